@@ -365,13 +365,17 @@ def _unread(path: Path, error: LogMissing | LogUnsupported) -> LogReport:
     return _without_entries(path, "child log unreadable", error.why)
 
 
+def unread(path: str, why: str, what: str) -> Verification:
+    """Return what is known of a root's file that cannot be judged."""
+    damage = Damage(path, 1, 0, "a log that can be read", " ".join(why.split()), what)
+    return Verification((_empty(damage, intact=False),))
+
+
 def _without_entries(path: Path, what: str, found: str, *, intact: bool = True) -> LogReport:
-    damage = Damage(str(path), 1, 0, "the log of a child", found, what)
+    return _empty(Damage(str(path), 1, 0, "the log of a child", found, what), intact=intact)
+
+
+def _empty(damage: Damage, *, intact: bool) -> LogReport:
     return LogReport(
-        path=str(path),
-        intact=intact,
-        complete=False,
-        entries=0,
-        head="",
-        damage=(damage,),
+        damage.path, intact=intact, complete=False, entries=0, head="", damage=(damage,)
     )

@@ -14,11 +14,10 @@ import attrs
 
 from refold.engine.encoding.document import Document
 from refold.engine.errors import LogDamaged, LogMissing, LogUnsupported, RefoldError, UsageError
-from refold.engine.log.damage import Damage
 from refold.engine.log.names import PACKED_SUFFIX
 from refold.engine.log.pack import opened
 from refold.engine.ports.ports import Reference
-from refold.replay.audit.verify import LogReport, Verification, verify
+from refold.replay.audit.verify import LogReport, Verification, unread, verify
 from refold.replay.bulk.bulk import check_bounds, in_parallel, listed, processors, shown
 from refold.replay.bulk.processes import VERIFIED, Row
 
@@ -83,7 +82,7 @@ def verify_logs(
 def _tree_of(row: Row) -> Verification:
     if row["result"] == VERIFIED:
         return Verification(VerifiedLog.from_json(row).logs)
-    return _unread(Path(row["log"]), row["message"], row["result"])
+    return unread(row["log"], row["message"], row["result"])
 
 
 def verified(given: Path) -> Verification:
@@ -97,20 +96,12 @@ def verified(given: Path) -> Verification:
         if isinstance(error, LogDamaged | LogMissing | LogUnsupported):
             error.path = shown(given, Path(error.path))
         what = "newer format" if isinstance(error, LogUnsupported) else "not a log"
-        return _unread(given, str(error), what)
+        return unread(str(given), str(error), what)
     except Exception as error:  # noqa: BLE001 - whoever can hash can write nonsense that chains
-        return _unread(given, f"{type(error).__name__}: {error}", "not a log")
+        return unread(str(given), f"{type(error).__name__}: {error}", "not a log")
     return Verification(tuple(_as_given(report, given) for report in tree.logs))
 
 
 def _as_given(report: LogReport, given: Path) -> LogReport:
     damage = tuple(attrs.evolve(each, path=shown(given, Path(each.path))) for each in report.damage)
     return attrs.evolve(report, path=shown(given, Path(report.path)), damage=damage)
-
-
-def _unread(log: Path, why: str, what: str) -> Verification:
-    """Return what is known of a file that cannot be judged."""
-    found = " ".join(why.split())
-    damage = Damage(str(log), 1, 0, "a log that can be read", found, what)
-    report = LogReport(str(log), intact=False, complete=False, entries=0, head="", damage=(damage,))
-    return Verification((report,))

@@ -11,7 +11,7 @@ import attrs
 
 from refold.engine.encoding.document import Document
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
-from refold.replay.difference.pointer_diff import Difference, shown
+from refold.replay.difference.pointer_diff import Difference, counted, shown
 from refold.replay.index.guarantee import OBSERVED
 from refold.replay.tree.tree_text import printable
 
@@ -71,7 +71,7 @@ class LogDifference(Document):
         lines = [f"{printable(self.where)}{at}: {self.category}"]
         lines += [f"    {self._place(each)}" for each in self.differences[:_SHOWN]]
         if len(self.differences) > _SHOWN:
-            lines.append(f"    and {_count(len(self.differences) - _SHOWN, 'place')} more")
+            lines.append(f"    and {counted(len(self.differences) - _SHOWN, 'place')} more")
         return "\n".join(lines)
 
     def _place(self, place: Difference) -> str:
@@ -124,16 +124,16 @@ class LogDiff(Document):
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of it as text."""
-        what = _count(self.count, "difference") if self.count else "no differences"
+        what = counted(self.count, "difference") if self.count else "no differences"
         modes = [f"match {self.match}"] * (self.match != "strict")
         modes += [f"arguments {self.arguments}"] * (self.arguments != "exact")
         said = f" ({', '.join(modes)})" if modes else ""
-        entries = _count(self.entries, "entry", "entries")
-        yield f"{what}: {entries} in {_count(self.runs, 'run')} compared{said}"
+        entries = counted(self.entries, "entry", "entries")
+        yield f"{what}: {entries} in {counted(self.runs, 'run')} compared{said}"
         for difference in self.differences:
             yield from str(difference).split("\n")
         if self.count > len(self.differences):
-            yield f"and {_count(self.count - len(self.differences), 'difference')} more"
+            yield f"and {counted(self.count - len(self.differences), 'difference')} more"
         yield from (f"note: {printable(note)}" for note in self.notes)
         for each in self.context:
             for place in each.differences:
@@ -141,10 +141,6 @@ class LogDiff(Document):
                 yield f"not compared: {printable(each.run)}: {told}"
         if self.guarantee:
             yield f"guarantee: {self.guarantee} ({OBSERVED})"
-
-
-def _count(number: int, thing: str, things: str = "") -> str:
-    return f"{number} {thing if number == 1 else things or thing + 's'}"
 
 
 def _shortened(text: str) -> str:

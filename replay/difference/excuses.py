@@ -17,7 +17,7 @@ from refold.engine.encoding.document import Document
 from refold.engine.events.events import REQUEST_KINDS
 from refold.engine.secrets.redaction import MARKER, REDACTED, replaced
 from refold.engine.secrets.vault import checked_volatile
-from refold.replay.difference.pointer_diff import Difference, differences, shown
+from refold.replay.difference.pointer_diff import Difference, counted, differences, shown
 
 IGNORED_MAX: Final = 1000
 """So many ignored values of one run are kept; all are counted."""
@@ -189,7 +189,7 @@ def words_of(ignored: Iterable[Ignored], count: int, shown_max: int) -> list[str
         return []
     lines = [f"  {one}" for one in islice(ignored, shown_max)]
     rest = [f"  … and {count - len(lines)} more"] if count > len(lines) else []
-    return [f"ignored: {count} value{'s' * (count != 1)} not as recorded", *lines, *rest]
+    return [f"ignored: {counted(count, 'value')} not as recorded", *lines, *rest]
 
 
 def without_volatile(what: str, data: Any, paths: Iterable[str]) -> Any:

@@ -90,6 +90,11 @@ def shown(value: Json, characters_max: int = _CHARACTERS_SHOWN) -> str:
     return f"{text[:kept]}…({len(text) - 2 * kept} more)…{text[-kept:]}"
 
 
+def counted(number: int, thing: str, things: str = "") -> str:
+    """Return a number and its noun: `1 entry`, `2,310 entries`."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
+
+
 def _walk(before: Json, after: Json, pointer: str) -> Iterator[Difference]:
     if isinstance(before, dict) and isinstance(after, dict):
         yield from _members(before, after, pointer)

@@ -11,7 +11,14 @@ import attrs
 
 from refold.engine.encoding.canonical import encode
 from refold.engine.wire.parts.exchange import Asked
-from refold.replay.difference.pointer_diff import Difference, differences, same, shared_start, shown
+from refold.replay.difference.pointer_diff import (
+    Difference,
+    counted,
+    differences,
+    same,
+    shared_start,
+    shown,
+)
 from refold.replay.difference.text_diff import TextChange, message_changes, text_changes
 from refold.replay.explain.divergence import Category
 from refold.replay.observed.suggesting import in_any_order, suggestions
@@ -103,7 +110,7 @@ def _of_messages(recorded: Asked, now: Asked) -> Iterator[str]:
 def _come_or_gone(start: int, olds: Sequence[Message], news: Sequence[Message]) -> str:
     found, was = (news, "was not there in the record") if news else (olds, "is no longer there")
     first = f"message {start} ({_role(found[0])}) {was}"
-    more = _counted(len(found) - 1, "message")
+    more = counted(len(found) - 1, "message")
     return f"{first}, and so {more} after it" if found[1:] else first
 
 
@@ -115,11 +122,11 @@ def _paired(
     for at in changed[:_NAMED_MAX]:
         yield _of_message(start + at, olds[at], news[at], after)
     if changed[_NAMED_MAX:]:
-        yield f"and {_counted(len(changed) - _NAMED_MAX, 'message')} more"
+        yield f"and {counted(len(changed) - _NAMED_MAX, 'message')} more"
     if len(news) != len(olds):
         more = len(news) - len(olds)
         word = "more" if more > 0 else "fewer"
-        yield f"there are {_counted(abs(more), 'message')} {word}"
+        yield f"there are {counted(abs(more), 'message')} {word}"
 
 
 def _of_message(at: int, old: Message, new: Message, all_now: Sequence[Message]) -> str:
@@ -190,7 +197,7 @@ def _of_tools(before: Sequence[Any], after: Sequence[Any]) -> Iterator[str]:
             said.append(f"the definition of the tool {name} was changed ({where})")
     yield from said[:_NAMED_MAX] or ["the same tools are offered in another order"]
     if said[_NAMED_MAX:]:
-        yield f"and {_counted(len(said) - _NAMED_MAX, 'tool')} more"
+        yield f"and {counted(len(said) - _NAMED_MAX, 'tool')} more"
 
 
 def _of_parameters(diff: Sequence[Difference]) -> Iterator[str]:
@@ -206,8 +213,4 @@ def _of_parameters(diff: Sequence[Difference]) -> Iterator[str]:
             case "changed":
                 yield f"the parameter {name} was changed"
     if found[_NAMED_MAX:]:
-        yield f"and {_counted(len(found) - _NAMED_MAX, 'parameter')} more"
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}{'s' * (number != 1)}"
+        yield f"and {counted(len(found) - _NAMED_MAX, 'parameter')} more"

@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.wire.parts.exchange import Asked
+from refold.replay.difference.pointer_diff import counted
 
 FOLDERS: Final = "folders"
 """The member of `run.started.rules`: {folder, home}, as they were."""
@@ -63,7 +64,7 @@ class Folders:
 
     def notes(self) -> list[str]:
         """Return what was taken for what, in words."""
-        times = f"{self.count} request{'s' * (self.count != 1)}"
+        times = counted(self.count, "request")
         return [
             f"recorded in {was}, run in {here}: the one was taken for the other in {times}"
             for was, here in self.moved.items()

@@ -12,7 +12,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.observed.profile import EXACT
 from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
-from refold.replay.difference.pointer_diff import Difference, differences
+from refold.replay.difference.pointer_diff import Difference, counted, differences
 from refold.replay.difference.text_diff import text_changes
 from refold.replay.explain.divergence import Divergence
 from refold.replay.index.guarantee import GUARANTEE, MATCHED
@@ -92,18 +92,16 @@ class ObservedReport:
         if not self.ignored_count:
             return []
         places = places_of(self.ignored)
-        count = self.ignored_count
-        lines = [f"ignored: {count} value{'s' * (count != 1)} not as recorded"]
+        lines = [f"ignored: {counted(self.ignored_count, 'value')} not as recorded"]
         lines += [f"  {place}" for place in places[:IGNORED_SHOWN]]
         if len(places) > IGNORED_SHOWN:
             lines.append(f"  … and {len(places) - IGNORED_SHOWN} places more")
         return lines
 
     def __str__(self) -> str:
-        recorded = f"{self.requests} recorded request{'s' * (self.requests != 1)}"
-        served = f"{self.served} of {recorded} served"
-        talks = f"{self.conversations} conversation{'s' * (self.conversations != 1)}"
-        said = "identical" if self.identical else _counted(len(self.divergences))
+        served = f"{self.served} of {counted(self.requests, 'recorded request')} served"
+        talks = counted(self.conversations, "conversation")
+        said = "identical" if self.identical else counted(len(self.divergences), "difference")
         said = NOTHING if self.is_nothing else said
         lines = [f"{said}: {served}, in {talks}; sent to a model: {self.live}"]
         lines += [f"\n{one}{after(one)}" for one in self.divergences]
@@ -117,12 +115,9 @@ def after(divergence: Divergence) -> str:
     count = divergence.later_count
     if not count:
         return ""
-    more = "1 more difference" if count == 1 else f"{count} more differences"
-    return f"\n  then      {more} in the same conversation, or below it"
-
-
-def _counted(count: int) -> str:
-    return f"{count} difference{'s' * (count != 1)}"
+    return (
+        f"\n  then      {counted(count, 'more difference')} in the same conversation, or below it"
+    )
 
 
 def report_of(

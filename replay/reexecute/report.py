@@ -8,6 +8,7 @@ import attrs
 from refold.engine.encoding.document import Document
 from refold.engine.errors import Diverged
 from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
+from refold.replay.difference.pointer_diff import counted
 from refold.replay.explain.divergence import Divergence
 
 
@@ -50,7 +51,7 @@ class ReplayReport(Document):
     @property
     def not_compared(self) -> tuple[str, ...]:
         """What could have changed unseen, a line each."""
-        timers = f"the length of {self.timers:,} timer{'s' * (self.timers != 1)}"
+        timers = f"the length of {counted(self.timers, 'timer')}"
         unread = [f"{child}, which left no log" for child in self.unread]
         unread += [f"what stands behind the end of {name}" for name in self.behind]
         return (timers, *unread) if self.timers else tuple(unread)
@@ -72,7 +73,7 @@ class ReplayReport(Document):
     def __str__(self) -> str:
         if self.divergences:
             return "\n\n".join(str(divergence) for divergence in self.divergences)
-        runs = f"{self.children} child run{'s' * (self.children != 1)}"
+        runs = counted(self.children, "child run")
         text = f"identical: {self.entries} entries, {runs}; "
         text += f"tool calls executed: {self.tools_executed}"
         if self.ends_early:
@@ -80,7 +81,7 @@ class ReplayReport(Document):
         if self.not_compared:
             text += f"; not compared: {', '.join(self.not_compared)}"
         if self.ignored_count:
-            text += f"; ignored: {self.ignored_count} value{'s' * (self.ignored_count != 1)}"
+            text += f"; ignored: {counted(self.ignored_count, 'value')}"
             text += "".join(f"\n  {one}" for one in self.ignored[:IGNORED_SHOWN])
         return text
 

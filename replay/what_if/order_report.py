@@ -11,7 +11,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
-from refold.replay.difference.pointer_diff import Difference
+from refold.replay.difference.pointer_diff import Difference, counted
 
 FindingKind = Literal["output", "error", "missing", "endless"]
 
@@ -76,7 +76,7 @@ class OrderFinding(Document):
         return _GIVEN_UP if self.is_given_up else HEADLINES[self.kind]
 
     def __str__(self) -> str:
-        lines = [f"{self.headline} ({_counted(self.orders, 'order')})"]
+        lines = [f"{self.headline} ({counted(self.orders, 'order')})"]
         lines += [f"  order     {move}" for move in self.moves]
         if self.file:
             lines.append(f"  awaited   {self.file}:{self.line}")
@@ -146,7 +146,7 @@ class ExploreReport(Document):
             return "there is no other order: never were two outcomes outstanding at once"
         more = "all there are of what was let race" if self.left_out() else "all there are"
         more = more if self.is_exhaustive else "there are more"
-        tried = f"{_counted(self.orders, 'order')} tried ({more})"
+        tried = f"{counted(self.orders, 'order')} tried ({more})"
         counts = Counter[FindingKind]()
         for finding in self.findings:
             counts[finding.kind] += finding.orders
@@ -162,7 +162,7 @@ class ExploreReport(Document):
         """Return in one line how many findings are not among the first few; empty for none."""
         rest = self.findings[FINDINGS_SHOWN:]
         orders = sum(finding.orders for finding in rest)
-        ends = f"{_counted(len(rest), 'more end')}, in {_counted(orders, 'order')}"
+        ends = f"{counted(len(rest), 'more end')}, in {counted(orders, 'order')}"
         return f"and {ends}" if rest else ""
 
     def left_out(self) -> list[str]:
@@ -174,10 +174,10 @@ class ExploreReport(Document):
             shown = ", ".join(self.untried[:_GIVEN_UP_SHOWN])
             lines.append(f"given up in the record, so in no order here: {shown}{more}")
         if self.timers_armed and not self.timers:
-            timers = _counted(self.timers_armed, "timer")
+            timers = counted(self.timers_armed, "timer")
             lines.append(f"not raced: {timers}; let them with timers=True (--timers)")
         if self.children_left:
-            runs = _counted(self.children_left, "child run")
+            runs = counted(self.children_left, "child run")
             lines.append(f"not explored themselves: {runs}; ask with children=True (--children)")
         return lines
 
@@ -195,10 +195,6 @@ FINDINGS_SHOWN: Final = 4
 """Findings that people are shown unless they ask for all."""
 _DIFFS_SHOWN: Final = 8
 _GIVEN_UP_SHOWN: Final = 3
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'s' * (number != 1)}"
 
 
 def _ending(number: int, verb: str, how: str) -> str:

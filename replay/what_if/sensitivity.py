@@ -23,7 +23,7 @@ from refold.engine.events.events import Event, ToolReturned
 from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
 from refold.engine.ports.programs import program_name
 from refold.engine.recording.nested import check_may_start
-from refold.replay.difference.pointer_diff import Difference, differences, same
+from refold.replay.difference.pointer_diff import Difference, counted, differences, same
 from refold.replay.index.asked_items import Item
 from refold.replay.index.by_call import AskedCall, Book, label_of
 from refold.replay.reexecute.reexecute import program_of
@@ -170,7 +170,7 @@ class SensitivityReport(Document):
     def headline(self) -> str:
         """Return in one line how much was got for nothing."""
         count, found = len(self.calls), len(self.unneeded)
-        outcomes = f"{count:,} recorded outcome{'s' * (count != 1)}"
+        outcomes = counted(count, "recorded outcome")
         if not found:
             return f"{self.program}: {outcomes}; the run depends on every one that could be altered"
         return (

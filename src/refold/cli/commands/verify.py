@@ -18,9 +18,16 @@ from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
 from refold.engine.errors import LogUnsupported, RefoldError, StoreFailed
-from refold.engine.log.damage import TORN_TAIL, Damage
+from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import Folder
-from refold.replay.audit.verify import LEAVES_INTACT, OTHER_HEAD, LogReport, Verification, verify
+from refold.replay.audit.verify import (
+    LEAVES_INTACT,
+    OTHER_HEAD,
+    LogReport,
+    Verification,
+    unread,
+    verify,
+)
 from refold.replay.index.guarantee import OBSERVED
 from refold.store.manifest import HEADS, head_in, runs_in
 from refold.store.place import ObjectStore, StoredRun
@@ -211,16 +218,7 @@ def _unread(log: Path | StoredRun, error: RefoldError | click.UsageError) -> Ver
     """Return what is known of a file that cannot be judged."""
     what = "newer format" if isinstance(error, LogUnsupported) else "not a log"
     found = error.format_message() if isinstance(error, click.UsageError) else str(error)
-    damage = Damage(str(log), 1, 0, "a log that can be read", " ".join(found.split()), what)
-    report = LogReport(
-        str(log),
-        intact=False,
-        complete=False,
-        entries=0,
-        head="",
-        damage=(damage,),
-    )
-    return Verification((report,))
+    return unread(str(log), found, what)
 
 
 def _document_of_all(found: Sequence[_Verified]) -> dict[str, Any]:

@@ -4,7 +4,9 @@ from typing import Final
 
 from refold.engine.errors import damage_meaning
 from refold.engine.events.outcome import Usage
+from refold.replay.difference import pointer_diff
 
+counted: Final = pointer_diff.counted
 _SECOND_MS: Final = 1000
 _LONG_MS: Final = 100 * _SECOND_MS
 """From here on, minutes."""
@@ -12,11 +14,6 @@ _KILO: Final = 1000
 _MEGA: Final = 1000 * _KILO
 _DOLLAR: Final = 1_000_000
 _CENT: Final = 10_000
-
-
-def counted(number: int, thing: str, things: str = "") -> str:
-    """Return a number and its noun: `1 entry`, `2,310 entries`."""
-    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 
 def seconds(duration_ms: int) -> str:
