@@ -295,6 +295,20 @@ def test_the_result_of_a_failed_run_raises_what_the_program_raised(
     assert str(recording).endswith(str(recording.log))
 
 
+def test_a_failure_is_told_in_one_line_that_moves_no_cursor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server may have worded it."""
+
+    def fails(_run: refold.PlainRun, _input: Any) -> None:
+        raise ValueError("a\x1b[2J\x9b\u202e\nb")
+
+    refold.record(fails, log=tmp_path / "a.jsonl")
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(r"refold: failed: ValueError: a\u001b[2J\u009b\u202e\nb (")
+
+
 def test_the_place_of_a_failure_is_a_line_of_the_users_own(tmp_path: Path) -> None:
     """Not one of the library that raised."""
     import json  # noqa: PLC0415 - a library that raises

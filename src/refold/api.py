@@ -187,13 +187,18 @@ def told(recording: Recording) -> Recording:
     """
     if recording.log.name.startswith("."):
         return recording
-    if sys.stderr is not None:
-        for question in recording.questions:
-            if question.problem:
-                asked = f"{question.question!r} stays open"
-                sys.stderr.write(f"refold: the question {asked}: {question.problem}\n")
-    if not recording.ok and recording.status != "suspended" and sys.stderr is not None:
-        sys.stderr.write(f"refold: {recording}\n")
+    said = [
+        f"the question {question.question!r} stays open: {question.problem}"
+        for question in recording.questions
+        if question.problem
+    ]
+    if not recording.ok and recording.status != "suspended":
+        said.append(str(recording))
+    if said and sys.stderr is not None:
+        from refold.replay.tree.tree_text import printable  # noqa: PLC0415 - most runs say nothing
+
+        for each in said:  # one line each, which moves no cursor: a server may have worded it
+            sys.stderr.write("refold: {}\n".format(printable(each).replace("\n", "\\n")))
     return recording
 
 
