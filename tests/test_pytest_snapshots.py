@@ -74,6 +74,36 @@ def test_what_fails_keeps_its_snapshots_when_others_are_updated(suite: Suite) ->
     assert stored(suite) == before
 
 
+ODD = """
+import pytest
+from agent import dig, search
+
+@pytest.mark.parametrize("what", ["a/b", "a:b", "ab", "\u00fc" * 120, "\u00fc" * 120 + "x"])
+def test_odd(refold_run, delegation_snapshot, log_snapshot, what):
+    recording = refold_run(dig, [what], tools=[search])
+    assert recording == delegation_snapshot
+    assert recording == log_snapshot
+"""
+
+
+def test_cases_whose_names_no_file_may_have_keep_snapshots_of_their_own(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """§13.10: two shared a file, and `--snapshot-update` removed those of a test that fails."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    suite = Suite(pytester)
+    suite.write(test_odd=ODD)
+    suite.passes("--refold-record=once", "--snapshot-update")
+    suite.passes()
+    before = stored(suite)
+    assert len([name for name in before if name.startswith("__snapshots__")]) == 10
+    suite.edit("agent", 'brief="Dig."', 'brief="Dig deeper."')
+
+    suite.fails("--snapshot-update")
+
+    assert stored(suite) == before
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -9,6 +9,7 @@ one is first used, for it needs syrupy, of which 6 and 7 will do.  The rules are
 import difflib
 import os
 import re
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -26,14 +27,53 @@ _COUNTED: Final = (
     "Only token counts differ: the snapshot holds them, and by default they are left out, for "
     "providers count otherwise without notice. @pytest.mark.refold(tokens=True) has them again"
 )
+_NAME_MAX: Final = 180
+"""Bytes of a file's name, of 255: suffixes follow, and syrupy's locks have longer names."""
+_UNSAFE: Final = re.compile(r"[^\w.,+=@ -]")
 _LINES_MAX: Final = 100
 """Lines of a difference that are shown; `-vv` has all of them."""
 
 
-class DelegationSnapshotExtension(SingleFileSnapshotExtension):
-    """Stores the delegation tree of a recording, of a log's path, or of a tree that was read."""
+class _OneFile(SingleFileSnapshotExtension):
+    """A file for each test, of a name that no other test's file has.
+
+    syrupy's own names leave out what a file name may not hold, and end at 255 characters: two cases
+    could share one file, and syrupy did not know it as theirs, so that `--snapshot-update` removed
+    it where they failed.
+    """
 
     _write_mode = WriteMode.TEXT
+
+    @classmethod
+    def get_snapshot_name(cls, *, test_location: Any, index: int | str = 0) -> str:
+        """Return the name of the file, without suffix; with a hash where syrupy's is cut."""
+        test = str(test_location.snapshot_name)
+        name = super().get_snapshot_name(test_location=test_location)
+        if name != test or len(test.encode()) > _NAME_MAX:
+            kept = name.encode()[:_NAME_MAX].decode(errors="ignore")
+            name = f"{kept}~{sha256(test.encode(errors='surrogatepass')).hexdigest()[:8]}"
+        return (
+            f"{name}[{_UNSAFE.sub('_', index)}]"
+            if isinstance(index, str)
+            else name + (f".{index}" if index else "")
+        )
+
+    @classmethod
+    def matches_test_location(cls, *, test_location: Any, snapshot_location: str) -> bool:
+        """Return whether a file is one of the test's."""
+        name = cls.get_snapshot_name(test_location=test_location)
+        stem = Path(snapshot_location).name.removesuffix(f".{cls.file_extension}")
+        is_its = re.fullmatch(rf"{re.escape(name)}(\.\d+|\[.*\])?", stem)
+        if test_location.basename != Path(snapshot_location).parent.name or not is_its:
+            return super().matches_test_location(
+                test_location=test_location, snapshot_location=snapshot_location
+            )
+        return bool(test_location.matches_snapshot_site(snapshot_location))
+
+
+class DelegationSnapshotExtension(_OneFile):
+    """Stores the delegation tree of a recording, of a log's path, or of a tree that was read."""
+
     file_extension = "delegation.txt"
 
     def serialize(self, data: Any, **_options: Any) -> str:
@@ -54,10 +94,9 @@ class CountedSnapshotExtension(DelegationSnapshotExtension):
         return delegation_text(data, tokens=True)
 
 
-class LogSnapshotExtension(SingleFileSnapshotExtension):
+class LogSnapshotExtension(_OneFile):
     """Stores the event logs of a recording, of a log's path, or of a tree that was read."""
 
-    _write_mode = WriteMode.TEXT
     file_extension = "log.jsonl"
 
     def serialize(self, data: Any, **_options: Any) -> str:
