@@ -149,10 +149,13 @@ def test_a_run_that_is_not_there(
         manifest_in(ObjectStore(url), name)
 
 
-def test_what_is_kept_as_head_and_is_none_is_damage(log: Path, url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("head", [b"g" * 64, b"\xff" * 64, b"0" * 63])
+def test_what_is_kept_as_head_and_is_none_is_damage(
+    head: bytes, log: Path, url: str, tmp_path: Path
+) -> None:
     pushed(log, url, heads=url)
     assert list(runs_in(ObjectStore(url), HEADS)) == ["audit.jsonl"]
-    (tmp_path / "store" / "heads" / "audit.json").write_bytes(b'{"head":"' + b"g" * 64 + b'"}')
+    (tmp_path / "store" / "heads" / "audit.json").write_bytes(b'{"head":"%b"}' % head)
 
     with pytest.raises(StoreDamaged, match="a head"):
         head_in(ObjectStore(url), log.name)

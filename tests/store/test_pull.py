@@ -1,8 +1,11 @@
 """A run comes out of a store whole and checked, or not at all (CONTRACT.md §4.8)."""
 
+import hashlib
+import json
 import os
 import shutil
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -139,14 +142,54 @@ def test_an_object_that_was_changed_is_named_and_nothing_is_made_of_it(
     assert not [path for path in (tmp_path / "got").iterdir() if not path.name.startswith(".")]
 
 
+def _stored_instead(store: Path, log: Path, content: bytes) -> None:
+    """Put another content of a run's log into a store, with a manifest that says so."""
+    log.write_bytes(content)
+    piece = hashlib.sha256(content).hexdigest()
+    place = store / "objects" / piece[:2] / piece
+    place.parent.mkdir(exist_ok=True)
+    place.write_bytes(content)
+    path = store / "runs" / "audit.json"
+    found = verify(log)
+    document = json.loads(path.read_bytes()) | {"head": found.head, "entries": found.entries}
+    document["files"][0] |= {"size": len(content), "pieces": [piece]}
+    path.write_bytes(json.dumps(document, separators=(",", ":")).encode())
+
+
 def test_a_run_that_does_not_verify_is_not_made(log: Path, url: str, tmp_path: Path) -> None:
     """Each object may be what its name says, and the manifest another's head."""
     pushed(log, url)
     path = tmp_path / "store" / "runs" / "audit.json"
-    head = verify(log).head.encode()
-    path.write_bytes(path.read_bytes().replace(head, b"0" * 64))
+    head = verify(log).head
+    path.write_bytes(path.read_bytes().replace(head.encode(), b"0" * 64))
 
-    with pytest.raises(StoreDamaged, match="another head"):
+    with pytest.raises(StoreDamaged, match=f"expected the head {'0' * 64}, found {head}"):
+        pulled(url, log.name, tmp_path / "got")
+
+    assert not (tmp_path / "got" / log.name).exists()
+
+
+@pytest.mark.parametrize(
+    ("edit", "problem"),
+    [
+        (lambda lines: lines[:-1], "expected an end of every log, found a log without one"),
+        (lambda lines: lines[:1] + lines[2:], "expected seq 1, found .*"),
+    ],
+    ids=["without its end", "without an entry"],
+)
+def test_a_run_that_no_push_would_take_is_not_made(
+    edit: Callable[[list[bytes]], list[bytes]],
+    problem: str,
+    log: Path,
+    url: str,
+    tmp_path: Path,
+) -> None:
+    """Even where the store's own manifest has its head: a folder may be filled by hand."""
+    pushed(log, url)
+    lines = log.read_bytes().splitlines(keepends=True)
+    _stored_instead(tmp_path / "store", log, b"".join(edit(lines)))
+
+    with pytest.raises(StoreDamaged, match=problem):
         pulled(url, log.name, tmp_path / "got")
 
     assert not (tmp_path / "got" / log.name).exists()

@@ -139,17 +139,19 @@ def _made(manifest: Manifest, place: ObjectStore, beside: Path, pool: ThreadPool
 
 
 def _verify(manifest: Manifest, place: ObjectStore, folder: Path) -> None:
-    """Refuse what is not the intact run that the manifest says it is.
+    """Refuse what is not the intact and ended run that the manifest says it is.
 
     Raises:
         StoreDamaged: with the first damage.
     """
-    report = verify(folder / manifest.run, expect_head=manifest.head)
-    if not (report.intact and report.complete):
-        first = report.damage[0] if report.damage else None
-        expected = first.expected if first else "an end of every log"
-        found = f"{first.what}: {first.found}" if first else "a log without one"
-        raise StoreDamaged(f"{place.url}/{manifest.run}", expected, found)
+    report, url = verify(folder / manifest.run), f"{place.url}/{manifest.run}"
+    if not report.intact:
+        first = report.damage[0]
+        raise StoreDamaged(url, first.expected, f"{first.what}: {first.found}")
+    if not report.complete:  # no head makes up for an end: the manifest's is the store's own word
+        raise StoreDamaged(url, "an end of every log", "a log without one")
+    if report.head != manifest.head:
+        raise StoreDamaged(url, f"the head {manifest.head}", report.head)
 
 
 def _fetched(

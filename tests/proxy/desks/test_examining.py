@@ -30,3 +30,20 @@ def test_each_format_is_answered_with_one_text(path: str, *, stream: bool) -> No
     assert SAID in b"".join(chunk for _, chunk in served.pieces).decode()
     assert ("event-stream" in served.headers["content-type"]) == stream
     assert desk.models() == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status"),
+    [("GET", "/v1/models", 200), ("GET", "/v1/files", 404), ("POST", "/v1/models", 404)],
+)
+def test_of_the_rest_only_the_list_of_models_is_there(
+    method: str, target: str, status: int
+) -> None:
+    desk = Examining()
+
+    served = desk.begin(
+        Incoming(route="openai", method=method, target=target, headers=(), body=b"")
+    )
+
+    assert served.status == status
+    assert desk.models() == 0

@@ -10,6 +10,7 @@ import pytest
 from refold.proxy.desks.keys import ADDRESS, Secrets
 
 DRAWN = "q7Rk2Zt9Xw4LmB8vYc3N"
+CHOSEN = "my-very-own-secret"
 SHAPES = {
     "openai": "sk-proj-4fQ8_x" + DRAWN,
     "anthropic": "sk-ant-api03-" + DRAWN * 3,
@@ -126,7 +127,10 @@ def test_a_path_a_short_value_and_a_count_are_no_secret(tmp_path: Any) -> None:
     [
         ["agent", "--api-key", DRAWN],
         ["agent", f"--token={DRAWN}"],
+        ["agent", "--password", CHOSEN],
         ["env", f"MY_SECRET={DRAWN}", "agent"],
+        ["env", f"PGPASSWORD={CHOSEN}", "agent"],
+        ["agent", f"--api-key={CHOSEN}"],
         ["curl", "-H", f"Authorization: Bearer {DRAWN}", "x"],
         ["curl", f"https://me:{DRAWN}@example.org/"],
         ["curl", f"https://example.org/?a=1&api_key={DRAWN}"],
@@ -138,12 +142,15 @@ def test_keys_on_a_command_line_are_found(command: list[str]) -> None:
     secrets = Secrets()
     secrets.learn_command(command)
 
-    assert DRAWN not in json.dumps(scrub(secrets, command))
+    said = json.dumps(scrub(secrets, command))
+    assert DRAWN not in said
+    assert CHOSEN not in said
 
 
 def test_words_on_a_command_line_stay() -> None:
     """Models, files, tasks, options."""
     command = ["python", "agent.py", "--model", "claude-sonnet-4-20250514", "--task", "Count keys"]
+    command += ["--region=europe-north1-b"]
     secrets = Secrets()
     secrets.learn_command(command)
 

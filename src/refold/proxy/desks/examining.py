@@ -42,7 +42,7 @@ class Examining:
             part: dict[str, Any] = spelled(asked, ModelAnswered("ok", message, usage, "stop", None))
             headers = {"content-type": str(part["headers"]["content-type"])}
             return Serve(status=200, headers=headers, pieces=pieces([part]))
-        is_list = asked.api == OTHER and incoming.method == "GET" and path.endswith("/models")
+        is_list = incoming.method == "GET" and path.endswith("/models")
         body = _MODELS if is_list else {"error": {"message": "not here", "type": "refold"}}
         headers = {"content-type": "application/json"}
         found = json.dumps(body).encode()
