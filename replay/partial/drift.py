@@ -123,23 +123,9 @@ def _served(requests: Iterable[AskedCall], sources: Sources) -> Iterator[str]:
     counts = Counter(
         f"{asked.item.kind} {asked.item.name}".strip()
         for asked in requests
-        if not asked.delegates and not _is_live(asked, sources)
+        if not asked.delegates and not sources.lets_run(*asked.name, asked.data.get("effect"))
     )
     yield from (f"{name} ({count})" for name, count in sorted(counts.items()))
-
-
-def _is_live(asked: AskedCall, sources: Sources) -> bool:
-    match asked.item.kind:
-        case "tool":
-            mode = sources.tool.get(asked.item.name, sources.tools)
-            may_run = sources.may_change or asked.data.get("effect") != "changes"
-            return mode == "live" and may_run
-        case "model":
-            return sources.model == "live"
-        case "child":
-            return sources.children == "live"
-        case _:
-            return False
 
 
 def _check_compared(log: Path, rules: Iterable[str], tools: Iterable[str]) -> None:

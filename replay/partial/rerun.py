@@ -6,7 +6,6 @@ under the same identity, input and limits as the record (CONTRACT.md §12.10).
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import attrs
 
@@ -128,18 +127,14 @@ def check_given(started: RunStarted, again: Again) -> None:
     absent = [
         offer["name"]
         for offer in started.tools
-        if _runs_live(offer, sources) and offer["name"] not in again.tools
+        if not offer.get("delegates")
+        and offer["name"] not in again.tools
+        and sources.lets_run("tool", offer["name"], offer["effect"])
     ]
     if absent:
         raise ToolAbsent(absent[0], "a live run", tuple(absent[1:]))
     for name in started.models:
-        if sources.model == "live" and name not in again.models:
+        if sources.lets_run("model", name) and name not in again.models:
             option = f"models={{{name!r}: …}}" if name else "model=…"
             advice = "(--model openai:NAME, or --model recorded)"
             raise UsageError(f"the model is to be asked live: pass {option} {advice}")
-
-
-def _runs_live(offer: Mapping[str, Any], sources: Sources) -> bool:
-    is_live = sources.tool.get(offer["name"], sources.tools) == "live"
-    may_run = sources.may_change or offer["effect"] != "changes"
-    return is_live and may_run and not offer.get("delegates")

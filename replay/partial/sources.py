@@ -18,7 +18,6 @@ from refold.engine.encoding.document import Document
 from refold.engine.errors import LogError, OutcomeMissing, UsageError
 from refold.engine.events.events import (
     ChildFinished,
-    ChildStarted,
     InputAsked,
     ModelAnswered,
     ModelAsked,
@@ -74,17 +73,16 @@ class Sources(Document):
         """Whether anything may be done live."""
         return "live" in (self.model, self.tools, self.children, *self.tool.values())
 
-    def mode_of(self, asked: Any) -> SourceMode:
-        """Return where the outcome of a request comes from."""
-        match asked:
-            case ToolCalled():
-                return self.tool.get(asked.tool, self.tools)
-            case ModelAsked():
-                return self.model
-            case ChildStarted():
-                return self.children
-            case _:
-                return "recorded"
+    def mode_of(self, kind: str, name: str) -> SourceMode:
+        """Return where the outcome of a request comes from, by its kind and name."""
+        of_kind: dict[str, SourceMode] = {"model": self.model, "child": self.children}
+        of_kind["tool"] = self.tool.get(name, self.tools)
+        return of_kind.get(kind, "recorded")
+
+    def lets_run(self, kind: str, name: str, effect: Json = None) -> bool:
+        """Return whether such a request is done live; `effect` is that of a tool."""
+        may_run = self.may_change or effect != "changes"
+        return self.mode_of(kind, name) == "live" and may_run
 
 
 class BookSupply:
@@ -132,10 +130,11 @@ class BookSupply:
             OutcomeMissing: the record has none, and it may not be done live.
         """
         wanted, recorded = asked_of(asked, call), self.claim(call, asked)
-        mode = self.sources.mode_of(asked)
+        name = wanted.name
+        mode = self.sources.mode_of(*name)
         if mode == "stub":
             return _stub(asked, self.sources.stubs)
-        if mode == "live" and self._may_run(asked):
+        if self.sources.lets_run(*name, wanted.data.get("effect")):
             self.live.add(call)
             return None
         answer = self.book.answers.get(recorded) if recorded is not None else None
@@ -147,10 +146,6 @@ class BookSupply:
             raise self._missing(wanted, mode)
         event = answer.event
         return event.outcome if isinstance(event, ChildFinished) else event
-
-    def _may_run(self, asked: Any) -> bool:
-        changes = isinstance(asked, ToolCalled) and asked.effect == "changes"
-        return self.sources.may_change or not changes
 
     def claim(self, call: str, asked: Any) -> str | None:
         """Return the recorded call of the same request: under its key, or else in its scope.
