@@ -23,7 +23,7 @@ from refold.replay.compare.measured import Declared
 from refold.replay.difference.align import Key
 from refold.replay.difference.excuses import KIND_ASKED, without_volatile
 from refold.replay.difference.volatile import is_volatile, stable
-from refold.replay.index.asked_items import NAMED
+from refold.replay.index.asked_items import named
 
 NO_OUTCOME: Final[Json] = {"status": "no outcome"}
 """How the end of a call reads that has none in its log."""
@@ -218,19 +218,9 @@ class RunCalls:
 
 def _identified(kind: str, data: dict[str, Any]) -> tuple[str, str]:
     """Return the kind and the name of the call that an entry begins."""
-    match kind:
-        case "child.started":
-            delegation = data.get("delegation", {})
-            return "child", str(delegation.get("agent") or delegation.get("program") or "")
-        case "value.drawn":
-            return "value", f"{data.get('source')} {data.get('name')}".strip()
-        case _:
-            short, member = NAMED.get(kind, (_first_word(kind), ""))
-            return short, str(data.get(member, "")) if member else ""
-
-
-def _first_word(kind: str) -> str:
-    return kind if kind.startswith("x-") else kind.partition(".")[0]
+    if kind == "value.drawn":
+        return "value", f"{data.get('source')} {data.get('name')}".strip()
+    return named(kind, data)
 
 
 def _asked(kind: str, data: dict[str, Any]) -> Json:

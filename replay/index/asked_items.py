@@ -12,7 +12,7 @@ import attrs
 from refold.engine.encoding.canonical import Json, encode_sorted
 from refold.engine.events.call_key import scope_of
 
-NAMED: Final[dict[str, tuple[str, str]]] = {
+_NAMED: Final[dict[str, tuple[str, str]]] = {
     # kind: (the item's kind, the member that names it)
     "tool.called": ("tool", "tool"),
     "model.asked": ("model", "model"),
@@ -30,8 +30,7 @@ NAMED: Final[dict[str, tuple[str, str]]] = {
     "session.restored": ("session", ""),
     "session.changed": ("session", "event"),
 }
-"""What a program asks for, in the words of comparisons."""
-_ASKED: Final = frozenset(NAMED) - {"child.finished"}
+_ASKED: Final = frozenset(_NAMED) - {"child.finished"}
 _MARKS: Final = frozenset({"timer", "cancel"})
 """Kinds that take no ordinal of the calls: they may stand anywhere among them."""
 _OF_PLACE: Final = frozenset({"uuid", "random"})
@@ -108,15 +107,17 @@ def item_of(kind: str, call: str | None, data: dict[str, Json], seq: int = -1) -
     """
     if kind not in _ASKED and not (kind == "child.finished" and "delegation" in data):
         return None
-    short, member = NAMED[kind]
-    return Item(short, _name(short, member, data), _arguments(short, data), call or "", seq)
+    short, name = named(kind, data)
+    return Item(short, name, _arguments(short, data), call or "", seq)
 
 
-def _name(kind: str, member: str, data: dict[str, Json]) -> str:
-    if kind == "child":
-        delegation = data.get("delegation", {})
-        return str(delegation.get("agent") or delegation.get("program") or "")
-    return str(data.get(member, "")) if member else ""
+def named(kind: str, data: dict[str, Json]) -> tuple[str, str]:
+    """Return an entry's kind in the words of comparisons, and the name of what it asks for."""
+    short, member = _NAMED.get(kind, (kind if kind[:2] == "x-" else kind.partition(".")[0], ""))
+    if short == "child":
+        delegation = data.get("delegation") or {}
+        return short, str(delegation.get("agent") or delegation.get("program") or "")
+    return short, str(data.get(member, "")) if member else ""
 
 
 def _arguments(kind: str, data: dict[str, Json]) -> Json:

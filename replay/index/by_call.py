@@ -324,16 +324,9 @@ def _identifying(kind: str, data: dict[str, Json]) -> dict[str, Json]:
 
 
 def _identity(kind: str, said: dict[str, Any]) -> str:
-    match kind:
-        case "tool":
-            view: Json = [said["tool"], said["arguments"]]
-        case "model":
-            view = [said["model"], _chain(said), said["parameters"], said["tools"]]
-        case "child":
-            view = said["delegation"]
-        case _:
-            view = said
-    return digest.of_value(digest.VALUE, [kind, view])
+    if kind == "model":
+        said = {**said, "predecessor": _chain(said), "added": []}
+    return digest.of_value(digest.VALUE, [kind, said])
 
 
 def _chain(said: dict[str, Any]) -> str:

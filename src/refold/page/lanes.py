@@ -18,6 +18,7 @@ from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import COMPLETES, REQUEST_KINDS
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import is_marked
+from refold.replay.index.asked_items import named
 
 BARS_MAX: Final = 5_000
 """Of a lane: the longest; the rest is counted."""
@@ -168,17 +169,7 @@ def sound(path: Path, *, resolve: bool = False) -> Iterator[Entry]:
 
 
 def _name(entry: Entry) -> str:
-    data = entry.data
-    match entry.kind:
-        case "tool.called":
-            return str(data.get("tool"))
-        case "model.asked":
-            return str(data.get("model"))
-        case "child.started":
-            asked = data.get("delegation") or {}
-            return str(asked.get("agent") or asked.get("program"))
-        case _:
-            return "person"
+    return "person" if entry.kind == "input.asked" else named(entry.kind, entry.data)[1]
 
 
 def _status(entry: Entry) -> str:
