@@ -61,6 +61,13 @@ def test_a_command_that_cannot_be_started_is_the_callers_fault(name: str) -> Non
     assert name in str(refused.value)
 
 
+def test_a_script_that_is_no_command_is_told_how_to_run() -> None:
+    """As it would be named to Refold, too."""
+    for name in ("no.py", "no.py:main"):
+        with pytest.raises(UsageError, match=r"a script runs as -- python no\.py$"):
+            ran(name)
+
+
 def test_it_has_the_variables_and_the_rest_of_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -30,7 +30,7 @@ def test_a_result_is_changed_and_the_run_goes_on(log: Path, tmp_path: Path, invo
     said = invoke("fork", log, *PROGRAM, "--set", f"0#3=@{value}", "--into", tmp_path / "b.jsonl")
 
     assert said.exit_code == 0, said.output
-    assert "completed" in said.stdout
+    assert said.stdout.startswith(f"completed  forked from {log} at entry ")
     assert "/output/4: 3 → 77" in said.stdout
 
 

@@ -62,6 +62,8 @@ def test_people_read_a_run_on_one_line_its_log_before_the_rest(
         (["--program", "audit"], 0),
         (["--since", "1970-01-01"], 1),
         (["--since", "2999-01-01"], 0),
+        (["--since", "40000d"], 1),
+        (["--since", "0m"], 0),
         (["--text", "SURVEY"], 1),
         (["--text", "nothing like it"], 0),
     ],

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -75,7 +76,9 @@ def test_bytes_behind_a_seal_are_damage(log: Path, invoke: Invoke) -> None:
 def test_what_verifies_of_a_damaged_log_becomes_a_log(log: Path, invoke: Invoke) -> None:
     """One that verifies as intact and not complete, shows what it is, and replays to its end."""
     _damage(log, 8)
-    advised = invoke("recover", log).stderr.split("--salvage ")[1].strip()
+    told = invoke("recover", log)
+    assert re.search(r"line 8 \(byte \d+\): .*\n    expected .+\n    found    .+\n", told.stdout)
+    advised = told.stderr.split("--salvage ")[1].strip()
 
     said = invoke("recover", log, "--salvage", advised, "--json")
 

@@ -1,6 +1,7 @@
 """`refold view`: what is listed, and what is refused before anything is served."""
 
 import contextlib
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,9 @@ def test_runs_are_listed_with_what_only_their_trees_tell(survey_log: Path, tmp_p
 
     assert rows["survey.jsonl"]["subagents"] == rows["packed.refold"]["subagents"] == 3
     assert rows["survey.jsonl"]["status"] == "completed"
+    first = json.loads(survey_log.read_bytes().splitlines()[0])
+    assert rows["survey.jsonl"]["started_us"] == first["meta"]["wall_us"]
+    assert rows["broken.jsonl"]["started_us"] is None
     assert rows["broken.jsonl"]["status"] == "unreadable"
     assert packed == survey_log.read_bytes()
 

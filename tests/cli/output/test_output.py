@@ -20,6 +20,7 @@ def test_safe_text_is_printable_and_on_one_line() -> None:
     assert shown.isprintable()
     assert r"\x1b[31mred" in shown
     assert "[bold]x[/bold]" in shown
+    assert output.safe("caf\u00e9\n") == "caf\u00e9\\n"
 
 
 def test_ordinary_text_stays_as_it_is() -> None:
@@ -55,6 +56,14 @@ def test_a_complaint_goes_to_standard_error_and_is_safe(capsys: pytest.CaptureFi
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err[:-1].isprintable()
+
+
+def test_what_is_told_beside_an_answer_goes_to_standard_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    output.told("beside it")
+
+    assert capsys.readouterr() == ("", "beside it\n")
 
 
 def test_several_lines_keep_their_ends_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,6 +74,7 @@ def test_an_empty_line_leaves_the_question_open(monkeypatch: pytest.MonkeyPatch)
         ask(_question())
 
     monkeypatch.setattr("sys.stdin", _lines("5\n6\n"))
+    assert asked([_question(problem="left open")]) == {}
     assert asked([_question(problem="left open"), _question()]) == {"0#1 > 0#2": 5}
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from refold.cli.output.trees import print_tree, run_name
-from refold.engine.events.outcome import Fault, Truncated
+from refold.engine.events.outcome import Fault, Truncated, Usage
 from refold.replay.tree.delegation_tree import RunNode
 
 
@@ -52,6 +52,24 @@ def test_a_run_that_asks_another_model_than_its_caller_is_shown_with_it(
         assert told == ["m:a, 2 requests", "m:a, 1 request", "m:b, 1 request"]
     else:
         assert told == ["m:a", "m:b"]
+
+
+def test_tokens_of_all_below_stand_beside_a_run_s_own(capsys: pytest.CaptureFixture[str]) -> None:
+    below, own = Usage(input_tokens=10), Usage(input_tokens=5)
+    child = RunNode(name="child", status="completed", models=("m:a",), requests=1, usage=below)
+    for spent in (own, Usage()):
+        print_tree(
+            RunNode(
+                name="root", status="completed", models=("m:a",), requests=1, children=(child,),
+                usage=below.plus(spent), own_usage=spent,
+            ),
+            details=True,
+        )  # fmt: skip
+
+    said = capsys.readouterr().out
+    assert "15 tokens, cost \u2013 with all below, of these its own: 5 tokens" in said
+    assert said.count("with all below") == 2
+    assert said.count("its own") == 1
 
 
 def test_a_watched_command_is_shown_as_a_shell_takes_it(

@@ -1,8 +1,10 @@
 """Numbers read as people write them."""
 
+import attrs
 import pytest
 
 from refold.cli.output import words
+from refold.engine.events.outcome import Usage
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,25 @@ def test_durations_have_the_unit_that_fits(duration_ms: int, text: str) -> None:
 )
 def test_sizes_have_the_unit_that_fits(size_bytes: int, text: str) -> None:
     assert words.size(size_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("micros", "text"),
+    [
+        (None, "cost \u2013"),
+        (0, "$0.00"),
+        (5900, "$0.005900"),
+        (10_000, "$0.0100"),
+        (999_999, "$1.0000"),
+        (1_200_000, "$1.20"),
+    ],
+)
+def test_a_cost_has_the_digits_that_tell_it(micros: int | None, text: str) -> None:
+    spent = Usage(input_tokens=900, output_tokens=45, cost_usd_micros=micros)
+    cached = attrs.evolve(spent, cache_read_tokens=700)
+
+    assert words.spent(spent) == f"945 tokens, {text}"
+    assert words.spent(cached) == f"945 tokens (700 from the cache), {text}"
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_a_path_a_short_value_and_a_count_are_no_secret(tmp_path: Any) -> None:
         ["env", f"PGPASSWORD={CHOSEN}", "agent"],
         ["agent", f"--api-key={CHOSEN}"],
         ["curl", "-H", f"Authorization: Bearer {DRAWN}", "x"],
-        ["curl", f"https://me:{DRAWN}@example.org/"],
+        ["curl", f"https://me:{CHOSEN}@example.org/"],
         ["curl", f"https://example.org/?a=1&api_key={DRAWN}"],
         ["agent", DRAWN],
     ],

@@ -145,6 +145,19 @@ def test_pace_may_be_as_recorded(tmp_path: Path) -> None:
     assert took["full"] < 60
 
 
+def test_at_its_own_pace_an_answer_waits_for_no_other(tmp_path: Path) -> None:
+    """Only those that go out at once have an order to keep."""
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        for text in ("Hello", "Hello again"):
+            said(base, question(text))
+
+    with replayed(log, pace="recorded") as (base, desk):
+        assert said(base, question("Hello again"))[0] == 200
+
+    assert desk.order.notes() == []
+
+
 def test_a_replay_may_be_recorded(hello: Path, tmp_path: Path) -> None:
     """The new record can be replayed in its turn."""
     into = tmp_path / "again.jsonl"
@@ -220,7 +233,7 @@ def test_a_path_that_a_stream_says_in_pieces_is_that_of_now(tmp_path: Path, *, a
     chunks.append({"index": 0, "delta": {}, "finish_reason": "stop"})
     events = "".join(f"data: {json.dumps({'choices': [chunk]})}\n\n" for chunk in chunks)
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
-    answer = head + events.encode() + b"data: [DONE]\n\n"
+    answer = head + b": caf\xe9\n\n" + events.encode() + b"data: [DONE]\n\n"  # bytes of any kind
     log = tmp_path / "run.jsonl"
     with (
         RawServer(answering(answer)) as server,
@@ -231,7 +244,9 @@ def test_a_path_that_a_stream_says_in_pieces_is_that_of_now(tmp_path: Path, *, a
     with replayed(log, folders=now) as (base, desk):
         status, body = said(base, question("in /tmp/copy", stream=True))
 
-    told = [json.loads(line[6:]) for line in body.decode().splitlines() if line[6:7] == "{"]
+    told = [
+        json.loads(line[6:]) for line in body.decode("latin-1").splitlines() if line[6:7] == "{"
+    ]
     choices = [choice for each in told for choice in each["choices"]]
     text = "".join(choice["delta"].get("content") or "" for choice in choices)
     assert (status, text) == (200, "/tmp/copy/a.txt")

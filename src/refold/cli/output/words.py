@@ -36,7 +36,7 @@ def size(size_bytes: int) -> str:
 
 
 def spent(usage: Usage) -> str:
-    """Return tokens and their cost: `945 tokens (900 from the cache), $0.0059`.
+    """Return tokens and their cost: `945 tokens (900 from the cache), $0.0123`.
 
     A cost that is not known is a dash: no price is known of one of the models at least.
     """
@@ -47,7 +47,7 @@ def spent(usage: Usage) -> str:
 
 
 def dollars(micros: int | None) -> str:
-    """Return a cost: `$0.0059`, `$1.20`; a dash where it is not known."""
+    """Return a cost: `$1.20`, `$0.0123`, `$0.005900`; a dash where it is not known."""
     if micros is None:
         return "cost \u2013"
     digits = 2 if micros >= _DOLLAR or not micros else 6 if micros < _CENT else 4
