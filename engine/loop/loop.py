@@ -593,7 +593,14 @@ class Loop(asyncio.AbstractEventLoop):
         context: contextvars.Context | None = None,
         eager_start: bool | None = None,
     ) -> Task:
-        """Create a task with the next scope below the one that runs now."""
+        """Create a task with the next scope below the one that runs now.
+
+        Raises:
+            RuntimeError: a finaliser that kept this loop asks, at a time of the collector's own.
+        """
+        if _collecting.on:
+            coro.close()
+            raise RuntimeError("the garbage collector makes no task of a program")
         self._refuse_unordered()
         eager = self._eager if eager_start is None else eager_start
         return self._new_task(coro, self.scope().child(), name=name, context=context, eager=eager)

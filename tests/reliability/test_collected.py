@@ -142,8 +142,9 @@ def test_a_plain_generator_is_closed_when_the_function_that_has_it_fails(
 class Client:
     """Closes itself on the loop that runs, as clients of OpenAI and Anthropic do."""
 
-    def __init__(self, closed: list[bool]) -> None:
+    def __init__(self, closed: list[bool], loop: asyncio.AbstractEventLoop | None) -> None:
         self.closed = closed
+        self.loop = loop
         self.me = self
 
     async def aclose(self) -> None:
@@ -152,18 +153,21 @@ class Client:
 
     def __del__(self) -> None:
         try:
-            asyncio.get_running_loop().create_task(self.aclose())
+            (self.loop or asyncio.get_running_loop()).create_task(self.aclose())
         except RuntimeError:
             self.closed.append(False)
 
 
-def test_a_finaliser_makes_no_task_among_those_of_the_program(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_finaliser_makes_no_task_among_those_of_the_program(
+    *, keeps: bool, tmp_path: Path
+) -> None:
     """It finds no running loop: the tasks after it have the names that they have without it."""
     closed: list[bool] = []
 
     async def program(run: Run, _: None) -> str:
         if not closed:  # the collector comes by when it is recorded, and not when it is replayed
-            Client(closed)
+            Client(closed, asyncio.get_running_loop() if keeps else None)
             gc.collect()
         assert asyncio.get_running_loop() is asyncio.current_task().get_loop()  # type: ignore[union-attr]  # there is one
 
