@@ -19,6 +19,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
+import attrs
 import pytest
 
 import refold
@@ -358,21 +359,46 @@ def _imported(names: list[str]) -> Iterator[str]:
             yield _MODULES[top]
 
 
-@functools.cache
 def _parsed(source: str) -> ast.Module:
     return ast.parse((ROOT / source).read_text(encoding="utf-8"), source)
+
+
+@attrs.frozen
+class Facts:
+    """What the laws below ask of a file; the trees of all files would be a million objects."""
+
+    docstring: str | None
+    touched: tuple[tuple[str, int], ...]
+    named: tuple[tuple[str, bool], ...]
+    classes: frozenset[str]
+    types: frozenset[str]
+    taken: tuple[tuple[str, str], ...]
+
+
+@functools.cache
+def _facts(source: str) -> Facts:
+    tree = _parsed(source)
+    return Facts(
+        docstring=ast.get_docstring(tree),
+        touched=tuple(_touched(tree)),
+        named=tuple(_named_modules(tree)),
+        classes=frozenset(node.name for node in tree.body if isinstance(node, ast.ClassDef)),
+        types=frozenset(_types_of(tree)),
+        taken=tuple(_taken(tree)),
+    )
 
 
 _JUDGED: Final = [source for source in SOURCES if not source.startswith("src/")]
 
 
-@pytest.mark.parametrize("source", _JUDGED)
-def test_a_file_touches_only_what_it_says(source: str) -> None:
+def test_a_file_touches_only_what_it_says() -> None:
     """No clock, randomness, process, file, thread or environment, except as `SHELL` says."""
-    allowed = set(SHELL.get(source, ("",))[0].split())
-
-    beyond = {f"{source}:{line}: {what}" for what, line in _touched(_parsed(source))
-              if what not in allowed}  # fmt: skip
+    beyond = {
+        f"{source}:{line}: {what}"
+        for source in _JUDGED
+        for what, line in _facts(source).touched
+        if what not in SHELL.get(source, ("",))[0].split()
+    }
 
     assert not beyond
 
@@ -383,7 +409,7 @@ def test_the_table_says_no_more_than_is_so() -> None:
         f"{source}: {what}"
         for source, (whats, _) in SHELL.items()
         for what in whats.split()
-        if source not in SOURCES or what not in {found for found, _ in _touched(_parsed(source))}
+        if source not in SOURCES or what not in {found for found, _ in _facts(source).touched}
     }
 
     assert not stale
@@ -391,8 +417,119 @@ def test_the_table_says_no_more_than_is_so() -> None:
 
 def test_every_module_says_what_it_is() -> None:
     """A docstring at the top of each file."""
-    assert [source for source in SOURCES if not ast.get_docstring(_parsed(source))] == []
+    assert [source for source in SOURCES if not _facts(source).docstring] == []
 
+
+# --- who knows whom --------------------------------------------------------------------------
+
+
+def _module(source: str) -> str:
+    folder = next(folder for folder in FOLDERS if source.startswith(f"{folder}/"))
+    parts = Path(source).relative_to(folder).with_suffix("").parts
+    return ".".join(filter(None, ("refold", FOLDERS[folder], *parts))).removesuffix(".__init__")
+
+
+_MODULES_OF: Final = {_module(source): source for source in SOURCES}
+
+
+def _named_modules(tree: ast.Module) -> Iterator[tuple[str, bool]]:
+    """Yield the modules of ours that a file names, and whether by a text.
+
+    Imports in functions and for type checkers count; docstrings do not.
+    """
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                yield from ((alias.name, False) for alias in node.names)
+            case ast.ImportFrom(module=str(module)):
+                below = [f"{module}.{alias.name}" for alias in node.names]
+                yield from ((name if name in _MODULES_OF else module, False) for name in below)
+            case ast.Constant(value=str(text)) if id(node) not in prose:
+                yield text.partition(":")[0], True
+            case _:
+                pass
+
+
+def _circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Return the modules that cannot be put into an order, what they name before them."""
+    left = {name: others - {name} for name, others in graph.items()}
+    while free := {name for name, others in left.items() if not others & left.keys()}:
+        left = {name: others for name, others in left.items() if name not in free}
+    return [[name, *sorted(others & left.keys())] for name, others in sorted(left.items())]
+
+
+def test_no_file_imports_in_a_circle() -> None:
+    """Neither at the top, nor in functions, nor for type checkers: there is an order to read in."""
+    graph = {
+        name: {other for other, is_text in _facts(source).named if not is_text}
+        for name, source in _MODULES_OF.items()
+    }
+
+    assert _circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
+    assert _circles(graph) == []
+
+
+def _rooms() -> Iterator[tuple[str, str, int]]:
+    """Yield each folder with layers, a room in it, and how high that stands."""
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for contract in pyproject["tool"]["importlinter"]["contracts"]:
+        for height, rooms in enumerate(reversed(contract["layers"])):
+            for room in rooms.split("|"):
+                yield contract["containers"][0], room.strip(), height
+
+
+def test_no_text_names_what_stands_above() -> None:
+    """What is to be plugged in from above is passed in, or its owner says so."""
+    heights = {f"{folder}.{room}": height for folder, room, height in _rooms()}
+    upwards = [
+        f"{source} names {other}"
+        for name, source in _MODULES_OF.items()
+        for other, is_text in _facts(source).named
+        if is_text and other in _MODULES_OF
+        for room, height in heights.items()
+        if f"{other}.".startswith(f"{room}.")
+        for own, own_height in heights.items()
+        if f"{name}.".startswith(f"{own}.") and own.rpartition(".")[0] == room.rpartition(".")[0]
+        if height > own_height
+    ]
+
+    assert upwards == []
+
+
+def _types_of(tree: ast.Module) -> set[str]:
+    """Return the public types that a file defines: classes, and names for other types."""
+    named: set[str] = set()
+    for node in tree.body:
+        match node:
+            case ast.ClassDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]):
+                named.add(name)
+            case _:
+                pass
+    return {name for name in named if name[0].isupper() and not name.isupper()}
+
+
+def test_one_name_is_one_thing() -> None:
+    """No two classes share a public name, nor does one a name for a type that other files use."""
+    taken = {(module, name) for source in SOURCES for module, name in _facts(source).taken}
+    homes: dict[str, list[str]] = {}
+    for module, source in _MODULES_OF.items():
+        facts = _facts(source)
+        for name in facts.types:
+            if name in facts.classes or (module, name) in taken:
+                homes.setdefault(name, []).append(module)
+
+    assert len(homes) > 500
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+def _taken(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.name) for alias in node.names)
+
+
+# --- rooms ----------------------------------------------------------------------------------
 
 _ROWS: Final = ("src/refold/cli/commands",)
 """Folders of rows: one file a command, all of one shape, named in a table elsewhere."""
@@ -427,116 +564,6 @@ def test_a_map_of_a_folder_names_all_that_is_in_it(package: str) -> None:
     names |= {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__"}
 
     assert sorted(names - set(re.findall(r"\w+", text))) == []
-
-
-# --- who knows whom --------------------------------------------------------------------------
-
-
-def _module(source: str) -> str:
-    folder = next(folder for folder in FOLDERS if source.startswith(f"{folder}/"))
-    parts = Path(source).relative_to(folder).with_suffix("").parts
-    return ".".join(filter(None, ("refold", FOLDERS[folder], *parts))).removesuffix(".__init__")
-
-
-_MODULES_OF: Final = {_module(source): source for source in SOURCES}
-
-
-def _named_modules(source: str) -> Iterator[tuple[str, bool]]:
-    """Yield the modules of ours that a file names, and whether by a text.
-
-    Imports in functions and for type checkers count; docstrings do not.
-    """
-    tree = _parsed(source)
-    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import():
-                yield from ((alias.name, False) for alias in node.names)
-            case ast.ImportFrom(module=str(module)):
-                below = [f"{module}.{alias.name}" for alias in node.names]
-                yield from ((name if name in _MODULES_OF else module, False) for name in below)
-            case ast.Constant(value=str(text)) if id(node) not in prose:
-                yield text.partition(":")[0], True
-            case _:
-                pass
-
-
-def _circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """Return the modules that cannot be put into an order, what they name before them."""
-    left = {name: others - {name} for name, others in graph.items()}
-    while free := {name for name, others in left.items() if not others & left.keys()}:
-        left = {name: others for name, others in left.items() if name not in free}
-    return [[name, *sorted(others & left.keys())] for name, others in sorted(left.items())]
-
-
-def test_no_file_imports_in_a_circle() -> None:
-    """Neither at the top, nor in functions, nor for type checkers: there is an order to read in."""
-    graph = {
-        name: {other for other, is_text in _named_modules(source) if not is_text}
-        for name, source in _MODULES_OF.items()
-    }
-
-    assert _circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
-    assert _circles(graph) == []
-
-
-def _rooms() -> Iterator[tuple[str, str, int]]:
-    """Yield each folder with layers, a room in it, and how high that stands."""
-    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    for contract in pyproject["tool"]["importlinter"]["contracts"]:
-        for height, rooms in enumerate(reversed(contract["layers"])):
-            for room in rooms.split("|"):
-                yield contract["containers"][0], room.strip(), height
-
-
-def test_no_text_names_what_stands_above() -> None:
-    """What is to be plugged in from above is passed in, or its owner says so."""
-    heights = {f"{folder}.{room}": height for folder, room, height in _rooms()}
-    upwards = [
-        f"{source} names {other}"
-        for name, source in _MODULES_OF.items()
-        for other, is_text in _named_modules(source)
-        if is_text and other in _MODULES_OF
-        for room, height in heights.items()
-        if f"{other}.".startswith(f"{room}.")
-        for own, own_height in heights.items()
-        if f"{name}.".startswith(f"{own}.") and own.rpartition(".")[0] == room.rpartition(".")[0]
-        if height > own_height
-    ]
-
-    assert upwards == []
-
-
-def _types_of(source: str) -> set[str]:
-    """Return the public types that a file defines: classes, and names for other types."""
-    named: set[str] = set()
-    for node in _parsed(source).body:
-        match node:
-            case ast.ClassDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]):
-                named.add(name)
-            case _:
-                pass
-    return {name for name in named if name[0].isupper() and not name.isupper()}
-
-
-def test_one_name_is_one_thing() -> None:
-    """No two classes share a public name, nor does one a name for a type that other files use."""
-    taken = {(module, name) for source in SOURCES for module, name in _taken(source)}
-    homes: dict[str, list[str]] = {}
-    for module, source in _MODULES_OF.items():
-        classes = {node.name for node in _parsed(source).body if isinstance(node, ast.ClassDef)}
-        for name in _types_of(source):
-            if name in classes or (module, name) in taken:
-                homes.setdefault(name, []).append(module)
-
-    assert len(homes) > 500
-    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
-
-
-def _taken(source: str) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(_parsed(source)):
-        if isinstance(node, ast.ImportFrom):
-            yield from ((node.module or "", alias.name) for alias in node.names)
 
 
 # --- documents -------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ from tests.support import reexecute_logs
 from tests.support.trees import Latency, Node, random_tree, tools_with, tree_program
 
 CASES: Final = 1_000
+QUICK_CASES: Final = 400
+"""How many of them are tried in the quick run."""
 CHUNK: Final = 100
 LONG_CASES: Final = 11_000
 
@@ -51,7 +53,13 @@ def check(folder: Path, seed: int, tree: Node) -> None:
     assert report.entries >= recording.entries
 
 
-@pytest.mark.parametrize("first", range(0, CASES, CHUNK))
+@pytest.mark.parametrize(
+    "first",
+    [
+        *range(0, QUICK_CASES, CHUNK),
+        *(pytest.param(n, marks=pytest.mark.long) for n in range(QUICK_CASES, CASES, CHUNK)),
+    ],
+)
 def test_a_recorded_tree_is_reexecuted_identically(tmp_path: Path, first: int) -> None:
     """Case 45: whatever the tree and the interleaving, every line and the output are the same."""
     for seed in range(first, first + CHUNK):
@@ -75,7 +83,7 @@ def test_larger_trees_are_reexecuted_identically(tmp_path: Path, first: int) -> 
 
 
 def test_latencies_do_not_matter_to_the_data_digest(tmp_path: Path) -> None:
-    """Fifty runs with random latencies, one seed and a fixed clock: one data digest.
+    """Twenty runs with random latencies, one seed and a fixed clock: one data digest.
 
     Only where no latency decides: what wins a race, or times out, is another run.
     """
@@ -87,7 +95,7 @@ def test_latencies_do_not_matter_to_the_data_digest(tmp_path: Path) -> None:
         [branch, ["lock", 0, [work, branch]], ["queue", 0, [work, ["child", 0, [branch]]]]],
     ]
     digests = set()
-    for at in range(50):
+    for at in range(20):
         recording = record(
             tree_program,
             ["gather", 0, [branch, nested, ["set", 0, [branch, work]]]],
@@ -124,7 +132,7 @@ def recorded_trees(folder: Path, first: int, count: int, **options: Any) -> list
     ]
 
 
-@pytest.mark.parametrize("hash_seed", ["0", "1", "4242"])
+@pytest.mark.parametrize("hash_seed", ["0", "4242", pytest.param("1", marks=pytest.mark.long)])
 def test_another_process_with_another_hash_seed(tmp_path: Path, hash_seed: str) -> None:
     """Case 47: nothing hangs on addresses or hashes of this process, not even sets of tasks."""
     logs = recorded_trees(tmp_path, 200_000 + int(hash_seed), 40)

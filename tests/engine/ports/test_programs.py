@@ -117,8 +117,21 @@ def test_a_program_of_a_shipped_name_is_never_taken_for_it(name: str, tmp_path: 
     for again in (refold.reexecute, refold.explore, refold.sensitivity):
         with pytest.raises(ProgramNotFound, match="--program"):
             again(log)
-    assert [row.result for row in refold.replay_all(log).logs] == ["program needed"]
     assert refold.reexecute(log, own).identical
+
+
+def test_many_logs_of_such_programs_need_theirs(tmp_path: Path) -> None:
+    """None is taken for the one that has its name."""
+
+    async def own(_run: Any, _input: Any) -> int:
+        return 1
+
+    for name in SHIPPED:
+        own.__name__ = own.__qualname__ = name
+        record(own, log=tmp_path / f"{name}.jsonl")
+
+    rows = refold.replay_all(tmp_path).logs
+    assert [row.result for row in rows] == ["program needed"] * len(SHIPPED)
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))

@@ -40,7 +40,13 @@ def programs(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("name", "status"), [("crashes", "failed"), ("stands_still", "timed_out")])
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("crashes", "failed"),
+        pytest.param("stands_still", "timed_out", marks=pytest.mark.long),
+    ],
+)
 def test_doing_so_again_after_the_last_line_matches(
     programs: Path, tmp_path: Path, name: str, status: str
 ) -> None:

@@ -39,7 +39,7 @@ def conversations(draw: st.DrawFn, api: str) -> list[bytes]:
 
 @pytest.mark.parametrize("api", BODIES)
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_a_conversation_reads_as_if_each_request_were_the_first(
     api: str, data: st.DataObject
@@ -59,7 +59,7 @@ TEXTS = st.text(alphabet='{}[]":, \n\\amesginput10.-eé\U0001f600', max_size=40)
 
 
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(TEXTS, max_size=4), st.data())
 def test_what_is_no_json_is_none(texts: list[str], data: st.DataObject) -> None:
     """Wherever it leaves what was read before."""
