@@ -141,12 +141,20 @@ def _install() -> None:
         _is_hooked.append(True)
 
 
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if event not in _EVENTS:
+def _hook(
+    event: str,
+    arguments: tuple[Any, ...],
+    # Held here, for the hook outlives the names of this module: Python takes those away at its end.
+    events: frozenset[str] = _EVENTS,
+    watches: list[NetworkWatch] = _watches,
+    programs: dict[int, ProgramWatch] = _programs,
+    thread: Callable[[], int] = threading.get_ident,
+) -> None:
+    if event not in events:
         return
-    if _watches:
-        _watches[-1].judge(event, arguments)
-    if (program := _programs.get(threading.get_ident())) is not None:
+    if watches:
+        watches[-1].judge(event, arguments)
+    if (program := programs.get(thread())) is not None:
         program.judge(event, arguments)
 
 

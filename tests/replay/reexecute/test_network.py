@@ -3,6 +3,8 @@
 import contextlib
 import logging.handlers
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -257,3 +259,32 @@ def test_a_test_may_allow_its_program_the_loopback(asking: Any, tmp_path: Path) 
 
     with NetworkWatch("loopback"):
         assert refold.reexecute(log, asking).identical
+
+
+_AT_THE_END = """
+import gc, sys, types
+
+class Late:
+    def __init__(self, audit):
+        self.audit = audit
+    def __del__(self):
+        self.audit("socket.connect", None, ("192.0.2.1", 1))
+
+first = types.ModuleType("first")
+first.late, first.itself = Late(sys.audit), first
+sys.modules["first"] = first
+
+from refold.replay.reexecute.network import NetworkWatch
+with NetworkWatch():
+    pass
+gc.freeze()
+"""
+"""Uses the network at the end of a module that is older than ours, and ends after them."""
+
+
+def test_the_end_of_python_is_quiet() -> None:
+    """The hook stays to the end, when the names of its module are gone."""
+    command = [sys.executable, "-c", _AT_THE_END]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+
+    assert ended.stderr == ""
