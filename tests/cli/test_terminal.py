@@ -132,7 +132,15 @@ def test_an_interrupted_command_ends_in_130_without_a_traceback(
 
 
 @pytest.mark.parametrize(
-    "words", [("show", "--events"), ("show", "--events", "--json"), ("verify", "--json"), ("why",)]
+    "words",
+    [
+        ("show", "--events"),
+        ("verify", "--json"),
+        *(
+            pytest.param(words, marks=pytest.mark.long)
+            for words in (("show", "--events", "--json"), ("why",))
+        ),
+    ],
 )
 def test_a_reader_that_leaves_is_no_error(words: tuple[str, ...], survey_log: Path) -> None:
     """Of a table and of a document, long or short: 0, and nothing is said."""

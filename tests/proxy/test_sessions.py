@@ -246,16 +246,20 @@ def test_keys_that_clients_want_are_given_in_a_replay(tmp_path: Path) -> None:
     command = program(
         tmp_path, "print(os.environ['MY_TOKEN'], text_of(ask('Hello ' + os.environ['MY_TOKEN'])))"
     )
-    with Upstream() as upstream:
-        arguments = ["record", "--log", "run.jsonl", "--", *command]
-        token = {"MY_TOKEN": "a-token-of-mine-123"}
-        refold_does(*arguments, folder=tmp_path, upstream=upstream, more=token)
-    replayed = refold_does("replay", "run.jsonl", "--", *command, folder=tmp_path)
+    log = tmp_path / "run.jsonl"
+    recorded, replayed = list[bytes](), list[bytes]()
+    token = {"MY_TOKEN": "a-token-of-mine-123"}
+    with Upstream() as upstream, pytest.MonkeyPatch.context() as patch:
+        for name, value in {**upstream.environment(), **token}.items():
+            patch.setenv(name, value)
+        record_command(command, log=log, write=recorded.append)
+    report = replay_command(log, command, write=replayed.append)
 
-    assert (replayed.returncode, replayed.stdout.split()[0]) == (0, "refold-replay-MY_TOKEN")
-    assert data_of(tmp_path / "run.jsonl", "run.started")[0]["rules"]["redaction"][
-        "environment"
-    ] == ["ANTHROPIC_API_KEY", "MY_TOKEN", "OPENAI_API_KEY"]
+    assert report.identical
+    assert b"".join(recorded).split()[0] == b"a-token-of-mine-123"
+    assert b"".join(replayed).split()[0] == b"refold-replay-MY_TOKEN"
+    known = data_of(log, "run.started")[0]["rules"]["redaction"]["environment"]
+    assert {"ANTHROPIC_API_KEY", "MY_TOKEN", "OPENAI_API_KEY"} <= {*known}
 
 
 @pytest.mark.long

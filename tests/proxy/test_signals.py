@@ -101,7 +101,9 @@ def test_ctrl_c_reaches_the_command_once(tmp_path: Path) -> None:
     assert refold.verify(log).complete
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+)
 def test_a_signal_to_refold_alone_is_passed_on_once(number: signal.Signals, tmp_path: Path) -> None:
     log = tmp_path / "run.jsonl"
     process = subprocess.Popen(
@@ -125,7 +127,10 @@ def test_a_signal_to_refold_alone_is_passed_on_once(number: signal.Signals, tmp_
     assert refold.verify(log).complete
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long)],
+)
 def test_refold_ends_as_a_command_that_a_signal_ended(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:

@@ -135,12 +135,12 @@ def test_a_command_that_asks_nothing_any_more_is_nothing_to_replay(invoke: Invok
 @pytest.mark.parametrize(
     ("how", "prints", "code"),
     [
-        ("exact", "one two", 0),
+        pytest.param("exact", "one two", 0, marks=pytest.mark.long),
         ("exact", "two one", 1),
         ("lines", "two one", 0),
         ("lines", "two three", 1),
         ("words", "two one", 0),
-        ("words", "two three", 1),
+        pytest.param("words", "two three", 1, marks=pytest.mark.long),
         ("ignore", "two three", 0),
     ],
 )

@@ -58,7 +58,7 @@ def test_every_root_below_a_folder_is_replayed(record: Record, tmp_path: Path) -
     "factory",
     [
         Reference(resumable_session.__name__, "session", {}),
-        Reference(resumable_session.__name__, "session"),
+        pytest.param(Reference(resumable_session.__name__, "session"), marks=pytest.mark.long),
         None,
     ],
 )
