@@ -19,6 +19,7 @@ import attrs
 from refold.engine.log import read_entries
 from refold.engine.observed.journal import ObservedLog
 from refold.proxy.desks.keys import Secrets
+from refold.proxy.desks.ordering import Work
 from refold.proxy.desks.recording import READ_NOW, RecordingDesk
 from refold.proxy.desks.replaying import Replaying
 from refold.proxy.http.routes import routes_of
@@ -55,13 +56,15 @@ def replayed(
     on_miss: OnMiss = "fail",
     pace: Pace = "full",
     folders: dict[str, str] | None = None,
+    work: Work = lambda: None,
 ) -> Generator[tuple[str, Replaying]]:
     """Replay a record to whoever comes to the base URL that this gives."""
     secrets = Secrets()
     routes = routes_of([f"openai={upstream}"])
     desk = Replaying(
-        read_record(log), secrets, routes=routes, on_miss=on_miss, pace=pace, folders=folders
-    )
+        read_record(log), secrets, routes=routes, on_miss=on_miss, pace=pace, folders=folders,
+        work=work,
+    )  # fmt: skip
     with served(desk, [route.name for route in routes]) as base:
         secrets.hide_address(base)
         yield base, desk

@@ -194,6 +194,27 @@ def test_a_large_answer_of_a_recorded_replay_is_whole(tmp_path: Path) -> None:
     assert first == second
 
 
+def test_an_answer_breaks_off_when_the_program_has_read_what_came_of_it(tmp_path: Path) -> None:
+    """Clients drop what they have not read when a connection breaks (Bun), and ask otherwise."""
+    log = tmp_path / "run.jsonl"
+    body = question("Hello", stream=True)
+    with Upstream() as upstream:
+        upstream.use("weather", cut_after=3)
+        with recorded(log, upstream.openai_url) as base, pytest.raises(http.client.IncompleteRead):
+            said(base, body)
+    looks = [1.0] * 9
+    with (
+        replayed(log, work=lambda: looks.pop() if looks else None) as (base, _),
+        asked(base, body) as response,
+    ):
+        begun = response.read1()
+        with pytest.raises(http.client.IncompleteRead):
+            response.read()
+
+    assert begun
+    assert looks == []
+
+
 def test_what_the_command_was_killed_in_breaks_instead_of_hanging(tmp_path: Path) -> None:
     """A record without an end: the program's own end was the reason, and does not come again."""
     log = tmp_path / "run.jsonl"

@@ -34,6 +34,8 @@ _CALM_LOOKS: Final = 3
 """Looks in a row that find no work: then the agent has taken note, however long that took."""
 _WORKED_SECONDS: Final = 0.1
 """Of a processor, after which it has done so too: others of the command may work on for long."""
+_BROKEN_WORKED_SECONDS: Final = 0.5
+"""Likewise before a connection breaks: opencode then forgets what it has not put down yet."""
 
 Work = Callable[[], float | None]
 """Says how many seconds of a processor a command has used by now; `None` while it does nothing."""
@@ -94,7 +96,15 @@ class Order:
             return
         self._out(turn)
         await self._until(lambda: not noted & self._left.keys())
-        await self._calm(self._last_to[turn.scope])
+        if self._is_kept:
+            await self._calm(self._last_to[turn.scope].at)
+
+    async def broken(self) -> None:
+        """Return when an answer may break off: when the program has read what came of it.
+
+        Clients drop what they have not read (Bun, of which opencode is made).
+        """
+        await self._calm(time.monotonic(), _BROKEN_WORKED_SECONDS)
 
     async def _until(self, is_time: Callable[[], bool]) -> None:
         """Wait while anything moves; in vain, nothing waits any more."""
@@ -125,27 +135,25 @@ class Order:
         """Wait where an answer before was on its way together with this one."""
         last, before = self._last, self._last_to.get(self._reader(turn))
         is_noted = before is not None and before.turn.call in self._after
+        if not self._is_kept:
+            return
         if before and (turn.call in self._after or (is_noted and turn.call in before.beside)):
-            await self._calm(before)
+            await self._calm(before.at)
         elif (
             last and last.turn.scope != turn.scope and self._rank.get(last.turn.call, 0) > turn.seq
         ):
-            await self._since(last, _APART_SECONDS)
+            await asyncio.sleep(max(0, last.at + _APART_SECONDS - time.monotonic()))
 
     def _reader(self, turn: RecordedTurn) -> str:
         """Return the conversation that takes note of an answer: one's own, or that above."""
         return turn.scope.rpartition("/")[0] if turn.call in self._after else turn.scope
 
-    async def _since(self, sent: "_Sent", seconds: float) -> None:
-        if self._is_kept:
-            await asyncio.sleep(max(0, sent.at + seconds - time.monotonic()))
-
-    async def _calm(self, sent: "_Sent") -> None:
-        """Wait until the command has taken note of an answer."""
-        await self._since(sent, _NOTED_SECONDS)
+    async def _calm(self, sent: float, enough: float = _WORKED_SECONDS) -> None:
+        """Wait until the command has taken note of what it was sent at a time."""
+        await asyncio.sleep(max(0, sent + _NOTED_SECONDS - time.monotonic()))
         until, looks, worked = time.monotonic() + HELD_MAX_SECONDS, 0, 0.0
         used = self._work()
-        while self._is_kept and looks < _CALM_LOOKS and worked < _WORKED_SECONDS:
+        while looks < _CALM_LOOKS and worked < enough:
             if time.monotonic() > until:
                 return
             changed = self._changed

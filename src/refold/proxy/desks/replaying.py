@@ -4,6 +4,7 @@ Fails closed: with nothing recorded, a request is refused in the provider's own 
 retried, unless it is said that it may go on live.  Rules: CONTRACT.md §16.6.
 """
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -148,20 +149,22 @@ class Replaying:
         ending = _ending(self._record, found)
         done = partial(self.order.done, found)
         if found.parts:
+            is_cut = ending == "cut"
+            pieces = self._parted(found, self._moved(found) or self._pieces(found))
             return Serve(
                 status=found.parts[0]["status"],
                 headers=self._secrets.shown_in(found.parts[0]["headers"]),
-                pieces=self._cut(found, self._moved(found) or self._pieces(found)),
+                pieces=itertools.chain(pieces, [(0, b"")]) if is_cut else pieces,
                 ending=ending,
                 ready=partial(self.order.ready, found) if found.how == "answered" else None,
-                last=partial(self.order.last, found),
+                last=self.order.broken if is_cut else partial(self.order.last, found),
                 done=done,
             )
         if ending == "hold":
             return Serve(status=200, headers={}, pieces=(), ending=ending, is_begun=False)
         return _told(GATEWAY_TIMEOUT, "the record ends before the answer to this request")
 
-    def _cut(
+    def _parted(
         self, found: RecordedTurn, pieces: Iterable[tuple[int, bytes]]
     ) -> Iterable[tuple[int, bytes]]:
         """Return an answer, its last event apart where that may have to wait."""

@@ -32,6 +32,9 @@ _NOT_FOUND: Final = 404
 _FAULT: Final = 500
 _UPGRADE_REQUIRED: Final = 426
 """To a WebSocket: clients that can ask over HTTP do so at once (Codex tries five times at 501)."""
+_READ_SECONDS: Final = 0.25
+"""Before a connection breaks as the server's did: clients drop what they have not read (Bun), and
+the replay's program is to meet the same."""
 _DECODED_MAX: Final = 4
 _NO_WEBSOCKETS: Final = (
     "WebSockets do not pass, for they cannot be recorded: let the client ask over HTTP"
@@ -147,7 +150,9 @@ class Application:
             served = passing.failed(error.code, error.message)
             if not answer.has_begun:
                 await _serve(served, answer)
-            return  # else it stays without an end, and the connection breaks as the server's did
+                return
+            await asyncio.sleep(_READ_SECONDS)
+            return  # without an end: the connection breaks as the server's did
         passing.end()
         await answer.end()
 
