@@ -104,16 +104,17 @@ class _Reading:
         data, call = entry.data, entry.call or ""
         match entry.kind:
             case "tool.called":
-                self._tool_called(
-                    str(data.get("tool")), call, delegates=bool(data.get("delegates"))
-                )
+                self._open[call] = tool = str(data.get("tool"))
+                self._uses.setdefault(tool, ToolUse(tool)).called += 1
+                if data.get("delegates"):
+                    self._delegating[call] = tool
             case "tool.returned":
-                self._tool_ended(call, is_failed=data.get("status") == "error")
+                self._tool_ended(call, failed=data.get("status") == "error")
             case "model.asked":
                 self._requests += 1
                 self._models[str(data.get("model"))] = None
             case "effect.cancelled":
-                self._tool_cancelled(call)
+                self._tool_ended(call, cancelled=True)
             case "effect.late" if call in self._starts:
                 self._starts[call].late = str(data.get("status"))
             case (
@@ -144,23 +145,12 @@ class _Reading:
 
     # --- tools ---------------------------------------------------------------------------
 
-    def _tool_called(self, tool: str, call: str, *, delegates: bool) -> None:
-        self._uses.setdefault(tool, ToolUse(tool)).called += 1
-        self._open[call] = tool
-        if delegates:
-            self._delegating[call] = tool
-
-    def _tool_ended(self, call: str, *, is_failed: bool) -> None:
+    def _tool_ended(self, call: str, *, failed: bool = False, cancelled: bool = False) -> None:
         tool = self._open.pop(call, None)
         self._delegating.pop(call, None)
         if tool is not None:
-            self._uses[tool].failed += is_failed
-
-    def _tool_cancelled(self, call: str) -> None:
-        tool = self._open.pop(call, None)
-        self._delegating.pop(call, None)
-        if tool is not None:
-            self._uses[tool].cancelled += 1
+            self._uses[tool].failed += failed
+            self._uses[tool].cancelled += cancelled
 
     def _dialect(self, call: str) -> str:
         """Return the delegation tool that a rejected start came from; empty if that is not sure.
@@ -235,13 +225,11 @@ class _Reading:
 
 def _without_log(start: _Start, path: Path) -> RunNode:
     """Return the node of a child whose log is not there: missing, or never written."""
-    if start.outcome is not None:
-        is_missing = start.outcome.child is not None and start.outcome.child.events > 0
-    else:  # after a crash, the child may never have begun
-        is_missing = start.is_parent_finished
-    if is_missing:
+    child = start.outcome.child if start.outcome is not None else None
+    is_missing = child is not None and child.events > 0
+    if is_missing or (start.outcome is None and start.is_parent_finished):
         return RunNode(**_told_of(start), log_state="missing", log=str(path))
-    return RunNode(**_told_of(start), log_state="none")
+    return RunNode(**_told_of(start), log_state="none")  # after a crash, it may not have begun
 
 
 def _rejected(event: events.ChildFinished) -> events.ChildStarted | None:
