@@ -248,3 +248,23 @@ def test_questions_are_sorted_by_their_keys(tmp_path: Path) -> None:
 
     assert [question.question for question in recording.questions] == [str(n) for n in range(12)]
     assert orjson.loads(recording.log.read_bytes().splitlines()[-1])["kind"] == "input.asked"
+
+
+async def asks_for_leave(run: refold.Run, _input: Any) -> Any:
+    return await run.ask("May I?")
+
+
+async def gives_up_on_a_child(run: refold.Run, _input: Any) -> str:
+    child = await run.start(refold.Delegation(program=asks_for_leave))
+    await run.sleep(0.1)  # by then it waits; if it does not, it is cancelled all the same
+    run.cancel(child)
+    (outcome,) = await run.join(child)
+    return outcome.status
+
+
+def test_a_child_that_waits_for_a_person_can_be_given_up(tmp_path: Path) -> None:
+    """§9.9: then nobody is asked any more, and its parent comes to its end."""
+    recording = refold.record(gives_up_on_a_child, log=tmp_path / "a.jsonl")
+
+    assert (recording.status, recording.output) == ("completed", "cancelled")
+    assert refold.reexecute(recording.log, gives_up_on_a_child).identical
