@@ -89,7 +89,9 @@ def in_any_order(recorded: Asked, now: Asked) -> tuple[str, ...]:
     pairs = zip(recorded.messages, now.messages, strict=True)
     texts = zip(*(str(old.get("content")) for old, new in pairs if old != new), strict=False)
     begin = "".join(each[0] for each in takewhile(lambda each: len(set(each)) == 1, texts))
-    begin = begin.partition("\n")[0][:_BEGIN_MAX]
+    begin = begin.partition("\n")[0]
+    if len(begin) > _BEGIN_MAX:
+        begin = begin[:_BEGIN_MAX].rpartition(" ")[0]
     if len(begin) < _BEGIN_MIN:
         return ()
     rules = VolatileRules(unordered=(_escaped(begin),))

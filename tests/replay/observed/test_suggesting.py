@@ -199,6 +199,14 @@ def test_messages_that_changed_places_get_an_option_where_they_begin_alike() -> 
     assert rules.applied(recorded) != rules.applied(other)
 
 
+def test_a_long_beginning_is_cut_between_words() -> None:
+    reports = [user(f"{'Of another agent: ' * 4}{name}") for name in ("ann", "bob")]
+
+    options = in_any_order(ask(*reports), ask(*reports[::-1]))
+
+    assert options == ("--unordered 'Of another agent: Of another agent: Of another'",)
+
+
 @pytest.mark.parametrize(
     "moved",
     [
