@@ -26,6 +26,17 @@ def test_each_help_page_has_examples_and_fits_a_terminal(name: str, invoke: Invo
     assert max(map(len, page.stdout.splitlines())) <= 80
 
 
+def test_a_wrong_call_says_how_it_is_called(invoke: Invoke) -> None:
+    said = invoke("show")
+
+    assert said.exit_code == 2
+    usage, problem, hint = said.stderr.strip().splitlines()
+    assert usage.startswith("Usage: ")
+    assert "show" in usage
+    assert "LOG" in problem
+    assert hint.endswith("show --help` has examples.")
+
+
 def test_without_a_command_it_says_what_there_is(invoke: Invoke) -> None:
     said = invoke()
 

@@ -7,7 +7,7 @@ import pytest
 
 from refold.cli.arguments.live import edits_of, is_all_recorded, live_of
 from refold.cli.arguments.logs import OpenedLog
-from refold.engine.errors import UsageError
+from refold.engine.errors import ModelNotFound, UsageError
 from refold.engine.runners.recording import record
 from tests.support.forks import TOOLS, model, report
 
@@ -29,6 +29,12 @@ def test_what_is_not_said_is_the_commands_own_default(log: OpenedLog) -> None:
     """`recorded` for replay and fork, `live` for drift."""
     assert not live_of(log, PROGRAM, "recorded", **NOTHING).sources.is_live
     assert live_of(log, PROGRAM, "live", **NOTHING).sources.model == "live"
+
+
+def test_a_live_model_is_the_recorded_one(log: OpenedLog) -> None:
+    """A script is none that can be asked again by its name alone."""
+    with pytest.raises(ModelNotFound, match="model 'scripted'"):
+        live_of(log, PROGRAM, "recorded", **(NOTHING | {"models": ("live",)}))
 
 
 def test_options_name_sources_and_what_they_need(log: OpenedLog, tmp_path: Path) -> None:

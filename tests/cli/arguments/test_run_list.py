@@ -6,6 +6,8 @@ from pathlib import Path
 
 from refold.cli.arguments.run_list import listed_runs
 from refold.engine.log import scan
+from refold.engine.program.run import PlainRun
+from refold.engine.runners.recording import record
 
 
 def test_a_folder_s_roots_are_listed_and_no_child(survey_log: Path, tmp_path: Path) -> None:
@@ -17,6 +19,19 @@ def test_a_folder_s_roots_are_listed_and_no_child(survey_log: Path, tmp_path: Pa
     assert [each.path.name for each in found] == ["other.jsonl", "survey.jsonl"]
     assert [each.row["status"] for each in found] == ["unreadable", "completed"]
     assert found[1].row["runs"] == 4
+
+
+def test_a_run_with_a_long_last_line_is_read_to_its_beginning(tmp_path: Path) -> None:
+    """Read from the end, in pieces."""
+
+    def counts(_run: PlainRun, most: int) -> list[int]:
+        return list(range(most))
+
+    record(counts, 40_000, log=tmp_path / "a.jsonl")
+
+    (found,) = listed_runs(tmp_path)
+
+    assert (found.row["status"], found.row["entries"]) == ("completed", 2)
 
 
 def test_a_run_with_a_long_torn_tail_is_listed_as_one(survey_log: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`refold ls` lists root runs, the newest last, and whatever else lies there does not trip it."""
 
+import datetime as dt
 import json
 import shutil
 from collections.abc import Callable
@@ -40,6 +41,9 @@ def test_a_root_is_listed_once_with_its_children_counted(folder: Path, invoke: I
 
     entries = len((folder / "survey.jsonl").read_bytes().splitlines())
     assert (run["program"], run["status"]) == ("survey_tree", "completed")
+    first = json.loads((folder / "survey.jsonl").read_bytes().splitlines()[0])
+    began = dt.datetime.fromtimestamp(first["meta"]["wall_us"] // 1_000_000, dt.UTC)
+    assert dt.datetime.fromisoformat(run["started"]) == began
     assert (run["entries"], run["runs"]) == (entries, 4)
     assert run["bytes"] == sum(path.stat().st_size for path in folder.glob("*.jsonl"))
 

@@ -1,12 +1,15 @@
 """Every kind of entry reads as one line, also when its data is not what its kind says."""
 
+from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
-from refold.cli.output.entries import compact, origin_of, print_entry
+from refold.cli.output.entries import compact, kind_width, origin_of, print_entry
 from refold.engine.events.events import KINDS
+from refold.engine.log import read_entries
+from tests.support.watched import record, says, talk, user
 
 MESSAGE = {"content": "yes", "tool_calls": [{"name": "t", "arguments": {}}]}
 FAULT = {"code": "raised", "message": "m"}
@@ -86,6 +89,15 @@ def test_a_text_that_is_kept_beside_the_log_is_its_size() -> None:
     assert compact(blob) == "(41 kB of text)"
     assert compact({"a": [{"b": blob}], "c": 1}) == '{"a":[{"b":"(41 kB of text)"}],"c":1}'
     assert compact({**blob, "other": 1}).startswith('{"$blob":"abab')
+
+
+def test_kinds_of_a_watched_command_need_more_room(survey_log: Path, tmp_path: Path) -> None:
+    watched = record(tmp_path / "a.jsonl", talk(user("Hello"), says("Hi.")))
+
+    for log in (survey_log, watched):
+        longest = max(len(entry.kind) for entry in read_entries(log))
+        assert longest <= kind_width(log)
+    assert kind_width(survey_log) < kind_width(watched)
 
 
 @pytest.mark.parametrize("meta", [None, {}, {"mono_us": "soon"}])
