@@ -48,7 +48,10 @@ def test_it_is_the_programs_own_line_and_never_a_tools(tmp_path: Path) -> None:
 
 
 def test_who_blocks_is_warned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a warning of Python's and of the recording; a replay is not watched."""
+    """By a warning of Python's and of the recording; a replay is not watched.
+
+    So is who blocks later, when the watcher of the runs before has left.
+    """
     monkeypatch.setattr(blocked, "LONG_SECONDS", 0.01)
 
     async def program(run: refold.Run, waits: int) -> None:
@@ -64,6 +67,11 @@ def test_who_blocks_is_warned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert warned[0].filename == __file__
     assert warned[0].lineno in (line + 3, line + 4)
     assert recording.warnings[0].startswith(f"{__file__}:{warned[0].lineno}: the program held up")
+    for each in threading.enumerate():
+        if each.name == "refold-watch":
+            each.join(60)
+    with pytest.warns(RuntimeWarning, match="held up its loop"):
+        refold.record(program, 1, log=tmp_path / "later.jsonl")
     other = refold.record(program, 0, log=tmp_path / "b.jsonl")
     monkeypatch.setattr(blocked, "watched", None)
     assert refold.reexecute(other, program).identical
@@ -84,7 +92,10 @@ def test_two_looks_at_one_call_tell_once(tmp_path: Path) -> None:
 
 
 def test_a_program_that_goes_on_is_told_nothing(tmp_path: Path) -> None:
-    """However long it takes, and however little it waits: it asks, or lets others on."""
+    """However long it takes, and however little it waits: it asks, or lets others on.
+
+    Nor one that a person looked at in between, with a debugger.
+    """
 
     @refold.tool(effect="reads")
     def nothing() -> None:
@@ -96,6 +107,8 @@ def test_a_program_that_goes_on_is_told_nothing(tmp_path: Path) -> None:
         await run.tool(nothing)
         look()
         await asyncio.sleep(0)
+        look()
+        exec(compile("look()", "/lib/bdb.py", "exec"), {"look": look})
         look()
 
     assert refold.record(program, log=tmp_path / "a.jsonl").warnings == ()

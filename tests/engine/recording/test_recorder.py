@@ -426,6 +426,53 @@ def test_what_a_joined_child_used_is_counted_once(tmp_path: Path) -> None:
     assert [entry.data["tokens"] for entry in lines(recording, "tokens.granted")] == [35]
 
 
+def test_who_waits_for_tokens_of_a_stopped_run_is_given_none(tmp_path: Path) -> None:
+    """Though another might give back some of its own: a program that cleans up may wait for it."""
+
+    @tool(effect="reads")
+    def press() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    async def spends(run: Run, _input: Any) -> None:
+        for _ in range(2):
+            await run.model([{"role": "user", "content": "more"}])
+
+    async def waits(run: Run, _input: Any) -> None:
+        await run.sleep(60)
+
+    async def program(run: Run, _input: Any) -> None:
+        needy = await run.start(Delegation(program=spends, part=10))
+        await run.start(Delegation(program=waits, part=10))
+        try:
+            await run.tool(press)
+            await run.sleep(60)
+        finally:
+            run.annotate((await run.join(needy))[0].status)
+
+    log = tmp_path / "a.jsonl"
+    reply: Any = {"text": "ok", "usage": {"output_tokens": 10}}
+    with pytest.raises(KeyboardInterrupt):
+        record(program, log=log, model=ScriptedModel([reply] * 2), limits=Limits(model_tokens=20))
+
+    assert [e.data["text"] for e in read_entries(log) if e.kind == "note.added"] == ["limit"]
+    assert reexecute(log, program).identical
+
+
+def test_a_child_that_may_share_a_session_has_none_where_its_parent_has_none(
+    tmp_path: Path,
+) -> None:
+    """It is told so, as any run."""
+
+    async def looks(run: Run, _input: Any) -> Any:
+        return run.session.snapshot()
+
+    async def program(run: Run, _input: Any) -> Any:
+        outcome = await run.delegate(Delegation(program=looks, shared=True))
+        return outcome.error.message if outcome.error else ""
+
+    assert "this run has no session" in ran(tmp_path, program).output
+
+
 def test_what_a_model_does_to_its_messages_no_program_sees(tmp_path: Path) -> None:
     """It is given copies, the log's and the program's stay what they were."""
 
@@ -678,8 +725,23 @@ def test_time_is_up(tmp_path: Path) -> None:
     assert len(lines(recording, "tool.returned")) == 1
 
 
-def test_a_plain_program_is_told_while_a_delegation_tool_runs(tmp_path: Path) -> None:
-    """The tool is cancelled first; then the program may clean up, and has not waited for it."""
+def test_a_plain_program_is_told_at_once_that_time_is_up(tmp_path: Path) -> None:
+    """Wherever it waits; then it may clean up, and its grace is not over."""
+
+    def program(run: PlainRun, _input: Any) -> Any:
+        try:
+            run.sleep(60)
+        finally:
+            run.tool(search, q="tidy")
+
+    recording = ran(tmp_path, program, limits=Limits(timeout_seconds=0.05))
+
+    assert recording.status == "timed_out"
+    assert len(lines(recording, "tool.returned")) == 1
+
+
+def test_so_it_is_while_a_delegation_tool_runs(tmp_path: Path) -> None:
+    """The tool is cancelled first."""
 
     async def handler(run: Run, _arguments: Any) -> None:
         await run.sleep(60)
@@ -782,6 +844,18 @@ def test_time_is_up_on_any_thread(tmp_path: Path) -> None:
             assert running.result(PATIENCE_SECONDS).status == "timed_out"
         finally:
             let_go.set()
+
+
+def test_a_timer_wakes_any_thread_in_time(tmp_path: Path) -> None:
+    """However long the run has taken: a wait is what is left of it."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        for _ in range(20):
+            await run.sleep(0.001)
+
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(record, program, log=tmp_path / "a.jsonl")
+        assert running.result(PATIENCE_SECONDS).ok
 
 
 @pytest.mark.parametrize("swallow", [False, True])
