@@ -167,13 +167,13 @@ def _unpacked(path: Path, stack: contextlib.ExitStack) -> Path:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             top = _top_of(path, names)
-            left = sum(each.file_size for each in archive.infolist())
-            if left > UNPACKED_MAX:
-                raise _refused(path, f"more than {UNPACKED_MAX} bytes, {left}")
-            folder = stack.enter_context(temporary(left))
+            size = sum(each.file_size for each in archive.infolist())
+            if size > UNPACKED_MAX:
+                raise _refused(path, f"more than {UNPACKED_MAX} bytes, {size}")
+            folder = stack.enter_context(temporary(size))
             for name in names:
                 with archive.open(name) as source:
-                    left -= _extract(source, folder / name, left, path)
+                    _extract(source, folder / name)
     except (*_BROKEN, OSError) as error:
         raise _refused(path, f"{error!s:.100}") from None
     return folder / top
@@ -270,9 +270,7 @@ def _is_log(name: str, top: str, root: Path) -> bool:
     return is_below and "/" not in name and root_of(Path(name)) == root
 
 
-def _extract(source: IO[bytes], target: Path, left: int, path: Path) -> int:
-    """Copy at most `left` bytes, and return how many there were."""
-    size = 0
+def _extract(source: IO[bytes], target: Path) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         descriptor = os.open(target, flags, 0o600)
@@ -280,12 +278,7 @@ def _extract(source: IO[bytes], target: Path, left: int, path: Path) -> int:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(target, flags, 0o600)
     with open(descriptor, "wb") as sink:  # noqa: PTH123 - a descriptor
-        while chunk := source.read(_CHUNK):
-            size += len(chunk)
-            if size > left:
-                raise _refused(path, f"more than {UNPACKED_MAX} bytes")
-            sink.write(chunk)
-    return size
+        shutil.copyfileobj(source, sink, _CHUNK)
 
 
 def _refused(path: Path, found: str) -> LogUnsupported:

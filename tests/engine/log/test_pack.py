@@ -47,6 +47,17 @@ def test_a_packed_tree_reads_like_the_tree(tree: Path, tmp_path: Path) -> None:
     assert stat.S_IMODE(packed.stat().st_mode) == 0o600
 
 
+def test_of_a_damaged_tree_all_is_packed(tree: Path, tmp_path: Path) -> None:
+    """Its large texts, too, that no line names any more: whoever looks at it may find one again."""
+    whole = tree.read_bytes()
+    tree.write_bytes(whole[: whole.index(b"\n") + 1])
+
+    packed = pack(tree, tmp_path / "report.refold")
+
+    names = zipfile.ZipFile(packed).namelist()
+    assert sum(name.startswith("audit.blobs/") for name in names) == 1
+
+
 def test_a_child_is_packed_with_what_lies_below_it(tmp_path: Path, started: RunStarted) -> None:
     """Its log, those of its own children, and the blobs that they name; none of its siblings'."""
     above = {"run": "run", "call": "0#1", "hash": "0" * 64}

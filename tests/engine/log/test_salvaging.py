@@ -1,5 +1,6 @@
 """What still verifies of a damaged log, in a new one (CONTRACT.md §4.5)."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,7 +10,8 @@ import attrs
 import pytest
 
 from refold.engine.errors import LogDamaged, LogExists, LogMissing, LogNameRefused, UsageError
-from refold.engine.events.events import ChildStarted, NoteAdded, RunStarted
+from refold.engine.events.events import ChildFinished, ChildStarted, NoteAdded, RunStarted
+from refold.engine.events.outcome import ChildRef, Outcome
 from refold.engine.log import LogWriter, prefix_of, read_entries, salvage, scan
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
 
@@ -187,6 +189,50 @@ def test_a_log_that_answers_another_start_is_not_copied(tree: Path, tmp_path: Pa
     whats = [child.wrong and child.wrong.what for child in salvaged.children]
     assert whats == ["another child: parent", "another child: parent"]
     assert {each.name for each in tmp_path.glob("new.*")} == {"new.jsonl", "new.blobs"}
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_nor_is_one_that_ended_otherwise(
+    tmp_path: Path,
+    started: RunStarted,
+    is_same: bool,  # noqa: FBT001 - a table
+) -> None:
+    """Its parent has the head that it had when it was joined; lines after it are its own affair."""
+    root, place = tmp_path / "audit.jsonl", tmp_path / "audit.1.jsonl"
+    with LogWriter.create(root, started) as log:
+        log.append(ChildStarted({}, 1, "c1"), "0#1")
+        parent = {"run": "run", "call": "0#1", "hash": log.head}
+        with LogWriter.create(place, attrs.evolve(started, depth=1, parent=parent)) as child:
+            child.append(NoteAdded("last"), "0#1")
+        head = child.head if is_same else "0" * 64
+        outcome = Outcome(status="completed", child=ChildRef(run="c1", head=head, events=2))
+        log.append(ChildFinished(outcome), "0#1", 1)
+        log.append(NoteAdded("last"), "0#2")
+    _alter(root, 4)
+
+    (found,) = salvage(root, tmp_path / "new.jsonl").children
+
+    assert (found.wrong is None) is is_same
+    assert found.wrong is None or found.wrong.what == "another end"
+    assert (tmp_path / "new.1.jsonl").exists() is is_same
+
+
+def test_who_interrupts_it_finds_nothing_left(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is not told of anything else."""
+    _alter(tree, 5)
+    before = sorted(tmp_path.rglob("*"))
+
+    def interrupted(_descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    monkeypatch.setattr(os, "fdatasync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        salvage(tree, tmp_path / "new.jsonl")
+
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 SMALL = """

@@ -650,12 +650,16 @@ def test_a_child_is_given_no_tool_that_its_run_has_not(tmp_path: Path) -> None:
     """A program's own start; one that was recorded before there was the rule replays as it did."""
 
     async def program(run: Run, _input: Any) -> Any:
+        own = tool(effect="reads", name="own")(lambda: None)
+        known = await run.delegate(_child(tools=["search", "own"], own_tools=(own,)))
+        run.annotate(known.status)
         return (await run.delegate(_child(tools=["serch"]))).status
 
     recording = ran(tmp_path, program, tools=[search])
 
     assert recording.error is not None
     assert "no tool is named 'serch'; known: search" in recording.error.message
+    assert [e.data["text"] for e in read_entries(recording.log) if e.call == "0#2"] == ["completed"]
     assert reexecute(recording.log, program).identical
 
 
