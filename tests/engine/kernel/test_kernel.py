@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from refold.engine.errors import NotCanonical, ToolError, ToolUnknown, UsageError
+from refold.engine.events.limits import Limits
 from refold.engine.kernel.pending import Child
 from refold.engine.log import read_entries
 from refold.engine.loop import loop
@@ -220,6 +221,25 @@ def test_a_program_that_never_waits_is_ended(
         place = f"0 waits at {Path(__file__).name}:{line_of(program, '# here')} in spins"
         assert place in recording.error.message
         assert "cleaned up" in recording.log.read_text()
+
+
+@pytest.mark.long
+def test_what_ended_a_program_first_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here it spun; its time is over while it cleans up."""
+    monkeypatch.setattr(loop, "CALLBACKS_MAX", 10_000)
+
+    async def program(run: Run, _input: Any) -> Any:
+        try:
+            while True:  # noqa: ASYNC110 - the very mistake
+                await asyncio.sleep(0)
+        finally:
+            await run.sleep(60)
+
+    recording = ran(tmp_path, program, limits=Limits(timeout_seconds=0.05))
+
+    assert recording.error is not None
+    assert recording.error.code == "spinning"
+    assert kinds(recording) == ["limit.hit", "run.finished"]
 
 
 def test_what_was_left_behind_hears_of_no_child(

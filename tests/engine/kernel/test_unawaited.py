@@ -28,8 +28,9 @@ def line_of(program: Callable[..., Any], text: str) -> int:
 
 
 async def forgets(run: refold.Run, _: Any) -> Any:
-    """Forget to await two calls, and await one."""
+    """Forget to await three calls, and await one."""
     run.tool("fetch", n=1)  # type: ignore[unused-coroutine]  # the slip
+    run.tool(fetch, n=3)  # type: ignore[unused-coroutine]  # the slip
     kept = run.ask("Really?")
     return [await run.tool(fetch, n=2), inspect.iscoroutine(kept)]
 
@@ -39,10 +40,12 @@ def test_what_was_never_awaited_is_told_with_its_place(tmp_path: Path) -> None:
     """In the order of the calls; nothing of it stands in the log."""
     recording = refold.record(forgets, log=tmp_path / "a.jsonl", tools=[fetch], check=False)
 
-    asked, question = line_of(forgets, "n=1"), line_of(forgets, "Really")
+    asked, again = line_of(forgets, "n=1"), line_of(forgets, "n=3")
+    question = line_of(forgets, "Really")
     assert recording.output == [2, True]
     assert recording.warnings == (
         f"{__file__}:{asked}: run.tool('fetch') was never awaited: nothing was asked for",
+        f"{__file__}:{again}: run.tool('fetch') was never awaited: nothing was asked for",
         f"{__file__}:{question}: run.ask() was never awaited: nothing was asked for",
     )
     assert recording.entries == 4
@@ -58,6 +61,7 @@ def test_python_warns_at_the_same_place(tmp_path: Path) -> None:
 
     assert told == [
         ("run.tool('fetch') wa", __file__, line_of(forgets, "n=1")),
+        ("run.tool('fetch') wa", __file__, line_of(forgets, "n=3")),
         ("run.ask() was never ", __file__, line_of(forgets, "Really")),
     ]
     assert len(seen) == len(told)
@@ -69,7 +73,7 @@ def test_the_check_adds_to_it(tmp_path: Path) -> None:
     """§12.12: what the tripwire finds stands behind."""
     recording = refold.record(forgets, log=tmp_path / "a.jsonl", tools=[fetch], check=True)
 
-    assert len(recording.warnings) == 2
+    assert len(recording.warnings) == 3
 
 
 async def cancels(run: refold.Run, _: Any) -> int:
@@ -129,7 +133,7 @@ def test_of_a_child_python_is_told(tmp_path: Path) -> None:
 
     assert (recording.output, recording.warnings) == ("completed", ())
     assert told == [
-        (RuntimeWarning, __file__, line_of(forgets, text)) for text in ("n=1", "Really")
+        (RuntimeWarning, __file__, line_of(forgets, text)) for text in ("n=1", "n=3", "Really")
     ]
 
 

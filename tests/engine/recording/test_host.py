@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -214,3 +216,40 @@ def test_a_task_that_will_not_end_does_not_keep_the_run_from_ending() -> None:
 
     assert not closing.is_alive()
     is_over.set()
+
+
+FORKS = """
+import os, signal, sys
+import refold
+from refold.engine.ports.ports import ModelReply
+
+class Answers:
+    name, is_async = "m", True
+
+    async def complete(self, request):
+        return ModelReply(message={"role": "assistant", "content": "Moon."})
+
+async def program(run, _input):
+    return (await run.model([{"role": "user", "content": "Tides?"}])).message["content"]
+
+def ask(log):
+    print(refold.record(program, log=log, model=Answers()).output, flush=True)
+
+ask(sys.argv[1])
+if (child := os.fork()) == 0:
+    signal.alarm(60)  # rather than wait for ever
+    ask(sys.argv[2])
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_a_fork_asks_models_on_a_loop_of_its_own(tmp_path: Path) -> None:
+    """The thread of the one that lasts does not go on there."""
+    words = ["-W", "ignore::DeprecationWarning", "-c", FORKS, tmp_path / "a.jsonl"]
+
+    said = subprocess.run(
+        [sys.executable, *words, tmp_path / "b.jsonl"], capture_output=True, text=True, check=True
+    )
+
+    assert said.stdout == "Moon.\n" * 2

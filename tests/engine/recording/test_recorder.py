@@ -388,10 +388,16 @@ def test_a_result_that_no_log_can_hold(tmp_path: Path) -> None:
     def beside() -> list[int]:
         return long()
 
-    async def program(run: Run, _input: Any) -> Any:
-        return [await failure_of(run, one) for one in (wrong, nan, long, beside)]
+    async def handler(_run: Run, _arguments: Any) -> Any:
+        return object()
 
-    assert ran(tmp_path, program).output[2:] == [["result", "NotCanonical"]] * 2
+    hand_over = DelegationTool(name="hand_over", description="", parameters={}, handler=handler)
+
+    async def program(run: Run, _input: Any) -> Any:
+        return [await failure_of(run, one) for one in (wrong, nan, long, beside, hand_over)]
+
+    *_, one, two, delegated = ran(tmp_path, program).output
+    assert [one, two, delegated[:1]] == [["result", "NotCanonical"]] * 2 + [["result"]]
 
 
 def test_a_child_that_asks_for_tokens_is_granted_them(tmp_path: Path) -> None:
