@@ -246,10 +246,13 @@ os.waitpid(child, 0)
 
 def test_a_fork_asks_models_on_a_loop_of_its_own(tmp_path: Path) -> None:
     """The thread of the one that lasts does not go on there."""
-    words = ["-W", "ignore::DeprecationWarning", "-c", FORKS, tmp_path / "a.jsonl"]
+    logs = (str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl"))
 
     said = subprocess.run(
-        [sys.executable, *words, tmp_path / "b.jsonl"], capture_output=True, text=True, check=True
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS, *logs],
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert said.stdout == "Moon.\n" * 2
