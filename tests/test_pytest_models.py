@@ -462,18 +462,16 @@ def ask(text):
 # --- modes -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("mode", "asked"), [("none", 0), ("once", 0), ("new", 0), ("all", 1), ("rewrite", 1)]
-)
-def test_modes_are_those_of_refold_run(mode: str, asked: int, suite: Watched) -> None:
+def test_modes_are_those_of_refold_run(suite: Watched) -> None:
     """A test that has a recording is replayed, or recorded in place of it."""
     suite.record("once")
-    before = (suite.folder / LOG).read_bytes()
+    for mode, asked in (("none", 0), ("once", 0), ("new", 0), ("all", 1), ("rewrite", 1)):
+        before = (suite.folder / LOG).read_bytes()
 
-    suite.record(mode)
+        suite.record(mode)
 
-    assert suite.asked == asked
-    assert ((suite.folder / LOG).read_bytes() != before) == bool(asked)
+        assert suite.asked == asked, mode
+        assert ((suite.folder / LOG).read_bytes() != before) == bool(asked), mode
 
 
 @pytest.mark.parametrize("mode", ["once", "new", "all", "rewrite"])

@@ -57,7 +57,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.lists(values, max_size=5))
 def test_what_is_written_is_read_back(items: list[Any]) -> None:
     """Any JSON value, wherever users put it, comes back as it was, and the chain holds."""
@@ -73,7 +73,7 @@ def test_what_is_written_is_read_back(items: list[Any]) -> None:
 
 
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.dictionaries(names, values, max_size=5))
 def test_putting_elsewhere_can_always_be_undone(data: dict[str, Any]) -> None:
     """Whatever `$` members a user has, and however they are nested."""
@@ -86,7 +86,7 @@ def test_putting_elsewhere_can_always_be_undone(data: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(values)
 def test_resolving_anything_gives_a_value_or_says_why_not(value: Any) -> None:
     """Markers in a log may have been forged."""
@@ -147,7 +147,7 @@ def answers(log: bytes) -> None:
 
 @given(st.lists(pieces, max_size=8).map(b"".join))
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_any_bytes_give_a_typed_answer(log: bytes) -> None:
     """A report or an error of ours, and the file as it was."""
     answers(log)
@@ -155,7 +155,7 @@ def test_any_bytes_give_a_typed_answer(log: bytes) -> None:
 
 @given(st.data())
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_no_alteration_goes_unnoticed(data: st.DataObject) -> None:
     """Some span of a sound log replaced by any bytes: noticed, or nothing but its tail is gone."""
     begin = data.draw(st.integers(0, len(SOUND)))

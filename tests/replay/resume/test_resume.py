@@ -121,7 +121,6 @@ def test_a_run_resumed_at_any_entry_ends_as_if_it_had_never_broken_off(
 @pytest.mark.parametrize(
     ("name", "by"),
     [
-        ("gathered", 7),
         ("delegating", 7),
         *(pytest.param(name, 1, marks=pytest.mark.long) for name in PROGRAMS),
     ],
