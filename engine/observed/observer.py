@@ -172,6 +172,7 @@ class Observer:
         data: dict[str, Json] = {"scope": thread.scope, "agent": thread.agent}
         if opened is not None and opened.call is not None:
             opened.call.opened += 1
+            thread.is_opened = True
             opened.thread.away = [call for call in opened.thread.away if not call.opened]
             thread.last = opened.call.seq
             data |= {"call": opened.call.call, "tool": opened.call.tool, "how": opened.how}
@@ -218,6 +219,12 @@ class Observer:
         opened = UnansweredCall(key, call["id"], call["name"], seq, texts, whom, is_written)
         thread.open[key] = opened
         thread.last = seq
+        early = self._threads.early(thread, whom.agent) if whom is not None else None
+        if whom is not None and early is not None:
+            early.agent, early.is_opened, opened.opened = whom.agent, True, 1
+            data: dict[str, Json] = {"scope": early.scope, "agent": early.agent}
+            data |= {"call": key, "tool": opened.tool, "how": "delegation"}
+            self._journal.append(Extension(CONVERSATION, data), None, seq)
         return opened
 
     def _served(self, turn: RequestUnderway, message: dict[str, Any], cause: int) -> None:

@@ -72,6 +72,8 @@ class Thread:
     away: list[UnansweredCall] = attrs.field(factory=list)
     """Calls that handed work over and were answered at once, with no conversation seen yet: of
     agents that run in the background."""
+    is_opened: bool = False
+    """Whether the call that started it is known."""
     is_past: bool = False
     """Whether it goes on as another: no call of it waits any more."""
 
@@ -132,6 +134,15 @@ class Threads:
         There may be several: opencode asks for a title in the name of the conversation.
         """
         return [one for one in self._all if thread and one.whose.thread == thread]
+
+    def early(self, above: Thread, agent: str) -> Thread | None:
+        """Return the conversation of that agent that began before the call that started it came.
+
+        Codex makes a call while the answer with it is still on its way.
+        """
+        below = (one for one in self._all if one.scope.rpartition("/")[0] == above.scope)
+        names = ((one.whose.agent.rpartition("/")[2], one) for one in below if not one.is_opened)
+        return next((one for name, one in names if agent and name == agent), None)
 
     def begin(self, asked: Asked, above: Thread | None, whose: Whose = NOBODY) -> Thread:
         """Return a new conversation, in a scope below that of `above`."""

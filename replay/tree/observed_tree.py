@@ -181,10 +181,9 @@ class _Reading:
     # --- conversations -------------------------------------------------------------------
 
     def _begun(self, data: Mapping[str, Any]) -> None:
-        scope = data["scope"]
-        self._talks[scope] = _Talk(
-            scope, data["agent"], data.get("call", ""), data.get("tool", ""), data.get("how", "")
-        )
+        talk = self._talks.setdefault(data["scope"], _Talk(data["scope"]))
+        talk.agent, talk.how = data["agent"], data.get("how", "")
+        talk.opener, talk.tool = data.get("call", ""), data.get("tool", "")
 
     def _talk(self, call: str, entry: Entry) -> _Talk:
         scope = self._scopes[entry.seq] = scope_of(call)

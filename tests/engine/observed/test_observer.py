@@ -389,6 +389,25 @@ def test_it_stands_below_whom_it_names_though_others_call_too(watched: Watched) 
     assert (child["scope"], child["call"]) == ("0/1/1", "0/1#2")
 
 
+def test_who_asks_before_the_call_that_started_it_came_is_linked_to_it(watched: Watched) -> None:
+    """A program may make a call while the answer with it is on its way (Codex)."""
+    spawn = says("", ("c1", "Task", {"subagent_type": "ann", "prompt": "secret words"}))
+    above = watched.observer.asked(Asked(api="chat", model="m", messages=(S, U)), Whose("t1"))
+    below = Whose("t2", above="t1", agent="/root/ann")
+    turn = watched.observer.asked(Asked(api="chat", model="m", messages=(S, user("x"))), below)
+    watched.observer.answered(above, Answered(message=spawn))
+    watched.observer.answered(turn, Answered(message=says("fine")))
+
+    (_, first, then) = _openings(watched)
+    (root,) = delegation_tree(watched.path).children
+
+    assert (first["scope"], "call" in first) == ("0/1/1", False)
+    assert (then["scope"], then["agent"], then["call"]) == ("0/1/1", "ann", "0/1#2")
+    assert [(each.name, each.call, each.requests) for each in root.children] == [
+        ("ann", "0/1#2", 1)
+    ]
+
+
 FOUND = [{"type": "web_search_result", "title": "Tides", "url": "https://example.org/tides"}]
 SERVED: dict[str, tuple[dict[str, Any], list[tuple[str, dict[str, Any], Any, str]]]] = {
     "messages": (

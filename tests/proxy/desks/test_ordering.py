@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 
+import attrs
 import pytest
 
 from refold.engine.events.events import ModelAnswered
@@ -209,6 +210,20 @@ def test_what_goes_out_next_does_not_wait_for_the_work_of_others() -> None:
 
     assert given(order, root, one) == [root.call, one.call]
     assert next(seconds) < 1.5
+
+
+def test_what_interrupted_an_answer_comes_before_it() -> None:
+    """Codex looks for messages while it is answered, gives up on that, and asks again at once."""
+    root, one = turn("0/1#1", 1, 2, "wait", "go"), turn("0/1/1#1", 3, 5, "six")
+    two = turn("0/1/2#1", 4, 8, "four")
+    given_up = attrs.evolve(turn("0/1#3", 6, 9, "", "go", "six"), how="gone", answer=None)
+    last = turn("0/1#4", 10, 11, "done", "go", "six", "four")
+    order = Order([root, one, two, given_up, last], {})
+
+    assert not order.ends_late(root)
+    assert given(order, given_up, two, one, root) == [
+        *("0/1#1", "0/1/1#1", "0/1/2#1", "0/1#3"),
+    ]
 
 
 def test_an_agent_that_began_after_another_ended_is_not_waited_for() -> None:

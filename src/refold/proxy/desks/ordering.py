@@ -59,8 +59,7 @@ class Order:
         self._asked: set[str] = set()
         self._open: set[str] = set()
         """Asked, and not answered yet."""
-        answered = [turn for turn in turns if turn.how == "answered"]
-        self._rank = _ranks(answered, tools, started_by or {}, self._after, self._noted)
+        self._rank = _ranks(list(turns), tools, started_by or {}, self._after, self._noted)
         self._left = dict(self._rank)
         self._is_kept = True
         self._work = work
@@ -71,12 +70,17 @@ class Order:
         self.given_up = 0
         """Answers that were held in vain, and went out before those that were whole earlier."""
 
+    def came(self, turn: RecordedTurn) -> None:
+        """Take note that a request was made."""
+        self._asked.add(turn.call)
+        self._open.add(turn.call)
+        self._tell()
+
     async def ready(self, turn: RecordedTurn) -> None:
         """Return when all answers are out that were whole before this one."""
         rank = self._rank.get(turn.call, 0)
         first = self._after.get(turn.call, turn.call)
-        self._asked.add(turn.call)
-        self._open.add(turn.call)
+        self.came(turn)
         await self._until(
             lambda: min(self._left.values(), default=rank) >= rank and first in self._asked
         )
@@ -108,7 +112,6 @@ class Order:
 
     async def _until(self, is_time: Callable[[], bool]) -> None:
         """Wait while anything moves; in vain, nothing waits any more."""
-        self._tell()
         while self._is_kept and not is_time():
             if not await self._is_moved() and self._is_kept:
                 self.given_up += 1
@@ -216,15 +219,16 @@ def _ranks(
     When an agent took note of the last answer of one below it, its requests say better: not before
     the last request that does not show it; before the answer whose calls it did not make, for it
     was interrupted (Codex), after the one whose it did.  Which request has to be there is put into
-    `after`; what it took note of at once, into `noted`, by the answer before.
+    `after`; what it took note of at once, into `noted`, by the answer before.  One that it gave up
+    on when it took note waits likewise: so much of it came that it looked.
     """
-    rank = {turn.call: float(turn.over or 0) for turn in turns}
+    rank = {turn.call: float(turn.over or 0) for turn in turns if turn.how == "answered"}
     scopes: dict[str, list[RecordedTurn]] = defaultdict(list)
     for turn in turns:
         scopes[turn.scope].append(turn)
     taken: Counter[tuple[str, str]] = Counter()
     notes: dict[str, list[RecordedTurn]] = defaultdict(list)
-    lasts = sorted((each[-1] for each in scopes.values()), key=lambda turn: rank[turn.call])
+    lasts = sorted((each[-1] for each in scopes.values()), key=lambda turn: turn.over or 0)
     for at, last in enumerate(lasts):
         above = scopes.get(last.scope.rpartition("/")[0], [])
         said = text_of(last.answer.message or {}) if last.answer is not None else ""
@@ -241,11 +245,15 @@ def _ranks(
                 if (key := f"{turn.scope}#{number}") in tools
             ]
             is_made = any(each.end is not None for each in calls)
+            if "user" in roles and before.how == "gone":
+                after[last.call] = before.call
+                rank[before.call] = max(rank.get(before.call, 0), rank[last.call] + 0.5)
+                break
             if "user" in roles:  # it came as a message, while the agent did something else
                 after[last.call] = before.call
                 if is_made:
                     notes[before.call].append(last)
-            if calls and (before.over or 0) > last.seq:
+            if calls and before.call in rank and (before.over or 0) > last.seq:
                 rank[last.call] = rank[before.call] + (0.5 if is_made else -0.5) + at * _NEXT
                 if not is_made:
                     after[last.call] = before.call

@@ -148,6 +148,7 @@ class Replaying:
         self._again(found, turn)
         ending = _ending(self._record, found)
         done = partial(self.order.done, found)
+        self.order.came(found)
         if found.parts:
             is_cut = ending == "cut"
             pieces = self._parted(found, self._moved(found) or self._pieces(found))
@@ -156,12 +157,14 @@ class Replaying:
                 headers=self._secrets.shown_in(found.parts[0]["headers"]),
                 pieces=itertools.chain(pieces, [(0, b"")]) if is_cut else pieces,
                 ending=ending,
-                ready=partial(self.order.ready, found) if found.how == "answered" else None,
+                ready=partial(self.order.ready, found),
                 last=self.order.broken if is_cut else partial(self.order.last, found),
                 done=done,
             )
         if ending == "hold":
-            return Serve(status=200, headers={}, pieces=(), ending=ending, is_begun=False)
+            return Serve(
+                status=200, headers={}, pieces=(), ending=ending, is_begun=False, done=done
+            )
         return _told(GATEWAY_TIMEOUT, "the record ends before the answer to this request")
 
     def _parted(

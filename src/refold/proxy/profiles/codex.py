@@ -27,7 +27,7 @@ PROFILE: Final = Profile(
     volatile_texts=(
         r"<current_date>\d{4}-\d\d-\d\d</current_date>",
         r"Wall time \d+\.\d+ seconds",
-        r'"wall_time_seconds": ?[0-9.]+',
+        r'"wall_time_seconds": ?[0-9.]+(e-?[0-9]+)?',
         r'"chunk_id": ?"[0-9a-f]+"',
         # Of what is printed as JSON.
         r'"(thread_id|sender_thread_id)": ?"[0-9a-f-]{36}"',
