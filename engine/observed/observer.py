@@ -86,7 +86,7 @@ class Observer:
         digests = asked.said_series().running(digest.chained).values
         prefix = self._conversations.held(digests)
         thread = self._threads.found(asked, prefix.digests, whose) or self._begun(asked, whose)
-        self._results(asked.messages[prefix.base :])
+        self._results(thread, asked.messages, prefix.base)
         self._observations(thread, asked.messages[prefix.base :])
         self._tools(asked)
         base, predecessor = self._said_before(asked, prefix)
@@ -251,12 +251,18 @@ class Observer:
             if found is not None:
                 thread.last = self._journal.append(ToolReturned("ok", found), key, opened.seq)
 
-    def _results(self, messages: Sequence[dict[str, Any]]) -> None:
-        """Record the results that a request shows for the first time."""
-        for message in messages:
-            if message.get("role") != "tool":
+    def _results(self, mine: Thread, messages: Sequence[dict[str, Any]], base: int) -> None:
+        """Record the results that a request shows for the first time.
+
+        Those before `base` are in the log already: said by this conversation, or by one of the very
+        same words.
+        """
+        roles = [message.get("role") for message in messages]
+        turn = next((at for at in range(len(roles), 0, -1) if roles[at - 1] == "assistant"), 0)
+        for at, message in enumerate(messages[min(base, turn) :], start=min(base, turn)):
+            if roles[at] != "tool":
                 continue
-            found = self._threads.owner(message.get("tool_call_id", ""))
+            found = self._threads.owner(message.get("tool_call_id", ""), mine, is_mine=at < base)
             if found is None:
                 continue
             thread, opened = found

@@ -65,6 +65,8 @@ class Thread:
     """The entry that what comes next follows from."""
     asking: int = 0
     """Requests that wait for an answer."""
+    stands: str = ""
+    """The chain digest of all that was said, its last answer included; empty while it asks."""
     has_failed: bool = False
     """Whether its last request has no answer, or not all of it: the same is asked again then."""
     open: dict[str, UnansweredCall] = attrs.field(factory=dict)
@@ -111,12 +113,21 @@ class Threads:
         thread = next(filter(None, ends), None)
         is_again = thread is not None and (chain[-1], whose.thread) in self._ends
         if thread is not None and is_again and not thread.has_failed and asked.messages[-1:]:
-            is_told = asked.messages[-1].get("role") == "assistant"
-            return thread if is_told and not thread.asking else None
+            if asked.messages[-1].get("role") == "assistant":
+                return thread if not thread.asking else None
+            return self._standing(chain, whose)
         if thread is not None and not (thread.asking and is_again):
-            return thread  # else its twin is being answered: another that asks the same
+            # One of the same words may have gone on from there, with equal ids of calls (Gemini).
+            twin = None if thread.stands in chain else self._standing(chain, whose)
+            return twin or thread  # else its twin is being answered: another that asks the same
         idle = [one for one in self._identities.get(_identity(asked, whose), ()) if not one.asking]
         return idle[-1] if idle and thread is None else None
+
+    def _standing(self, chain: Sequence[str], whose: Whose) -> Thread | None:
+        """Return the first conversation that was answered so far, and has not gone on."""
+        same = [one for one in self._all if one.whose.thread == whose.thread]
+        standing = {one.stands: one for one in reversed(same)}
+        return next((standing[at] for at in reversed(chain) if at in standing), None)
 
     def continued(self, asked: Asked, whose: Whose) -> Thread | None:
         """Return the conversation that was made shorter, and goes on as the one that begins."""
@@ -160,6 +171,7 @@ class Threads:
     def asked(self, thread: Thread, chain: Sequence[str]) -> None:
         """Take note of how far a conversation is."""
         thread.asking += 1
+        thread.stands = ""
         if chain:
             self._ends.setdefault((chain[-1], thread.whose.thread), thread)
 
@@ -169,12 +181,19 @@ class Threads:
         thread.has_failed = not is_whole
         if end:
             self._ends[end, thread.whose.thread] = thread
+            thread.stands = end
         if answer_id:
             self._answers[answer_id] = thread
 
-    def owner(self, call_id: str) -> tuple[Thread, UnansweredCall] | None:
-        """Return the call of that id that waits for its result: of the latest conversation."""
-        for thread in reversed(self._all):
+    def owner(
+        self, call_id: str, mine: Thread, *, is_mine: bool
+    ) -> tuple[Thread, UnansweredCall] | None:
+        """Return the call of that id that waits for its result.
+
+        It is one of `mine`, for ids may be equal in several (Gemini); else, unless it `is_mine` for
+        sure, one of the latest conversation.
+        """
+        for thread in (mine, *(() if is_mine else reversed(self._all))):
             for call in thread.open.values():
                 if call.id == call_id and not call.is_written:
                     return thread, call

@@ -173,6 +173,51 @@ def test_twins_that_ask_the_same_at_once_are_two(watched: Watched) -> None:
     assert [call for call, _ in watched.asked()] == ["0/1#1", "0/2#1", "0/1#2"]
 
 
+def _returned(watched: Watched) -> list[tuple[str, Any]]:
+    return [(call, data["result"]) for kind, call, data in watched.entries() if "ret" in kind]
+
+
+def test_a_result_is_of_a_call_of_its_own_conversation(watched: Watched) -> None:
+    """Gemini numbers the calls of each conversation, so that parallel agents have equal ids."""
+    calls = [says("", ("read#1", "read", {"path": path})) for path in ("a", "b")]
+    turns = [watched.ask(system(f"You are {agent}."), U) for agent in "AB"]
+    for turn, made in zip(turns, calls, strict=True):
+        watched.observer.answered(turn, Answered(message=made))
+    for agent, made, text in zip("AB", calls, ("six", "four"), strict=True):
+        more = (made, result("read#1", text))
+        watched.talk(system(f"You are {agent}."), U, *more, answer=says("Done."))
+
+    assert _returned(watched) == [("0/1#2", "six"), ("0/2#2", "four")]
+
+
+@pytest.mark.parametrize("texts", [("six", "six"), ("six", "four")])
+@pytest.mark.parametrize("is_parallel", [False, True])
+def test_twins_of_equal_ids_go_on_each_by_itself(
+    *, is_parallel: bool, texts: tuple[str, str], watched: Watched
+) -> None:
+    """The same words were said before, or are at this time; each shows its own result, once."""
+    made = says("", ("read#1", "read", {"path": "a"}))
+    later = [(S, U, made, result("read#1", text)) for text in texts]
+    if is_parallel:
+        for turn in [watched.ask(S, U), watched.ask(S, U)]:
+            watched.observer.answered(turn, Answered(message=made))
+        for turn in [watched.ask(*each) for each in later]:
+            watched.observer.answered(turn, Answered(message=says("Done.")))
+    else:
+        for each in later:
+            watched.talk(S, U, answer=made)
+            watched.talk(*each, answer=says("Done."))
+
+    found = _returned(watched)
+
+    asked = [
+        entry.call or "" for entry in read_entries(watched.path) if entry.kind == "model.asked"
+    ]
+    assert sorted(asked) == ["0/1#1", "0/1#3", "0/2#1", "0/2#3"]
+    assert sorted(call for call, _ in found) == ["0/1#2", "0/2#2"]
+    assert sorted(text for _, text in found) == sorted(texts)
+
+
 def test_a_handoff_goes_on_below_the_call(watched: Watched) -> None:
     """The other agent has another system prompt and shows the result of the call."""
     first = says("", ("c1", "transfer_to_billing", {}))
