@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 import refold
+from refold.engine.log import read_entries
 from refold.replay.testing.recordings import stem_of
 from tests.support.suites import Suite, one_line
 from tests.support.upstream import PLACEHOLDER_KEY, Upstream
@@ -391,6 +392,7 @@ def test_without_a_recording_the_first_request_is_refused(
     said = one_line(result.stdout.str())
     assert result.ret == 1
     assert f"{LOG}: no recording of what this test asks of models." in said
+    assert ("refold: what models were asked otherwise" in said) != swallows
     assert "pytest test_it.py::test_ask --refold-record=once" in said
     assert (suite.asked, suite.logs()) == (0, [])
 
@@ -501,6 +503,8 @@ def test_a_test_that_fails_leaves_no_recording(mode: str, suite: Watched, *, kep
     assert refold.state(suite.recordings / (failed or suite.logs())[0]).status == "failed"
     assert f"refold show {LOG if kept else LOG.replace('models', 'models.failed')}" in said
     assert ("not kept: " in said) != kept
+    *_, end = read_entries(suite.recordings / (failed or suite.logs())[0])
+    assert end.data["output"] == {"exit_code": 1}
 
     suite.write(test_it=TEST)
     suite.record("rewrite")

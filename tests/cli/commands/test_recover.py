@@ -50,6 +50,7 @@ def test_a_torn_tail_is_told_with_what_it_began(log: Path, invoke: Invoke) -> No
     assert said.exit_code == 3
     assert "torn" in said.stdout
     assert "a cut run.finished" in said.stdout
+    assert "expected" not in said.stdout  # that is said of damage
     assert f"a torn tail taken off: refold resume {log}" in said.stderr
     assert log.read_bytes() == before
 
@@ -146,6 +147,7 @@ def test_a_missing_log_of_a_child_is_told(log: Path, invoke: Invoke) -> None:
 
     said = invoke("recover", log, "--json")
 
+    assert "found    " in invoke("recover", log).stdout
     jsonschema.validate(json.loads(said.stdout), schema("recover"))
     assert said.exit_code == 3
     assert json.loads(said.stdout)["logs"][-1]["state"] == "missing"
