@@ -68,7 +68,7 @@ def subject(
         run = program_started(opened)
         name = run.program
         if program is None and not names_shipped(run):
-            _say_which(opened, name, command)
+            say_which(opened, name, command)
             yield None
             return
         refuse_damaged(opened)
@@ -82,7 +82,8 @@ def with_own(program: str | None, name: str, given: Iterable[Tool]) -> tuple[Too
     return tuple({tool.name: tool for tool in (*own, *given)}.values())
 
 
-def _say_which(log: OpenedLog, name: str, command: str) -> None:
+def say_which(log: OpenedLog, name: str, command: str) -> None:
+    """Say that the program `name` has to be named, and the line that does it."""
     program = complain_of_unnamed(name)
     path = shlex.quote(output.shown_path(log.given))
     output.hint(f"refold {command} {path} --program {program}")

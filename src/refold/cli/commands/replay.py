@@ -4,7 +4,6 @@ One log is described in full here; what is said of many is in `cli.commands.repl
 """
 
 import contextlib
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -31,13 +30,12 @@ from refold.cli.arguments.loading import (
 from refold.cli.arguments.logs import (
     LOG,
     OpenedLog,
-    complain_of_unnamed,
     json_option,
     opened_log,
     program_started,
     started,
 )
-from refold.cli.arguments.rehearsals import replayed
+from refold.cli.arguments.rehearsals import replayed, say_which
 from refold.cli.commands.drift import drifted, tell
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE, USAGE
@@ -246,10 +244,10 @@ class _Way:
 
 def _replay_one(log: Path, programs: Sequence[str], tools: str, way: _Way, *, as_json: bool) -> int:
     with opened_log(log) as opened:
-        program_started(opened)
-        program = _program_for(programs, opened)
-        if program is None and not names_shipped(started(opened.path)):
-            return _unnamed(opened)
+        run, program = program_started(opened), _program_for(programs, opened)
+        if program is None and not names_shipped(run):
+            say_which(opened, run.program, "replay")
+            return USAGE
         given = load_tools(tools)
 
         def again() -> ReplayReport:
@@ -313,13 +311,6 @@ def _refuse_damage(log: OpenedLog) -> None:
     damage = next((one for one in found if one.what != TORN_TAIL), None)
     if damage is not None:
         raise damage.as_error()
-
-
-def _unnamed(log: OpenedLog) -> int:
-    """Say that the program has to be named, and the line that does it."""
-    program = complain_of_unnamed(started(log.path).program)
-    output.hint(f"refold replay {shlex.quote(output.shown_path(log.given))} --program {program}")
-    return USAGE
 
 
 def document_of(report: ReplayReport, log: OpenedLog) -> dict[str, Any]:
