@@ -1146,6 +1146,22 @@ def test_a_plain_program_goes_the_short_way_as_well(tmp_path: Path) -> None:
     ][:-1]
 
 
+def test_quick_calls_keep_no_child_from_being_joined(tmp_path: Path) -> None:
+    """Its outcome is there before anybody asks for it; then one tool after the other is called."""
+
+    async def program(run: Run, _input: Any) -> bool:
+        child = await run.start(Delegation(program=nothing))
+        await run.sleep(0.05)
+        joined, until = asyncio.create_task(run.join(child)), time.monotonic() + PATIENCE_SECONDS
+        while not joined.done() and time.monotonic() < until:
+            await run.tool(search, q="a")
+        return joined.done()
+
+    recording = record(program, log=tmp_path / "a.jsonl")
+
+    assert recording.output is True
+
+
 def test_a_child_goes_the_short_way_as_well(tmp_path: Path) -> None:
     """Its lines are those of the same program as a root, up to the last."""
 
@@ -1164,20 +1180,30 @@ def test_a_child_goes_the_short_way_as_well(tmp_path: Path) -> None:
     ][:-1]
 
 
-def test_a_request_that_no_log_can_hold_takes_no_ordinal(tmp_path: Path) -> None:
-    """The short way refuses it as the long way does, and the next call has its key."""
-    deep: Any = 1
-    for _ in range(127):
-        deep = [deep]
+@pytest.mark.parametrize("timeout", [None, 60])
+@pytest.mark.parametrize("value", ["deep", "long"])
+def test_a_request_that_no_log_can_hold_takes_no_ordinal(
+    tmp_path: Path, value: str, timeout: float | None
+) -> None:
+    """The short way refuses it as the long way does, and the next call has its key.
+
+    At the end, there is nothing to be given up.
+    """
+    refused: Any = [1_000_000] * 140_000 if value == "long" else 1
+    for _ in range(127 if value == "deep" else 0):
+        refused = [refused]
 
     async def program(run: Run, _input: Any) -> Any:
         with pytest.raises(NotCanonical):
-            await run.tool("echo", value=deep, how="echo")
-        return await run.tool("echo", value=1, how="echo")
+            await run.tool("echo", value=refused, how="echo")
+        await run.tool("echo", value=1, how="echo")
+        with pytest.raises(NotCanonical):
+            await run.tool("echo", value=refused, how="echo")
 
-    recording = ran(tmp_path, program, tools=echoing(None))
+    recording = ran(tmp_path, program, tools=echoing(timeout))
 
     assert [entry.call for entry in lines(recording, "tool.called")] == ["0#1"]
+    assert recording.entries == 4
 
 
 def test_a_tool_that_calls_run_itself_stands_between_its_two_lines(tmp_path: Path) -> None:
