@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import threading
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -90,16 +91,22 @@ def test_a_plain_program_has_its_own_scope_in_any_context(tmp_path: Path) -> Non
 def test_time_stands_still_within_a_step(tmp_path: Path) -> None:
     """However often it is looked at, it is one line; the next step may look anew."""
 
+    @refold.tool(effect="reads")
+    def takes_a_moment() -> None:
+        time.sleep(0.001)
+
     async def program(run: Run, _input: Any) -> list[bool]:
         first = run.now()
         same = all(run.now() == first for _ in range(100))
         await run.sleep(0.001)
-        return [same, run.now() > first]
+        second = run.now()
+        await run.tool(takes_a_moment)
+        return [same, second > first, run.now() > second]
 
     recording = refold.record(program, log=tmp_path / "a.jsonl")
 
-    assert recording.output == [True, True]
-    assert kinds(recording.log).count("clock.read") == 2
+    assert recording.output == [True, True, True]
+    assert kinds(recording.log).count("clock.read") == 3
     assert reexecute(recording.log, program).identical
 
 

@@ -663,6 +663,25 @@ def test_a_child_is_given_no_tool_that_its_run_has_not(tmp_path: Path) -> None:
     assert reexecute(recording.log, program).identical
 
 
+def test_what_a_model_is_offered_is_a_part_of_its_request(tmp_path: Path) -> None:
+    """Other words of a tool, and none at all, are another request."""
+    offered: list[ToolDefinition] = []
+
+    async def program(run: Run, _input: Any) -> Any:
+        return (await run.model([{"role": "user", "content": "hi"}], tools=offered)).message
+
+    made = [
+        ToolDefinition(name="look", description=words, parameters={"type": "object"})
+        for words in ("Look.", "Find.")
+    ]
+    offered[:] = made[:1]
+    recording = ran(tmp_path, program, model=ScriptedModel(["hello"]))
+    assert reexecute(recording.log, program).identical
+    for other in (made[1:], []):
+        offered[:] = other
+        assert not reexecute(recording.log, program).identical
+
+
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     """Python's own error says neither which file it was nor what to do."""
     (tmp_path / "a.bin").write_bytes(b"\xff")

@@ -917,6 +917,18 @@ def test_when_a_child_ended_is_said_where_it_is_joined(tmp_path: Path) -> None:
     assert last.meta["mono_us"] <= joined.meta["ended_us"] <= meanwhile.meta["mono_us"]
 
 
+def test_one_after_the_other_there_may_be_more_children_than_at_once(tmp_path: Path) -> None:
+    """Who has ended makes room: 64 run at a time."""
+
+    async def program(run: Run, _input: Any) -> list[str]:
+        return [(await run.delegate(Delegation(program=nothing))).status for _ in range(65)]
+
+    limits = Limits(timeout_seconds=PATIENCE_SECONDS)
+    log = tmp_path / "a.jsonl"
+
+    assert record(program, log=log, limits=limits, durability="fast").output == ["completed"] * 65
+
+
 def test_children_are_counted_over_a_runs_life(tmp_path: Path) -> None:
     """One too many is rejected; the run goes on."""
 
