@@ -1,18 +1,21 @@
 """A command runs as it would without Refold, and what it prints is kept."""
 
 import errno
+import fcntl
 import io
 import os
 import shutil
+import struct
 import subprocess
 import sys
+import termios
 import threading
 from pathlib import Path
 
 import pytest
 
 from refold.engine.errors import UsageError
-from refold.proxy.command import KEPT_BYTES, CommandEnd, run_command
+from refold.proxy.command import KEPT_BYTES, CommandEnd, run_command, terminal_here
 from refold.proxy.signals import Signals
 
 
@@ -98,6 +101,16 @@ def test_children_that_go_on_are_not_waited_for(terminal: tuple[int, int] | None
     os.kill(int(child), 9)
 
     assert len(rest) == 65000
+
+
+def test_a_terminal_that_tells_no_size_has_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, its = os.openpty()
+    with os.fdopen(ours, "rb"), os.fdopen(its, "w") as screen:
+        monkeypatch.setattr(sys, "stdout", screen)
+        assert terminal_here() == (80, 24)
+
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 132, 0, 0))
+        assert terminal_here() == (132, 50)
 
 
 def test_where_nobody_reads_the_command_learns_it() -> None:

@@ -174,6 +174,17 @@ def test_a_fork_goes_on_live_from_an_edited_answer(
     assert again.exit_code == 0, again.output
 
 
+def test_without_a_place_a_fork_is_a_fresh_log_in_runs(folder: Path, invoke: Invoke) -> None:
+    words = ["fork", "a.jsonl", "--set", "0/1#1=No idea.", "--json"]
+    said = invoke(*words, "--", sys.executable, "agent.py")
+
+    log = folder / checked("fork", said)["log"]
+    assert said.exit_code == 0, said.output
+    assert log.parent.name == "runs"
+    assert "-agent-py-fork-" in log.name
+    assert invoke("verify", log).exit_code == 0
+
+
 def test_a_fork_goes_on_with_another_model(folder: Path, invoke: Invoke) -> None:
     """By the same API, from the entry on; the command still names its own, in a replay, too."""
     rule = Rule(name="snow", when={"results": ["snow"]}, then=Reply(text="Snow, says another."))

@@ -228,6 +228,15 @@ def test_parallel_calls_get_each_its_own(tmp_path: Path) -> None:
     assert before == now == {"a": "a", "b": "b", "c": "c"}
 
 
+def test_a_server_that_a_signal_ended_has_the_exit_code_of_a_shell(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    with recording(log, command=("sh", "-c", "kill -KILL $$")) as client:
+        assert client.line() == b""
+
+    assert client.passed is not None
+    assert client.passed.exit_code == told(log)[-1]["exit_code"] == 137
+
+
 def test_a_server_that_falls_over_does_so_again(tmp_path: Path) -> None:
     """The call stays open, in doubt; in a replay the client meets the same end."""
     log = tmp_path / "log.jsonl"
