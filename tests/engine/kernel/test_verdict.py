@@ -1,6 +1,8 @@
 """How a run ended, by what its program returned or raised (CONTRACT.md §9.4)."""
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -201,3 +203,16 @@ def test_a_step_that_ends_is_no_spin() -> None:
 
     assert loop.step()
     assert seen == list(range(10_000))
+
+
+def test_where_no_code_of_the_users_was_the_place_is_a_librarys() -> None:
+    """The innermost, and none of the engine's."""
+    with pytest.raises(ValueError, match="Expecting") as caught:
+        json.loads("{")
+    assert caught.value.__traceback__ is not None
+    error = caught.value.with_traceback(caught.value.__traceback__.tb_next)
+
+    place = verdict.place_of(error)
+
+    assert place is not None
+    assert Path(place[0]).name == "decoder.py"

@@ -110,6 +110,25 @@ def test_time_stands_still_within_a_step(tmp_path: Path) -> None:
     assert reexecute(recording.log, program).identical
 
 
+def test_what_cannot_be_produced_is_the_programs_affair(tmp_path: Path) -> None:
+    """Though it is an error of Refold's own classes: nothing of the engine has failed."""
+
+    def refuses() -> Any:
+        raise refold.UsageError("no settings")
+
+    async def program(run: Run, _input: Any) -> str:
+        try:
+            return str(run.settings("tool", refuses))
+        except refold.UsageError as error:
+            run.annotate("went on")
+            return str(error)
+
+    recording = refold.record(program, log=tmp_path / "a.jsonl")
+
+    assert recording.output == "no settings"
+    assert kinds(recording.log) == ["run.started", "note.added", "run.finished"]
+
+
 def test_what_is_drawn_is_produced_once(tmp_path: Path) -> None:
     """In a replay the record answers, whatever stands in the file by then."""
     prompt = tmp_path / "prompt.md"

@@ -1,9 +1,15 @@
 """The last entry says what is so of all before it; the first, its versions (§2.2, §15.1)."""
 
+from pathlib import Path
+from typing import Any
+
+import refold
 from refold.engine.encoding.canonical import encode
 from refold.engine.events.data_digest import DataDigest
 from refold.engine.events.events import NoteAdded, RunFinished
 from refold.engine.events.flags import NOW
+from refold.engine.log import read_entries
+from refold.engine.models import ScriptedModel
 from refold.engine.recording.bookends import declared_volatile, nonce, sealed, versions
 from refold.engine.state import Fold, state_digest
 from refold.tools import tool
@@ -22,6 +28,26 @@ def test_the_last_entry_counts_itself_and_digests_what_stood_before() -> None:
     assert last.entries == 2
     assert last.state_digest == state_digest(fold.state())
     assert last.data_digest == digest.hexdigest() != before
+
+
+def test_it_says_which_models_were_asked_and_what_they_used(tmp_path: Path) -> None:
+    """Where none was, nothing (§15.4)."""
+
+    async def program(run: refold.Run, times: int) -> None:
+        for _ in range(times):
+            await run.model([{"role": "user", "content": "hi"}])
+
+    reply: Any = {"text": "ok", "usage": {"output_tokens": 10}}
+    none, some = (
+        refold.record(
+            program, times, log=tmp_path / f"{times}.jsonl", model=ScriptedModel([reply] * 2)
+        )
+        for times in (0, 2)
+    )
+
+    first, last = (list(read_entries(one.log))[-1].data for one in (none, some))
+    assert not {"models", "usage"} & set(first)
+    assert (last["models"], last["usage"]["output_tokens"]) == (["scripted"], 20)
 
 
 def test_versions_name_what_a_log_is_made_under() -> None:
