@@ -586,6 +586,11 @@ class LogUnsupported(Detailed, LogError):
 
     _text = "{path}: expected {expected}, found {found}"
 
+    @property
+    def what(self) -> str:
+        """What a verification calls it (CONTRACT.md §5.1)."""
+        return "newer format" if "format" in self.expected else "not a log"
+
 
 class LogLocked(Detailed, LogError):
     """Another writer holds the log (CONTRACT.md §4.3)."""

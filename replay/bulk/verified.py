@@ -95,7 +95,7 @@ def verified(given: Path) -> Verification:
     except RefoldError as error:
         if isinstance(error, LogDamaged | LogMissing | LogUnsupported):
             error.path = shown(given, Path(error.path))
-        what = "newer format" if isinstance(error, LogUnsupported) else "not a log"
+        what = error.what if isinstance(error, LogUnsupported) else "not a log"
         return unread(str(given), str(error), what)
     except Exception as error:  # noqa: BLE001 - whoever can hash can write nonsense that chains
         return unread(str(given), f"{type(error).__name__}: {error}", "not a log")

@@ -130,6 +130,17 @@ def test_a_packed_log_is_named_by_itself_and_not_by_where_it_was_unpacked(
     assert document["logs"][1]["path"] == f"{packed}:survey.1.jsonl"
 
 
+def test_a_damaged_archive_in_a_folder_is_of_no_newer_format(
+    log: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    packed = pack(log, tmp_path / "report.refold")
+    packed.write_bytes(packed.read_bytes()[:200])
+
+    document = json.loads(invoke("verify", tmp_path, "--json").stdout)
+
+    assert [each["what"] for each in document["logs"][0]["damage"]] == ["not a log"]
+
+
 def test_a_log_that_is_not_there_is_usage(invoke: Invoke, tmp_path: Path) -> None:
     said = invoke("verify", tmp_path / "no.jsonl")
 

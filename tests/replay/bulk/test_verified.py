@@ -78,6 +78,7 @@ def test_a_damaged_archive_is_named_as_it_was_given(tmp_path: Path) -> None:
 
     assert not tree.intact
     assert tree.root.path == str(path)
+    assert tree.damage[0].what == "not a log"  # and of no newer format
 
 
 def test_nothing_to_verify_is_an_error(tmp_path: Path) -> None:

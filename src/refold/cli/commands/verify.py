@@ -216,7 +216,7 @@ def _folder(log: Path, known: dict[Path, Folder]) -> Folder:
 
 def _unread(log: Path | StoredRun, error: RefoldError | click.UsageError) -> Verification:
     """Return what is known of a file that cannot be judged."""
-    what = "newer format" if isinstance(error, LogUnsupported) else "not a log"
+    what = error.what if isinstance(error, LogUnsupported) else "not a log"
     found = error.format_message() if isinstance(error, click.UsageError) else str(error)
     return unread(str(log), found, what)
 
