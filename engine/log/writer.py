@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Final, NoReturn, Protocol, Self
 
 import attrs
 
@@ -154,7 +154,7 @@ class LogWriter:
                 place.unlink()
             os.close(descriptor)
             raise
-        _open_writers.add(writer)
+        _opened_here(writer)
         return writer
 
     @classmethod
@@ -185,7 +185,7 @@ class LogWriter:
         except BaseException:
             os.close(descriptor)
             raise
-        _open_writers.add(writer)
+        _opened_here(writer)
         return Resumed(writer, cut)
 
     def _catch_up(self) -> Cut | None:
@@ -495,6 +495,35 @@ def _opened(path: Path) -> int:
         os.close(descriptor)
         raise LogMissing(str(path), "not a plain file")
     return descriptor
+
+
+# --- a process that is about to end ----------------------------------------------------------
+
+
+def hold_writers() -> None:
+    """Let this process write no further entry: whoever wants to waits for its end.
+
+    For one that ends because its parent is gone, and first ends what it started: what its program
+    would see of that is no outcome, and would be taken for one when the run is resumed.
+    """
+    _held.append(True)
+    for writer in list(_open_writers):
+        writer._refusal = _wait_for_the_end  # noqa: SLF001 - its own module
+
+
+def _wait_for_the_end() -> NoReturn:
+    while True:
+        time.sleep(60)
+
+
+def _opened_here(writer: LogWriter) -> None:
+    _open_writers.add(writer)
+    if _held:
+        hold_writers()
+
+
+_held: Final[list[bool]] = []
+"""Not empty once nothing may be written any more."""
 
 
 # --- forks -----------------------------------------------------------------------------------

@@ -336,11 +336,14 @@ class CancelSignal:
         self._event = threading.Event()
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] = []
+        self.is_lost = False
+        """Whether it was set for the parent's run cannot go on: then no end is to be recorded."""
 
-    def set(self) -> None:
+    def set(self, *, is_lost: bool = False) -> None:
         """Ask for the end; callbacks run once, in this thread."""
         with self._lock:
             first = not self._event.is_set()
+            self.is_lost |= first and is_lost
             self._event.set()
             callbacks = self._callbacks if first else []
         for callback in callbacks:

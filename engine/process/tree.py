@@ -78,7 +78,8 @@ class Tree:
         calm = 0
         while True:
             found = self._survivors()
-            for member in found:
+            # The oldest first: a run ends before what it started, and writes down no end of it.
+            for member in sorted(found, key=lambda each: (each.born, each.pid)):
                 self._view.kill(member)
             killed |= found
             calm = 0 if found else calm + 1

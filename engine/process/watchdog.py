@@ -14,6 +14,7 @@ import resource
 import signal
 import threading
 import time
+from collections.abc import Callable
 from typing import Final
 
 from refold.engine.process.tree import Tree
@@ -43,18 +44,18 @@ def take_protocol() -> tuple[int, int] | None:
     return int(request), int(reply)
 
 
-def leave_with_parent(request_fd: int) -> None:
+def leave_with_parent(request_fd: int, first: Callable[[], object] = bool) -> None:
     """Start a daemon thread that ends this process and all below it when the parent is gone.
 
     Only after the request was read: the thread reads the rest of the stream, whose end is the
-    sign.  It ends descendants that left the group first, then the group.  It signals no group that
-    this process does not lead.
+    sign.  It calls `first`, ends descendants that left the group, then the group.  It signals no
+    group that this process does not lead.
     """
     tag = os.environ.get(TAGS, "").rpartition(":")[2]
     # Made here: at the end, with a program in any state, is no time for an import.
     tree = Tree(os.getpid(), tag) if tag else None
     threading.Thread(
-        target=_watch, args=(request_fd, tree), name="refold-watchdog", daemon=True
+        target=_watch, args=(request_fd, tree, first), name="refold-watchdog", daemon=True
     ).start()
 
 
@@ -67,9 +68,10 @@ def apply_rlimits() -> None:
             resource.setrlimit(number, (soft, hard))
 
 
-def _watch(fd: int, tree: Tree | None) -> None:
+def _watch(fd: int, tree: Tree | None, first: Callable[[], object]) -> None:
     while _more(fd):
         pass
+    first()
     if tree is not None:
         tree.sweep(time.monotonic() + _SWEEP_SECONDS)
     if os.getpgrp() == os.getpid():

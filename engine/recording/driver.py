@@ -237,12 +237,15 @@ class Driver:
                 run = self._waiting.popleft() if self._waiting else None
                 self._children -= run is None
 
-    def give_up(self, call: str) -> None:
-        """Ask an effect to end; it may arrive all the same."""
+    def give_up(self, call: str, *, is_lost: bool = False) -> None:
+        """Ask an effect to end; it may arrive all the same.
+
+        With `is_lost`, the run itself cannot go on, and a child's log keeps no end.
+        """
         flight = self.flights.get(call)
         if flight is not None:
             flight.given_up = True
-            flight.cancel.set()
+            flight.cancel.set(is_lost=is_lost)
 
     def close(self) -> None:
         """Let idle workers end."""

@@ -134,9 +134,9 @@ class Recorder:
         self._must_be_timely = self._deadline_us is not None and request.identity.parent is None
         self._has_place = _IN_PLACE_SAFE and not self._must_be_timely
         self._may_be_fenced = request.identity.parent is not None
-        request.cancel.on_set(lambda: self._arrivals.put(CancelRun()))
         if kernel is None:
             self._begin()
+        self.request.cancel.on_set(self._cancelled)
         # Time begins with the first line, by which a run that is resumed counts it: begun before,
         # the clock that a program sees would go back by what a busy machine took to get here.
         self._timers = Timers(request.clock)
@@ -185,7 +185,7 @@ class Recorder:
         except SecondInterrupt as error:  # Python ends as interrupted by the very class alone
             raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
         except Exception:
-            self._give_up()
+            self._give_up(is_lost=True)
             self._await_children()
             raise
         finally:
@@ -208,10 +208,20 @@ class Recorder:
             unheard=tuple(self._kernel.unheard),
         )
 
-    def _give_up(self) -> None:
+    def _give_up(self, *, is_lost: bool = False) -> None:
         self._is_over = True
         for call in list(self._driver.flights):
-            self._driver.give_up(call)
+            self._driver.give_up(call, is_lost=is_lost)
+
+    def _cancelled(self) -> None:
+        """Hear that the run above wants this one to end, from its thread.
+
+        Where that run cannot go on, this one gets no end: sealed as cancelled, it could not be
+        resumed with it.
+        """
+        if self.request.cancel.is_lost:
+            self.fence()
+        self._arrivals.put(CancelRun())
 
     def _await_children(self) -> None:
         """Let the children of a run that failed leave: they write, and the run may be resumed."""
@@ -832,7 +842,7 @@ class Recorder:
 _KIND_OF_LATE: Final = {ToolReturned: "tool", ModelAnswered: "model", InputGiven: "input"}
 _CHANGE_POLL_SECONDS: Final = 0.1
 _LEAVE_US: Final = 3_000_000
-"""What children may take that are cancelled because their parent's log, say, cannot be written."""
+"""What children may take to leave, whose parent's log, say, cannot be written."""
 _GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)
 _KEY_MAX: Final = 4096
 _GUARDED: Final = frozenset({"idempotent", "changes"})

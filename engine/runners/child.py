@@ -8,6 +8,7 @@ from refold.engine.children.envelope import unpack
 from refold.engine.encoding.canonical import encode
 from refold.engine.errors import ProgramNotFound, RefoldError
 from refold.engine.log.descriptors import write_all
+from refold.engine.log.writer import hold_writers
 from refold.engine.process import apply_rlimits, leave_with_parent, take_protocol
 from refold.engine.recording.host import Host
 from refold.engine.runners.child_run import ADVICE, recorder_of, reply_frame, suspended, why_stopped
@@ -25,7 +26,7 @@ def run_envelope(line: bytes, runner_name: str = "subprocess") -> None:
     if protocol is None:
         raise SystemExit("this is the child side of a subprocess run; `refold run` starts one")
     request_fd, reply_fd = protocol
-    leave_with_parent(request_fd)
+    leave_with_parent(request_fd, hold_writers)
     apply_rlimits()
     write_all(reply_fd, _run(line, runner_name) + b"\n")
     os.close(reply_fd)

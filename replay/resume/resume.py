@@ -220,13 +220,13 @@ class Continued(Recorder):
         )
         _check_tools(self._replayed, request.tools)
         _check_models(self._replayed, request.models)
-        super().__init__(
-            attrs.evolve(request, resume=CONTINUED), host, kernel=self._replayed.kernel
-        )
         self._has_writer = False
         self._is_fenced = False
         self._lock = threading.Lock()
         """Held while the log is taken over: a fence comes before that, or after."""
+        super().__init__(
+            attrs.evolve(request, resume=CONTINUED), host, kernel=self._replayed.kernel
+        )
 
     def fence(self) -> tuple[str, int]:
         """Refuse what this run may still append; return its head and entries."""

@@ -162,8 +162,8 @@ def test_many_kills_while_it_resumes(kills: int, tmp_path: Path) -> None:
     _check(run, output)
 
 
-def _killed_with_ten_children(program: str, tmp_path: Path, lines: int, output: Any) -> bool:
-    """Kill a run with ten children in processes of their own; resume it, if it had not ended."""
+def _killed_with_children(program: str, tmp_path: Path, lines: int, output: Any) -> bool:
+    """Kill a run with children in processes of their own; resume it, if it had not ended."""
     run = Run(tmp_path / f"killed{lines}", program)
     run.kill_when("record", lines)
     if b"run.finished" in lines_of(run.log)[-1]:
@@ -186,7 +186,16 @@ def test_a_run_with_ten_children_killed_in_the_middle(tmp_path: Path) -> None:
     """Cases 55, 67: with real processes and a real kill."""
     output = _expected("ten")
 
-    assert _killed_with_ten_children("ten", tmp_path, 40, output)
+    assert _killed_with_children("ten", tmp_path, 40, output)
+
+
+@pytest.mark.long
+def test_a_run_whose_children_have_children_killed_at_many_moments(tmp_path: Path) -> None:
+    """§7.3: a child whose parent was killed ends its own, and writes down no end of them."""
+    output = _expected("nested")
+
+    for lines in (4, 9, 14, 20):
+        _killed_with_children("nested", tmp_path, lines, output)
 
 
 @pytest.mark.long
@@ -197,4 +206,4 @@ def test_a_run_with_ten_children_killed_at_many_moments(program: str, tmp_path: 
     source = random.Random(55)
 
     for lines in sorted(source.sample(range(1, 86), 40)):
-        _killed_with_ten_children(program, tmp_path, lines, output)
+        _killed_with_children(program, tmp_path, lines, output)

@@ -95,7 +95,29 @@ def plain_one(run: PlainRun, ledger: str) -> Any:
     return [*done, run.tool(pay, ledger=ledger, n=1), run.uuid()]
 
 
-PROGRAMS: dict[str, Any] = {"ten": ten, "one": one, "plain_ten": plain_ten, "plain_one": plain_one}
+async def foreman(run: Run, given: dict[str, Any]) -> Any:
+    """A child that has one of its own at work, and works itself meanwhile."""
+    below = await run.start(Delegation(program=worker, input=given | {"n": given["n"] + 50}))
+    done = [await run.tool(step, ledger=given["ledger"], n=given["n"])]
+    return [*done, *[each.result() for each in await run.join(below)]]
+
+
+async def nested(run: Run, ledger: str) -> Any:
+    """Children that have children."""
+    children = [
+        await run.start(Delegation(program=foreman, input={"n": each, "ledger": ledger}))
+        for each in range(1, 4)
+    ]
+    return [each.result() for each in await run.join(*children)]
+
+
+PROGRAMS: dict[str, Any] = {
+    "ten": ten,
+    "one": one,
+    "plain_ten": plain_ten,
+    "plain_one": plain_one,
+    "nested": nested,
+}
 
 
 def main(verb: str, name: str, log: str, runner: str) -> None:

@@ -128,7 +128,7 @@ class _Driver(Driver):
         outcome, took_us = _run_child(request, None)
         self._coming.put(Arrival(call, outcome), took_us)
 
-    def give_up(self, call: str) -> None:
+    def give_up(self, call: str, *, is_lost: bool = False) -> None:  # noqa: ARG002 - as a Driver
         """End an effect; a child that has not ended yet is run again, and cancelled in time."""
         flight = self.flights.get(call)
         if flight is None or flight.given_up:

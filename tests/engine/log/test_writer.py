@@ -598,3 +598,38 @@ def test_a_resume_that_fails_lets_go_of_the_log(make_log: Callable[[int], Path])
         with pytest.raises(LogMissing, match="not a plain file"):
             opening(path)
     assert open_descriptors() <= before  # fewer where the collector closed an earlier test's
+
+
+HELD = """
+import sys, threading
+from refold.engine.events.events import NoteAdded
+from refold.engine.log import LogWriter
+from refold.engine.log.writer import hold_writers
+
+before = LogWriter.resume(sys.argv[1]).writer
+hold_writers()
+after = LogWriter.resume(sys.argv[2]).writer
+threads = [
+    threading.Thread(target=lambda each=each: each.append(NoteAdded("n"), "0#9", 0), daemon=True)
+    for each in (before, after)
+]
+for thread in threads:
+    thread.start()
+    thread.join(0.2)
+print([thread.is_alive() for thread in threads])
+"""
+
+
+def test_a_process_that_is_about_to_end_writes_nothing_more(
+    tmp_path: Path, make_log: Callable[[int], Path]
+) -> None:
+    """§7.3: whoever wants to waits for that end, in a log that is opened later, too."""
+    logs = [make_log(4).rename(tmp_path / f"{name}.jsonl") for name in "ab"]
+    before = [log.read_bytes() for log in logs]
+
+    told = subprocess.run(
+        [sys.executable, "-c", HELD, *logs], capture_output=True, check=True, text=True
+    )
+
+    assert told.stdout == "[True, True]\n"
+    assert [log.read_bytes() for log in logs] == before

@@ -66,6 +66,22 @@ def test_the_end_of_the_stream_ends_the_group_and_more_data_does_not() -> None:
         assert child.wait() == -9
 
 
+def test_what_comes_first_comes_before_anything_is_ended() -> None:
+    """A run that sees its own children being ended would write that down as what became of them."""
+    code = (
+        "import subprocess, sys, time; from refold.engine.process import leave_with_parent\n"
+        "below = subprocess.Popen(['sleep', '60'])\n"
+        "leave_with_parent(0, lambda: print('first', below.poll(), flush=True))\n"
+        "time.sleep(60)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], input=b"", capture_output=True, check=False,
+        start_new_session=True,
+    )  # fmt: skip
+
+    assert (ended.returncode, ended.stdout) == (-9, b"first None\n")
+
+
 def test_a_process_that_leads_no_group_ends_alone() -> None:
     """Or a stub started by hand would end its shell's job."""
     code = (

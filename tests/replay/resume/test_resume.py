@@ -567,6 +567,62 @@ def test_a_child_that_changed_stops_its_parent(runner: str, tmp_path: Path) -> N
     assert (again.output, again.data_digest) == (whole.output, whole.data_digest)
 
 
+GATE, AT_THE_GATE = threading.Event(), threading.Event()
+
+
+@refold.tool(effect="reads")
+async def pass_gate() -> bool:
+    """Wait until the gate is open; it can be given up."""
+    AT_THE_GATE.set()
+    return await asyncio.to_thread(GATE.wait, 60)
+
+
+async def patient(run: refold.Run, _input: Any) -> bool:
+    """A child that is under way as long as the gate is shut."""
+    await run.tool(step, n=3)
+    return await run.tool(pass_gate)
+
+
+async def two_children(run: refold.Run, given: dict[str, Any]) -> Any:
+    """Start both."""
+    children = [
+        await run.start(refold.Delegation(program=program, input=given, runner="late"))
+        for program in (patient, moody)
+    ]
+    return [outcome.result() for outcome in await run.join(*children)]
+
+
+class Late(InProcess):
+    """A runner that finds that the second child cannot go on, once the first is at the gate."""
+
+    def run(self, request: ChildRequest, /) -> Outcome | Suspended:
+        """Run the first child; stop at the second."""
+        if request.program is moody:
+            assert AT_THE_GATE.wait(60)
+            raise ChildStopped(str(request.log), "LogLocked", "somebody writes it")
+        return super().run(request)
+
+
+def test_a_child_that_cannot_go_on_leaves_those_beside_it_to_be_resumed(tmp_path: Path) -> None:
+    """§9.5: they were sealed as cancelled, which nobody had asked for, and could not go on."""
+    GATE.set()
+    options: dict[str, Any] = {"tools": [*TOOLS, pass_gate], "runners": {"late": InProcess()}}
+    given = {"flag": str(tmp_path / "flag")}
+    whole = recorded(two_children, given, tmp_path / "whole.jsonl", **options)
+    (tmp_path / "x").mkdir()
+    log = cut(whole.log, tmp_path / "x" / "a.jsonl", 3, KEEPS["half"])
+
+    GATE.clear()
+    AT_THE_GATE.clear()
+    with pytest.raises(ChildStopped):
+        resumed(log, two_children, **options | {"runners": {"late": Late()}})
+    GATE.set()
+    again = resumed(log, two_children, **options)
+
+    assert again.result() == whole.output
+    check_whole(log, two_children)
+
+
 def test_a_child_that_cannot_go_on_can_be_counted_as_failed(tmp_path: Path) -> None:
     """§4.7: `fail` takes the key of a child, too; its log stays as it is."""
     given = {"flag": str(tmp_path / "flag"), "runner": ""}
