@@ -65,8 +65,10 @@ class Thread:
     """The entry that what comes next follows from."""
     asking: int = 0
     """Requests that wait for an answer."""
-    stands: str = ""
-    """The chain digest of all that was said, its last answer included; empty while it asks."""
+    said: str = ""
+    """The chain digest of its last request."""
+    stands: tuple[str, ...] = ()
+    """That, and the one with its answer, which clients repeat otherwise; empty while it asks."""
     has_failed: bool = False
     """Whether its last request has no answer, or not all of it: the same is asked again then."""
     open: dict[str, UnansweredCall] = attrs.field(factory=dict)
@@ -115,10 +117,11 @@ class Threads:
         if thread is not None and is_again and not thread.has_failed and asked.messages[-1:]:
             if asked.messages[-1].get("role") == "assistant":
                 return thread if not thread.asking else None
-            return self._standing(chain, whose)
+            return self._standing(chain[:-1], whose)
         if thread is not None and not (thread.asking and is_again):
             # One of the same words may have gone on from there, with equal ids of calls (Gemini).
-            twin = None if thread.stands in chain else self._standing(chain, whose)
+            is_gone_on = not any(each in chain for each in thread.stands)
+            twin = self._standing(chain[:-1], whose) if is_gone_on else None
             return twin or thread  # else its twin is being answered: another that asks the same
         idle = [one for one in self._identities.get(_identity(asked, whose), ()) if not one.asking]
         return idle[-1] if idle and thread is None else None
@@ -126,7 +129,7 @@ class Threads:
     def _standing(self, chain: Sequence[str], whose: Whose) -> Thread | None:
         """Return the first conversation that was answered so far, and has not gone on."""
         same = [one for one in self._all if one.whose.thread == whose.thread]
-        standing = {one.stands: one for one in reversed(same)}
+        standing = {at: one for one in reversed(same) for at in one.stands}
         return next((standing[at] for at in reversed(chain) if at in standing), None)
 
     def continued(self, asked: Asked, whose: Whose) -> Thread | None:
@@ -171,7 +174,7 @@ class Threads:
     def asked(self, thread: Thread, chain: Sequence[str]) -> None:
         """Take note of how far a conversation is."""
         thread.asking += 1
-        thread.stands = ""
+        thread.stands, thread.said = (), chain[-1] if chain else ""
         if chain:
             self._ends.setdefault((chain[-1], thread.whose.thread), thread)
 
@@ -181,7 +184,8 @@ class Threads:
         thread.has_failed = not is_whole
         if end:
             self._ends[end, thread.whose.thread] = thread
-            thread.stands = end
+        if thread.said and not thread.asking:
+            thread.stands = (thread.said, end) if end else (thread.said,)
         if answer_id:
             self._answers[answer_id] = thread
 

@@ -192,12 +192,16 @@ def test_a_result_is_of_a_call_of_its_own_conversation(watched: Watched) -> None
 
 @pytest.mark.parametrize("texts", [("six", "six"), ("six", "four")])
 @pytest.mark.parametrize("is_parallel", [False, True])
+@pytest.mark.parametrize("echo", [{}, {"provider": {"chat": {"signature": "s"}}}])
 def test_twins_of_equal_ids_go_on_each_by_itself(
-    *, is_parallel: bool, texts: tuple[str, str], watched: Watched
+    *, echo: Message, is_parallel: bool, texts: tuple[str, str], watched: Watched
 ) -> None:
-    """The same words were said before, or are at this time; each shows its own result, once."""
+    """The same words were said before, or are at this time; each shows its own result, once.
+
+    Clients may repeat an answer with more than it had: Pydantic AI signs what Gemini did not.
+    """
     made = says("", ("read#1", "read", {"path": "a"}))
-    later = [(S, U, made, result("read#1", text)) for text in texts]
+    later = [(S, U, {**made, **echo}, result("read#1", text)) for text in texts]
     if is_parallel:
         for turn in [watched.ask(S, U), watched.ask(S, U)]:
             watched.observer.answered(turn, Answered(message=made))
