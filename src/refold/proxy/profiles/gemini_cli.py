@@ -10,7 +10,8 @@ PROFILE: Final = Profile(
     hands_over={"invoke_agent": ("agent_name",)},
     left_out=(r"<session_context>[\s\S]*?</session_context>",),
     asides=("You are a specialized Task Routing AI",),
-    outputs={"stream-json": "lines"},
+    # `json` ends with counts of tools, in the order in which these ended.
+    outputs={"stream-json": "lines", "format json": "lines", "-o json": "lines"},
     volatile_texts=(
         r"Today's date is \w+, \w+ \d{1,2}, \d{4} ",
         r"/\.gemini/tmp/[\w.-]+",  # named like the last part of the folder
