@@ -117,19 +117,21 @@ class _Imports:
     def __init__(self) -> None:
         self._kept: dict[str, ModuleType] = {}
         self._suite = Path()
+        self._before: frozenset[str] = frozenset()
 
     def begin(self, suite: Path) -> None:
         """Have all that earlier suites imported."""
         self._suite = suite
         for name, module in self._kept.items():
             sys.modules.setdefault(name, module)
+        self._before = frozenset(sys.modules)
 
     def pytest_unconfigure(self) -> None:
         known = len(self._kept)
-        for name, module in sys.modules.items():
-            file = getattr(module, "__file__", None)
+        for name in sys.modules.keys() - self._before:
+            file = getattr(sys.modules[name], "__file__", None)
             if file and not Path(file).is_relative_to(self._suite):
-                self._kept.setdefault(name, module)
+                self._kept[name] = sys.modules[name]
         if known < len(self._kept):
             gc.freeze()  # or the collector looks through all of it, again and again
 
