@@ -113,7 +113,15 @@ _TESTED_ELSEWHERE: Final = {
     "src/refold/programs/__init__.py": "names: tests/programs/test_shipped.py",
     **{
         f"src/refold/proxy/profiles/{name}.py": "a row: tests/proxy/profiles/test_init.py"
-        for name in ("aider", "claude_code", "codex", "gemini_cli", "google_adk", "opencode")
+        for name in (
+            "aider",
+            "claude_code",
+            "codex",
+            "gemini_cli",
+            "google_adk",
+            "langgraph",
+            "opencode",
+        )
     },
     "src/refold/proxy/mcp/parties.py": "values and ports; used by every test of MCP",
     "src/refold/proxy/http/turns.py": "values and ports; used by every test of tests/proxy",

@@ -70,7 +70,8 @@ class Profile:
     """Regular expressions of how messages begin that are put down as they come: they stand beside
     each other in any order."""
     output: str = EXACT
-    """How what is printed is compared, unless `--output` says: `exact`, `lines`, `ignore`."""
+    """How what is printed is compared, unless `--output` says: `exact`, `lines`, `words`,
+    `ignore`."""
     outputs: Mapping[str, str] = attrs.field(factory=dict)
     """Likewise, by words of the command: with some of them it prints events of several agents."""
 

@@ -47,10 +47,15 @@ def test_a_line_of_a_shell_is_looked_into(line: str, name: str) -> None:
 
 def test_a_script_is_known_by_the_library_that_starts_the_program(tmp_path: Path) -> None:
     """Claude's SDK brings its own program."""
-    script = tmp_path / "agent.py"
-    script.write_text("from claude_agent_sdk import query\n")
-
-    assert profile_of(["python", str(script)]).name == "Claude Code"
+    for name, text in (
+        ("Claude Code", "from claude_agent_sdk import query\n"),
+        ("Google ADK", "from google.adk.agents import Agent\n"),
+        ("LangGraph", 'for part in agent.stream(task, stream_mode="messages"): ...\n'),
+        ("", "from langchain.agents import create_agent\nagent.invoke(task)\n"),
+    ):
+        script = tmp_path / "agent.py"
+        script.write_text(text)
+        assert profile_of(["python", str(script)]).name == name
 
 
 @pytest.mark.parametrize(
@@ -94,4 +99,4 @@ def test_what_is_shipped_is_as_a_log_needs_it(profile: Profile) -> None:
     again = Profile.in_rules({"profile": profile.as_json()})
 
     assert again.as_json() == profile.as_json()
-    assert profile.commands
+    assert profile.commands or profile.libraries

@@ -100,7 +100,7 @@ def _profile(begins: str) -> Decorator:
         help=_help(
             begins,
             "what the command is known as (claude-code, codex, opencode, aider, gemini-cli, "
-            "google-adk), none, or FILE.py:NAME; by default, the command says.",
+            "google-adk, langgraph), none, or FILE.py:NAME; by default, the command says.",
         ),
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Profiles of agent programs, one a file; which of them a command is.
 
-    claude_code, codex, opencode, aider, gemini_cli, google_adk
+    claude_code, codex, opencode, aider, gemini_cli, google_adk, langgraph
 
 To add one: a file with a `PROFILE` like the others, and its name in `NAMES`.  Try it on the real
 program: record it, replay it from another folder, add what differs as narrowly as it goes.
@@ -19,7 +19,9 @@ from refold.engine.errors import UsageError
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.wire.apis import known_routes
 
-NAMES: Final = ("claude_code", "codex", "opencode", "aider", "gemini_cli", "google_adk")
+NAMES: Final = (
+    "claude_code", "codex", "opencode", "aider", "gemini_cli", "google_adk", "langgraph",
+)  # fmt: skip
 NONE: Final = "none"
 
 _WRAPPERS: Final = frozenset(
