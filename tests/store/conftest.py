@@ -7,6 +7,12 @@ import pytest
 from tests.support.stores import Traffic, folder_store, record_run
 
 
+@pytest.fixture(autouse=True)
+def _certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the client of stores find those of the machine: without any, it refuses to start."""
+    monkeypatch.delenv("SSL_CERT_DIR")
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     """A run with a child and a large text."""

@@ -21,12 +21,6 @@ from refold.engine.errors import (
 from refold.store.place import ObjectStore, StoredRun, stored_run
 
 
-@pytest.fixture(autouse=True)
-def _certificates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the client of stores find those of the machine: without any, it refuses to start."""
-    monkeypatch.delenv("SSL_CERT_DIR")
-
-
 @pytest.mark.parametrize("endpoint", ["", "::::", "http://\u00e9"])
 def test_a_setting_that_obstore_cannot_use_is_said(
     endpoint: str, monkeypatch: pytest.MonkeyPatch
