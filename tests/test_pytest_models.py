@@ -202,7 +202,7 @@ def test_ask(refold_models, delegation_snapshot):
     ("test", "requests"),
     [
         (TEST, 1), (STREAMED, 1), (ANTHROPIC, 1), (HTTPX, 1), (LEAVES, 2), (ASYNC, 1),
-        (PROCESS, 1),
+        pytest.param(PROCESS, 1, marks=pytest.mark.long),
     ],
     ids=[
         "openai", "openai-streamed", "anthropic-streamed", "httpx2", "left-early", "asyncio",
