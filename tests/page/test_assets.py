@@ -394,6 +394,9 @@ def test_print_shows_every_row_on_light_ground(browser: Browser, desk_page: Path
         browser.run("dispatchEvent(new Event('beforeprint'))")
         assert len(browser.all(".treeview .row.tree")) == 78
         assert browser.run("return document.documentElement.scrollHeight") > 2_000
+        # Only rows in the flow move whole to the next sheet.
+        rows = "return [...document.querySelectorAll('.row.tree')]"
+        assert set(browser.run(f"{rows}.map((r) => getComputedStyle(r).position)")) == {"static"}
         assert not browser.run("return document.querySelector('.filters').offsetHeight")
         ground = "return getComputedStyle(document.documentElement).backgroundColor"
         assert browser.run(ground) == "rgb(255, 255, 255)"
@@ -455,6 +458,18 @@ def test_runs_are_found_by_status_program_and_words(browser: Browser, desk_log: 
         browser.reads(".start", "1 of 502 runs")
         _choose(browser, "[aria-label=Status]", "failed")
         browser.reads(".start", "0 of 502 runs")
+
+
+def test_print_says_how_many_rows_it_leaves_out(browser: Browser, desk_log: Path) -> None:
+    run = {"path": "runs/r.jsonl", "status": "completed"}
+    many = [{"id": f"r{n}", **run} for n in range(2_000)]
+    with _served(browser, _Runs(desk_log, *many)):
+        browser.reads(".start", "2,002 runs")
+        browser.run("dispatchEvent(new Event('beforeprint'))")
+        assert len(browser.all(".runrow[role=option]")) == 2_000
+        browser.reads(".space", "The first 2,000 of 2,002 are printed")
+        browser.run("dispatchEvent(new Event('afterprint'))")
+        assert "are printed" not in browser.text(".space")
 
 
 def _choose(browser: Browser, selector: str, value: str) -> None:

@@ -151,11 +151,11 @@ export class List {
 	}
 	static made = 0;
 	later() { if (!this.waiting) { this.waiting = true; requestAnimationFrame(() => { this.waiting = false; this.draw(); }); } }
-	/** Draw what is seen; `all`, to print: the first 2,000. */
+	/** Draw what is seen; `all`, to print: the first 2,000, and how many there are. */
 	draw(all = false) {
 		if (!this.element.isConnected) return;
 		const row = this.row = this.probe.offsetHeight || 32, n = this.how.count();
-		this.space.style.height = `${(all ? Math.min(n, 2000) : n) * row}px`;
+		this.space.style.height = `${n * row}px`;
 		const from = all ? 0 : Math.max(0, Math.floor(this.element.scrollTop / row) - 6);
 		const to = all ? Math.min(n, 2000) : Math.min(n, from + Math.ceil(this.element.clientHeight / row) + 12);
 		const rows = [];
@@ -173,6 +173,7 @@ export class List {
 			rows.push(made);
 		}
 		const how = this.how.choose;
+		if (all && to < n) rows.push(h("p.none", `The first ${number(to)} of ${number(n)} are printed; a filter chooses others.`));
 		this.space.replaceChildren(...rows);
 		if (this.active >= from && this.active < to) this.element.setAttribute("aria-activedescendant", `${this.name}-${this.active}`);
 		else this.element.removeAttribute("aria-activedescendant");
