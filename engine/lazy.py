@@ -1,13 +1,20 @@
-"""Names of a package that load on first use, told in one table.
+"""Names of a package that load on first use, told by ordinary imports in a block.
+
+    with lazily(__name__):
+        from refold.engine.log.writer import LogWriter as LogWriter
 
 An import of a package must cost nothing: a child's start, pytest's and the command line's wait for
-it.  Beside the table stands a block `if TYPE_CHECKING:` with the same names, each `as` itself: type
-checkers read it and nothing runs it.  `tests/engine/test_lazy.py` holds the two to each other.
+it.  So such a block imports nothing: which name comes from where is noted, and looked up when
+somebody asks for the name.  Type checkers, and tools that gather a program's files, read the block
+as it stands.
 """
 
+import _thread  # as `threading`, which nobody may need
+import builtins
 import sys
-from collections.abc import Mapping
 from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, Final
 
 _FIELD = r'^    (\w+): [^\n]*\n(?:        [^\n]*\n|    \)[^\n]*\n)*    """(.*?)"""$'
 
@@ -35,24 +42,56 @@ def _with_fields(found: type) -> str:
     )
 
 
-def lazily(package: str, homes: Mapping[str, str], *defined: str) -> None:
-    """Give a package its `__getattr__`, `__dir__` and `__all__`.
+_lock: Final = _thread.allocate_lock()
+_blocks: Final[dict[int, dict[str, str]]] = {}
+"""By the identity of a package's globals, while its block is read: the module of each name."""
+_import: Any = None
+"""What imports otherwise."""
 
-    Args:
-        package: its `__name__`.
-        homes: names, with spaces between, by the module that holds them; modules below `refold`.
-        defined: names that the package itself defines.
-    """
-    home = {name: module for module, names in homes.items() for name in names.split()}
-    members = vars(sys.modules[package])
 
-    def load(name: str) -> object:
-        if name not in home:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = members[name] = getattr(import_module(f"refold.{home[name]}"), name)
+def _noted(
+    name: str, members: Any = None, scope: Any = None, names: Any = (), level: int = 0
+) -> Any:
+    """Take the place of `__import__`: note what a block names, and import all else."""
+    home = _blocks.get(id(members))
+    if home is None:  # another thread imports something, or a finaliser
+        return _import(name, members, scope, names, level)
+    home.update(dict.fromkeys(names, name))
+    return SimpleNamespace(**dict.fromkeys(names))
+
+
+class lazily:  # noqa: N801 - it is said as a word: `with lazily(__name__)`
+    """Gives a package its `__getattr__`, `__dir__` and `__all__`, by the imports of its block."""
+
+    def __init__(self, package: str, *defined: str) -> None:
+        """Take the package's `__name__`, and names that it defines itself."""
+        self._package = package
+        self._members = vars(sys.modules[package])
+        self._home: dict[str, str] = {}
+        self._defined = defined
+
+    def __enter__(self) -> None:
+        global _import  # noqa: PLW0603 - there is one `__import__` for all packages
+        with _lock:
+            if not _blocks:
+                _import = builtins.__import__
+                builtins.__import__ = _noted  # type: ignore[assignment]  # its own are builtins
+            _blocks[id(self._members)] = self._home
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            del _blocks[id(self._members)]
+            if not _blocks:
+                builtins.__import__ = _import
+        for name in self._home:
+            del self._members[name]
+        public = sorted((*self._home, *self._defined), key=lambda name: (name.islower(), name))
+        self._members.update(__getattr__=self._load, __dir__=lambda: sorted(public), __all__=public)
+
+    def _load(self, name: str) -> object:
+        if name not in self._home:
+            raise AttributeError(f"module {self._package!r} has no attribute {name!r}")
+        found = self._members[name] = getattr(import_module(self._home[name]), name)
         if isinstance(found, type) and found.__doc__ and "sphinx" not in sys.modules:
             found.__doc__ = _with_fields(found)
         return found
-
-    public = sorted((*home, *defined), key=lambda name: (name.islower(), name))
-    members.update(__getattr__=load, __dir__=lambda: sorted(public), __all__=public)

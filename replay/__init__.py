@@ -26,11 +26,9 @@ What is public is loaded when it is first asked for: pytest imports this package
 No submodule shares a name with an export of its package.
 """
 
-from typing import TYPE_CHECKING
-
 from refold.engine.lazy import lazily
 
-if TYPE_CHECKING:
+with lazily(__name__):
     from refold.replay.audit.refolding import (
         Refolded as Refolded,
         refold_log as refold_log,
@@ -50,17 +48,3 @@ if TYPE_CHECKING:
         delegation_tree as delegation_tree,
         render_text as render_text,
     )
-
-lazily(
-    __name__,
-    {
-        "replay.audit.refolding": "Refolded refold_log state",
-        "replay.audit.session_fold": "refold_session",
-        "replay.audit.verify": "LogReport Verification",
-        "replay.audit.why": "Cause",
-        "replay.bulk.report": "BulkReport LogResult",
-        "replay.compare.diff": "LogDiff LogDifference",
-        "replay.difference.pointer_diff": "Difference differences",
-        "replay.tree.delegation_tree": "RunNode delegation_tree render_text",
-    },
-)

@@ -11,11 +11,9 @@ so that importing the package costs nothing.  Rules: CONTRACT.md §10.
     configuration/    `refold.yaml`, and a run made of it
 """
 
-from typing import TYPE_CHECKING
-
 from refold.engine.lazy import lazily
 
-if TYPE_CHECKING:
+with lazily(__name__):
     from refold.engine.errors import (
         DefNotFoundError as DefNotFoundError,
         DispatchSubagentError as DispatchSubagentError,
@@ -123,49 +121,3 @@ if TYPE_CHECKING:
         write_file_tool as write_file_tool,
     )
     from refold.tools.files.file_tools import file_tools as file_tools
-
-lazily(
-    __name__,
-    {
-        "engine.errors": (
-            "DefNotFoundError DispatchSubagentError InvalidDefError ToolValidationError"
-        ),
-        "engine.session": "Session",
-        "tools.agents.agent_files": "AgentDef agent_input load_agent",
-        "tools.agents.agent_loader": "AgentLoader",
-        "tools.agents.plans": "Plan PlanningToolsSection PlanStep planning_tools register_plans",
-        "tools.agents.profiles": (
-            "SpawnProfile SpawnSettings SubAgentFactory profiles_block with_profiles"
-        ),
-        "tools.agents.prompts": (
-            "MarkdownSection Prompt PromptRegistry PromptTool RenderedPrompt ToolContext "
-            "ToolResult context_of use_prompt"
-        ),
-        "tools.configuration.config": "Config load_config spawn_settings",
-        "tools.configuration.prepared_run": "prepare_run",
-        "tools.contract.memory": "settings_of",
-        "tools.contract.registry": "Registry",
-        "tools.contract.tool_types": "DelegationTool FunctionTool as_tool tool",
-        "tools.delegation.dispatch_subagent": (
-            "DispatchSubagent DispatchSubagentResult PromptSubagentToolsSection SubagentMode "
-            "dispatch_subagent_tool"
-        ),
-        "tools.delegation.dispatch_subagents": (
-            "DispatchSubagentsParams SubagentIsolationLevel SubagentResult SubagentsSection "
-            "SubagentTask build_dispatch_subagents_tool dispatch_subagents subagents_tool"
-        ),
-        "tools.delegation.policy": "POLICIES DelegationPolicy",
-        "tools.delegation.saved_sessions": "SavedSession load_session",
-        "tools.delegation.shared": (
-            "call_begins call_ends delegate_all delegate_one error_of text_of"
-        ),
-        "tools.delegation.shipped": "shipped_tools",
-        "tools.delegation.spawn": "CollectingChannel JobStore SpawnAwaitTool SpawnTool spawn_tools",
-        "tools.delegation.subagent": "SubagentOptions subagent_tool",
-        "tools.delegation.subagent_dispatch": (
-            "SharedContext SilentFrontend create_subagent_dispatch_tool"
-        ),
-        "tools.files.commands": "run_command_tool write_file_tool",
-        "tools.files.file_tools": "file_tools",
-    },
-)

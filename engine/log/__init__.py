@@ -18,11 +18,9 @@ needs neither the writer nor the codec.  Rules: CONTRACT.md §3, §4.
     pack           a tree of logs as one file
 """
 
-from typing import TYPE_CHECKING
-
 from refold.engine.lazy import lazily
 
-if TYPE_CHECKING:
+with lazily(__name__):
     from refold.engine.log.damage import Damage as Damage
     from refold.engine.log.reader import (
         Entry as Entry,
@@ -37,13 +35,3 @@ if TYPE_CHECKING:
         salvage as salvage,
     )
     from refold.engine.log.writer import LogWriter as LogWriter, Resumed as Resumed
-
-lazily(
-    __name__,
-    {
-        "engine.log.damage": "Damage",
-        "engine.log.reader": "Entry Scan read_entries scan",
-        "engine.log.salvaging": "Prefix Salvaged prefix_of salvage",
-        "engine.log.writer": "LogWriter Resumed",
-    },
-)

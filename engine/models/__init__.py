@@ -17,11 +17,9 @@ To add one: a module here that translates the neutral messages both ways, a line
 `parse`.  No kernel file changes.
 """
 
-from typing import TYPE_CHECKING
-
 from refold.engine.lazy import lazily
 
-if TYPE_CHECKING:
+with lazily(__name__):
     from refold.engine.models.anthropic_messages import AnthropicModel as AnthropicModel
     from refold.engine.models.openai_compatible import (
         OpenAICompatibleModel as OpenAICompatibleModel,
@@ -31,13 +29,3 @@ if TYPE_CHECKING:
         FunctionModel as FunctionModel,
         ScriptedModel as ScriptedModel,
     )
-
-lazily(
-    __name__,
-    {
-        "engine.models.anthropic_messages": "AnthropicModel",
-        "engine.models.openai_compatible": "OpenAICompatibleModel",
-        "engine.models.parse": "model_from",
-        "engine.models.scripted": "FunctionModel ScriptedModel",
-    },
-)

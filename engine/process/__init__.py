@@ -17,11 +17,9 @@ Rules: CONTRACT.md §7.3.
 Names load on first use: the child's side needs `watchdog` and `tree` alone, before anything else.
 """
 
-from typing import TYPE_CHECKING
-
 from refold.engine.lazy import lazily
 
-if TYPE_CHECKING:
+with lazily(__name__):
     from refold.engine.process.bounded import run_bounded as run_bounded
     from refold.engine.process.bounds import (
         Bounds as Bounds,
@@ -35,13 +33,3 @@ if TYPE_CHECKING:
         leave_with_parent as leave_with_parent,
         take_protocol as take_protocol,
     )
-
-lazily(
-    __name__,
-    {
-        "engine.process.bounded": "run_bounded",
-        "engine.process.bounds": "Bounds Captured Ended How",
-        "engine.process.start": "child_environment",
-        "engine.process.watchdog": "apply_rlimits leave_with_parent take_protocol",
-    },
-)

@@ -12,11 +12,9 @@ session pays for none of it.  Rules: CONTRACT.md §6.3, §6.4.
     bus         who is told of what happens in one run
 """
 
-from typing import TYPE_CHECKING
-
 from refold.engine.lazy import lazily
 
-if TYPE_CHECKING:
+with lazily(__name__):
     from refold.engine.session.bus import EventBus as EventBus
     from refold.engine.session.reducers import (
         append as append,
@@ -33,13 +31,3 @@ if TYPE_CHECKING:
         SCHEMA_VERSION as SCHEMA_VERSION,
         Snapshot as Snapshot,
     )
-
-lazily(
-    __name__,
-    {
-        "engine.session.bus": "EventBus",
-        "engine.session.reducers": "append append_all replace_latest upsert_by",
-        "engine.session.session": "ReducerFailure Session ToolInvoked",
-        "engine.session.snapshot": "SCHEMA_VERSION Snapshot",
-    },
-)

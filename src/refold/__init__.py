@@ -14,8 +14,7 @@ Names load on first use.  The rules are in CONTRACT.md.
 import refold.adapters  # noqa: F401 - says which frameworks have one
 from refold.engine.lazy import lazily
 
-TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all that is here
-if TYPE_CHECKING:
+with lazily(__name__, "__version__"):
     from refold.api import (
         drift as drift,
         explore as explore,
@@ -84,39 +83,3 @@ if TYPE_CHECKING:
     from refold.tools.files.file_tools import file_tools as file_tools
 
 __version__ = "0.1.0"
-
-lazily(
-    __name__,
-    {
-        "api": (
-            "drift explore fork open_ends record record_async reexecute replay_all resume "
-            "sensitivity verify_all"
-        ),
-        "engine.encoding.secret": "Secret",
-        "engine.errors": (
-            "AnswerRefused AttemptsExhausted ChildStopped Diverged InDoubt LimitReached "
-            "LogDamaged LogError LogExists LogSealed ModelError Nondeterministic NotCanonical "
-            "OutsideLoop RefoldError RunEnded ToolError Unanswered UsageError"
-        ),
-        "engine.events.limits": "Limits",
-        "engine.events.outcome": "Artifact Outcome Report",
-        "engine.ports.clock": "FixedClock",
-        "engine.ports.delegation": "Delegation",
-        "engine.ports.ports": (
-            "CallContext ChildRunner Model ModelReply ModelRequest Policy Question Reference Tool"
-        ),
-        "engine.program.run": "PlainRun Run",
-        "engine.runners.recorded": "Recording",
-        "engine.secrets.redaction": "Redaction",
-        "engine.session": "Session",
-        "replay.audit.refolding": "state state_diff",
-        "replay.audit.verify": "verify",
-        "replay.audit.why": "why",
-        "replay.compare.diff": "diff",
-        "replay.partial.sources": "Sources",
-        "replay.tree.delegation_tree": "delegation_tree",
-        "tools.contract.tool_types": "DelegationTool tool",
-        "tools.files.file_tools": "file_tools",
-    },
-    "__version__",
-)

@@ -1,19 +1,21 @@
-"""A package's names load on first use, and type checkers read the same names."""
+"""A package's names load on first use, by the imports that type checkers read."""
 
 import ast
+import builtins
 import inspect
 import re
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 
 import refold
-from refold.engine.lazy import lazily
 
 _PACKAGES = (
     "refold",
@@ -27,22 +29,19 @@ _PACKAGES = (
 )
 
 
-def _told_to_checkers(source: str) -> Iterator[tuple[str, str]]:
-    """Yield the names below `if TYPE_CHECKING`, each with its module."""
-    for block in ast.parse(source).body:
-        if isinstance(block, ast.If):
-            for line in block.body:
-                assert isinstance(line, ast.ImportFrom)
-                for name in line.names:
-                    assert name.asname == name.name  # else it is no export to a checker
-                    yield name.name, str(line.module)
-
-
 @pytest.mark.parametrize("package", _PACKAGES)
-def test_checkers_read_the_names_that_load(package: str) -> None:
-    """One table for Python, one block for mypy and pyright: the same names from the same homes."""
+def test_names_are_those_of_the_block(package: str) -> None:
+    """Each stands there `as` itself, or it were no export to a checker, and comes from there."""
     module = import_module(package)
-    told = dict(_told_to_checkers(Path(str(module.__file__)).read_text(encoding="utf-8")))
+    source = Path(str(module.__file__)).read_text(encoding="utf-8")
+    block = next(each for each in ast.parse(source).body if isinstance(each, ast.With))
+    told = {
+        name.asname: str(line.module)
+        for line in block.body
+        if isinstance(line, ast.ImportFrom)
+        for name in line.names
+        if name.asname == name.name
+    }
 
     assert set(told) == set(dir(module)) - {"__version__"}
     for name, home in told.items():
@@ -56,12 +55,26 @@ def test_star_gives_what_dir_shows(package: str) -> None:
     assert sorted(module.__all__) == dir(module)
 
 
-def test_a_home_is_imported_by_the_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not before, and once; no other name is made up."""
+_BLOCK = """
+from refold.engine.lazy import lazily
+with lazily(__name__, "own"):
+    from refold.made_up_home import other as other, thing as thing
+    before_names_are_known()
+"""
+
+
+def _package(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> Any:
+    """Execute a package that has such a block; `meanwhile` is called inside of it."""
     package = types.ModuleType("refold.made_up")
     monkeypatch.setitem(sys.modules, package.__name__, package)
+    vars(package)["before_names_are_known"] = meanwhile
+    exec(compile(_BLOCK, "made_up", "exec"), vars(package))
+    return package
 
-    lazily(package.__name__, {"made_up_home": "thing other"}, "own")
+
+def test_a_home_is_imported_by_the_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before, and once; no other name is made up."""
+    package = _package(monkeypatch, lambda: None)
 
     assert dir(package) == ["other", "own", "thing"]
     with pytest.raises(ModuleNotFoundError, match="made_up_home"):
@@ -73,6 +86,25 @@ def test_a_home_is_imported_by_the_first_use(monkeypatch: pytest.MonkeyPatch) ->
     assert vars(package)["thing"] is found
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         package.nothing  # noqa: B018 - the access is what is tested
+
+
+def test_others_import_while_a_block_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In any thread; a second block may begin and end meanwhile; then all is as it was."""
+    before = builtins.__import__
+
+    def meanwhile() -> None:
+        from colorsys import rgb_to_hls  # noqa: PLC0415 - the import is what is tested
+
+        assert rgb_to_hls(0, 0, 0) == (0, 0, 0)
+        with monkeypatch.context() as inner:
+            assert "thing" in dir(_package(inner, lambda: None))
+        assert builtins.__import__ is not before
+
+    with ThreadPoolExecutor(1) as pool:
+        package = _package(monkeypatch, lambda: pool.submit(meanwhile).result())
+
+    assert dir(package) == ["other", "own", "thing"]
+    assert builtins.__import__ is before
 
 
 @pytest.mark.parametrize("name", [each for each in dir(refold) if each != "__version__"])

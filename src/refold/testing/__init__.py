@@ -12,18 +12,8 @@ A test's programs and requests flow in; recordings flow out on the first run, an
     kept             recordings that no test uses, and how old others are
 """
 
-from typing import TYPE_CHECKING
-
 from refold.engine.lazy import lazily
 
-if TYPE_CHECKING:
+with lazily(__name__):
     from refold.testing.refold_models import RefoldModels as RefoldModels
     from refold.testing.refold_run import RefoldRun as RefoldRun
-
-lazily(
-    __name__,
-    {
-        "testing.refold_models": "RefoldModels",
-        "testing.refold_run": "RefoldRun",
-    },
-)
