@@ -15,12 +15,12 @@ from typing import Any
 
 import attrs
 
-from refold.engine.errors import EventMalformed, LogDamaged, LogMissing
+from refold.engine.errors import LogMissing
 from refold.engine.events import events
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.limits import ceilings_of
 from refold.engine.events.outcome import Outcome, Usage
-from refold.engine.log import Entry, read_entries
+from refold.engine.log import Entry
 from refold.engine.log.names import child_path, log_path
 from refold.replay.index.guarantee import is_observed
 from refold.replay.index.run_end import raised_at, refused_in
@@ -49,34 +49,30 @@ def delegation_tree(log: str | PathLike[str]) -> RunNode:
         return observed_tree(path)  # with all wire formats: a third of the start of `show`
     reading = _Reading(path)
     reading.read()
-    if reading.started is None and reading.walk.wrong is not None:
-        raise reading.walk.wrong
-    return reading.node(_Start())
+    return reading.node(reading.root_facts() | reading.bounds())
 
 
 @attrs.define
 class _Start:
-    """A child as its parent's log tells of it; without a `call`, a root."""
+    """A child as its parent's log tells of it."""
 
-    call: str = ""
-    started: events.ChildStarted | None = None
+    call: str
+    number: int = 0
+    """0 for a start that was rejected."""
+    run_id: str = ""
+    asked: dict[str, Any] = attrs.field(factory=dict)
+    """What was asked for; empty where the log does not have it, of a rejected start."""
     outcome: Outcome | None = None
     late: str = ""
     """The status of an outcome that came too late to be delivered."""
     tool: str = ""
-    depth: int = 0
-    parent_limits: dict[str, Any] = attrs.field(factory=dict)
-    is_parent_finished: bool = True
 
 
-class _Reading:
+class _Reading(Walk):
     """Reads one log, and then those of its children, one after the other."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self.walk = Walk(path)
-        self.started: events.RunStarted | None = None
-        self._finished: events.RunFinished | None = None
+        super().__init__(path)
         self._meta: Mapping[str, Any] = {}
         self._starts: dict[str, _Start] = {}
         self._uses: dict[str, ToolUse] = {}
@@ -86,21 +82,8 @@ class _Reading:
         self._requests = 0
         self._own_usage = Usage()
 
-    def read(self) -> None:
-        """Take the log's entries, to its end or to where it does not verify.
-
-        Raises:
-            LogMissing: there is no such file.
-            LogUnsupported: it was written by a newer version.
-        """
-        try:
-            for entry in read_entries(self._path):
-                self._take(entry)
-                self.walk.passed(entry)
-        except (LogDamaged, EventMalformed) as error:
-            self.walk.wrong = error
-
-    def _take(self, entry: Entry) -> None:
+    def take(self, entry: Entry) -> None:
+        """Count it, and keep starts, outcomes and the ends of the run."""
         data, call = entry.data, entry.call or ""
         match entry.kind:
             case "tool.called":
@@ -121,7 +104,7 @@ class _Reading:
                 "run.started" | "child.started" | "child.finished"
                 | "model.answered" | "run.finished"
             ):  # fmt: skip
-                self._take_event(self.walk.event(entry), call)
+                self._take_event(self.event(entry), call)
                 self._meta = entry.meta
             case _:
                 pass
@@ -133,13 +116,16 @@ class _Reading:
             case events.ModelAnswered():
                 self._own_usage = self._own_usage.plus(event.usage)
             case events.ChildStarted():
-                self._starts[call] = _Start(call, event)
+                asked, tool = event.delegation, event.delegation.get("tool", "")
+                self._starts[call] = _Start(call, event.number, event.run_id, asked, tool=tool)
             case events.ChildFinished():
-                rejected = _Start(call, _rejected(event), tool=self._dialect(call))
-                start = self._starts.setdefault(call, rejected)
-                start.outcome = event.outcome
+                if call not in self._starts:  # rejected: what was asked for stands in its end
+                    asked = event.delegation or {}
+                    tool = asked.get("tool", "") if asked else self._dialect(call)
+                    self._starts[call] = _Start(call, asked=asked, tool=tool)
+                self._starts[call].outcome = event.outcome
             case events.RunFinished():
-                self._finished = event
+                self.finished = event
             case _:
                 pass
 
@@ -163,117 +149,89 @@ class _Reading:
 
     # --- nodes ---------------------------------------------------------------------------
 
-    def node(self, start: _Start) -> RunNode:
-        """Return the node of the run that was read; `start` is what its parent tells."""
-        told = _told_of(start)
-        own, ended = self.started, self._finished
+    def node(self, told: dict[str, Any]) -> RunNode:
+        """Return the node of the run that was read; `told` is what its log does not say.
+
+        How it ended is the parent's to say, where it joined it.
+        """
         children = tuple(self._child(each) for each in self._starts.values())
-        if start.outcome is None or self.walk.log_state == "read":
+        is_joined = told.get("is_joined", False)
+        if not is_joined or self.log_state == "read":
             # A child that was killed, or never joined, told its parent of nothing that it spent.
-            told["usage"] = reduce(Usage.plus, (each.usage for each in children), self._own_usage)
-        if own is not None and not start.call:
-            told |= {
-                "name": own.program,
-                "program": own.program,
-                "input": own.input,
-                "depth": own.depth,
-                "limits": own.limits,
-                "narrowed": _other(own.limits, ceilings_of(own.limits).as_json()),
-                "run_id": own.run_id,
-                "duration_ms": self.walk.duration_ms() if ended else None,
+            usage = reduce(Usage.plus, (each.usage for each in children), self._own_usage)
+            told = told | {"usage": usage}
+        own = self.facts()
+        if self.finished is not None:
+            own |= {
+                "where": raised_at(self._meta),
+                "refused": refused_in(self._meta),
+                "artifacts": tuple(
+                    (each["kind"], each.get("name", "")) for each in self.finished.artifacts or ()
+                ),
             }
-        if ended is not None and start.outcome is None:
-            artifacts = tuple(
-                (each["kind"], each.get("name", "")) for each in ended.artifacts or ()
-            )
-            told |= {"status": ended.status, "error": ended.error, "artifacts": artifacts}
         return RunNode(
-            **told,
-            reason=ended.reason if ended else "",
-            where=raised_at(self._meta) if ended else "",
-            refused=refused_in(self._meta) if ended else {},
+            **(own | told if is_joined else told | own),
             tools=tuple(self._uses.values()),
             models=tuple(self._models),
             requests=self._requests,
             own_usage=self._own_usage,
             children=children,
-            log_state=self.walk.log_state,
-            log=str(self._path),
-            entries=self.walk.entries,
-            head=self.walk.head,
         )
 
+    def bounds(self) -> dict[str, Any]:
+        """Return the depth and the limits of a run, as its own log says."""
+        if self.started is None:
+            return {}
+        limits = self.started.limits
+        narrowed = _other(limits, ceilings_of(limits).as_json())
+        return {"depth": self.started.depth, "limits": limits, "narrowed": narrowed}
+
     def _child(self, start: _Start) -> RunNode:
-        own = self.started
-        if own is not None:
-            start.depth, start.parent_limits = own.depth + 1, own.limits
-        start.is_parent_finished = self._finished is not None
-        if start.started is None:
-            return RunNode(**_told_of(start), log_state="none")
-        path = child_path(self._path, start.started.number)
+        told = self._told(start)
+        path = child_path(self.path, start.number)
         reading = _Reading(path)
-        if path.is_symlink():  # what it points at is nobody's child
-            return _without_log(start, path)
         try:
+            if not start.number or path.is_symlink():  # what it points at is nobody's child
+                return self._without_log(start, told, path)
             reading.read()
         except LogMissing:
-            return _without_log(start, path)
-        if reading.started is not None and reading.started.run_id != start.started.run_id:
-            return RunNode(**_told_of(start), log_state="foreign", log=str(path))
-        return reading.node(start)
+            return self._without_log(start, told, path)
+        if reading.started is not None and reading.started.run_id != start.run_id:
+            return RunNode(**told, log_state="foreign", log=str(path))
+        return reading.node(told)
 
+    def _without_log(self, start: _Start, told: dict[str, Any], path: Path) -> RunNode:
+        """Return the node of a child whose log is not there: missing, or never written."""
+        child = start.outcome.child if start.outcome is not None else None
+        is_missing = child is not None and child.events > 0
+        if is_missing or (start.outcome is None and self.finished is not None):
+            return RunNode(**told, log_state="missing", log=str(path))
+        return RunNode(**told, log_state="none")  # after a crash, it may not have begun
 
-def _without_log(start: _Start, path: Path) -> RunNode:
-    """Return the node of a child whose log is not there: missing, or never written."""
-    child = start.outcome.child if start.outcome is not None else None
-    is_missing = child is not None and child.events > 0
-    if is_missing or (start.outcome is None and start.is_parent_finished):
-        return RunNode(**_told_of(start), log_state="missing", log=str(path))
-    return RunNode(**_told_of(start), log_state="none")  # after a crash, it may not have begun
-
-
-def _rejected(event: events.ChildFinished) -> events.ChildStarted | None:
-    """Return the start that a rejected child never had: what was asked for stands in its end."""
-    return events.ChildStarted(event.delegation, 0, "") if event.delegation else None
-
-
-def _told_of(start: _Start) -> dict[str, Any]:
-    """Return the fields of a node that the parent's log tells."""
-    told: dict[str, Any] = {
-        "name": "",
-        "call": start.call,
-        "depth": start.depth,
-        "tool": start.tool,
-    }
-    if not start.call:
+    def _told(self, start: _Start) -> dict[str, Any]:
+        """Return the fields of a child's node that this log tells."""
+        asked, outcome, own = start.asked, start.outcome, self.started
+        limits, tools = asked.get("limits", {}), asked.get("tools")
+        words = ("agent", "program", "brief", "input")
+        told: dict[str, Any] = {name: asked[name] for name in words if name in asked}
+        told |= {
+            "name": asked.get("agent") or asked.get("program", ""),
+            "tool": start.tool,
+            "call": start.call,
+            "number": start.number,
+            "run_id": start.run_id,
+            "depth": own.depth + 1 if own is not None else 0,
+            "limits": limits,
+            "narrowed": _other(limits, _inherited(own.limits if own is not None else {})),
+            "tools_granted": None if tools is None else tuple(tools),
+            "is_joined": outcome is not None,
+            "status": start.late or UNFINISHED,
+        }
+        if outcome is not None:
+            names = ("status", "error", "truncated", "usage", "duration_ms")
+            told |= {name: getattr(outcome, name) for name in names}
+            told["artifacts"] = tuple((each.kind, each.name) for each in outcome.artifacts)
         return told
-    if start.started is not None:
-        told |= _asked(start.started, start.parent_limits)
-    told["is_joined"] = start.outcome is not None
-    told["status"] = start.late or UNFINISHED
-    if start.outcome is not None:
-        told |= _ended(start.outcome)
-    return told
-
-
-def _asked(started: events.ChildStarted, parent_limits: dict[str, Any]) -> dict[str, Any]:
-    asked = started.delegation
-    limits = asked.get("limits", {})
-    tools = asked.get("tools")
-    agent, program = asked.get("agent", ""), asked.get("program", "")
-    return {
-        "name": agent or program,
-        "agent": agent,
-        "program": program,
-        "brief": asked.get("brief", ""),
-        "input": asked.get("input"),
-        "tool": asked.get("tool", ""),
-        "number": started.number,
-        "limits": limits,
-        "narrowed": _other(limits, _inherited(parent_limits)),
-        "tools_granted": None if tools is None else tuple(tools),
-        "run_id": started.run_id,
-    }
 
 
 def _inherited(limits: dict[str, Any]) -> dict[str, Any]:
@@ -284,14 +242,3 @@ def _inherited(limits: dict[str, Any]) -> dict[str, Any]:
 
 def _other(limits: dict[str, Any], than: dict[str, Any]) -> dict[str, Any]:
     return {name: cap for name, cap in limits.items() if than.get(name) != cap}
-
-
-def _ended(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "status": outcome.status,
-        "error": outcome.error,
-        "truncated": outcome.truncated,
-        "usage": outcome.usage,
-        "artifacts": tuple((each.kind, each.name) for each in outcome.artifacts),
-        "duration_ms": outcome.duration_ms,
-    }

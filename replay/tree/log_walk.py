@@ -1,29 +1,58 @@
 """One log on its way into a delegation tree: how far it was read, how long, what stopped it.
 
-`replay.tree.delegation_tree` and `replay.tree.observed_tree` make nodes of what they are told here.
-A text that is missing or damaged stops neither: the tree can be told without it.  The rules are
-CONTRACT.md §13.9.
+`replay.tree.delegation_tree` and `replay.tree.observed_tree` say what is kept of each entry, and
+make nodes of it.  A text that is missing or damaged stops neither: the tree can be told without
+it.  The rules are CONTRACT.md §13.9.
 """
 
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from refold.engine.errors import EventMalformed, LogDamaged, LogError
 from refold.engine.events.codec import structure
-from refold.engine.events.events import Recorded
-from refold.engine.log import Entry
+from refold.engine.events.events import Recorded, RunFinished, RunStarted
+from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import blobs_of
 from refold.replay.tree.run_node import LogState
 
 
+@attrs.define
+class Span:
+    """The time from the first to the last of some entries."""
+
+    _first_us: int | None = None
+    _last_us: int | None = None
+
+    def take(self, entry: Entry) -> None:
+        """Take note of when an entry was written; not all say it."""
+        at = entry.meta.get("mono_us")
+        if type(at) is not int:
+            return
+        if self._first_us is None:
+            self._first_us = at
+        else:
+            self._last_us = at
+
+    def duration_ms(self) -> int | None:
+        """Return the milliseconds between the first and the last entry; `None` for one alone."""
+        if self._first_us is None or self._last_us is None:
+            return None
+        return (self._last_us - self._first_us) // 1000
+
+
 class Walk:
-    """The entries of one log, as they are passed."""
+    """The entries of one log, read to its end or to where it does not verify."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._blobs = BlobStore(blobs_of(path))
-        self._times: list[int] = []
+        self._span = Span()
+        self.started: RunStarted | None = None
+        self.finished: RunFinished | None = None
         self.entries = 0
         """Entries that verify, so far."""
         self.head = ""
@@ -31,12 +60,25 @@ class Walk:
         self.wrong: LogError | None = None
         """What stopped the reading; `None`: nothing did."""
 
-    def passed(self, entry: Entry) -> None:
-        """Take note of an entry that verifies."""
-        self.entries, self.head = entry.seq + 1, entry.hash
-        at = entry.meta.get("mono_us")
-        if type(at) is int:
-            self._times = [*self._times[:1], at]
+    def take(self, entry: Entry) -> None:
+        """Keep what a tree tells of an entry: whoever makes nodes says what that is."""
+
+    def read(self) -> None:
+        """Take the log's entries, to its end or to where it does not verify.
+
+        Raises:
+            LogMissing: there is no such file.
+            LogUnsupported: it was written by a newer version.
+        """
+        try:
+            for entry in read_entries(self.path):
+                self.take(entry)
+                self.entries, self.head = entry.seq + 1, entry.hash
+                self._span.take(entry)
+        except (LogDamaged, EventMalformed) as error:
+            self.wrong = error
+        except (AttributeError, LookupError, TypeError) as error:  # nonsense whose chain holds
+            self.wrong = EventMalformed("entry", "", "what its kind says", str(error))
 
     def event(self, entry: Entry) -> Recorded:
         """Return the event of an entry, its large texts in their places.
@@ -58,9 +100,29 @@ class Walk:
         except BlobBroken as broken:
             return f"({broken.what}: {size} bytes)"
 
-    def duration_ms(self) -> int | None:
-        """Return the milliseconds between the first and the last entry; `None` for one alone."""
-        return (self._times[-1] - self._times[0]) // 1000 if len(self._times) > 1 else None
+    def facts(self) -> dict[str, Any]:
+        """Return the fields of a node that tell of its log, and how the run ended."""
+        facts: dict[str, Any] = {
+            "log_state": self.log_state,
+            "log": str(self.path),
+            "entries": self.entries,
+            "head": self.head,
+        }
+        if self.finished is not None:
+            facts |= {name: getattr(self.finished, name) for name in ("status", "reason", "error")}
+        return facts
+
+    def root_facts(self) -> dict[str, Any]:
+        """Return the fields of a root's node that the log of a child's parent tells.
+
+        Raises:
+            LogError: nothing could be read.
+        """
+        if self.started is None:
+            raise self.wrong or LogDamaged(str(self.path), 1, 0, "run.started", "none", "order")
+        facts = {name: getattr(self.started, name) for name in ("program", "input", "run_id")}
+        duration_ms = self._span.duration_ms() if self.finished is not None else None
+        return facts | {"name": self.started.program, "duration_ms": duration_ms}
 
     @property
     def log_state(self) -> LogState:

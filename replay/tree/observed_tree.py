@@ -13,17 +13,16 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding import digest
-from refold.engine.errors import EventMalformed, LogDamaged
 from refold.engine.events import events
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.outcome import Fault, Usage
-from refold.engine.log import Entry, read_entries
-from refold.engine.observed.delegations import delegated, written
+from refold.engine.log import Entry
+from refold.engine.observed.delegations import Delegated, delegated, written
 from refold.engine.observed.observer import CONVERSATION, MESSAGES
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.titles import beginning, text_of
-from refold.replay.tree.log_walk import Walk
+from refold.replay.tree.log_walk import Span, Walk
 from refold.replay.tree.run_node import UNFINISHED, RunNode, ToolUse
 
 OBSERVED: Final = "observed"
@@ -51,18 +50,6 @@ class _Opening:
 
 
 @attrs.define
-class _Call:
-    """A tool call, or a delegation that stands in a text."""
-
-    key: str
-    tool: str
-    brief: str
-    agent: str
-    delegates: bool
-    status: str = UNFINISHED
-
-
-@attrs.define
 class _Talk:
     """One conversation while it is read."""
 
@@ -80,22 +67,8 @@ class _Talk:
     error: Fault | None = None
     uses: dict[str, ToolUse] = attrs.field(factory=dict)
     models: dict[str, None] = attrs.field(factory=dict)
-    first_us: int | None = None
-    last_us: int | None = None
-
-    def clock(self, entry: Entry) -> None:
-        """Take note of when something happened."""
-        at = entry.meta.get("mono_us")
-        if type(at) is int:
-            self.first_us = at if self.first_us is None else self.first_us
-            self.last_us = at
-
-    @property
-    def duration_ms(self) -> int | None:
-        """From the first request to the last answer."""
-        if self.first_us is None or self.last_us is None or self.status == UNFINISHED:
-            return None
-        return (self.last_us - self.first_us) // 1000
+    span: Span = attrs.field(factory=Span)
+    """From the first request to the last answer."""
 
 
 def observed_tree(path: Path) -> RunNode:
@@ -111,17 +84,17 @@ def observed_tree(path: Path) -> RunNode:
     return reading.root()
 
 
-class _Reading:
+class _Reading(Walk):
     """Reads one log."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._walk = Walk(path)
-        self._started: events.RunStarted | None = None
+        super().__init__(path)
         self._profile = NO_PROFILE
-        self._finished: events.RunFinished | None = None
         self._talks: dict[str, _Talk] = {}
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, RunNode] = {}
+        """Tool calls, and delegations that stand in a text, each as the leaf that it may be."""
+        self._delegating: set[str] = set()
+        """Those of them that hand work over."""
         self._texts: dict[str, str] = {}
         """By scope: the key of a delegation in the text of its last answer."""
         self._openings: dict[str, _Opening] = {"": _Opening()}
@@ -132,30 +105,17 @@ class _Reading:
         self._ends: dict[str, str] = {}
         """By open request: the chain digest of all that was asked."""
 
-    def read(self) -> None:
-        """Take the log's entries, to its end or to where it does not verify."""
-        try:
-            for entry in read_entries(self._path):
-                if entry.kind != events.WIRE:
-                    self._take(entry)
-                self._walk.passed(entry)
-        except (LogDamaged, EventMalformed) as error:
-            if self._started is None:
-                raise
-            self._walk.wrong = error
-        except (AttributeError, LookupError, TypeError) as error:  # nonsense whose chain holds
-            self._walk.wrong = EventMalformed(
-                "x-refold", "", "a watched command's entries", str(error)
-            )
-
-    def _take(self, entry: Entry) -> None:
+    def take(self, entry: Entry) -> None:
+        """Keep what its conversation is told by."""
+        if entry.kind == events.WIRE:
+            return
         call = entry.call or ""
-        match self._walk.event(entry):
+        match self.event(entry):
             case events.RunStarted() as started:
-                self._started = started
+                self.started = started
                 self._profile = Profile.in_rules(started.rules)
             case events.RunFinished() as finished:
-                self._finished = finished
+                self.finished = finished
             case events.Extension(kind=kind, data=data) if kind == CONVERSATION:
                 self._begun(data)
                 if data.get("how") == "continues" and entry.cause is not None:
@@ -172,8 +132,8 @@ class _Reading:
             case events.ToolCalled() as called:
                 self._called(self._talk(call, entry), call, called)
             case events.ToolReturned(status=status) if call in self._calls:
-                known = self._calls[call]
-                known.status = "completed" if status == "ok" else "failed"
+                ended = "completed" if status == "ok" else "failed"
+                known = self._calls[call] = attrs.evolve(self._calls[call], status=ended)
                 self._talks[scope_of(call)].uses[known.tool].failed += status == "error"
             case _:
                 pass
@@ -188,7 +148,7 @@ class _Reading:
     def _talk(self, call: str, entry: Entry) -> _Talk:
         scope = self._scopes[entry.seq] = scope_of(call)
         talk = self._talks.setdefault(scope, _Talk(scope))
-        talk.clock(entry)
+        talk.span.take(entry)
         return talk
 
     def _chain(self, at: str, messages: list[dict[str, Any]]) -> str:
@@ -228,10 +188,9 @@ class _Reading:
     def _called(self, talk: _Talk, call: str, called: events.ToolCalled) -> None:
         talk.uses.setdefault(called.tool, ToolUse(called.tool)).called += 1
         whom = delegated(called.tool, called.arguments, self._profile)
-        agent = whom.agent if whom is not None else ""
-        self._calls[call] = _Call(
-            call, called.tool, _brief(called.arguments), agent, whom is not None
-        )
+        self._calls[call] = _leaf(call, called.tool, called.arguments, whom)
+        if whom is not None:
+            self._delegating.add(call)
         self._calls.pop(self._texts.pop(talk.scope, ""), None)
 
     def _in_text(self, call: str, message: Mapping[str, Any]) -> None:
@@ -239,49 +198,31 @@ class _Reading:
         found = written(message.get("content"))
         whom = delegated(*found, self._profile) if found is not None else None
         if found is not None and whom is not None:
-            tool, arguments = found
-            self._texts[scope_of(call)] = f"{call} text"
-            self._calls[f"{call} text"] = _Call(
-                call, tool, _brief(arguments), whom.agent, delegates=True, status="completed"
-            )
+            key = self._texts[scope_of(call)] = f"{call} text"
+            self._calls[key] = attrs.evolve(_leaf(key, *found, whom), status="completed")
+            self._delegating.add(key)
 
     # --- nodes ---------------------------------------------------------------------------
 
     def root(self) -> RunNode:
         """Return the node of the command."""
-        started, ended = self._started, self._finished
-        assert started is not None  # `read` raises where there is no first entry
         children = self._below("0", 1)
-        return RunNode(
-            name=started.program,
-            program=started.program,
-            input=started.input,
-            guarantee=MATCHED,
-            status=ended.status if ended else UNFINISHED,
-            reason=ended.reason if ended else "",
-            error=ended.error if ended else None,
-            usage=_total(Usage(), children),
-            children=children,
-            log_state=self._walk.log_state,
-            log=str(self._path),
-            run_id=started.run_id,
-            entries=self._walk.entries,
-            head=self._walk.head,
-            duration_ms=self._walk.duration_ms() if ended else None,
-        )
+        facts = self.root_facts() | self.facts()
+        usage = _total(Usage(), children)
+        return RunNode(**facts, guarantee=MATCHED, usage=usage, children=children)
 
     def _below(self, scope: str, depth: int) -> tuple[RunNode, ...]:
         """Return the conversations below one, and what it handed over to nobody that was seen."""
         talks = [talk for talk in self._talks.values() if talk.scope.rpartition("/")[0] == scope]
         opened = {talk.opener for talk in self._talks.values()}
-        leaves = [
-            call
-            for call in self._calls.values()
-            if call.delegates and scope_of(call.key) == scope and call.key not in opened
-        ]
         nodes = [self._node(talk, depth) for talk in talks]
-        is_past = scope in self._past  # what goes on knows what came of its calls
-        return (*nodes, *(_leaf(call, depth, is_past=is_past) for call in leaves))
+        for key, leaf in self._calls.items():
+            if key in self._delegating and scope_of(key) == scope and key not in opened:
+                # What a session goes on as knows what came of its calls.
+                is_done = scope in self._past and leaf.status == UNFINISHED
+                status = "completed" if is_done else leaf.status
+                nodes.append(attrs.evolve(leaf, depth=depth, status=status))
+        return tuple(nodes)
 
     def _node(self, talk: _Talk, depth: int) -> RunNode:
         children = self._below(talk.scope, depth + 1)
@@ -307,7 +248,7 @@ class _Reading:
             own_usage=talk.usage,
             children=children,
             log_state="none",
-            duration_ms=talk.duration_ms,
+            duration_ms=talk.span.duration_ms() if talk.status != UNFINISHED else None,
         )
 
     def _brief(self, opener: str, said: str) -> str:
@@ -319,9 +260,8 @@ class _Reading:
 
     def _of_calls(self, scope: str) -> str:
         """Return the status of a scope in which no model was asked: of a server of tools."""
-        calls = [call for call in self._calls.values() if scope_of(call.key) == scope]
-        is_open = any(call.status == UNFINISHED for call in calls)
-        return UNFINISHED if is_open else "completed"
+        ends = {call.status for key, call in self._calls.items() if scope_of(key) == scope}
+        return UNFINISHED if UNFINISHED in ends else "completed"
 
 
 def _titled(parameters: Mapping[str, Any]) -> _Opening:
@@ -330,20 +270,16 @@ def _titled(parameters: Mapping[str, Any]) -> _Opening:
     return _Opening(said)
 
 
-def _brief(arguments: Mapping[str, Any]) -> str:
-    return next((said for name in _TASKS if isinstance(said := arguments.get(name), str)), "")
-
-
-def _leaf(call: _Call, depth: int, *, is_past: bool) -> RunNode:
+def _leaf(key: str, tool: str, arguments: Mapping[str, Any], whom: Delegated | None) -> RunNode:
+    agent = whom.agent if whom is not None else ""
+    tasks = (said for name in _TASKS if isinstance(said := arguments.get(name), str))
     return RunNode(
-        name=call.agent or call.tool,
-        agent=call.agent,
-        brief=call.brief,
-        tool=call.tool,
-        call=call.key,
-        depth=depth,
+        name=agent or tool,
+        agent=agent,
+        brief=next(tasks, ""),
+        tool=tool,
+        call=key,
         how=OBSERVED,
-        status="completed" if is_past and call.status == UNFINISHED else call.status,
         log_state="none",
     )
 
