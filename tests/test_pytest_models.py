@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 import refold
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.replay.testing.recordings import stem_of
 from tests.support.suites import Suite, one_line
 from tests.support.upstream import PLACEHOLDER_KEY, Upstream

@@ -15,9 +15,9 @@ import attrs
 
 from refold.engine.errors import LogError, LogMissing, RefoldError
 from refold.engine.events.outcome import ChildRef, Outcome, failed
-from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.names import child_path
-from refold.engine.log.reader import lines_of
+from refold.engine.log.reader import lines_of, read_entries, scan
+from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import ChildRequest
 
 _START: Final = re.compile(rb'\{"seq":[0-9]+,"kind":"child\.started",')

@@ -17,10 +17,10 @@ from refold.engine.errors import LogLocked, UsageError
 from refold.engine.events.codec import structure
 from refold.engine.events.events import RunFinished
 from refold.engine.events.outcome import ChildRef, Outcome
-from refold.engine.log import Scan, read_entries, scan
 from refold.engine.log.lock import refuse_if_locked
+from refold.engine.log.reader import Scan, read_entries, scan
 from refold.engine.ports.ports import CancelSignal, ChildRequest
-from refold.engine.state import Fold
+from refold.engine.state.folding import Fold
 
 _PATIENCE_SECONDS: Final = 5.0
 """For a child of the broken-off run that still writes: it leaves within 2 s of its parent."""

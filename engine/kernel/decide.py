@@ -25,7 +25,8 @@ from refold.engine.events.events import (
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Usage, failed
 from refold.engine.ports.delegation import Delegation
-from refold.engine.state import Fold, RunState
+from refold.engine.state.folding import Fold
+from refold.engine.state.run_state import RunState
 
 
 @attrs.frozen

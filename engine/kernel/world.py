@@ -22,7 +22,7 @@ from refold.engine.events.events import (
 )
 from refold.engine.loop.loop import Timer
 from refold.engine.ports.ports import SessionPort, Tool
-from refold.engine.state import Fold
+from refold.engine.state.folding import Fold
 
 
 class Taken(Enum):

@@ -1,8 +1,7 @@
 """The event log: names, lines, blobs; writing, reading, recovery, packing.
 
 Events flow in and are bytes on disk when a call returns; bytes flow out as verified entries.
-Imports `ports`, `events`, `encoding` and `errors`.  Names load on first use: verifying a chain
-needs neither the writer nor the codec.  Rules: CONTRACT.md §3, §4.
+Imports `ports`, `events`, `encoding` and `errors`.  Rules: CONTRACT.md §3, §4.
 
     names          which file is whose: logs, children, blobs
     line           one line: its members, its hash, its place in the chain
@@ -17,21 +16,3 @@ needs neither the writer nor the codec.  Rules: CONTRACT.md §3, §4.
     salvaging      what verifies of a damaged log, as a new one
     pack           a tree of logs as one file
 """
-
-from refold.engine.lazy import lazily
-
-with lazily(__name__):
-    from refold.engine.log.damage import Damage as Damage
-    from refold.engine.log.reader import (
-        Entry as Entry,
-        Scan as Scan,
-        read_entries as read_entries,
-        scan as scan,
-    )
-    from refold.engine.log.salvaging import (
-        Prefix as Prefix,
-        Salvaged as Salvaged,
-        prefix_of as prefix_of,
-        salvage as salvage,
-    )
-    from refold.engine.log.writer import LogWriter as LogWriter, Resumed as Resumed

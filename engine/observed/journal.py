@@ -16,10 +16,10 @@ from refold.engine.events.data_digest import DataDigest
 from refold.engine.events.events import Recorded, RunFinished, RunStarted
 from refold.engine.events.limits import CEILINGS
 from refold.engine.events.outcome import Fault
-from refold.engine.log import LogWriter
+from refold.engine.log.writer import LogWriter
 from refold.engine.recording.bookends import nonce, sealed, versions
 from refold.engine.secrets.vault import Vault
-from refold.engine.state import Fold
+from refold.engine.state.folding import Fold
 
 
 class ObservedLog:

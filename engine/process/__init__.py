@@ -14,22 +14,5 @@ Rules: CONTRACT.md §7.3.
     views, psutil_view   what the system shows of its processes: /proc; elsewhere psutil
     watchdog             the child's side: leave with the parent, limit oneself
 
-Names load on first use: the child's side needs `watchdog` and `tree` alone, before anything else.
+The child's side needs `watchdog` and `tree` alone, before anything else.
 """
-
-from refold.engine.lazy import lazily
-
-with lazily(__name__):
-    from refold.engine.process.bounded import run_bounded as run_bounded
-    from refold.engine.process.bounds import (
-        Bounds as Bounds,
-        Captured as Captured,
-        Ended as Ended,
-        How as How,
-    )
-    from refold.engine.process.start import child_environment as child_environment
-    from refold.engine.process.watchdog import (
-        apply_rlimits as apply_rlimits,
-        leave_with_parent as leave_with_parent,
-        take_protocol as take_protocol,
-    )

@@ -20,7 +20,8 @@ from refold.engine.ports.offers import offer_of
 from refold.engine.ports.ports import Tool
 from refold.engine.ports.programs import fingerprint_of, is_shipped
 from refold.engine.recording.run_request import RunRequest
-from refold.engine.state import STATE_VERSION, Fold, state_digest
+from refold.engine.state.digests import STATE_VERSION, state_digest
+from refold.engine.state.folding import Fold
 
 FORMAT_VERSION: Final = 1
 ENGINE_VERSION: Final = 1

@@ -26,12 +26,12 @@ from refold.engine.events.events import (
 )
 from refold.engine.events.outcome import ChildRef
 from refold.engine.kernel.world import REQUESTS
-from refold.engine.log import LogWriter
+from refold.engine.log.writer import LogWriter
 from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import Effect
 from refold.engine.recording.bookends import sealed
 from refold.engine.recording.driver import Arrival
-from refold.engine.state import Fold
+from refold.engine.state.folding import Fold
 from refold.engine.state.rules import tool_served
 
 _REQUESTS: Final = frozenset(REQUESTS)

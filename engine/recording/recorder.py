@@ -43,8 +43,9 @@ from refold.engine.events.outcome import Outcome, failed
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.verdict import Verdict
 from refold.engine.kernel.world import Silent, Taken
-from refold.engine.log import LogWriter, call_data
+from refold.engine.log import call_data
 from refold.engine.log.line import plain
+from refold.engine.log.writer import LogWriter
 from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
 from refold.engine.ports.ports import (
@@ -76,7 +77,7 @@ from refold.engine.recording.ledger import Handed, Ledger
 from refold.engine.recording.run_request import RecordedRun, RunRequest
 from refold.engine.recording.timers import Timers
 from refold.engine.secrets.redaction import taken_out
-from refold.engine.state import Fold
+from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import LimitCount
 
 GRACE_SECONDS: Final = 2.0

@@ -12,7 +12,7 @@ from refold.engine.events.events import RunFinished
 from refold.engine.kernel.unawaited import Slip, Unheard
 from refold.engine.ports.ports import Program, Question, Terms, Tool
 from refold.engine.secrets.vault import Vault
-from refold.engine.state import Fold
+from refold.engine.state.folding import Fold
 
 
 @attrs.frozen(kw_only=True)

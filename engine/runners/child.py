@@ -9,7 +9,7 @@ from refold.engine.encoding.canonical import encode
 from refold.engine.errors import ProgramNotFound, RefoldError
 from refold.engine.log.descriptors import write_all
 from refold.engine.log.writer import hold_writers
-from refold.engine.process import apply_rlimits, leave_with_parent, take_protocol
+from refold.engine.process.watchdog import apply_rlimits, leave_with_parent, take_protocol
 from refold.engine.recording.host import Host
 from refold.engine.runners.child_run import ADVICE, recorder_of, reply_frame, suspended, why_stopped
 from refold.engine.runners.shipped import default_runners

@@ -18,7 +18,9 @@ from refold.engine.encoding.canonical import loads
 from refold.engine.errors import ChildStopped, RefoldError
 from refold.engine.events.outcome import ChildRef, Outcome, Status, Truncated, failed
 from refold.engine.ports.ports import ChildRequest, Question, Suspended
-from refold.engine.process import Bounds, Captured, Ended, child_environment, run_bounded
+from refold.engine.process.bounded import run_bounded
+from refold.engine.process.bounds import Bounds, Captured, Ended
+from refold.engine.process.start import child_environment
 from refold.engine.runners.child_run import outcome_of_error
 from refold.engine.secrets.vault import Vault
 

@@ -38,7 +38,9 @@ from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, blobs_of
 from refold.engine.log.pack import opened, pack
 from refold.engine.log.recovery import sync_folder
 from refold.engine.ports.ports import CancelSignal, ChildRequest, Suspended
-from refold.engine.process import Bounds, Captured, Ended, How, child_environment, run_bounded
+from refold.engine.process.bounded import run_bounded
+from refold.engine.process.bounds import Bounds, Captured, Ended, How
+from refold.engine.process.start import child_environment
 from refold.engine.runners.child_run import ADVICE, outcome_of_error
 from refold.engine.runners.in_subprocess import STUB, InSubprocess
 

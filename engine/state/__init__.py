@@ -8,36 +8,3 @@ Imports `events`, `encoding` and `errors`.  Rules: CONTRACT.md §6.1.
     folding      the fold itself, and its two pure faces
     digests      a state as JSON, and its digest
 """
-
-from refold.engine.state.digests import STATE_VERSION, state_digest, state_json
-from refold.engine.state.folding import EntryLike, Fold, evolve, fold
-from refold.engine.state.run_state import (
-    ChildState,
-    Conversation,
-    Left,
-    LimitCount,
-    OpenCall,
-    RunState,
-    Seal,
-    ToolCount,
-    Turn,
-)
-
-__all__ = [
-    "STATE_VERSION",
-    "ChildState",
-    "Conversation",
-    "EntryLike",
-    "Fold",
-    "Left",
-    "LimitCount",
-    "OpenCall",
-    "RunState",
-    "Seal",
-    "ToolCount",
-    "Turn",
-    "evolve",
-    "fold",
-    "state_digest",
-    "state_json",
-]

@@ -31,7 +31,7 @@ from refold.engine.events.events import (
     ToolReturned,
 )
 from refold.engine.events.outcome import ChildRef, Outcome
-from refold.engine.log import Entry
+from refold.engine.log.reader import Entry
 
 Problem = tuple[str, str, str]
 """What is wrong, what was expected, what was found."""

@@ -14,16 +14,11 @@ import attrs
 
 from refold.engine.errors import EntryMissing
 from refold.engine.events.events import RunFinished
-from refold.engine.log import read_entries
 from refold.engine.log.names import check_seq, log_path
-from refold.engine.state import (
-    STATE_VERSION,
-    EntryLike,
-    Fold,
-    RunState,
-    state_digest,
-    state_json,
-)
+from refold.engine.log.reader import read_entries
+from refold.engine.state.digests import STATE_VERSION, state_digest, state_json
+from refold.engine.state.folding import EntryLike, Fold
+from refold.engine.state.run_state import RunState
 from refold.replay.difference.pointer_diff import Difference, differences
 
 

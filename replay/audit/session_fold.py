@@ -20,8 +20,8 @@ from refold.engine.events.events import (
     ToolCalled,
     ToolReturned,
 )
-from refold.engine.log import read_entries
 from refold.engine.log.names import tree
+from refold.engine.log.reader import read_entries
 from refold.engine.session import slices
 from refold.engine.session.session import ReducerFailure, Session
 

@@ -18,12 +18,11 @@ from refold.engine.errors import EventMalformed, LogDamaged, LogMissing, LogUnsu
 from refold.engine.events.codec import structure
 from refold.engine.events.events import Extension, Recorded, RunStarted
 from refold.engine.events.outcome import ChildRef
-from refold.engine.log import Damage, Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
-from refold.engine.log.damage import TORN_TAIL
+from refold.engine.log.damage import TORN_TAIL, Damage
 from refold.engine.log.line import is_well_formed
 from refold.engine.log.names import Folder, blobs_of, child_path, log_path
-from refold.engine.log.reader import open_log, reading
+from refold.engine.log.reader import Entry, open_log, read_entries, reading
 from refold.replay.audit.causal import Causality, Problem, Start
 
 DAMAGE_MAX: Final = 100

@@ -24,9 +24,9 @@ from refold.engine.encoding.document import Document
 from refold.engine.errors import EntryMissing, LogError, LogMissing
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import COMPLETES, REQUEST_KINDS
-from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.names import blobs_of, check_seq, child_path, log_path, parent_of
+from refold.engine.log.reader import Entry, read_entries
 from refold.replay.explain.divergence import line_of
 from refold.replay.index.run_end import raised_at
 

@@ -29,10 +29,10 @@ from refold.engine.errors import (
     RefoldError,
     UsageError,
 )
-from refold.engine.log import read_entries
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, Folder, check_root, log_path, root_of
 from refold.engine.log.pack import opened
+from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import Program, Reference
 from refold.engine.ports.programs import load, names_shipped, program_name
 from refold.replay.audit.verify import verify

@@ -32,7 +32,9 @@ import psutil
 from refold.engine.log.descriptors import write_all
 from refold.engine.ports.ports import CancelSignal, Reference
 from refold.engine.ports.programs import load
-from refold.engine.process import Bounds, Ended, run_bounded, take_protocol
+from refold.engine.process.bounded import run_bounded
+from refold.engine.process.bounds import Bounds, Ended
+from refold.engine.process.watchdog import take_protocol
 from refold.engine.runners.in_subprocess import STUB
 from refold.replay.bulk.modules import OwnModules
 from refold.replay.bulk.report import BAD, LogResult, died, not_run, timed_out

@@ -15,10 +15,9 @@ import attrs
 
 from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.events.events import COMPLETES
-from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.names import blobs_of
-from refold.engine.log.reader import open_log
+from refold.engine.log.reader import Entry, open_log, read_entries
 from refold.replay.compare.measured import Declared
 from refold.replay.difference.align import Key
 from refold.replay.difference.excuses import KIND_ASKED, without_volatile

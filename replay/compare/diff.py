@@ -15,8 +15,8 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.log import read_entries
 from refold.engine.log.names import child_path, log_path
+from refold.engine.log.reader import read_entries
 from refold.replay.compare.calls import Call, RunCalls
 from refold.replay.compare.log_diff import DiffCategory, LogDiff, LogDifference, RunContext
 from refold.replay.compare.pairing import ArgumentMode, MatchMode, Paired, is_alike, pairs_of

@@ -15,7 +15,7 @@ from typing import Any, Final
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.call_key import scope_of
-from refold.engine.log import scan
+from refold.engine.log.reader import scan
 from refold.engine.observed.volatile import VolatileRules
 from refold.replay.compare.calls import NO_OUTCOME, Call, RunCalls
 from refold.replay.compare.measured import Declared

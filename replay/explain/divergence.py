@@ -12,7 +12,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
-from refold.engine.log import Entry
+from refold.engine.log.reader import Entry
 from refold.replay.difference.pointer_diff import Difference, differences, shown
 from refold.replay.difference.text_diff import TextChange
 from refold.replay.index.asked_items import item_of

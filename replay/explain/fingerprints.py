@@ -13,12 +13,12 @@ from typing import Any, Final
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.events import RunStarted
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.ports.offers import offer_of
 from refold.engine.ports.ports import ModelRequest, Program, Tool
 from refold.engine.ports.programs import fingerprint_of, program_name
 from refold.engine.recording.bookends import ENGINE_VERSION, FORMAT_VERSION
-from refold.engine.state import STATE_VERSION
+from refold.engine.state.digests import STATE_VERSION
 from refold.replay.difference.pointer_diff import differences, shown
 from refold.replay.index.asked_items import Item
 

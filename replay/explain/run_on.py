@@ -29,7 +29,7 @@ from refold.engine.events.events import (
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.pending import Pending
-from refold.engine.log import Entry
+from refold.engine.log.reader import Entry
 from refold.engine.loop.loop import Task, Timer
 from refold.engine.ports.effects import AskModel
 from refold.engine.ports.ports import ModelRequest

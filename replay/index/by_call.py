@@ -42,8 +42,8 @@ from refold.engine.events.events import (
     ValueDrawn,
 )
 from refold.engine.events.outcome import Outcome, Usage
-from refold.engine.log import Entry, read_entries
 from refold.engine.log.names import child_path
+from refold.engine.log.reader import Entry, read_entries
 from refold.replay.difference.excuses import without_volatile
 from refold.replay.difference.pointer_diff import shown
 from refold.replay.index.asked_items import Item, item_of

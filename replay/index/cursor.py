@@ -18,12 +18,11 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.errors import LogDamaged
 from refold.engine.events.codec import structure
 from refold.engine.events.events import FROM_WORLD, MEASURED, Recorded
-from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import ChainEnd
 from refold.engine.log.line import TRAILER
 from refold.engine.log.names import blobs_of
-from refold.engine.log.reader import entry_of, lines_of
+from refold.engine.log.reader import Entry, entry_of, lines_of, read_entries
 
 _PASSED_OVER: Final = frozenset({"effect.late", "run.resumed", "patch.marked"})
 _ENDS_STEP: Final = FROM_WORLD | {"run.finished"}

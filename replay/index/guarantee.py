@@ -9,7 +9,7 @@ from typing import Final
 
 from refold.engine.errors import LogObserved
 from refold.engine.events.events import RunStarted
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 
 MATCHED: Final = "matched"
 """The guarantee of a watched command's record."""

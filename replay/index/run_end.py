@@ -15,9 +15,9 @@ from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.errors import LogDamaged
 from refold.engine.events.codec import unstructure
 from refold.engine.events.events import RunFinished
-from refold.engine.log import scan
+from refold.engine.log.reader import scan
 from refold.engine.runners.recorded import Recording
-from refold.engine.state import Fold
+from refold.engine.state.folding import Fold
 from refold.replay.index.cursor import Cursor
 
 if TYPE_CHECKING:  # who only reads logs loads no kernel

@@ -28,10 +28,9 @@ from refold.engine.events.events import (
     ToolCalled,
     ToolReturned,
 )
-from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobStore, resolved
 from refold.engine.log.names import blobs_of
-from refold.engine.log.reader import nonsense, whole_data
+from refold.engine.log.reader import Entry, nonsense, read_entries, whole_data
 from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS, parameters_asked
 from refold.engine.observed.profile import EXACT, NO_PROFILE, Profile
 from refold.engine.observed.volatile import VolatileRules, match_key

@@ -20,7 +20,9 @@ from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.errors import ProgramNotFound
 from refold.engine.ports.ports import CancelSignal, Program, Reference, Tool
 from refold.engine.ports.programs import elsewhere, reference_of
-from refold.engine.process import Bounds, child_environment, run_bounded
+from refold.engine.process.bounded import run_bounded
+from refold.engine.process.bounds import Bounds
+from refold.engine.process.start import child_environment
 from refold.engine.runners.in_subprocess import STUB
 from refold.engine.runners.recording import on_thread
 from refold.replay.explain.divergence import Divergence

@@ -11,7 +11,7 @@ from refold.engine.encoding.canonical import loads
 from refold.engine.log.descriptors import write_all
 from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import load, load_program
-from refold.engine.process import take_protocol
+from refold.engine.process.watchdog import take_protocol
 from refold.replay.explain.divergence import Divergence
 from refold.replay.reexecute.apart import BEGUN, REACHED, STILL_SECONDS
 from refold.replay.reexecute.reexecute import replay_tree

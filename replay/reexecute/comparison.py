@@ -24,7 +24,7 @@ from refold.engine.errors import (
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import RunFinished
 from refold.engine.kernel.verdict import Verdict
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import Program
 from refold.engine.program.run import faces_of
 from refold.replay.difference.pointer_diff import Difference

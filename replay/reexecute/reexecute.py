@@ -16,8 +16,8 @@ from refold.engine.errors import LogMissing, ProgramNotFound
 from refold.engine.events.events import RunStarted
 from refold.engine.events.outcome import ChildRef
 from refold.engine.kernel.kernel import Kernel
-from refold.engine.log import Scan, scan
 from refold.engine.log.names import child_path
+from refold.engine.log.reader import Scan, scan
 from refold.engine.ports.effects import RunChild
 from refold.engine.ports.executed import counted
 from refold.engine.ports.ports import Program, Reference, SessionPort, Tool

@@ -47,8 +47,9 @@ from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import ChildRef
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.world import REQUESTS, RecordEnded, Taken, World
-from refold.engine.log import Entry, call_data
+from refold.engine.log import call_data
 from refold.engine.log.blobs import encode_data, is_marked
+from refold.engine.log.reader import Entry
 from refold.engine.loop.loop import Loop, Timer
 from refold.engine.ports.effects import Effect, GiveUp, RunChild
 from refold.engine.ports.ports import (
@@ -62,7 +63,7 @@ from refold.engine.ports.ports import (
     Tool,
 )
 from refold.engine.recording.bookends import ENGINE_VERSION
-from refold.engine.state import Fold
+from refold.engine.state.folding import Fold
 from refold.engine.state.rules import tool_served
 from refold.replay.difference.excuses import Excuses
 from refold.replay.difference.pointer_diff import same

@@ -28,8 +28,8 @@ from refold.engine.events.events import (
     ChildStarted,
 )
 from refold.engine.events.outcome import Outcome
-from refold.engine.log import scan
 from refold.engine.log.names import blobs_of, child_path, children, root_of, tree
+from refold.engine.log.reader import scan
 from refold.engine.ports.effects import RunChild
 from refold.engine.ports.ports import (
     ChildRequest,

@@ -10,8 +10,8 @@ from pathlib import Path
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import EntryMissing, ForkRefused
 from refold.engine.events.events import COMPLETES
-from refold.engine.log import Entry, read_entries
 from refold.engine.log.names import child_path, parent_of, root_of
+from refold.engine.log.reader import Entry, read_entries
 from refold.replay.partial.sources import SEEDED
 
 

@@ -29,10 +29,10 @@ from refold.engine.events.events import (
     TimerFired,
     ToolCalled,
 )
-from refold.engine.log import Entry, read_entries, scan
 from refold.engine.log.names import child_path, log_path
+from refold.engine.log.reader import Entry, read_entries, scan
 from refold.engine.ports.ports import Question
-from refold.engine.state import Fold
+from refold.engine.state.folding import Fold
 
 
 @attrs.frozen(kw_only=True)

@@ -40,9 +40,10 @@ from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import ChildRef, Outcome, failed
 from refold.engine.kernel.verdict import Verdict
 from refold.engine.kernel.world import Silent, World
-from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import child_path
+from refold.engine.log.reader import read_entries, scan
+from refold.engine.log.writer import LogWriter
 from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import AskPerson, CallTool, Effect, GiveUp, RunChild
 from refold.engine.ports.people import check_answer

@@ -29,11 +29,13 @@ from refold.engine.events.events import (
     ValueDrawn,
 )
 from refold.engine.events.outcome import ChildRef, Fault, Outcome
-from refold.engine.log import LogWriter, read_entries
 from refold.engine.log.blobs import encode_data
 from refold.engine.log.names import child_path
+from refold.engine.log.reader import read_entries
+from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import Durability, Parentage
-from refold.engine.state import Fold, state_digest
+from refold.engine.state.digests import state_digest
+from refold.engine.state.folding import Fold
 
 Cuts = Mapping[Path, int]
 """How many entries are kept of a log; of one that is not named, all."""

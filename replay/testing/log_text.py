@@ -14,7 +14,7 @@ from typing import Any
 
 from refold.engine.encoding.canonical import Json, encode
 from refold.engine.events.call_key import in_order, scope_of
-from refold.engine.log import Entry, read_entries
+from refold.engine.log.reader import Entry, read_entries
 from refold.replay.compare.measured import Declared
 from refold.replay.difference.volatile import is_volatile, stable
 from refold.replay.tree.delegation_tree import delegation_tree

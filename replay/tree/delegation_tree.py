@@ -20,8 +20,8 @@ from refold.engine.events import events
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.limits import ceilings_of
 from refold.engine.events.outcome import Outcome, Usage
-from refold.engine.log import Entry
 from refold.engine.log.names import child_path, log_path
+from refold.engine.log.reader import Entry
 from refold.replay.index.guarantee import is_observed
 from refold.replay.index.run_end import raised_at, refused_in
 from refold.replay.tree.log_walk import Walk

@@ -13,10 +13,10 @@ import attrs
 from refold.engine.errors import EventMalformed, LogDamaged, LogError
 from refold.engine.events.codec import structure
 from refold.engine.events.events import Recorded, RunFinished, RunStarted
-from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import blobs_of
+from refold.engine.log.reader import Entry, read_entries
 from refold.replay.tree.run_node import LogState
 
 

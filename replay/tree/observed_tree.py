@@ -16,7 +16,7 @@ from refold.engine.encoding import digest
 from refold.engine.events import events
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.outcome import Fault, Usage
-from refold.engine.log import Entry
+from refold.engine.log.reader import Entry
 from refold.engine.observed.delegations import Delegated, delegated, written
 from refold.engine.observed.observer import CONVERSATION, MESSAGES
 from refold.engine.observed.profile import NO_PROFILE, Profile

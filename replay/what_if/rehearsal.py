@@ -35,7 +35,7 @@ from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import CallTool, RunChild
 from refold.engine.ports.ports import Program, SessionPort, Tool
 from refold.engine.program.run import faces_of
-from refold.engine.state import Fold
+from refold.engine.state.folding import Fold
 from refold.replay.difference.pointer_diff import same
 from refold.replay.index.asked_items import Item
 from refold.replay.index.by_call import OUTSIDE, AskedCall, Book, asked_of

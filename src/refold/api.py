@@ -19,7 +19,7 @@ import attrs
 import refold.programs  # noqa: F401 - `refold.record` knows them by name
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import OptionRefused, UsageError
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import (
     ChildRunner,
     Clock,

@@ -39,7 +39,7 @@ from pydantic import BaseModel
 import refold
 from refold.adapters.openai_agents import RecordedModel, recorded
 from refold.adapters.openai_agents_stream import events_of
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from tests.support.model_server import OPENAI_PATH, Answer, ModelServer
 
 Item = ResponseOutputMessage | ResponseFunctionToolCall | ResponseReasoningItem

@@ -29,7 +29,7 @@ from pydantic_ai.toolsets import FunctionToolset
 
 import refold
 from refold.adapters.pydantic_ai import Refold
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from tests.support.model_server import OPENAI_PATH, Answer, ModelServer
 
 Parts = Sequence[TextPart | ToolCallPart | ThinkingPart]

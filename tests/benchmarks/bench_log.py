@@ -8,7 +8,8 @@ import orjson
 
 from refold.engine.events.codec import structure
 from refold.engine.events.events import Event, NoteAdded, RunStarted, ToolCalled, ToolReturned
-from refold.engine.log import LogWriter, read_entries, scan
+from refold.engine.log.reader import read_entries, scan
+from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import Durability
 from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify

@@ -21,8 +21,8 @@ import pytest
 from refold.engine.errors import ProgramNotFound, ToolRefused
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import STATUSES, Outcome
-from refold.engine.log import read_entries
 from refold.engine.log.names import child_path
+from refold.engine.log.reader import read_entries
 from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import ChildRunner, Policy, Reference, Tool

@@ -19,9 +19,7 @@ import refold
 
 _PACKAGES = (
     "refold",
-    "refold.engine.log",
     "refold.engine.models",
-    "refold.engine.process",
     "refold.engine.session",
     "refold.replay",
     "refold.testing",

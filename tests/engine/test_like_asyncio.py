@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import refold
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import PlainRun, Run
 from refold.tools.contract.tool_types import DelegationTool, tool

@@ -23,7 +23,7 @@ import attrs
 
 from refold import DelegationTool
 from refold.engine.events.events import UNDIGESTED
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
 from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.ports import ModelReply, ModelRequest, Tool

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.program.run import PlainRun
 from refold.engine.runners.recording import record
-from refold.engine.state import state_json
+from refold.engine.state.digests import state_json
 from refold.page.document import page
 from refold.page.html import diverged_html, page_html
 from refold.page.server import Server

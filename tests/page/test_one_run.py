@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold.engine.runners.recording import record
-from refold.engine.state import state_json
+from refold.engine.state.digests import state_json
 from refold.page.document import page
 from refold.replay.audit.refolding import state
 from refold.replay.audit.verify import verify

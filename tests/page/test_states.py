@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from refold.engine.log import read_entries
 from refold.engine.log.names import tree
-from refold.engine.state import state_json
+from refold.engine.log.reader import read_entries
+from refold.engine.state.digests import state_json
 from refold.page.states import changes
 from refold.replay.audit.refolding import state
 

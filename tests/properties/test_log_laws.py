@@ -17,9 +17,10 @@ from refold.engine.encoding.canonical import loads
 from refold.engine.errors import LogError, LogMissing
 from refold.engine.events.data_digest import DataDigest
 from refold.engine.events.events import NoteAdded, RunStarted, ToolReturned
-from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.blobs import BlobBroken, digest_only, encode_data, externalised, resolved
 from refold.engine.log.pack import opened
+from refold.engine.log.reader import read_entries, scan
+from refold.engine.log.writer import LogWriter
 from refold.replay.audit.verify import verify
 
 STARTED = RunStarted(

@@ -18,14 +18,9 @@ from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.kernel.decide import RequestChild, RequestModel, decide, granted
 from refold.engine.ports.delegation import Delegation
-from refold.engine.state import (
-    Fold,
-    RunState,
-    evolve,
-    fold,
-    state_digest,
-    state_json,
-)
+from refold.engine.state.digests import state_digest, state_json
+from refold.engine.state.folding import Fold, evolve, fold
+from refold.engine.state.run_state import RunState
 
 ALL: tuple[Any, ...] = (*events.KINDS.values(), events.Extension)
 CALLS = st.sampled_from([None, "0#1", "0#2", "0/1#1", "0@1", "no key at all"])

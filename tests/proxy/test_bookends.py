@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import refold
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.observed.profile import NO_PROFILE
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.bookends import (

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import refold
 from refold.cli.group import refold as cli
 from refold.engine.errors import LogExists, UsageError
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.proxy.sessions import record_command, replay_command
 from tests.support.proxied import data_of, kinds
 from tests.support.upstream import Upstream

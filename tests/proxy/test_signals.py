@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import refold
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.proxy.signals import Signals
 from refold.replay.observed.record import read_record
 from tests.support.upstream import Upstream

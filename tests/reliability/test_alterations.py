@@ -14,8 +14,8 @@ import pytest
 
 from refold.engine.errors import LogUnsupported
 from refold.engine.events.events import NoteAdded, RunStarted, TimerFired
-from refold.engine.log import LogWriter, Scan
-from refold.engine.log.reader import scan, scan_file
+from refold.engine.log.reader import Scan, scan, scan_file
+from refold.engine.log.writer import LogWriter
 
 STARTED = RunStarted(
     program="p",

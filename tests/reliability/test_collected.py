@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import refold
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.program.run import PlainRun, Run
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from refold import PlainRun, Recording, Run, record, reexecute, tool
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 
 ROUNDS = 25
 

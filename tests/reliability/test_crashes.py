@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from refold.engine.events.events import NoteAdded, RunStarted
-from refold.engine.log import LogWriter, read_entries, scan
+from refold.engine.log.reader import read_entries, scan
+from refold.engine.log.writer import LogWriter
 
 STARTED = RunStarted(
     program="p",

@@ -13,8 +13,8 @@ import pytest
 
 from refold.engine.errors import LogPoisoned
 from refold.engine.events.events import NoteAdded, RunFinished, RunStarted, ToolCalled, ToolReturned
-from refold.engine.log import LogWriter, Scan, scan
-from refold.engine.log.writer import SystemDisk
+from refold.engine.log.reader import Scan, scan
+from refold.engine.log.writer import LogWriter, SystemDisk
 from refold.engine.ports.ports import Durability
 
 STARTED = RunStarted(

@@ -14,7 +14,7 @@ import pytest
 
 import refold
 from refold import Delegation, PlainRun, Run, tool
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.replay.partial.sources import Sources
 
 SECONDS = 30.0

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.log import LogWriter, read_entries, scan
+from refold.engine.log.reader import read_entries, scan
+from refold.engine.log.writer import LogWriter
 from tests.support import fault_programs
 from tests.support.fault_programs import PROGRAMS
 
@@ -18,7 +19,7 @@ PROGRAM = """
 import resource, sys
 from refold.engine.errors import LogPoisoned
 from refold.engine.events.events import NoteAdded, RunStarted
-from refold.engine.log import LogWriter
+from refold.engine.log.writer import LogWriter
 started = RunStarted(program="p", input=None, depth=0, limits={}, seed="00", tools=[],
     versions={"format": 1}, fingerprint={}, rules={}, path="", run_id="r", root_id="r")
 low, high, step = map(int, sys.argv[2:])

@@ -14,8 +14,9 @@ import pytest
 
 from refold.engine.errors import LogDamaged
 from refold.engine.events.events import NoteAdded, RunStarted, ToolCalled, ToolReturned
-from refold.engine.log import LogWriter, prefix_of, scan
-from refold.engine.log.writer import SystemDisk
+from refold.engine.log.reader import scan
+from refold.engine.log.salvaging import prefix_of
+from refold.engine.log.writer import LogWriter, SystemDisk
 from refold.engine.ports.ports import Durability
 
 SECTOR = 512

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 import refold
 from refold.cli.group import refold as command
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models import FunctionModel
 from tests.support.corpus import corpus
 from tests.support.recorded_runs import (

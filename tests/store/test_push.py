@@ -19,8 +19,9 @@ from refold.engine.errors import (
     UsageError,
 )
 from refold.engine.events.events import RunStarted
-from refold.engine.log import LogWriter, read_entries
 from refold.engine.log.pack import pack
+from refold.engine.log.reader import read_entries
+from refold.engine.log.writer import LogWriter
 from refold.engine.runners.recording import record
 from refold.store.push import Moved, push
 from tests.support.stores import (

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import refold
 from refold import Delegation, PlainRun, RefoldError, Run, tool
-from refold.engine.log import scan
+from refold.engine.log.reader import scan
 
 CHILDREN: Final = 3
 

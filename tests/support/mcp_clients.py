@@ -13,7 +13,7 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from refold.engine.log import Entry, read_entries
+from refold.engine.log.reader import Entry, read_entries
 from refold.proxy.mcp.sessions import Passed, proxy_command
 from tests.support.foreign import FOREIGN
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.observed.journal import ObservedLog
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.ordering import Work

@@ -12,8 +12,8 @@ from typing import Any
 import attrs
 
 from refold.engine.errors import ArgumentsRefused, SessionNotFound
-from refold.engine.log import read_entries
 from refold.engine.log.names import child_path, tree
+from refold.engine.log.reader import read_entries
 from refold.engine.program.agent import read_input
 from refold.tools.delegation.policy import POLICIES
 from refold.tools.delegation.subagent_dispatch import session_id_of

@@ -19,7 +19,9 @@ import attrs
 
 from refold.engine.errors import LimitRefused, ToolError, ToolRefused
 from refold.engine.ports.ports import CancelSignal, Reference
-from refold.engine.process import Bounds, Captured, child_environment, run_bounded
+from refold.engine.process.bounded import run_bounded
+from refold.engine.process.bounds import Bounds, Captured
+from refold.engine.process.start import child_environment
 from refold.tools.contract.tool_types import FunctionTool
 from refold.tools.files.rooted import Root, kind_of
 

@@ -16,8 +16,8 @@ import attrs
 from refold.engine.errors import LogError
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import COMPLETES, REQUEST_KINDS
-from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import is_marked
+from refold.engine.log.reader import Entry, read_entries
 from refold.replay.index.asked_items import named
 
 BARS_MAX: Final = 5_000

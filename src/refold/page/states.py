@@ -10,10 +10,11 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.events.call_key import scope_of
-from refold.engine.log import Entry
-from refold.engine.state import Fold, RunState, state_json
+from refold.engine.log.reader import Entry
+from refold.engine.state.digests import state_json
+from refold.engine.state.folding import Fold
 from refold.engine.state.rules import Talk
-from refold.engine.state.run_state import ChildState, Conversation, Turn
+from refold.engine.state.run_state import ChildState, Conversation, RunState, Turn
 from refold.replay.difference.pointer_diff import Difference, differences
 
 _SIGNS: Final = {"added": "+", "removed": "-", "changed": "="}

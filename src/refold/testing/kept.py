@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from refold.engine.errors import RefoldError
-from refold.engine.log import read_entries
 from refold.engine.log.names import SUFFIX, root_of
+from refold.engine.log.reader import read_entries
 from refold.replay.testing.recordings import NAME
 from refold.testing.refold_run import folder_of
 

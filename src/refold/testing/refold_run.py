@@ -27,7 +27,7 @@ from refold.engine.errors import (
     UsageError,
 )
 from refold.engine.events.limits import Limits
-from refold.engine.log import scan
+from refold.engine.log.reader import scan
 from refold.engine.ports.ports import Model, Program, Reference, SessionPort, Tool
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record as engine_record

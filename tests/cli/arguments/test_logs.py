@@ -14,9 +14,9 @@ from refold.cli.arguments.logs import PLACE, complain_of_unnamed, opened_log, st
 from refold.cli.group import refold
 from refold.cli.schema.documents import schema
 from refold.engine.errors import EventMalformed, LogDamaged
-from refold.engine.log import read_entries
 from refold.engine.log.line import FIRST, NO_HASH, TRAILER, header_hash, stored_hash, trailer
 from refold.engine.log.pack import pack
+from refold.engine.log.reader import read_entries
 from refold.store.place import StoredRun
 from tests.support import watched
 

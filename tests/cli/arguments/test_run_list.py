@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from refold.cli.arguments.run_list import listed_runs
-from refold.engine.log import scan
+from refold.engine.log.reader import scan
 from refold.engine.program.run import PlainRun
 from refold.engine.runners.recording import record
 

@@ -15,8 +15,9 @@ from refold.cli.arguments.loading import load_tools
 from refold.cli.commands.replay import describe
 from refold.engine.events.events import RunStarted
 from refold.engine.events.limits import Limits
-from refold.engine.log import LogWriter, read_entries
 from refold.engine.log.pack import pack
+from refold.engine.log.reader import read_entries
+from refold.engine.log.writer import LogWriter
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.explain.divergence import Divergence

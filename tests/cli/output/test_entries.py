@@ -8,7 +8,7 @@ import pytest
 
 from refold.cli.output.entries import compact, kind_width, origin_of, print_entry
 from refold.engine.events.events import KINDS
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from tests.support.watched import record, says, talk, user
 
 MESSAGE = {"content": "yes", "tool_calls": [{"name": "t", "arguments": {}}]}

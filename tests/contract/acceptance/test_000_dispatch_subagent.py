@@ -14,7 +14,7 @@ import pytest
 from refold.engine.errors import DispatchSubagentError, ToolError, ToolValidationError, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.ports import Program
 from refold.engine.program.run import PlainRun, Run

@@ -11,7 +11,7 @@ import pytest
 from refold.engine.errors import ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Report, Usage
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference

@@ -12,7 +12,7 @@ import structlog
 from refold.engine.errors import InvalidDefError, SessionNotFound, ToolError
 from refold.engine.events.events import MEASURED
 from refold.engine.events.limits import Limits
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import Reply, ScriptedModel
 from refold.engine.ports.ports import Tool
 from refold.engine.runners.recorded import Recording

@@ -17,7 +17,7 @@ import structlog
 import refold.engine
 from refold.engine.events.events import MEASURED
 from refold.engine.events.limits import Limits
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.ports import ChildRunner, Model, Policy

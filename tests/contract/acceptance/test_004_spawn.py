@@ -11,7 +11,7 @@ import yaml
 
 from refold.engine.errors import ConfigRefused, ModelError, ToolError
 from refold.engine.events.limits import Limits
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel, Reply, ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Model, ModelReply, ModelRequest, Tool

@@ -13,8 +13,9 @@ import pytest
 from refold.engine.errors import LogSealed, RefoldError
 from refold.engine.events.events import KINDS, MEASURED, TAILS, UNDIGESTED, WIRE, RunFinished
 from refold.engine.events.limits import Limits
-from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.names import tree
+from refold.engine.log.reader import read_entries, scan
+from refold.engine.log.writer import LogWriter
 from refold.engine.models.scripted import Reply, ScriptedModel
 from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.delegation import Delegation

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from refold.cli.group import refold
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.tools import POLICIES
 from tests.support.model_server import OPENAI_PATH, Answer, ModelServer, Received

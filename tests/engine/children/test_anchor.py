@@ -8,8 +8,8 @@ import pytest
 from refold.engine.children.anchor import anchored
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
-from refold.engine.log import read_entries, scan
 from refold.engine.log.names import child_path
+from refold.engine.log.reader import read_entries, scan
 from refold.engine.ports.ports import ChildRequest, Identity
 from refold.engine.runners.in_process import InProcess
 from tests.engine.conftest import Make, ended

@@ -6,7 +6,8 @@ import pytest
 from refold.engine.children.unfinished import take_up
 from refold.engine.errors import LogDamaged, LogLocked, UsageError
 from refold.engine.events.outcome import Outcome
-from refold.engine.log import LogWriter, read_entries
+from refold.engine.log.reader import read_entries
+from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import ChildRequest, Parentage, Reference
 from refold.engine.runners.in_process import InProcess
 from tests.engine.conftest import Make, ended

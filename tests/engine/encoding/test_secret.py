@@ -13,7 +13,7 @@ import pytest
 import refold
 from refold.engine.encoding.secret import Secret, handles_in, put
 from refold.engine.errors import UsageError
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models import ScriptedModel
 
 

@@ -9,7 +9,7 @@ import pytest
 import refold
 from refold.engine.errors import LogUnsupported
 from refold.engine.events.flags import NOW, Flags, unknown_flags
-from refold.engine.log import LogWriter
+from refold.engine.log.writer import LogWriter
 from refold.engine.recording.bookends import versions
 from refold.replay.reexecute.world import Replayed, first_event
 

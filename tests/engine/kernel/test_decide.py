@@ -8,7 +8,8 @@ from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Usage
 from refold.engine.kernel.decide import RequestChild, RequestModel, decide, granted
 from refold.engine.ports.delegation import Delegation
-from refold.engine.state import Fold, RunState
+from refold.engine.state.folding import Fold
+from refold.engine.state.run_state import RunState
 
 ASKED = ModelAsked("scripted", "", 0, [], {})
 

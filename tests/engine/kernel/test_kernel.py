@@ -16,7 +16,7 @@ import pytest
 from refold.engine.errors import NotCanonical, ToolError, ToolUnknown, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.kernel.pending import Child
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.loop import loop
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import PlainRun, Run

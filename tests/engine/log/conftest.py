@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from refold.engine.events.events import NoteAdded, RunStarted, ToolCalled, ToolReturned
-from refold.engine.log import LogWriter
+from refold.engine.log.writer import LogWriter
 
 
 @pytest.fixture

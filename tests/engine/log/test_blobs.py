@@ -12,7 +12,6 @@ import pytest
 
 from refold.engine.encoding.canonical import loads
 from refold.engine.errors import NotCanonical
-from refold.engine.log import LogWriter
 from refold.engine.log.blobs import (
     BLOB_MIN,
     BLOB_MIN_CROWDED,
@@ -25,6 +24,7 @@ from refold.engine.log.blobs import (
     resolved,
 )
 from refold.engine.log.names import blobs_of
+from refold.engine.log.writer import LogWriter
 
 LARGE = "é" * (BLOB_MIN // 2)
 

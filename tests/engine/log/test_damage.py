@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.log import Damage, scan
+from refold.engine.log.damage import Damage
 from refold.engine.log.line import LINE_MAX
+from refold.engine.log.reader import scan
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 
 from refold.engine.errors import LogMissing
 from refold.engine.events.events import NoteAdded, RunStarted
-from refold.engine.log import LogWriter
 from refold.engine.log.gaps import blob_gaps, named_blobs
 from refold.engine.log.line import LINE_MAX
+from refold.engine.log.writer import LogWriter
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from refold.engine.errors import LogLocked, LogNameRefused
 from refold.engine.events.events import RunStarted
-from refold.engine.log import LogWriter
 from refold.engine.log.lock import lock, refuse_if_locked, unlock
+from refold.engine.log.writer import LogWriter
 
 
 def test_a_lock_is_held_until_it_is_given_up(tmp_path: Path) -> None:

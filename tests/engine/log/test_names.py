@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import LogNameRefused
-from refold.engine.log import salvage
 from refold.engine.log.names import (
     Folder,
     blobs_of,
@@ -20,6 +19,7 @@ from refold.engine.log.names import (
     tree,
 )
 from refold.engine.log.pack import pack
+from refold.engine.log.salvaging import salvage
 
 
 def test_children_are_named_by_number_below_their_parent() -> None:

@@ -17,9 +17,10 @@ import pytest
 
 from refold.engine.errors import LogExists, LogMissing, LogNameRefused, LogUnsupported, UsageError
 from refold.engine.events.events import NoteAdded, RunStarted
-from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log import pack as packing
 from refold.engine.log.pack import opened, pack
+from refold.engine.log.reader import read_entries, scan
+from refold.engine.log.writer import LogWriter
 
 
 @pytest.fixture

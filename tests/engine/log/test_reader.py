@@ -11,10 +11,10 @@ import pytest
 
 from refold.engine.errors import EventMalformed, LogDamaged, LogMissing, LogUnsupported
 from refold.engine.events.events import NoteAdded, RunStarted
-from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.damage import ChainEnd
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
-from refold.engine.log.reader import entry_of
+from refold.engine.log.reader import entry_of, read_entries, scan
+from refold.engine.log.writer import LogWriter
 
 
 def _rehash(lines: list[bytes]) -> bytes:
@@ -200,7 +200,7 @@ def test_a_file_that_cannot_be_read_is_named() -> None:
 def test_verifying_a_chain_needs_neither_codec_nor_writer(make_log: Callable[[int], Path]) -> None:
     """The libraries of the codec are not imported for it."""
     program = (
-        "import sys; from refold.engine.log import scan; "
+        "import sys; from refold.engine.log.reader import scan; "
         f"print(scan({str(make_log(3))!r}).entries); "
         "print(sorted({'cattrs', 'structlog', 'asyncio'} & set(sys.modules)))"
     )

@@ -10,8 +10,9 @@ import pytest
 
 from refold.engine.errors import LogDamaged
 from refold.engine.events.events import NoteAdded, RunResumed
-from refold.engine.log import LogWriter, read_entries, scan
+from refold.engine.log.reader import read_entries, scan
 from refold.engine.log.recovery import TAIL_MAX
+from refold.engine.log.writer import LogWriter
 
 SECTOR = 512
 BLOCK = 4096

@@ -12,8 +12,10 @@ import pytest
 from refold.engine.errors import LogDamaged, LogExists, LogMissing, LogNameRefused, UsageError
 from refold.engine.events.events import ChildFinished, ChildStarted, NoteAdded, RunStarted
 from refold.engine.events.outcome import ChildRef, Outcome
-from refold.engine.log import LogWriter, prefix_of, read_entries, salvage, scan
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
+from refold.engine.log.reader import read_entries, scan
+from refold.engine.log.salvaging import prefix_of, salvage
+from refold.engine.log.writer import LogWriter
 
 
 @pytest.fixture
@@ -237,7 +239,7 @@ def test_who_interrupts_it_finds_nothing_left(
 
 SMALL = """
 import resource, sys
-from refold.engine.log import salvage
+from refold.engine.log.salvaging import salvage
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
 try:
     salvage(sys.argv[1], sys.argv[2])

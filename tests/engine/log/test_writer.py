@@ -34,8 +34,9 @@ from refold.engine.events.events import (
     ToolCalled,
     ToolReturned,
 )
-from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.line import LINE_MAX, plain
+from refold.engine.log.reader import read_entries, scan
+from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import Durability
 from tests.support.descriptors import open_descriptors
 
@@ -284,7 +285,7 @@ def test_a_second_writer_is_refused_by_whatever_name(path: Path, started: RunSta
 
 def test_another_process_is_refused(path: Path, started: RunStarted) -> None:
     """Case 62: and gets the log once it is closed, without waiting."""
-    program = f"from refold.engine.log import LogWriter; LogWriter.resume({str(path)!r})"
+    program = f"from refold.engine.log.writer import LogWriter; LogWriter.resume({str(path)!r})"
     with LogWriter.create(path, started):
         refused = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, check=False
@@ -603,7 +604,7 @@ def test_a_resume_that_fails_lets_go_of_the_log(make_log: Callable[[int], Path])
 HELD = """
 import sys, threading
 from refold.engine.events.events import NoteAdded
-from refold.engine.log import LogWriter
+from refold.engine.log.writer import LogWriter
 from refold.engine.log.writer import hold_writers
 
 before = LogWriter.resume(sys.argv[1]).writer

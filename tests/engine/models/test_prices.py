@@ -8,7 +8,7 @@ import pytest
 from refold import Delegation, Limits, PlainRun, record
 from refold.engine.errors import LimitReached, LimitRefused
 from refold.engine.events.outcome import Usage
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models import ScriptedModel
 from refold.engine.models.prices import priced
 from refold.engine.wire.messages.answer import COUNTS as MESSAGES

@@ -18,7 +18,7 @@ from pydantic_ai.usage import RequestUsage
 import refold
 from refold.cli import main
 from refold.engine.errors import ExtraMissing, ModelError, ModelNotFound, OptionRefused
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models import model_from
 from refold.engine.models.pydantic_ai import answer_of, neutral_answer, reply_of
 from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition

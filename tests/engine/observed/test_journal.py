@@ -7,7 +7,7 @@ import pytest
 import refold
 from refold.engine.errors import LogExists
 from refold.engine.events.events import ModelAsked, NoteAdded
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.secrets.vault import Vault

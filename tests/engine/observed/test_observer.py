@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import refold
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.observer import (
     Observer,

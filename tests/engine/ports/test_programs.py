@@ -15,7 +15,7 @@ import pytest
 import refold.programs
 from refold.engine.errors import ProgramNotFound
 from refold.engine.events.events import RunStarted
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.ports import programs
 from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import (

@@ -18,7 +18,9 @@ import psutil
 import pytest
 
 from refold.engine.ports.ports import CancelSignal
-from refold.engine.process import Bounds, Ended, child_environment, run_bounded
+from refold.engine.process.bounded import run_bounded
+from refold.engine.process.bounds import Bounds, Ended
+from refold.engine.process.start import child_environment
 from tests.support.descriptors import open_descriptors
 
 CHILDREN = Path(__file__).parents[3] / "fixtures" / "children"
@@ -240,7 +242,10 @@ def test_a_host_that_ignores_its_children_gets_no_invented_exit_code() -> None:
     """Under SIG_IGN the system reaps; the exit code is lost, and 0 would be a lie."""
     code = (
         "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
-        "from refold.engine.process import *; from refold.engine.ports.ports import CancelSignal\n"
+        "from refold.engine.process.bounded import run_bounded\n"
+        "from refold.engine.process.bounds import Bounds\n"
+        "from refold.engine.process.start import child_environment\n"
+        "from refold.engine.ports.ports import CancelSignal\n"
         "ended = run_bounded(['false'], env=child_environment(), cwd='/', request=b'',"
         " bounds=Bounds(), cancel=CancelSignal())\n"
         "print(ended.how, ended.code, ended.signal)\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from refold.engine.process import Captured
+from refold.engine.process.bounds import Captured
 
 
 @pytest.mark.parametrize(("seen", "truncated"), [(3, False), (4, True)])

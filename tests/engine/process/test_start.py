@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.process import child_environment
-from refold.engine.process.start import start
+from refold.engine.process.start import child_environment, start
 from tests.support.descriptors import open_descriptors
 
 CHILDREN = Path(__file__).parents[3] / "fixtures" / "children"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.process import take_protocol
+from refold.engine.process.watchdog import take_protocol
 
 CHILDREN = Path(__file__).parents[3] / "fixtures" / "children"
 
@@ -41,7 +41,8 @@ def test_the_descriptors_are_taken_out_of_the_environment(
 
 def test_the_end_of_the_stream_ends_the_group_and_more_data_does_not() -> None:
     code = (
-        "import subprocess, sys, time; from refold.engine.process import leave_with_parent\n"
+        "import subprocess, sys, time\n"
+        "from refold.engine.process.watchdog import leave_with_parent\n"
         "subprocess.Popen(['sleep', '60'])\n"
         "leave_with_parent(0)\n"
         "print('ready', flush=True)\n"
@@ -69,7 +70,8 @@ def test_the_end_of_the_stream_ends_the_group_and_more_data_does_not() -> None:
 def test_what_comes_first_comes_before_anything_is_ended() -> None:
     """A run that sees its own children being ended would write that down as what became of them."""
     code = (
-        "import subprocess, sys, time; from refold.engine.process import leave_with_parent\n"
+        "import subprocess, sys, time\n"
+        "from refold.engine.process.watchdog import leave_with_parent\n"
         "below = subprocess.Popen(['sleep', '60'])\n"
         "leave_with_parent(0, lambda: print('first', below.poll(), flush=True))\n"
         "time.sleep(60)\n"
@@ -85,7 +87,7 @@ def test_what_comes_first_comes_before_anything_is_ended() -> None:
 def test_a_process_that_leads_no_group_ends_alone() -> None:
     """Or a stub started by hand would end its shell's job."""
     code = (
-        "import time; from refold.engine.process import leave_with_parent\n"
+        "import time; from refold.engine.process.watchdog import leave_with_parent\n"
         "leave_with_parent(0); time.sleep(60)\n"
     )
     ended = subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, check=False)

@@ -11,7 +11,7 @@ import pytest
 from refold.engine.errors import ArgumentsRefused, ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Report
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel, Reply, ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import ModelRequest, Tool

@@ -12,7 +12,7 @@ import pytest
 
 import refold
 from refold.engine.errors import NotCanonical
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.program.run import PlainRun, Run
 from refold.replay.reexecute.reexecute import reexecute
 

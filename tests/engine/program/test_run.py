@@ -14,7 +14,7 @@ import pytest
 
 from refold.engine.errors import ModelError, ToolError
 from refold.engine.events.limits import Limits
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.delegation import Delegation

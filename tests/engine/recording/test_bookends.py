@@ -8,10 +8,11 @@ from refold.engine.encoding.canonical import encode
 from refold.engine.events.data_digest import DataDigest
 from refold.engine.events.events import NoteAdded, RunFinished
 from refold.engine.events.flags import NOW
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models import ScriptedModel
 from refold.engine.recording.bookends import declared_volatile, nonce, sealed, versions
-from refold.engine.state import Fold, state_digest
+from refold.engine.state.digests import state_digest
+from refold.engine.state.folding import Fold
 from refold.tools import tool
 
 

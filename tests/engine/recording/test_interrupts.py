@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.recording import interrupts
 from refold.engine.runners.recording import record

@@ -17,7 +17,8 @@ from refold.engine.events.events import (
     ToolReturned,
 )
 from refold.engine.events.outcome import ChildRef
-from refold.engine.log import LogWriter, read_entries
+from refold.engine.log.reader import read_entries
+from refold.engine.log.writer import LogWriter
 from refold.engine.recording.ledger import Ledger
 from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify

@@ -21,7 +21,7 @@ from refold.engine.errors import LimitReached, NotCanonical, ToolError
 from refold.engine.events.events import LimitHit
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome, Usage
-from refold.engine.log import Entry, read_entries
+from refold.engine.log.reader import Entry, read_entries
 from refold.engine.log.writer import SystemDisk
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
 from refold.engine.ports.clock import FixedClock
@@ -34,7 +34,7 @@ from refold.engine.runners.child_run import recorder_of
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
 from refold.engine.secrets.redaction import Redaction
-from refold.engine.state import Fold
+from refold.engine.state.folding import Fold
 from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify
 from refold.replay.reexecute.reexecute import reexecute

@@ -6,7 +6,7 @@ from typing import Any
 
 from refold.engine.events.events import ToolReturned
 from refold.engine.events.limits import CEILINGS
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import Identity
 from refold.engine.recording.host import Host
 from refold.engine.recording.recorder import Recorder

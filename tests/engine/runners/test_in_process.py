@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from refold.engine.events.limits import Limits
-from refold.engine.log import read_entries, scan
+from refold.engine.log.reader import read_entries, scan
 from refold.engine.ports.ports import CancelSignal
 from refold.engine.program.run import PlainRun
 from refold.engine.runners.in_process import InProcess

@@ -17,8 +17,8 @@ import pytest
 import refold
 from refold.engine.children.anchor import anchored
 from refold.engine.events.limits import Limits
-from refold.engine.log import read_entries
 from refold.engine.log.names import child_path, tree
+from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import CancelSignal, Reference

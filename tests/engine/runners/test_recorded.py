@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from refold.engine.events.outcome import Artifact, Report
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from refold.engine.errors import LogExists, NotCanonical, RecordingRefused, UsageError
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import SystemDisk
 from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.ports import Durability

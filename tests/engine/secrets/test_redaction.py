@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import refold
 from refold.cli.group import refold as cli
 from refold.engine.errors import UsageError
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models import FunctionModel, ScriptedModel
 from refold.engine.secrets.redaction import marker_of, narrowed
 from refold.engine.secrets.vault import Vault

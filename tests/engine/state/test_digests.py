@@ -12,16 +12,9 @@ from refold.engine.errors import NotCanonical
 from refold.engine.events import events
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome, Usage
-from refold.engine.state import (
-    STATE_VERSION,
-    ChildState,
-    Fold,
-    LimitCount,
-    RunState,
-    Seal,
-    state_digest,
-    state_json,
-)
+from refold.engine.state.digests import STATE_VERSION, state_digest, state_json
+from refold.engine.state.folding import Fold
+from refold.engine.state.run_state import ChildState, LimitCount, RunState, Seal
 
 STARTED = events.RunStarted(
     "demo", {"q": 1}, 0, {"timeout_seconds": 1e16}, "00", [], {"state": 1}, {}, {}, "", "r", "r"

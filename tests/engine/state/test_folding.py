@@ -1,7 +1,8 @@
 import attrs
 
 from refold.engine.events import events
-from refold.engine.state import Fold, RunState, ToolCount, evolve
+from refold.engine.state.folding import Fold, evolve
+from refold.engine.state.run_state import RunState, ToolCount
 
 STARTED = events.RunStarted("demo", None, 0, {}, "00", [], {}, {}, {}, "", "r", "r")
 ASKED = events.ModelAsked("m", "", 0, [{"role": "user", "content": "hello"}], {})

@@ -7,7 +7,9 @@ from refold.engine.encoding import digest
 from refold.engine.events import events
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Fault, Outcome, Usage, failed
-from refold.engine.state import (
+from refold.engine.state.folding import evolve, fold
+from refold.engine.state.rules import RULES
+from refold.engine.state.run_state import (
     ChildState,
     Conversation,
     LimitCount,
@@ -16,10 +18,7 @@ from refold.engine.state import (
     Seal,
     ToolCount,
     Turn,
-    evolve,
-    fold,
 )
-from refold.engine.state.rules import RULES
 
 USER = {"role": "user", "content": "hello"}
 REPLY = {"role": "assistant", "content": "good day"}

@@ -2,7 +2,7 @@ import pickle
 
 from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.events.outcome import Usage
-from refold.engine.state import Conversation, Left, RunState, ToolCount, Turn
+from refold.engine.state.run_state import Conversation, Left, RunState, ToolCount, Turn
 
 
 def test_what_is_left_is_the_caps_less_what_was_used() -> None:

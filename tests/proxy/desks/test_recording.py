@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 import refold
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.wire.parts.framing import FRAMES, FrameParser, frame_of
 from refold.engine.wire.parts.remembered import Remembered
 from refold.proxy.desks.keys import ADDRESS, Secrets

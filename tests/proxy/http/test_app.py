@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from refold.engine.errors import LogPoisoned
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.proxy.http.server import served
 from refold.proxy.http.turns import Forward, Incoming, Serve
 from tests.support.proxied import (

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import refold
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from tests.support.foreign import DEADLINE_SECONDS, FOREIGN
 from tests.support.upstream import Upstream
 

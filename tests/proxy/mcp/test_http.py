@@ -16,7 +16,7 @@ import pytest
 
 import refold
 from refold.engine.errors import UsageError
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.proxy.mcp.http import proxy_url
 from refold.proxy.mcp.sessions import Passed
 from tests.support.mcp_clients import entries, kinds

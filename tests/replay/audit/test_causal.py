@@ -26,7 +26,8 @@ from refold.engine.events.events import (
     ToolReturned,
 )
 from refold.engine.events.outcome import Outcome
-from refold.engine.log import LogWriter, read_entries
+from refold.engine.log.reader import read_entries
+from refold.engine.log.writer import LogWriter
 from refold.replay.audit.causal import Causality
 
 ROOT = RunStarted(

@@ -6,8 +6,10 @@ import pytest
 
 from refold.engine.errors import EntryMissing, LogDamaged, LogMissing
 from refold.engine.events import events
-from refold.engine.log import LogWriter
-from refold.engine.state import STATE_VERSION, Fold, RunState, state_digest
+from refold.engine.log.writer import LogWriter
+from refold.engine.state.digests import STATE_VERSION, state_digest
+from refold.engine.state.folding import Fold
+from refold.engine.state.run_state import RunState
 from refold.replay.audit.refolding import refold_log, refolded, state, state_diff
 
 LONG = "x" * 40_000

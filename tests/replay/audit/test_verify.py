@@ -27,9 +27,9 @@ from refold.engine.events.events import (
     ToolReturned,
 )
 from refold.engine.events.outcome import ChildRef, Outcome
-from refold.engine.log import LogWriter
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
 from refold.engine.log.names import child_path
+from refold.engine.log.writer import LogWriter
 from refold.engine.runners.recording import record
 from refold.replay.audit.verify import Verification, verify
 from tests.support.child_programs import parents

@@ -10,7 +10,7 @@ import pytest
 
 import refold
 from refold.engine.errors import EntryMissing, LogDamaged, LogMissing
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models import ScriptedModel
 from refold.replay.audit.why import Cause
 from refold.tools.delegation.subagent import subagent_tool
@@ -50,7 +50,7 @@ def _chain(causes: tuple[Cause, ...]) -> list[tuple[str, int, str]]:
 
 
 def _seq(log: Path, kind: str, number: int = 0) -> int:
-    from refold.engine.log import read_entries  # noqa: PLC0415 - in one place only
+    from refold.engine.log.reader import read_entries  # noqa: PLC0415 - in one place only
 
     return [entry.seq for entry in read_entries(log) if entry.kind == kind][number]
 

@@ -6,7 +6,7 @@ import pytest
 from refold.engine.errors import LogDamaged, LogMissing
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record

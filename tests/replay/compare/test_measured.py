@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import refold
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.ports.clock import FixedClock
 from refold.replay.compare import measured
 from refold.replay.compare.measured import Declared

@@ -11,7 +11,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from refold.engine.errors import Diverged, ToolError
-from refold.engine.log import LogWriter, read_entries
+from refold.engine.log.reader import read_entries
+from refold.engine.log.writer import LogWriter
 from refold.engine.runners.recording import record
 from refold.replay.explain.divergence import HEADLINES, Divergence
 from refold.replay.reexecute.reexecute import reexecute

@@ -15,7 +15,7 @@ from refold.engine.events.events import (
     ToolCalled,
     ToolReturned,
 )
-from refold.engine.log import LogWriter
+from refold.engine.log.writer import LogWriter
 from refold.replay.index.cursor import Cursor
 
 STARTED = RunStarted(

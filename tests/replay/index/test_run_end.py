@@ -8,7 +8,7 @@ import refold
 from refold.engine.events.events import RunFinished
 from refold.engine.events.outcome import Report
 from refold.engine.kernel.verdict import Verdict
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.replay.index.run_end import end_of, end_of_verdict, raised_at
 
 

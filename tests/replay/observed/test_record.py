@@ -8,7 +8,7 @@ import pytest
 
 from refold.engine.errors import LogDamaged
 from refold.engine.events.events import WIRE, Extension, ModelAsked, RunFinished
-from refold.engine.log import LogWriter
+from refold.engine.log.writer import LogWriter
 from refold.engine.observed.volatile import VolatileRules
 from refold.replay.observed.record import read_record
 from tests.support.kept_watched import EXCHANGES

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import ToolNeeded
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.runners.recording import record
 from refold.replay.index.by_call import Book
 from refold.replay.partial.rerun import Again, rerun

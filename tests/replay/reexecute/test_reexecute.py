@@ -10,8 +10,8 @@ import pytest
 
 from refold.engine.errors import LogMissing, ProgramNotFound, SessionNeeded, ToolError, ToolNeeded
 from refold.engine.events.limits import Limits
-from refold.engine.log import read_entries
 from refold.engine.log.names import blobs_of
+from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import ModelReply, ModelRequest

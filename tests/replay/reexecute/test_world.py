@@ -10,7 +10,8 @@ import pytest
 
 from refold.engine.errors import LogDamaged, LogUnsupported, ToolNeeded, UsageError
 from refold.engine.events.events import RunFinished, RunStarted
-from refold.engine.log import LogWriter, read_entries
+from refold.engine.log.reader import read_entries
+from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import CallContext, ModelRequest
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record

@@ -11,8 +11,8 @@ import pytest
 import refold
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import Diverged, EntryMissing, ForkRefused, LogExists, UsageError
-from refold.engine.log import read_entries
 from refold.engine.log.names import tree
+from refold.engine.log.reader import read_entries
 from refold.engine.runners.recorded import Recording
 from refold.replay.partial.sources import Sources
 from refold.replay.resume.fork import Fork

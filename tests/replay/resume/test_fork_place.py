@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import EntryMissing, ForkRefused
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.runners.recording import record
 from refold.replay.resume.fork_place import cuts, fork_entry
 from tests.support.forks import TOOLS, model, report

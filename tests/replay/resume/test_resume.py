@@ -27,8 +27,8 @@ from refold.engine.errors import (
     UsageError,
 )
 from refold.engine.events.outcome import Outcome
-from refold.engine.log import LogWriter
 from refold.engine.log.names import child_path
+from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import ChildRequest, Question, Suspended
 from refold.engine.runners.in_process import InProcess
 from refold.engine.runners.recorded import Recording

@@ -15,7 +15,7 @@ from refold.engine.events.events import (
     ValueDrawn,
 )
 from refold.engine.events.outcome import Outcome
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.runners.recording import record
 from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify

@@ -15,7 +15,7 @@ import pytest
 
 import refold
 from refold.engine.errors import Nondeterministic, OutsideLoop
-from refold.engine.log import scan
+from refold.engine.log.reader import scan
 from refold.engine.ports.ports import Reference
 from refold.engine.session import Session
 from refold.replay.testing.selfcheck import twin_of

@@ -8,7 +8,7 @@ from refold.engine.errors import LogDamaged, LogMissing
 from refold.engine.events import events
 from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.events.outcome import Artifact, Outcome
-from refold.engine.log import LogWriter
+from refold.engine.log.writer import LogWriter
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import PlainRun, Run

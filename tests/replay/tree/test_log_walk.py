@@ -6,8 +6,8 @@ from typing import Any
 
 import refold
 from refold.engine.events.events import RunStarted
-from refold.engine.log import read_entries
 from refold.engine.log.names import blobs_of
+from refold.engine.log.reader import read_entries
 from refold.replay.tree.log_walk import Span, Walk
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.observed.profile import Profile
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.audit.verify import verify

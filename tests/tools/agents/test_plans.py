@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from refold.engine.errors import ToolError, UsageError
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import load

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.agents.profiles import (

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from refold.engine.errors import PromptRefused, ToolError, ToolRefused, ToolValidationError
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import CallContext
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record

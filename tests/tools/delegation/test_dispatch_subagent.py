@@ -9,7 +9,7 @@ import pytest
 import refold
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import ChildRef, Fault, Outcome
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Policy, Reference

@@ -10,7 +10,7 @@ import pytest
 from refold.engine.errors import ProgramNotFound
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Report
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import Policy, Reference
 from refold.engine.ports.programs import load, program_name, reference_of
 from refold.engine.program.run import PlainRun, Run

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from refold.engine.errors import SessionNotFound
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.runners.recording import record
 from refold.tools.agents.agent_files import AgentDef

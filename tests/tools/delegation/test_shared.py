@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from refold.engine.events.outcome import Outcome, Status, failed
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record

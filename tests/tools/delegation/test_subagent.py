@@ -8,7 +8,7 @@ import pytest
 
 from refold.engine.errors import LimitRefused
 from refold.engine.events.outcome import Artifact, Fault, Outcome, Truncated
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.ports import Policy, Reference, Tool
 from refold.engine.ports.programs import load

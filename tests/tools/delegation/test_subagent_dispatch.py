@@ -8,7 +8,7 @@ import pytest
 from refold.engine.errors import ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.offers import offer_of
 from refold.engine.ports.ports import Reference

@@ -26,10 +26,10 @@ from refold.engine.errors import (
     RefoldError,
 )
 from refold.engine.events.events import RunStarted
-from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobBroken
 from refold.engine.log.names import PACKED_SUFFIX
 from refold.engine.log.pack import opened
+from refold.engine.log.reader import Entry, read_entries
 from refold.replay.index.guarantee import MATCHED, OBSERVED, is_observed, refuse_observed
 from refold.store.place import StoredRun, stored_run
 

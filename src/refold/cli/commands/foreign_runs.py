@@ -18,7 +18,7 @@ from refold.cli.arguments.logs import OpenedLog, opened_log
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE, NOT_COMPLETED, USAGE
 from refold.cli.output.printed import PrintedFork
-from refold.engine.log import read_entries
+from refold.engine.log.reader import read_entries
 from refold.engine.observed.volatile import VolatileRules
 from refold.replay.compare.diff import LogDiff, diff
 from refold.replay.explain.divergence import Divergence

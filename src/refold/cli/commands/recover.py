@@ -13,11 +13,11 @@ from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
 from refold.cli.output.printed import ReadLog, RecoveredState, Recovery, Rest, SalvagedLog
-from refold.engine.log import Prefix, prefix_of, salvage
 from refold.engine.log.damage import TORN_TAIL, Damage
 from refold.engine.log.names import SUFFIX, root_of, tree
 from refold.engine.log.reader import open_log
 from refold.engine.log.recovery import tail
+from refold.engine.log.salvaging import Prefix, prefix_of, salvage
 from refold.replay.audit.verify import LEAVES_INTACT, LogReport, verify
 from refold.replay.index.guarantee import is_observed
 

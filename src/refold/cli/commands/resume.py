@@ -38,8 +38,8 @@ from refold.cli.output.printed import PrintedEnds
 from refold.cli.output.recorded import describe, document_of
 from refold.engine.errors import InDoubt, LogSealed, ToolNeeded, UsageError
 from refold.engine.events.events import RunStarted
-from refold.engine.log import scan
 from refold.engine.log.names import PACKED_SUFFIX
+from refold.engine.log.reader import scan
 from refold.engine.ports.ports import Model, Tool
 from refold.engine.ports.programs import names_shipped
 from refold.engine.runners.recorded import Recording

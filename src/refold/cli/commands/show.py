@@ -23,10 +23,10 @@ from refold.cli.output.pages import page
 from refold.cli.output.trees import print_tree
 from refold.engine.encoding.canonical import loads
 from refold.engine.errors import EntryMissing, LogLocked
-from refold.engine.log import Entry, read_entries, scan
 from refold.engine.log.gaps import blob_gaps
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import root_of
+from refold.engine.log.reader import Entry, read_entries, scan
 from refold.page.one_run import below, totals
 from refold.replay.index.guarantee import is_observed
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree

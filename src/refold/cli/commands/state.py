@@ -20,7 +20,8 @@ from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE
 from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedState, PrintedStates
-from refold.engine.state import Left, RunState, state_digest, state_json
+from refold.engine.state.digests import state_digest, state_json
+from refold.engine.state.run_state import Left, RunState
 from refold.replay.audit.refolding import Refolded, refold_log, state
 from refold.replay.difference.pointer_diff import Difference, differences
 from refold.replay.index.guarantee import OBSERVED

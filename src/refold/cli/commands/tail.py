@@ -21,10 +21,9 @@ from refold.cli.output.entries import heading, kind_width, origin_of, print_entr
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
 from refold.engine.encoding.canonical import loads
-from refold.engine.log import Entry, read_entries
 from refold.engine.log.damage import ChainEnd, judge
 from refold.engine.log.line import LINE_MAX, TRAILER, trailer
-from refold.engine.log.reader import entry_of, open_log
+from refold.engine.log.reader import Entry, entry_of, open_log, read_entries
 
 _POLL_SECONDS: Final = 0.2
 

@@ -23,10 +23,9 @@ from refold.engine.events.events import (
     ToolCalled,
     ToolReturned,
 )
-from refold.engine.log import read_entries
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import blobs_of
-from refold.engine.log.reader import nonsense, whole_data
+from refold.engine.log.reader import nonsense, read_entries, whole_data
 from refold.engine.observed.mcp import MCP
 from refold.engine.observed.mcp_messages import LISTS, PING, PREFIX, SCOPES, McpRequest, given
 from refold.engine.observed.volatile import VolatileRules
