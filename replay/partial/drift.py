@@ -6,10 +6,9 @@ follows from an earlier result that changed is marked as consequent, so that wha
 drift.  What is volatile (CONTRACT.md §12.7) is no difference, and listed.
 """
 
-import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -17,10 +16,7 @@ import attrs
 
 from refold.engine.errors import UsageError
 from refold.engine.log.names import tree
-from refold.engine.ports.ports import Model, Program, Reference, SessionPort, Tool
 from refold.engine.recording.bookends import declared_volatile
-from refold.engine.recording.nested import check_may_start
-from refold.engine.runners.recording import known_models
 from refold.engine.secrets.vault import checked_volatile
 from refold.replay.difference.comparators import Comparator, comparator
 from refold.replay.difference.excuses import IGNORED_MAX
@@ -34,37 +30,18 @@ LIVE: Final = Sources(model="live", tools="live", children="live")
 """Everything live, but for tools that change the world."""
 
 
-def drift(
-    log: str | os.PathLike[str],
-    program: Program | Reference | str | None = None,
+def drifted(
+    path: Path,
+    again: Again,
     *,
-    sources: Sources = LIVE,
-    tools: Sequence[Tool] = (),
-    model: Model | None = None,
-    models: Mapping[str, Model] | None = None,
-    session: SessionPort | None = None,
-    compare: Mapping[str, Comparator | str] | None = None,
-    twice: bool = False,
-    into: str | os.PathLike[str] | None = None,
-    volatile: Iterable[str] = (),
+    compare: Mapping[str, Comparator | str],
+    twice: bool,
+    into: Path | None,
 ) -> DriftReport:
-    """Run the program of `log` again with live outcomes, and say per call what differs.
+    """Run a recorded program again with live outcomes, and say per call what differs.
 
-    Args:
-        log: Of a sealed root run.
-        program: As it is now; not needed for those that Refold ships.
-        sources: What is live, recorded or a stub; by default everything is live but tools that
-            change the world.
-        tools: Those that are to run live.
-        model: The default model, where it is asked live.
-        models: More, by name.
-        session: A fresh one with the same reducers, where the run had one.
-        compare: When results count as the same, by the name of a tool, `model` or `child`, or `*`
-            for all: `exact` (the default), `text`, `subset`, `numbers:0.01`, or a function.
-        twice: Run twice; what differs between the two is noise.
-        into: Where the new run is to be recorded; by default nothing of it is kept.
-        volatile: Paths that are not compared, `tool:fetch/result/ts`, besides those that the log
-            lists and those that `tools` declare (§12.7).
+    What is volatile to `again`, or to its tools, is not compared.  All else is as `refold.drift`
+    takes it.
 
     Raises:
         LogExists: `into` exists.
@@ -74,25 +51,14 @@ def drift(
         UsageError: nor was a model; a comparator has no such name, or is for nothing that the
             record has; a volatile path is none.
     """
-    check_may_start("drift")
-    path = Path(log)
     book = Book(path)
-    known = {tool.name: tool for tool in tools}
-    models = known_models(model, models)
-    paths = (*checked_volatile(volatile), *declared_volatile(tools))
-    again = Again(
-        program=program,
-        tools=known,
-        models=models,
-        session=session,
-        sources=sources,
-        volatile=paths,
-    )
-    rules = {name: comparator(which) for name, which in (compare or {}).items()}
+    paths = (*checked_volatile(again.volatile), *declared_volatile(again.tools.values()))
+    again = attrs.evolve(again, volatile=paths)
+    rules = {name: comparator(which) for name, which in compare.items()}
     if rules:
-        _check_compared(path, rules, known)
+        _check_compared(path, rules, again.tools)
     with tempfile.TemporaryDirectory(prefix="refold-drift-") as folder:
-        new = Path(into) if into is not None else Path(folder) / "once.jsonl"
+        new = into or Path(folder) / "once.jsonl"
         first = rerun(book, again, new)
         found = comparison(path, first.log, rules, paths)
         rows = list(found.rows())
@@ -108,13 +74,13 @@ def drift(
         ]
     return DriftReport(
         log=path,
-        into=Path(into) if into is not None else None,
+        into=into,
         calls=tuple(rows),
         missing=tuple({str(one): one for one in missing}.values()),
-        sources=sources,
+        sources=again.sources,
         ignored=tuple(found.ignored[:IGNORED_MAX]),
         ignored_count=found.ignored_count,
-        served=tuple(_served(found.requests, sources)),
+        served=tuple(_served(found.requests, again.sources)),
     )
 
 

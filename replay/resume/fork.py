@@ -5,9 +5,8 @@ program goes on from there as a resumed run does, and what it asks is served fro
 record, done live or stubbed, as the sources say.  The origin's bytes never change.
 """
 
-import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +30,9 @@ from refold.engine.events.outcome import Outcome
 from refold.engine.log.names import blobs_of, child_path, children, root_of, tree
 from refold.engine.log.reader import scan
 from refold.engine.ports.effects import RunChild
-from refold.engine.ports.ports import (
-    ChildRequest,
-    Model,
-    Program,
-    Reference,
-    SessionPort,
-    Tool,
-)
-from refold.engine.recording.nested import check_may_start
+from refold.engine.ports.ports import ChildRequest
 from refold.engine.runners.recorded import Recording
-from refold.engine.runners.recording import known_models, run_to_end
+from refold.engine.runners.recording import run_to_end
 from refold.replay.index.by_call import Book, blank
 from refold.replay.index.run_end import recording_of_log
 from refold.replay.partial.rerun import Again, check_given, request_again, unless_missing
@@ -66,34 +57,13 @@ class Fork:
     missing: tuple[OutcomeMissing, ...]
 
 
-def fork(
-    log: str | os.PathLike[str],
-    at: int | None = None,
-    program: Program | Reference | str | None = None,
-    *,
-    into: str | os.PathLike[str],
-    edits: Mapping[str, Json] | None = None,
-    sources: Sources | None = None,
-    tools: Sequence[Tool] = (),
-    model: Model | None = None,
-    models: Mapping[str, Model] | None = None,
-    session: SessionPort | None = None,
+def forked(
+    log: Path, at: int | None, again: Again, *, into: Path, edits: Mapping[str, Json]
 ) -> Fork:
     """Copy a log up to an entry into a new one, change results, and let the program go on.
 
-    Args:
-        log: Of a root run or of a child; what stands above a child is copied up to its end.
-        at: Seq of the last entry that is kept; by default that of the first edited outcome.
-            A negative one counts from the end.
-        program: The root's, as it is now; not needed for those that Refold ships.
-        into: The new root log.
-        edits: What outcomes are to be, by call key (from the root run down where the call is a
-            child's: `0#1 > 0#2`); see `replay.resume.transplant.edit` for what a value may be.
-        sources: Where outcomes come from after `at`; by default all from the origin's record.
-        tools: Those that are to run live.
-        model: The default model, where it is asked live.
-        models: More, by name.
-        session: A fresh one with the same reducers, where the run had one.
+    Arguments are those of `refold.fork`; see `replay.resume.transplant.edit` for what a value of
+    `edits` may be.
 
     Raises:
         EntryMissing: the log has no such entry.
@@ -104,26 +74,17 @@ def fork(
         ToolNeeded: a tool that is to run live was not passed.
         UsageError: nor was a model; or an edit has a value of another kind.
     """
-    check_may_start("fork")
     if at is not None and type(at) is not int:
         raise UsageError(
             f"fork(log, at, program, into=…) takes the seq of an entry second, found {at!r:.60}; "
             "a program without one is passed by name: program=…"
         )
-    source, target = Path(log), Path(into)
-    root = root_of(source)
-    changed = {key: to_json(value) for key, value in (edits or {}).items()}
-    source, last = fork_entry(source, at, changed)
+    root = root_of(log)
+    changed = {key: to_json(value) for key, value in edits.items()}
+    source, last = fork_entry(log, at, changed)
     book = Book(root, unfinished_ok=True)
-    again = Again(
-        program=program,
-        tools={tool.name: tool for tool in tools},
-        models=known_models(model, models),
-        session=session,
-        sources=sources or Sources(),
-    )
     check_given(book.started, again)
-    again = attrs.evolve(again, program=program_of(program, book.started))
+    again = attrs.evolve(again, program=program_of(again.program, book.started))
     origin = {
         "nonce": book.started.nonce,
         "head": last.hash,
@@ -131,16 +92,16 @@ def fork(
         "edits": sorted(changed),
     }
     plan = Transplant(cuts=cuts(source, last.seq + 1), edits=changed, origin=origin)
-    _copy(plan, root, target)
-    supply = ForkSupply(book, again.sources, target, changed)
-    recording = _whole(target)
+    _copy(plan, root, into)
+    supply = ForkSupply(book, again.sources, into, changed)
+    recording = recording_of_log(into) if scan(into).sealed else None  # nothing is left to do
     is_checked = recording is None and not _edits_children(again, changed)
     if recording is None:
-        recording = _gone_on(book, again, target, supply)
+        recording = _gone_on(book, again, into, supply)
     if recording is not None and not is_checked:
-        _check(target, again)
+        _check(into, again)
     return Fork(
-        origin=root, at=last.seq, log=target, recording=recording, missing=tuple(supply.missing)
+        origin=root, at=last.seq, log=into, recording=recording, missing=tuple(supply.missing)
     )
 
 
@@ -244,11 +205,6 @@ class ForkSupply(BookSupply):
         """Return the supply of a child with that record, which may go on from a cut log."""
         own = child_path(self._log, effect.number)
         return ForkSupply(book, self.sources, own, self._edits, self.missing)
-
-
-def _whole(log: Path) -> Recording | None:
-    """Return the recording of a log that is sealed already: nothing is left to do."""
-    return recording_of_log(log) if scan(log).sealed else None
 
 
 def _copy(plan: Transplant, root: Path, target: Path) -> None:

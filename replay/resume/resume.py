@@ -7,9 +7,8 @@ or decided by people; what had ended is not done twice.  The rules are CONTRACT.
 How an unfinished record stands is read by `replay.resume.open_ends`.
 """
 
-import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +16,6 @@ import attrs
 
 from refold.engine.children.unfinished import await_writer
 from refold.engine.encoding.canonical import Json
-from refold.engine.encoding.plain import to_json
 from refold.engine.errors import (
     AnswerRefused,
     AttemptsExhausted,
@@ -49,25 +47,20 @@ from refold.engine.ports.effects import AskPerson, CallTool, Effect, GiveUp, Run
 from refold.engine.ports.people import check_answer
 from refold.engine.ports.ports import (
     ChildRunner,
-    Clock,
-    Durability,
     Model,
     People,
     Program,
-    Question,
     Reference,
-    SessionPort,
     Tool,
 )
 from refold.engine.recording.driver import Arrival
 from refold.engine.recording.host import Host
 from refold.engine.recording.ledger import Handed, Ledger
-from refold.engine.recording.nested import check_may_start
 from refold.engine.recording.recorder import Recorder
 from refold.engine.recording.run_request import RecordedRun, RunRequest, by_name
 from refold.engine.recording.supplied import Supplied
 from refold.engine.runners.recorded import Recording
-from refold.engine.runners.recording import key_variables, known_models, run_to_end
+from refold.engine.runners.recording import key_variables, run_to_end
 from refold.engine.runners.shipped import default_runners, known_runners
 from refold.engine.secrets.vault import Vault, vault_of
 from refold.replay.index.guarantee import refuse_observed
@@ -83,54 +76,25 @@ CONTINUED: Final = Reference("refold.replay.resume.resume", "continued")
 """How a runner goes on in the unfinished log of a child."""
 
 
-def resume(
-    log: str | os.PathLike[str],
-    program: Program | Reference | str | None = None,
+def resumed(
+    path: Path,
+    program: Program | Reference | str | None,
+    people: People,
     *,
-    tools: Sequence[Tool] = (),
-    model: Model | None = None,
-    models: Mapping[str, Model] | None = None,
-    runner: str | None = None,
-    runners: Mapping[str, ChildRunner] | None = None,
-    clock: Clock | None = None,
-    session: SessionPort | None = None,
-    durability: Durability = "group",
-    answers: Mapping[str, Json] | None = None,
-    by: str = "",
-    ask: Callable[[Question], Json] | None = None,
-    retry: Iterable[str] = (),
-    fail: Iterable[str] = (),
-    results: Mapping[str, Json] | None = None,
-    max_attempts: int = ATTEMPTS_MAX,
-    secrets: Mapping[str, str] | None = None,
+    tools: Sequence[Tool],
+    models: Mapping[str, Model],
+    runner: str | None,
+    runners: Mapping[str, ChildRunner] | None,
+    max_attempts: int | None,
+    secrets: Mapping[str, str] | None,
+    **terms: Any,
 ) -> Recording:
-    """Go on with the root run of `log`, in the same log; return how it ended.
+    """Go on with the root run of a log, in the same log; return how it ended.
 
     The program is re-executed to the end of the record, then runs live.  Effects that were under
     way are started again with the same idempotency key, unless they change the world: of those
-    somebody has to say what became of them.
-
-    Args:
-        log: Of a root run that broke off or is suspended; its children go on as well.
-        program: As it is now; not needed for those that Refold ships.
-        tools: All that the run was offered: from the end of the record on they are executed.
-        model: As for `record`.
-        models: As for `record`.
-        runner: As for `record`; by default what the run's children ran on.
-        runners: As for `record`.
-        clock: As for `record`.
-        session: A fresh one with the same reducers, where the run had one.
-        durability: As for `record`.
-        answers: To open questions, by their keys; see `refold.open_ends`.
-        by: Who gave the answers.
-        ask: As for `record`.
-        retry: Keys of effects in doubt that are to run again.
-        fail: Keys of those that the program is to see as failed; a child's, too, which is not
-            resumed then.
-        results: What others gave, by key.
-        max_attempts: How often a run may be tried, the first time included; a run that goes on
-            with an answer is not counted out.
-        secrets: Values by the names that `run.secret` uses, and whatever `Redaction` was given.
+    somebody has to say what became of them.  A run that goes on with an answer is not counted out.
+    Arguments are those of `refold.resume`; `terms` are its clock, session and durability.
 
     Raises:
         InDoubt: effects may have changed the world, and nobody said what became of them.
@@ -144,26 +108,16 @@ def resume(
         ProgramNotFound: no program was given and the log's is none that Refold ships.
         ToolNeeded: a tool has to be passed.
     """
-    check_may_start("resume")
-    path = Path(log)
     _check_open(path)
-    people = People(
-        answers={key: to_json(value) for key, value in (answers or {}).items()},
-        ask=ask,
-        by=by,
-        retry=frozenset(retry),
-        fail=frozenset(fail),
-        results={key: to_json(value) for key, value in (results or {}).items()},
-    )
     standing = Standing(path)
     started = refuse_observed(path, standing.started)
     if started.parent is not None:
         raise UsageError(f"{path} is a child's log: resume its root, and the child goes on with it")
-    if standing.fold.attempts >= max_attempts and not people.answers:
-        raise AttemptsExhausted(str(path), standing.fold.attempts + 1, max_attempts)
+    most = max_attempts or ATTEMPTS_MAX
+    if standing.fold.attempts >= most and not people.answers:
+        raise AttemptsExhausted(str(path), standing.fold.attempts + 1, most)
     _check_said(path, people)
     chosen = runner or _recorded_runner(path)
-    known = known_models(model, models)
     request = RunRequest(
         program=program_of(program, started),
         program_name=started.program,
@@ -172,14 +126,12 @@ def resume(
         limits=Limits.from_json(started.limits),
         log=path,
         tools=by_name(tools),
-        models=known,
+        models=models,
         runners=known_runners(chosen, runners),
         runner=chosen,
-        durability=durability,
-        clock=clock,
-        session=session,
         people=people,
-        vault=_vault(started, secrets, known),
+        vault=_vault(started, secrets, models),
+        **terms,
     )
     return run_to_end(lambda host: continued(request, host).record(), request.cancel)
 

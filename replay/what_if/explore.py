@@ -8,27 +8,21 @@ orders are compared and shrunk in `replay.what_if.orders`.  Rules: CONTRACT.md Â
 """
 
 import itertools
-import os
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import attrs
 
 from refold.engine.encoding import digest
-from refold.engine.errors import LogUnsealed, RefoldError, UsageError
+from refold.engine.errors import LogUnsealed, RefoldError
 from refold.engine.events.call_key import scope_of
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.log.names import child_path
 from refold.engine.loop.loop import Task
-from refold.engine.ports.effects import RunChild
-from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
 from refold.engine.ports.programs import program_name
-from refold.engine.recording.nested import check_may_start
 from refold.replay.difference.pointer_diff import differences
-from refold.replay.index.by_call import Book, label_of
-from refold.replay.reexecute.reexecute import program_of
+from refold.replay.index.by_call import label_of
 from refold.replay.reexecute.world import task_place
 from refold.replay.what_if.order_report import (
     HEADLINES,
@@ -55,71 +49,37 @@ _WAITING_MAX: Final = 100_000
 """Deviations that are lined up; wide programs have more than anybody wants to try."""
 
 
-def explore(
-    log: str | os.PathLike[str],
-    program: Program | Reference | str | None = None,
-    *,
-    tools: Sequence[Tool] = (),
-    session: SessionPort | None = None,
-    orders: int = ORDERS,
-    timers: bool = False,
-    seed: int = 0,
-    children: bool = False,
-    on_order: Callable[[int], None] | None = None,
-) -> ExploreReport:
-    """Rehearse the run of `log` under other orders of completion; execute nothing but the program.
+@attrs.frozen
+class Orders:
+    """Which orders are tried."""
 
-    Args:
-        log: A sealed log, of a root run or of a child.
-        program: The program as it is now; not needed for those that Refold ships.
-        tools: Delegation tools of one's own, and tools with typed results, as for `reexecute`.
-        session: Needed where the run had one: with the same reducers.
-        orders: How many orders to try at most.
-        timers: Whether timers race too: a timeout may fire before what was in time.
-        seed: Of the random orders.
-        children: Whether each child is explored as well, against its own log.
-        on_order: Is told, after each order, how many have been tried.
+    most: int
+    timers: bool
+    """Whether timers race too."""
+    seed: int
+    """Of the random orders."""
+    children: bool
+    """Whether each child is explored as well, against its own log."""
+    on_order: Callable[[int], None] | None
+    """Is told, after each order, how many have been tried."""
+
+
+def explored(stage: Stage, orders: Orders, above: tuple[str, ...] = ()) -> ExploreReport:
+    """Rehearse a run under other orders of completion, as `refold.explore` does.
+
+    `above` are the names from the run that was asked for down to this one.
 
     Raises:
-        LogError: there is no such log, it is damaged, or it has no end.
         Diverged: the program does not do what its log says, in the recorded order.
         UsageError: the program cannot be run again, or gives another end the second time.
     """
-    check_may_start("explore")
-    if orders < 1:
-        raise UsageError(f"orders is a number of at least 1, found {orders}")
-    options = _Options(orders, timers, seed, children, on_order)
-    known = {tool.name: tool for tool in tools}
-    return _explored(Path(log), program, known, session, options, above=())
-
-
-@attrs.frozen
-class _Options:
-    orders: int
-    timers: bool
-    seed: int
-    children: bool
-    on_order: Callable[[int], None] | None
-
-
-def _explored(
-    log: Path,
-    program: Program | Reference | str | None,
-    tools: Mapping[str, Tool],
-    session: SessionPort | None,
-    options: _Options,
-    *,
-    above: tuple[str, ...],
-) -> ExploreReport:
-    book = Book(log)
-    code = program_of(program, book.started)
-    stage = Stage(book, code, tools=tools, session=session)
+    book = stage.book
     baseline = stage.baseline()
-    names = above or (program_name(code),)
-    search = _Search(stage, baseline, options)
+    names = above or (program_name(stage.program),)
+    search = _Search(stage, baseline, orders)
     search.run()
     report = ExploreReport(
-        log=log,
+        log=book.log,
         where=" > ".join(names),
         orders=len(search.seen),
         as_recorded=search.as_recorded,
@@ -128,35 +88,24 @@ def _explored(
         outstanding=max(map(len, baseline.choices), default=0),
         given_up=tuple(book.label(call) for call in book.given_up),
         untried=tuple(book.label(call) for call in book.given_up if call not in search.keys),
-        timers=options.timers,
+        timers=orders.timers,
         timers_armed=baseline.timers,
-        children_left=0 if options.children else len(baseline.children),
-        seed=options.seed,
+        children_left=0 if orders.children else len(baseline.children),
+        seed=orders.seed,
     )
-    if not options.children:
+    if not orders.children:
         return report
-    return _with_children(report, baseline.children, tools, options, names)
-
-
-def _with_children(
-    report: ExploreReport,
-    children: Sequence[RunChild],
-    tools: Mapping[str, Tool],
-    options: _Options,
-    names: tuple[str, ...],
-) -> ExploreReport:
     found, skipped = list[ExploreReport](), list[str]()
-    for child in children:
+    for child in baseline.children:
         path, given = child_path(report.log, child.number), child.delegation
         name = f"{given.agent or program_name(given.program)}[{child.number}]"
         if given.shared:
             skipped.append(f"{name}: it shares its parent's session")
             continue
-        own = {**tools, **{tool.name: tool for tool in given.own_tools}}
         try:
-            found.append(
-                _explored(path, given.program, own, given.session, options, above=(*names, name))
-            )
+            tools = (*stage.tools, *given.own_tools)
+            own = Stage(path, given.program, tools=tools, session=given.session)
+            found.append(explored(own, orders, (*names, name)))
         except LogUnsealed:
             skipped.append(f"{name}: its log has no end")
         except RefoldError as error:
@@ -185,7 +134,7 @@ class _Deviation:
 class _Search:
     """The orders of one run."""
 
-    def __init__(self, stage: Stage, baseline: Rehearsed, options: _Options) -> None:
+    def __init__(self, stage: Stage, baseline: Rehearsed, options: Orders) -> None:
         self._stage, self._baseline, self._options = stage, baseline, options
         self._recorded: DeliveryOrder = baseline.delivered
         self.keys = dict.fromkeys(self._recorded)
@@ -209,7 +158,7 @@ class _Search:
 
     def run(self) -> None:
         """Try orders until there are enough, or no more."""
-        most = self._options.orders
+        most = self._options.most
         self._branch(self._first(), 0, 0)
         self._try_aside(self._recorded[::-1])
         self._systematic(max(1, most // 2))
@@ -262,7 +211,7 @@ class _Search:
     def _try_aside(self, order: DeliveryOrder) -> bool:
         """Try an order out of turn; return whether it was another than any before."""
         known = len(self.seen)
-        found = None if self._is_done(self._options.orders) else self._try(order)
+        found = None if self._is_done(self._options.most) else self._try(order)
         if found is not None:
             self._aside.add(found.delivered)
         return len(self.seen) > known
@@ -302,7 +251,7 @@ class _Search:
     def _defer(self) -> None:
         """Try each completion after all that was outstanding with it: late by one single move."""
         for key, choices in zip(self._recorded, self._baseline.choices, strict=True):
-            if self._is_done(self._options.orders):
+            if self._is_done(self._options.most):
                 return
             others = [each for each in choices[1:] if each in self._recorded]
             if len(others) > 1:

@@ -8,8 +8,7 @@ as recorded.  Either later requests change (the outcome *steers*), or the end of
 §12.9.
 """
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,13 +19,10 @@ from refold.engine.encoding.document import Document
 from refold.engine.errors import RefoldError
 from refold.engine.events.call_key import in_order
 from refold.engine.events.events import Event, ToolReturned
-from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
 from refold.engine.ports.programs import program_name
-from refold.engine.recording.nested import check_may_start
 from refold.replay.difference.pointer_diff import Difference, counted, differences, same
 from refold.replay.index.asked_items import Item
 from refold.replay.index.by_call import AskedCall, Book, label_of
-from refold.replay.reexecute.reexecute import program_of
 from refold.replay.what_if.alter import (
     altered_draw,
     altered_event,
@@ -191,37 +187,16 @@ class SensitivityReport(Document):
 _POINTERS_SHOWN: Final = 3
 
 
-def sensitivity(
-    log: str | os.PathLike[str],
-    program: Program | Reference | str | None = None,
-    *,
-    tools: Sequence[Tool] = (),
-    session: SessionPort | None = None,
-    errors: bool = False,
-    only: str = "",
-    on_call: Callable[[int, int], None] | None = None,
+def influences(
+    stage: Stage, *, errors: bool, only: str, on_call: Callable[[int, int], None] | None
 ) -> SensitivityReport:
-    """Alter each recorded outcome of `log` in turn, and say what depends on it.
-
-    Args:
-        log: A sealed log, of a root run or of a child.
-        program: The program as it is now; not needed for those that Refold ships.
-        tools: Delegation tools of one's own, and tools with typed results, as for `reexecute`.
-        session: Needed where the run had one: with the same reducers.
-        errors: Whether each success is replaced by a failure as well.
-        only: A part of a label: of all others, nothing is altered and nothing told.
-        on_call: Is told, before each outcome, its number and how many there are.
+    """Alter each outcome of a record in turn, and say what depends on it (`refold.sensitivity`).
 
     Raises:
-        LogError: there is no such log, it is damaged, or it has no end.
         Diverged: the program does not do what its log says.
         UsageError: the program cannot be run again, or gives another end the second time.
     """
-    check_may_start("sensitivity")
-    book = Book(Path(log))
-    code = program_of(program, book.started)
-    known = {tool.name: tool for tool in tools}
-    stage = Stage(book, code, tools=known, session=session)
+    book = stage.book
     baseline = stage.baseline()
     trial = _Trial(stage, baseline)
     outcomes = [key for key in (*book.answers, *book.values) if "@" not in key]
@@ -236,7 +211,7 @@ def sensitivity(
     stage.check_again(baseline)
     return SensitivityReport(
         log=book.log,
-        program=program_name(code),
+        program=program_name(stage.program),
         calls=tuple(calls),
         unnamed=len(outcomes) - len(named),
         given_up=tuple(book.label(call) for call in book.given_up),

@@ -5,17 +5,19 @@ What follows from many rehearsals is told by `replay.what_if.explore` and
 gives its thread back cannot be ended; it is left behind.  Rules: CONTRACT.md §12.8.
 """
 
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from concurrent.futures import wait
+from pathlib import Path
 from typing import Final
 
 from refold.engine.errors import Diverged, SessionNeeded, UsageError
-from refold.engine.ports.ports import Program, SessionPort, Tool
+from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
 from refold.engine.runners.recording import on_thread
 from refold.replay.difference.excuses import Excuses
 from refold.replay.index.by_call import Book
-from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.reexecute.reexecute import program_of, reexecute
 from refold.replay.reexecute.world import known_tools
 from refold.replay.what_if.matcher import Looks
 from refold.replay.what_if.rehearsal import Rehearsal, RehearsalPlan, Rehearsed
@@ -32,24 +34,26 @@ class Stage:
 
     def __init__(
         self,
-        book: Book,
-        program: Program,
+        log: str | os.PathLike[str],
+        program: Program | Reference | str | None = None,
         *,
-        tools: Mapping[str, Tool],
+        tools: Sequence[Tool] = (),
         session: SessionPort | None = None,
         wall_seconds: float = WALL_SECONDS,
     ) -> None:
-        """Take the record and what was passed with it.
+        """Read the record, of a root run or of a child, and take what was passed with it.
 
         Raises:
+            LogError: there is no such log, it is damaged, or it has no end.
+            ProgramNotFound: no program was given and the log's is none that Refold ships.
             SessionNeeded: the run had a session, and none was passed.
         """
+        self.book = book = Book(Path(log))
+        self.program = program_of(program, book.started)
         if book.snapshot is not None and session is None:
             raise SessionNeeded(str(book.log), "of its own")
-        self.book = book
-        self._program = program
-        self._given = tools
-        self._tools = known_tools(book.started, tools)
+        self.tools = tools
+        self._tools = known_tools(book.started, {tool.name: tool for tool in tools})
         self._session = session
         self._looks: Looks = {}
         self._wall_seconds = wall_seconds + _WALL_PER_ENTRY * book.entries
@@ -68,7 +72,7 @@ class Stage:
             looks=self._looks,
             is_learning=is_learning,
         )
-        found = on_thread(lambda: rehearsal.run(self._program), "refold-rehearsal")
+        found = on_thread(lambda: rehearsal.run(self.program), "refold-rehearsal")
         wait([found], self._wall_seconds)  # a program that comes to no end is left behind
         return found.result() if found.done() else Rehearsed(how="hung")
 
@@ -117,8 +121,8 @@ class Stage:
 
     def _difference(self, found: Rehearsed) -> Diverged | UsageError:
         """Return what a re-execution says of a program that is not as recorded."""
-        tools = list(self._given.values())
-        report = reexecute(self.book.log, self._program, tools=tools, session=self._session)
+        log, program = self.book.log, self.program
+        report = reexecute(log, program, tools=self.tools, session=self._session)
         if report.divergences:
             return Diverged(report.divergences[0])
         return UsageError(

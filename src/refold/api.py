@@ -18,6 +18,7 @@ import attrs
 
 import refold.programs  # noqa: F401 - `refold.record` knows them by name
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import to_json
 from refold.engine.errors import OptionRefused, UsageError
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import (
@@ -31,7 +32,9 @@ from refold.engine.ports.ports import (
     SessionPort,
     Tool,
 )
+from refold.engine.recording.nested import check_may_start
 from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import known_models
 from refold.engine.runners.recording import record as _record
 from refold.engine.runners.recording import record_async as _record_async
 from refold.options import Tools, checked, shown
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from refold.replay.bulk.verified import OnVerification
     from refold.replay.difference.comparators import Comparator
     from refold.replay.partial.drift_report import DriftReport
+    from refold.replay.partial.rerun import Again
     from refold.replay.partial.sources import Sources
     from refold.replay.reexecute.report import ReplayReport
     from refold.replay.resume.fork import Fork
@@ -274,13 +278,10 @@ def reexecute(
         ProgramNotFound: no program was given and the log's is none that Refold ships.
         ToolNeeded: a tool has to be passed.
     """
+    given = _given("reexecute", **locals())
     from refold.replay.reexecute import reexecute as replay  # noqa: PLC0415 - who only records needs none
 
-    _check_program("reexecute", program)
-    given = checked("reexecute", log=log, tools=tools, session=session, volatile=volatile)
-    known = _with_shipped(log, given["tools"])
-    session = _session_for(log, session)
-    return replay.reexecute(log, program, tools=known, session=session, volatile=volatile)
+    return replay.reexecute(program=program, **given)
 
 
 def resume(
@@ -342,16 +343,32 @@ def resume(
         ToolNeeded: a tool has to be passed.
         UsageError: the call is wrong in another way.
     """
-    options = checked("resume", **locals())  # all that was passed, and nothing else yet
-    from refold.replay.resume.resume import resume as go_on  # noqa: PLC0415 - as in `reexecute`
+    given = _given("resume", **locals())
+    from refold.engine.ports.ports import People  # noqa: PLC0415 - as in `reexecute`
+    from refold.replay.resume.resume import resumed  # noqa: PLC0415 - the same
 
-    _check_program("resume", program)
-    if max_attempts is None:
-        del options["max_attempts"]
-    if program is None:
-        return go_on(**_given(options))
-    # What an own program would still do with its session cannot be read in a log that broke off.
-    return go_on(**{**options, "program": program, "tools": _with_shipped(log, options["tools"])})
+    people = People(
+        answers={key: to_json(value) for key, value in (answers or {}).items()},
+        ask=ask,
+        by=by,
+        retry=frozenset(retry),
+        fail=frozenset(fail),
+        results={key: to_json(value) for key, value in (results or {}).items()},
+    )
+    return resumed(
+        Path(log),
+        program,
+        people,
+        tools=given["tools"],
+        models=known_models(given["model"], given["models"]),
+        runner=runner,
+        runners=runners,
+        max_attempts=max_attempts,
+        secrets=secrets,
+        clock=clock,
+        session=given["session"],
+        durability=durability,
+    )
 
 
 def open_ends(log: LogPath) -> "OpenEnds":
@@ -405,8 +422,7 @@ def replay_all(
         UsageError: the call is wrong in another way; a limit of time is, where programs, tools or
             the session can be made nowhere else, and an executor; or its workers see no logs.
     """
-    from refold.engine.recording.nested import check_may_start  # noqa: PLC0415 - as in `reexecute`
-    from refold.replay.bulk.bulk import find_logs, named, replay_logs  # noqa: PLC0415 - the same
+    from refold.replay.bulk.bulk import find_logs, named, replay_logs  # noqa: PLC0415 - as in `reexecute`
 
     check_may_start("replay_all")
     is_one = isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable)
@@ -573,11 +589,12 @@ def explore(
         Diverged: in the recorded order, the program does not do what its log says.
         UsageError: the call is wrong, or the program keeps something from one run to the next.
     """
-    options = checked("explore", **locals())  # all that was passed, and nothing else yet
-    from refold.replay.what_if import explore as replay  # noqa: PLC0415 - as in `reexecute`
+    given = _given("explore", **locals())
+    from refold.replay.what_if.explore import Orders, explored  # noqa: PLC0415 - as in `reexecute`
+    from refold.replay.what_if.stage import Stage  # noqa: PLC0415 - the same
 
-    _check_program("explore", program)
-    return replay.explore(program=program, **_given(options))
+    stage = Stage(log, program, tools=given["tools"], session=given["session"])
+    return explored(stage, Orders(orders, timers, seed, children, on_order))
 
 
 def sensitivity(
@@ -608,13 +625,12 @@ def sensitivity(
         Diverged: the program does not do what its log says.
         UsageError: the call is wrong, or the program keeps something from one run to the next.
     """
-    from refold.replay.what_if import sensitivity as replay  # noqa: PLC0415 - as in `reexecute`
+    given = _given("sensitivity", **locals())
+    from refold.replay.what_if.sensitivity import influences  # noqa: PLC0415 - as in `reexecute`
+    from refold.replay.what_if.stage import Stage  # noqa: PLC0415 - the same
 
-    _check_program("sensitivity", program)
-    options = checked(
-        "sensitivity", log=log, tools=tools, session=session, errors=errors, only=only
-    )
-    return replay.sensitivity(program=program, on_call=on_call, **_given(options))
+    stage = Stage(log, program, tools=given["tools"], session=given["session"])
+    return influences(stage, errors=errors, only=only, on_call=on_call)
 
 
 def drift(
@@ -655,13 +671,12 @@ def drift(
         ToolNeeded: a tool that is to run live was not passed.
         UsageError: nor was a model, or the call is wrong in another way.
     """
-    options = checked("drift", **locals())  # all that was passed, and nothing else yet
-    from refold.replay.partial.drift import drift as live  # noqa: PLC0415 - as in `reexecute`
+    given = _given("drift", **locals())
+    from refold.replay.partial.drift import LIVE, drifted  # noqa: PLC0415 - as in `reexecute`
 
-    _check_program("drift", program)
-    if sources is None:
-        del options["sources"]
-    return live(program=program, **_given(options))
+    again = _again(program, given, sources or LIVE)
+    new = Path(into) if into is not None else None
+    return drifted(Path(log), again, compare=compare or {}, twice=twice, into=new)
 
 
 def fork(
@@ -701,18 +716,43 @@ def fork(
         LogExists: `into` exists.
         UsageError: the call is wrong in another way.
     """
-    options = checked("fork", **locals())  # all that was passed, and nothing else yet
-    from refold.replay.resume.fork import fork as forked  # noqa: PLC0415 - as in `reexecute`
+    given = _given("fork", **locals())
+    from refold.replay.partial.sources import Sources  # noqa: PLC0415 - as in `reexecute`
+    from refold.replay.resume.fork import forked  # noqa: PLC0415 - the same
 
-    _check_program("fork", program)
-    return forked(program=program, **_given(options))
+    again = _again(program, given, sources or Sources())
+    return forked(Path(log), at, again, into=Path(into), edits=edits or {})
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with what every run of a recorded program takes."""
-    log = options["log"]
-    session = _session_for(log, options["session"])
-    return {**options, "tools": _with_shipped(log, options["tools"]), "session": session}
+def _given(call: str, program: object, **options: Any) -> dict[str, Any]:
+    """Return what was passed, checked, with what every run of a recorded program takes.
+
+    Raises:
+        UsageError: an option is wrong, or this is called by a program.
+    """
+    given = checked(call, **options)
+    _check_program(call, program)
+    check_may_start(call)
+    log = given["log"]
+    # What an own program would still do with its session cannot be read in a log that broke off.
+    if call != "resume" or program is None:
+        given["session"] = _session_for(log, given["session"])
+    return given | {"tools": _with_shipped(log, given["tools"])}
+
+
+def _again(
+    program: "Program | Reference | str | None", given: Mapping[str, Any], sources: "Sources"
+) -> "Again":
+    from refold.replay.partial.rerun import Again  # noqa: PLC0415 - as in `reexecute`
+
+    return Again(
+        program=program,
+        tools={tool.name: tool for tool in given["tools"]},
+        models=known_models(given["model"], given["models"]),
+        session=given["session"],
+        sources=sources,
+        volatile=tuple(given.get("volatile", ())),
+    )
 
 
 def _session_for(log: LogPath, given: "SessionPort | None") -> "SessionPort | None":

@@ -10,14 +10,13 @@ from typing import Any, Final
 
 import pytest
 
+from refold import drift, fork
 from refold.engine.log.names import tree
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
 from refold.replay.audit.verify import verify
-from refold.replay.partial.drift import drift
 from refold.replay.partial.sources import Sources
 from refold.replay.reexecute.reexecute import reexecute
-from refold.replay.resume.fork import fork
 from tests.support.trees import Latency, Node, random_tree, tools_with, tree_program
 
 CHUNK: Final = 20

@@ -10,7 +10,6 @@ from typing import Any
 from refold.engine.program.run import Run
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
-from refold.replay.index.by_call import Book
 from refold.replay.what_if.stage import Stage
 from refold.tools.contract.tool_types import tool
 
@@ -66,4 +65,4 @@ def recorded(log: Path, program: Any, names: Any = None, **options: Any) -> Reco
 
 def stage_of(log: Path, program: Any) -> Stage:
     """Return where a recorded run is rehearsed."""
-    return Stage(Book(log), program, tools={})
+    return Stage(log, program)

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
+from refold import resume
 from refold.engine.errors import ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Report, Usage
@@ -20,7 +21,6 @@ from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
 from refold.engine.session import Session, ToolInvoked, append_all
 from refold.replay.reexecute.reexecute import reexecute
-from refold.replay.resume.resume import resume
 from refold.tools.agents.plans import (
     Plan,
     PlanningToolsSection,

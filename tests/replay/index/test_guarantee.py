@@ -6,14 +6,12 @@ from pathlib import Path
 import pytest
 
 import refold
+from refold import explore, resume, sensitivity
 from refold.engine.errors import LogObserved
 from refold.engine.runners.recording import record as record_program
 from refold.replay.bulk.bulk import replay_row
 from refold.replay.index.guarantee import is_observed
 from refold.replay.observed.record import read_record
-from refold.replay.resume.resume import resume
-from refold.replay.what_if.explore import explore
-from refold.replay.what_if.sensitivity import sensitivity
 from tests.support.watched import record, says, talk, user
 
 TALK = talk(user("Hello"), says("Hello yourself."))

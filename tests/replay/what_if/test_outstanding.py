@@ -11,7 +11,6 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Tool
 from refold.engine.program.run import Run
 from refold.engine.session import Session
-from refold.replay.index.by_call import Book
 from refold.replay.what_if.rehearsal import RehearsalPlan
 from refold.replay.what_if.stage import Stage
 from refold.tools.contract.tool_types import tool
@@ -212,7 +211,7 @@ async def shared(run: Run, _: Any) -> Any:
 def test_a_child_ends_after_what_it_did_to_a_shared_session(tmp_path: Path) -> None:
     """Its changes keep their place; its outcome cannot overtake them."""
     log = recorded(tmp_path / "a.jsonl", shared, session=session()).log
-    stage = Stage(Book(log), shared, tools={}, session=session())
+    stage = Stage(log, shared, session=session())
     baseline = stage.baseline()
 
     found = stage.rehearse(RehearsalPlan(order=("0#1", "0/2#1")))

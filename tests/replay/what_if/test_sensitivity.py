@@ -8,13 +8,14 @@ from typing import Any
 import attrs
 import pytest
 
+from refold import sensitivity
 from refold.engine.errors import Diverged, ToolError
 from refold.engine.events.outcome import Usage
 from refold.engine.models.scripted import FunctionModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import ModelReply, ModelRequest
 from refold.engine.program.run import Run
-from refold.replay.what_if.sensitivity import CallSensitivity, SensitivityReport, sensitivity
+from refold.replay.what_if.sensitivity import CallSensitivity, SensitivityReport
 from refold.tools.contract.tool_types import tool
 from tests.support.racing import followed, gathered, raced, recorded
 

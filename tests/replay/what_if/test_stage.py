@@ -13,7 +13,6 @@ from refold.engine.errors import Diverged, SessionNeeded, ToolNeeded, UsageError
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record as refold_record
 from refold.engine.session import Session
-from refold.replay.index.by_call import Book
 from refold.replay.what_if.rehearsal import RehearsalPlan
 from refold.replay.what_if.stage import Stage
 from refold.tools.contract.tool_types import DelegationTool, tool
@@ -87,7 +86,7 @@ def test_a_delegation_tool_has_to_be_passed(tmp_path: Path) -> None:
 
     with pytest.raises(ToolNeeded):
         stage_of(log, program).baseline()
-    assert Stage(Book(log), program, tools={"asks": asks}).baseline().how == "ended"
+    assert Stage(log, program, tools=[asks]).baseline().how == "ended"
 
 
 def test_a_program_that_remembers_longer_is_found_out_later(tmp_path: Path) -> None:
@@ -127,7 +126,7 @@ def test_a_session_has_to_be_passed_and_starts_afresh(tmp_path: Path) -> None:
 
     with pytest.raises(SessionNeeded, match="had a session"):
         stage_of(log, remembering)
-    stage = Stage(Book(log), remembering, tools={}, session=session())
+    stage = Stage(log, remembering, session=session())
     assert stage.baseline().end["output"] == 1
     assert stage.rehearse(RehearsalPlan()).end["output"] == 1
 
@@ -141,8 +140,8 @@ def test_a_program_that_is_slow_as_recorded_may_be_slow(tmp_path: Path) -> None:
         threading.Event().wait(takes["seconds"])
         return page
 
-    book = Book(recorded(tmp_path / "a.jsonl", slow).log)
-    stage = Stage(book, slow, tools={}, wall_seconds=1.0)
+    log = recorded(tmp_path / "a.jsonl", slow).log
+    stage = Stage(log, slow, wall_seconds=1.0)
     takes["seconds"] = 0.3
     stage.baseline()
     takes["seconds"] = 1.3
@@ -160,8 +159,8 @@ def test_a_program_that_stands_still_is_left_behind(tmp_path: Path) -> None:
             goes_on.wait(60)
         return page
 
-    book = Book(recorded(tmp_path / "a.jsonl", standing).log)
-    stage = Stage(book, standing, tools={}, wall_seconds=0.5)
+    log = recorded(tmp_path / "a.jsonl", standing).log
+    stage = Stage(log, standing, wall_seconds=0.5)
     stage.baseline()
     stands.set()
 
