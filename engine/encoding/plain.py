@@ -1,7 +1,7 @@
 """Turns typed Python values into JSON values, by what they are at run time.
 
 What a program returns, what it passes to a tool and what a tool returns goes through here on its
-way to a log.  The way back needs the declared type and stands in `tools.contract.strict`; bytes
+way to a log.  The way back needs the declared type and stands in `engine.encoding.strict`; bytes
 belong to `engine.encoding.canonical`.  The result is always canonical (CONTRACT.md §3.5) and shares
 no container with the value, so that nobody can change what was recorded.
 

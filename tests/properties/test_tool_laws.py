@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from refold.engine.encoding.canonical import encode
 from refold.engine.encoding.plain import to_json
-from refold.tools.contract.shapes import shape_of
-from refold.tools.contract.strict import hook_for, problems_of
+from refold.engine.encoding.shapes import shape_of
+from refold.engine.encoding.strict import hook_for, problems_of
 
 
 class Color(enum.Enum):

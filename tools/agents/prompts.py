@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, TypeVar, get_args
 
 import attrs
 
+from refold.engine.encoding import shapes, strict
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import field_names, to_json
 from refold.engine.errors import PromptRefused, ToolValidationError, UsageError
@@ -25,7 +26,6 @@ from refold.engine.program.agent import caller
 from refold.engine.program.run import asynchronous_face
 from refold.engine.session.session import Session
 from refold.engine.session.shared import SharedSession
-from refold.tools.contract import shapes, strict
 from refold.tools.contract.memory import memory_of
 from refold.tools.contract.tool_types import KernelTool
 

@@ -1,6 +1,6 @@
 """What a function's signature and docstring say about a tool: parameters, result, description.
 
-Judged once, when the tool is made; the types themselves are `tools.contract.shapes`.
+Judged once, when the tool is made; the types themselves are `engine.encoding.shapes`.
 Rules: CONTRACT.md §10.
 """
 
@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import attrs
 
+from refold.engine.encoding import hints, shapes, strict
 from refold.engine.encoding.canonical import Json, encode, join, loads
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import ArgumentsRefused, NotCanonical, ToolRefused
 from refold.engine.ports.ports import CallContext
-from refold.tools.contract import hints, shapes, strict
 
 _SECTION: Final = re.compile(r"^(Args|Arguments|Parameters):\s*$")
 _ENTRY: Final = re.compile(r"^\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")

@@ -1,6 +1,6 @@
 """What type hints say, once resolved: taken apart, spelled out, and the members of classes.
 
-Knows nothing of JSON; which hints a tool may use is judged in `tools.contract.shapes`.
+Knows nothing of JSON; which hints a tool may use is judged in `engine.encoding.shapes`.
 """
 
 import dataclasses

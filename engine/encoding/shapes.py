@@ -3,9 +3,9 @@
 A type is a shape if its JSON form can be read back as an equal value: that is what lets a replay
 give a program the same typed results without running a tool.  A type that cannot make the round
 trip is refused when the tool is made, not when the log is written.  This file judges and
-describes; values are read by `tools.contract.strict` and written by `engine.encoding.plain`.
+describes; values are read by `engine.encoding.strict` and written by `engine.encoding.plain`.
 
-To add a type: give it a `Shape` here, a hook in `tools.contract.strict` and a row in
+To add a type: give it a `Shape` here, a hook in `engine.encoding.strict` and a row in
 `engine.encoding.plain`.
 Rules: CONTRACT.md §10.
 """
@@ -24,9 +24,7 @@ from uuid import UUID
 import attrs
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.encoding.plain import field_names
-from refold.engine.errors import ToolRefused
-from refold.tools.contract.hints import (
+from refold.engine.encoding.hints import (
     is_hashable,
     is_named_tuple,
     is_union,
@@ -37,6 +35,8 @@ from refold.tools.contract.hints import (
     spelled_out,
     strip,
 )
+from refold.engine.encoding.plain import field_names
+from refold.engine.errors import ToolRefused
 
 DATE: Final = r"^\d{4}-\d{2}-\d{2}$"
 TIME: Final = r"^\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2}(:\d{2})?)?$"

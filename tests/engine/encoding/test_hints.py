@@ -4,7 +4,7 @@ from typing import Annotated, Any, NamedTuple, NewType, NotRequired, Required, T
 
 import attrs
 
-from refold.tools.contract import hints
+from refold.engine.encoding import hints
 
 Name = NewType("Name", str)
 

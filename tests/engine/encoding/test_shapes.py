@@ -23,8 +23,8 @@ import attrs
 import jsonschema
 import pytest
 
+from refold.engine.encoding.shapes import Shape, shape_of
 from refold.engine.errors import ToolRefused
-from refold.tools.contract.shapes import Shape, shape_of
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ handed our hook for each field: left to its own it would turn "12" into 12, None
 "abc" into a list of letters.  An integer is accepted for a float, because JSON writers drop the
 `.0`, and that is all.  All that is wrong with a value is reported at once, with JSON pointers.
 
-Which types exist is judged in `tools.contract.shapes`; the way out is `engine.encoding.plain`.
+Which types exist is judged in `engine.encoding.shapes`; the way out is `engine.encoding.plain`.
 Rules: CONTRACT.md §10.
 """
 
@@ -26,9 +26,9 @@ import cattrs
 from cattrs.errors import AttributeValidationNote, BaseValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, override
 
+from refold.engine.encoding import hints, shapes
 from refold.engine.encoding.canonical import Json, join
 from refold.engine.errors import NotCanonical
-from refold.tools.contract import hints, shapes
 
 Hook = Callable[[Json], Any]
 """Gives the typed value of a JSON value, or raises what `problems_of` explains."""
