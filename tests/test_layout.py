@@ -207,10 +207,6 @@ SHELL: Final = {
         "clock random threads",
         "seeds, names and threads of recordings",
     ),
-    "engine/program/run.py": (
-        "random files environment",
-        "`read_text` and `environment`, recorded",
-    ),
     "engine/children/anchor.py": ("files", "reads a child's log"),
     "engine/runners/child.py": ("files", "writes the reply of a subprocess child"),
     "engine/children/envelope.py": ("environment", "the working directory of a child"),
@@ -229,7 +225,10 @@ SHELL: Final = {
     "engine/session/session.py": ("threads", "one writer at a time"),
     "engine/loop/stdlib.py": ("threads", "refuses those of anyio, starts none"),
     "engine/recording/timers.py": ("clock", "deadlines and timers go by the monotonic clock"),
-    "engine/program/drawn.py": ("random", "from recorded seeds"),
+    "engine/program/drawn.py": (
+        "random files environment",
+        "from recorded seeds; `read_text` and `environment`, recorded",
+    ),
     "engine/secrets/vault.py": ("threads environment", "knows the values of secrets"),
     "engine/recording/workers.py": ("threads", "threads of synchronous tools and models"),
     "replay/reexecute/apart.py": ("threads environment", "a re-execution out of harm's way"),

@@ -10,8 +10,7 @@ The rules are CONTRACT.md §8: limits only narrow, a refusal is written down bef
 hears of it, and a rejected child leaves no `child.started` and no log.
 """
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -30,14 +29,6 @@ from refold.engine.state.run_state import RunState
 
 
 @attrs.frozen
-class RequestModel:
-    """Ask a model."""
-
-    asked: ModelAsked
-    """What the log holds once it is granted."""
-
-
-@attrs.frozen
 class RequestChild:
     """Start a child run."""
 
@@ -52,16 +43,14 @@ class RequestChild:
     """Whether the run follows the flag `asks_tokens`, which a refusal words."""
 
 
-Command = RequestModel | RequestChild
-
-
-def decide(state: Fold | RunState, command: Command) -> tuple[Event, ...]:
+def decide(state: Fold | RunState, command: ModelAsked | RequestChild) -> tuple[Event, ...]:
     """Return the events that `command` leads to in `state`, in the order to append them.
 
-    A granted request is the one event that asks for it.  A refused one is a `LimitHit`; a refused
-    child is a `LimitHit` and the `ChildFinished` that rejects it, both under the child's call key.
+    A granted request is the one event that asks for it; of a model, that is the command itself.  A
+    refused one is a `LimitHit`; a refused child is a `LimitHit` and the `ChildFinished` that
+    rejects it, both under the child's call key.
     """
-    return _JUDGES[command.__class__](state, command)
+    return _child(state, command) if isinstance(command, RequestChild) else _model(state, command)
 
 
 def granted(state: Fold | RunState, delegation: Delegation) -> Limits:
@@ -93,7 +82,7 @@ def granted(state: Fold | RunState, delegation: Delegation) -> Limits:
 # --- one judge a command -------------------------------------------------------------------
 
 
-def _model(state: Fold | RunState, command: RequestModel) -> tuple[Event, ...]:
+def _model(state: Fold | RunState, asked: ModelAsked) -> tuple[Event, ...]:
     cap = state.limits.max_iterations
     if cap is not None and state.iterations >= cap:
         return (LimitHit("max_iterations", cap, "effect", state.iterations + 1),)
@@ -101,7 +90,7 @@ def _model(state: Fold | RunState, command: RequestModel) -> tuple[Event, ...]:
         return (_no_tokens(state, "effect"),)
     if cost_left(state) == 0:
         return (_no_money(state, "effect"),)
-    return (command.asked,)
+    return (asked,)
 
 
 def _child(state: Fold | RunState, command: RequestChild) -> tuple[Event, ...]:
@@ -120,12 +109,6 @@ def _child(state: Fold | RunState, command: RequestChild) -> tuple[Event, ...]:
         return _rejected(command, limits, _no_money(state, "child"), _NO_MONEY.format(state.limits))
     asked = command.delegation.as_json(program=command.program, limits=limits)
     return (ChildStarted(asked, command.number, command.run_id),)
-
-
-_JUDGES: Final[dict[type, Callable[[Fold | RunState, Any], tuple[Event, ...]]]] = {
-    RequestModel: _model,
-    RequestChild: _child,
-}
 
 
 def lacks_tokens(events: tuple[Event, ...]) -> bool:

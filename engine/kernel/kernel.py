@@ -59,15 +59,13 @@ from refold.engine.events.flags import NOW, Flags
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.decide import (
-    Command,
     RequestChild,
-    RequestModel,
     decide,
     lacks_tokens,
     tokens_left,
 )
 from refold.engine.kernel.pending import Child, Join, Pending
-from refold.engine.kernel.unawaited import Slip, Unawaited, Unheard
+from refold.engine.kernel.unawaited import Slip, Unawaited
 from refold.engine.kernel.verdict import (
     ProgramResult,
     Verdict,
@@ -85,7 +83,7 @@ from refold.engine.kernel.verdict import (
     verdict_of_error,
     verdict_of_value,
 )
-from refold.engine.kernel.world import Silent, Taken, World
+from refold.engine.kernel.world import Taken, World
 from refold.engine.loop import stdlib
 from refold.engine.loop.loop import Loop, Scope, Task, Timer, inside_collector
 from refold.engine.ports.delegation import Delegation
@@ -156,7 +154,7 @@ class Kernel:
         self.unawaited = Unawaited()
         self.slips: tuple[Slip, ...] = ()
         """Calls that the program made and never awaited, once it has ended."""
-        self.unheard: list[Unheard] = []
+        self.unheard: list[Slip] = []
         """Exceptions of the program that nobody awaited."""
         self.more_tokens: Callable[[], int] = lambda: 0
         """Asks the parent for tokens and waits for them: how many it gave."""
@@ -172,13 +170,13 @@ class Kernel:
     def _hear(self, message: str, error: BaseException | None) -> None:
         """Keep what nobody awaited, as text: an exception keeps all that it went through."""
         if len(self.unheard) == _UNHEARD_MAX:
-            self.unheard.append(Unheard("more exceptions that nobody awaited are not listed"))
+            self.unheard.append(Slip("more exceptions that nobody awaited are not listed"))
         if len(self.unheard) > _UNHEARD_MAX:
             return
         if error is not None:
             message += f": {type(error).__name__}: {text_of(error)}"
         place = place_of(error) if error is not None else None
-        self.unheard.append(Unheard(message, *(place or ())))
+        self.unheard.append(Slip(message, *(place or ())))
 
     def _arm(self, timer: Timer) -> None:
         self.world.arm(timer)  # the world changes where a run is resumed
@@ -312,7 +310,7 @@ class Kernel:
         """
         if self.failure is None:
             self.failure = error
-        self.world = Silent(self.world.fold)
+        self.world = World(self.world.fold)
 
     @contextlib.contextmanager
     def failing(self, apart_from: Sequence[BaseException] = ()) -> Iterator[None]:
@@ -681,31 +679,24 @@ class Kernel:
         self.secrets[name] = None
         self.world.secret_named(name)
 
-    @staticmethod
-    def plain_arguments(arguments: dict[str, Any]) -> dict[str, Json]:
-        """Return arguments as they are written: JSON values, sorted by name."""
-        return members_to_json(arguments)
-
-    def handed_on(self, tool: Tool, arguments: dict[str, Any]) -> dict[str, Json]:
-        """Return the arguments of a tool that hands them on to children.
-
-        Raises:
-            UsageError: a handle to a secret is among them.
-        """
-        if self.secrets:
-            refuse_handles(tool.name, arguments)
-        return members_to_json(arguments)
-
     def give_up(self, pending: Pending) -> None:
         """Record that the program no longer waits; what still comes of the effect is late."""
         if self.open.pop(pending.call, None) is not None:
             self.emit(EffectCancelled(pending.kind), pending.call)  # type: ignore[arg-type]  # a closed set
             self.wanted.append(GiveUp(pending.call))
 
-    def begin_delegation(self, tool: Tool, arguments: dict[str, Json]) -> tuple[str, Scope]:
-        """Record the call of a delegation tool; return its key and the scope that it runs in."""
-        call = self.ask(ToolCalled(tool.name, arguments, tool.effect, True))  # noqa: FBT003 - an event's field
-        return call, self.loop.scope().child()
+    def begin_delegation(
+        self, tool: Tool, arguments: dict[str, Any]
+    ) -> tuple[str, dict[str, Json]]:
+        """Record the call of a tool that hands on to children; return its key and its arguments.
+
+        Raises:
+            UsageError: a handle to a secret is among them.
+        """
+        if self.secrets:
+            refuse_handles(tool.name, arguments)
+        plain = members_to_json(arguments)
+        return self.ask(ToolCalled(tool.name, plain, tool.effect, True)), plain  # noqa: FBT003 - an event's field
 
     def end_delegation(
         self,
@@ -774,7 +765,7 @@ class Kernel:
             if request.tools
             else "",
         )
-        call = self._grant(self._judged(lambda _call: RequestModel(asked)))
+        call = self._grant(self._judged(lambda _call: asked))
         pending = Pending(call, "model", asked.model)
         self._conversations.asked(prefix)
         pending.chain = prefix.end
@@ -794,7 +785,7 @@ class Kernel:
         self._wait_for(pending, AskPerson(call, question, plain))
         return pending
 
-    def _judged(self, command: Callable[[str], Command]) -> tuple[Event, ...]:
+    def _judged(self, command: Callable[[str], ModelAsked | RequestChild]) -> tuple[Event, ...]:
         """Return what is decided of the command that is made for the next call key.
 
         A child that only lacks tokens asks its parent for more (CONTRACT.md §8.3), and again where

@@ -10,43 +10,22 @@ from refold.engine.events.outcome import Outcome
 from refold.engine.ports.ports import Tool
 
 
+@attrs.define(eq=False)
 class Pending:
     """An effect that the program waits for."""
 
-    __slots__ = (
-        "arguments",
-        "call",
-        "chain",
-        "error",
-        "future",
-        "is_done",
-        "kind",
-        "name",
-        "tool",
-        "value",
-    )
-
-    value: Any
+    call: str
+    kind: str
+    name: str
+    tool: Tool | None = None
+    arguments: dict[str, Json] = attrs.field(factory=dict)
+    future: asyncio.Future[Any] | None = attrs.field(default=None, init=False)
+    is_done: bool = attrs.field(default=False, init=False)
+    value: Any = attrs.field(init=False)
     """Once `is_done`; so is `error`."""
-    error: Exception | None
-    chain: str
+    error: Exception | None = attrs.field(init=False)
+    chain: str = attrs.field(init=False)
     """Of a model request: the chain digest of what was asked."""
-
-    def __init__(
-        self,
-        call: str,
-        kind: str,
-        name: str,
-        tool: Tool | None = None,
-        arguments: dict[str, Json] | None = None,
-    ) -> None:
-        self.call = call
-        self.kind = kind
-        self.name = name
-        self.tool = tool
-        self.arguments: dict[str, Json] = {} if arguments is None else arguments
-        self.future: asyncio.Future[Any] | None = None
-        self.is_done = False
 
     def resolve(self, value: Any, error: Exception | None) -> None:
         """Keep the result, and wake who waits for it."""

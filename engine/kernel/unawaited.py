@@ -31,33 +31,16 @@ Add = Callable[[Any, CodeType, int], None]
 
 @attrs.frozen
 class Slip:
-    """A call that was never awaited."""
+    """What a program is told of when it has ended.
 
-    call: str
-    """`run.tool('fetch')`."""
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.message}"
-
-    @property
-    def message(self) -> str:
-        """What is wrong, without the place."""
-        return f"{self.call} was never awaited: nothing was asked for"
-
-
-@attrs.frozen
-class Unheard:
-    """An exception that nobody awaited: of a task, a callback, or a handler of exceptions.
-
-    Or a line that held up the loop (`engine.recording.blocked`).
+    A call that was never awaited, an exception of a task, a callback or a handler of exceptions
+    that nobody awaited, or a line that held up the loop (`engine.recording.blocked`).
     """
 
     message: str
-    """What asyncio says of it, and the exception."""
+    """What is wrong, without the place."""
     file: str = ""
-    """Where it was raised; empty where the program has no part in that."""
+    """Empty where the program has no part in it."""
     line: int = 0
 
     def __str__(self) -> str:
@@ -83,12 +66,15 @@ class Unawaited:
         made, self._made = self._made, []
         fresh = [one for one in made if _is_fresh(one[0])]
         slips = tuple(
-            Slip(_call_of(coroutine), code.co_filename, _line_of(code, at))
+            Slip(_NEVER.format(_call_of(coroutine)), code.co_filename, _line_of(code, at))
             for coroutine, code, at in fresh
         )
         for coroutine, _, _ in fresh:
             coroutine.close()  # or Python would warn, too, and name this line
         return slips
+
+
+_NEVER: Final = "{} was never awaited: nothing was asked for"
 
 
 class _Holder(Protocol):
@@ -116,13 +102,13 @@ def to_be_awaited(
     return make
 
 
-def tell(slips: Iterable[Slip | Unheard]) -> None:
+def tell(slips: Iterable[Slip]) -> None:
     """Say slips as Python's warnings, each at its place."""
     for slip in slips:
         warnings.warn_explicit(slip.message, RuntimeWarning, slip.file or "asyncio", slip.line)
 
 
-def tell_quietly(slips: Iterable[Slip | Unheard]) -> None:
+def tell_quietly(slips: Iterable[Slip]) -> None:
     """Say slips of a child, or what nobody awaited; it fails nobody where warnings are errors."""
     for slip in slips:
         with contextlib.suppress(RuntimeWarning):

@@ -7,7 +7,7 @@ log being read; the kernel cannot tell which.
 import asyncio
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Final, Literal, NoReturn, Protocol
+from typing import Final
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.events import (
@@ -34,65 +34,6 @@ class Taken(Enum):
     """The outcome is to be waited for as any other."""
 
 
-class World(Protocol):
-    """What stands behind a kernel: a log being written, or a log being read."""
-
-    fold: Fold
-    """The state so far; `emit` and the pump keep it."""
-
-    def emit(self, event: Event, call: str | None) -> None:
-        """Take a line that follows from the program.
-
-        Raises:
-            NotCanonical: the event cannot be held; nothing was taken.
-        """
-        ...
-
-    def look(self) -> ClockRead:
-        """Take a look at the clock as a line, and return it."""
-        ...
-
-    def arm(self, timer: Timer) -> None:
-        """Be told of a new timer."""
-        ...
-
-    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:
-        """Take a value from outside as a line, and return it; in replay `produce` is not called."""
-        ...
-
-    def patched(self, marker: str) -> bool:
-        """Take a change marker as a line, and return whether the run has it; live, it has."""
-        ...
-
-    def declare(self, measured: Extension) -> None:
-        """Take a line of the kind `MEASURED`, which a replay neither compares nor needs."""
-        ...
-
-    def secret_named(self, name: str) -> None:
-        """Be told that the program has a handle to a secret: its value is hidden from now on."""
-        ...
-
-    def seed(self, session: SessionPort) -> None:
-        """Take the session that the run starts with as a line."""
-        ...
-
-    def straight(
-        self, tool: Tool, arguments: dict[str, Json], call: str, /
-    ) -> ToolReturned | Taken:
-        """Take the request of a leaf tool and its result as two lines, where that can be.
-
-        The short way of `emit` and `advance`, and with their lines; a world need not have one.
-        """
-        ...
-
-    def advance(self) -> bool:
-        """Launch what is wanted, take one line from the world and `deliver` it.
-
-        Returns False where nothing more will come: the run is given up, or the record ends.
-        """
-        ...
-
-
 REQUESTS: Final = (ToolCalled, ModelAsked, ChildStarted, InputAsked)
 """Events that ask the world for something."""
 
@@ -101,49 +42,69 @@ class RecordEnded(asyncio.CancelledError):
     """The program asked for something after the last line: it is let go."""
 
 
-class Silent:
-    """The world of a run that is suspended: nothing is written, nothing comes any more."""
+class World:
+    """What stands behind a kernel: a log being written, or a log being read.
+
+    The class itself is the world of a run that is suspended, or that failed: nothing is written,
+    nothing comes any more, and whoever asks for something is let go.
+    """
+
+    fold: Fold
+    """The state so far; `emit` and the pump keep it."""
 
     def __init__(self, fold: Fold) -> None:
         self.fold = fold
 
-    def emit(self, event: Event, call: str | None) -> None:  # noqa: ARG002 - the port's
-        """Take no line; let go of whoever asks for something.
+    def emit(self, event: Event, call: str | None) -> None:  # noqa: ARG002 - others look
+        """Take a line that follows from the program.
 
         Raises:
-            RecordEnded: the event asks for something.
+            NotCanonical: the event cannot be held; nothing was taken.
+            RecordEnded: it asks for something, and nothing comes any more.
         """
         if isinstance(event, REQUESTS):
             raise RecordEnded
 
-    def look(self) -> NoReturn:
-        """Let go of whoever looks."""
+    def look(self) -> ClockRead:
+        """Take a look at the clock as a line, and return it."""
         raise RecordEnded
 
     def arm(self, timer: Timer) -> None:
-        """Do nothing."""
+        """Be told of a new timer."""
 
-    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> NoReturn:  # noqa: ARG002 - the port's
-        """Let go of whoever draws."""
+    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:  # noqa: ARG002 - the same
+        """Take a value from outside as a line, and return it; in replay `produce` is not called."""
         raise RecordEnded
 
-    def patched(self, marker: str) -> NoReturn:  # noqa: ARG002 - the port's
-        """Let go of whoever asks."""
+    def patched(self, marker: str) -> bool:  # noqa: ARG002 - the same
+        """Take a change marker as a line, and return whether the run has it; live, it has."""
         raise RecordEnded
 
     def declare(self, measured: Extension) -> None:
-        """Do nothing."""
+        """Take a line of the kind `MEASURED`, which a replay neither compares nor needs."""
 
     def secret_named(self, name: str) -> None:
-        """Do nothing."""
+        """Be told that the program has a handle to a secret: its value is hidden from now on."""
 
     def seed(self, session: SessionPort) -> None:
-        """Do nothing."""
+        """Take the session that the run starts with as a line."""
 
-    def straight(self, *_call: object) -> Literal[Taken.NOTHING]:
-        """Take nothing."""
+    def straight(
+        self,
+        tool: Tool,  # noqa: ARG002 - the same
+        arguments: dict[str, Json],  # noqa: ARG002 - the same
+        call: str,  # noqa: ARG002 - the same
+        /,
+    ) -> ToolReturned | Taken:
+        """Take the request of a leaf tool and its result as two lines, where that can be.
+
+        The short way of `emit` and `advance`, and with their lines; a world need not have one.
+        """
         return Taken.NOTHING
 
     def advance(self) -> bool:
-        """Return False: nothing will come."""
+        """Launch what is wanted, take one line from the world and `deliver` it.
+
+        Returns False where nothing more will come: the run is given up, or the record ends.
+        """
         return False

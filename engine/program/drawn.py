@@ -1,55 +1,244 @@
-"""What a program is given that is no effect: random numbers, change markers, remarks.
+"""What a program is given at once: its run's own facts, times, random numbers, markers, remarks.
 
-Nothing here waits: each is a plain call, and what it gave is a line, so that a replay gives the
-same.  Time and other values from outside are the kernel's own: `Kernel.look`, `Kernel.draw`.
+Nothing here waits: each is a plain call, the same on both faces (`engine.program.run`), and what it
+gave is a line, so that a replay gives the same.  Random numbers are derived of the run's seed, and
+recorded; a file or a variable is read live and never in a replay.
 
-Pure, random numbers included: their seeds are derived, and recorded.  Rules: CONTRACT.md §9.3
-(seeds), §9.8 (change markers).
+Rules: CONTRACT.md §9.3 (seeds), §9.8 (change markers).
 """
 
-import random
-from collections.abc import Iterable
+import contextvars
+import datetime as dt
+import errno
+import os
+import random as _random
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
 from uuid import UUID
 
-from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.canonical import Json, shown
 from refold.engine.encoding.plain import to_json
+from refold.engine.encoding.secret import Secret
+from refold.engine.errors import UsageError
 from refold.engine.events.events import NoteAdded, ValueDrawn
+from refold.engine.events.flags import Flags
+from refold.engine.events.limits import Limits
+from refold.engine.kernel.decide import tokens_left
 from refold.engine.kernel.kernel import Kernel
+from refold.engine.kernel.unawaited import Add
+from refold.engine.ports.ports import Tool
 from refold.engine.secrets.redaction import check_pointer
 
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+delegation_call: contextvars.ContextVar[str] = contextvars.ContextVar(
+    "refold_delegation", default=""
+)
+"""The call key of the delegation tool that runs here."""
 
-class Values:
-    """What the program of one kernel was given."""
+
+def _text_of(path: str) -> Json:
+    """Return a file's text, `None` where there is no file, or why it has none: {error}."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return None
+    except UnicodeDecodeError as error:
+        said = f"{error.reason}; {path} is no UTF-8 text: read it in a tool"
+        return {"error": {"at": error.start, "message": said}}
+    except OSError as error:
+        code = errno.errorcode.get(error.errno or 0, "EIO")
+        return {"error": {"code": code, "message": error.strerror or str(error)}}
+
+
+def _variable(name: str) -> Json:
+    """Return an environment variable, `None` where it is not set, or why it is no text: {error}."""
+    value = os.environ.get(name)
+    try:
+        os.fsencode(value or "").decode()
+    except UnicodeDecodeError as error:
+        return {"error": {"at": error.start, "message": f"the variable {name} is no UTF-8 text"}}
+    return value
+
+
+def _drawn_text(name: str, value: Json) -> str | None:
+    """Return a drawn text; raise what kept it from being read, alike live and in a replay."""
+    if not isinstance(value, Mapping):
+        text: str | None = value
+        return text
+    error = value.get("error") or {}
+    said = str(error.get("message", ""))
+    if isinstance(at := error.get("at"), int):
+        raise UnicodeDecodeError("utf-8", b"", at, at + 1, said)
+    raise OSError(getattr(errno, str(error.get("code")), errno.EIO), said, name)
+
+
+def check_kind(call: str, expected: str, is_so: bool, found: object) -> None:  # noqa: FBT001 - said by the caller
+    """Refuse before anything is written or asked.
+
+    A number for a text would damage the log, and what only the live run raises no replay repeats.
+    """
+    if not is_so:
+        raise UsageError(f"run.{call} takes {expected}; found {shown(found)}")
+
+
+def _texts(name: str, values: Any) -> tuple[str, ...]:
+    """Return what `annotate` was given as a list of texts."""
+    is_list = isinstance(values, Iterable) and not isinstance(values, str | Mapping)
+    found = tuple(values) if is_list else ()
+    odd = [each for each in found if not isinstance(each, str)] if is_list else [values]
+    if odd:
+        check_kind("annotate", f"a list of texts, {name}=['…']", False, odd[0])  # noqa: FBT003
+    return found
+
+
+class Face:
+    """What both faces of a run give at once."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._streams: dict[tuple[str, str], random.Random] = {}
+        self._add: Add = kernel.unawaited.add
+        self._streams: dict[tuple[str, str], _random.Random] = {}
         self._patches: dict[str, bool] = {}
+
+    @property
+    def id(self) -> str:
+        """This run's id: 16 hex digits, derived."""
+        return self._kernel.identity.run_id
+
+    @property
+    def depth(self) -> int:
+        """How many runs stand above this one; 0 for a root."""
+        return self._kernel.identity.depth
+
+    @property
+    def call(self) -> str:
+        """The call key of the delegation tool that runs here; empty outside of one."""
+        return delegation_call.get()
+
+    @property
+    def flags(self) -> Flags:
+        """The rules that this run follows, for what Refold ships (CONTRACT.md §15.1)."""
+        return self._kernel.loop.flags
+
+    @property
+    def limits(self) -> Limits:
+        """The caps that this run was granted."""
+        return self._kernel.limits
+
+    @property
+    def tokens_left(self) -> int | None:
+        """Model tokens that nobody has used and no running child has reserved; None for no cap."""
+        return tokens_left(self._kernel.world.fold)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools that this run was given, sorted by name."""
+        return tuple(self._kernel.tools[name] for name in sorted(self._kernel.tools))
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models that this run was given, sorted; the default's is empty."""
+        return tuple(sorted(self._kernel.models))
+
+    def now(self) -> dt.datetime:
+        """Return the time as an aware UTC datetime; it stands still within a step (§9.3)."""
+        return _EPOCH + dt.timedelta(microseconds=self._kernel.look().time_us)
 
     def uuid(self) -> str:
         """Return a new uuid (version 4 in form), drawn from the run's seed and the call key."""
         scope, call = self._kernel.key()
         scope.take_back()
-        bits = random.Random(self._kernel.seed("uuid", call)).getrandbits(128)  # noqa: S311 - to be repeatable
+        bits = _random.Random(self._kernel.seed("uuid", call)).getrandbits(128)  # noqa: S311 - to be repeatable
         text = str(UUID(int=bits, version=4))
         self._kernel.ask(ValueDrawn("uuid", "", text))
         return text
 
-    def stream(self, name: str) -> random.Random:
-        """Return the random stream `name` of the scope that asks; its first use is a line."""
+    def random(self, stream: str = "") -> _random.Random:
+        """Return the seeded `_random.Random` named `stream` of this scope; its first use is a line.
+
+        Draws in one stream, or in another scope, never shift a second.
+        """
+        check_kind("random", "the name of a stream", isinstance(stream, str), stream)
         self._kernel.check_inside()
         scope = self._kernel.loop.scope()
-        found = self._streams.get((scope.path, name))
+        found = self._streams.get((scope.path, stream))
         if found is None:
-            seed = self._kernel.seed(f"random\0{name}", scope.path)
-            self._kernel.ask(ValueDrawn("random", name, seed))
-            found = self._streams[scope.path, name] = random.Random(seed)  # noqa: S311 - the same
+            seed = self._kernel.seed(f"random\0{stream}", scope.path)
+            self._kernel.ask(ValueDrawn("random", stream, seed))
+            found = self._streams[scope.path, stream] = _random.Random(seed)  # noqa: S311 - the same
         return found
 
-    # -- markers and remarks --------------------------------------------------------------
+    def read_text(self, path: str | os.PathLike[str]) -> str | None:
+        """Return the text of a UTF-8 file, recorded; `None` where there is none.
 
-    def patched(self, marker: str) -> bool:
-        """Return whether this run goes the way of a change; the first answer holds (§9.8)."""
+        For prompts and settings, which replay must not read again; what an agent reads goes
+        through a tool.
+
+        Raises:
+            UnicodeDecodeError: the file is no UTF-8.
+            OSError: it is there, and cannot be read.
+        """
+        is_path = isinstance(path, str | os.PathLike)
+        check_kind("read_text", "the path of a file", is_path, path)
+        name = os.fspath(path)
+        check_kind("read_text", "a path without a NUL", "\0" not in name, path)
+        return _drawn_text(name, self._kernel.draw("file", name, lambda: _text_of(name)))
+
+    def environment(self, name: str) -> str | None:
+        """Return an environment variable, recorded; `None` where it is not set.
+
+        Never for secrets, for the log holds the value: `secret` gives a handle.
+
+        Raises:
+            UnicodeDecodeError: its value is no UTF-8.
+        """
+        check_kind("environment", "the name of a variable", isinstance(name, str), name)
+        value = self._kernel.draw("environment", name, lambda: _variable(name))
+        return _drawn_text(name, value)
+
+    def secret(self, name: str, /) -> Any:
+        """Return a handle to a secret: an argument for tools, which are given its value.
+
+        Type checkers see no type: a tool says `str` of what it is given.
+
+        The value is that of `record(secrets={name: …})`, else of the environment variable.  It is
+        read just before a tool runs, stands in no log, and is taken out of whatever comes back from
+        now on.
+        """
+        check_kind("secret", "the name of a secret", isinstance(name, str), name)
+        self._kernel.hand_out(name)
+        return Secret(name)
+
+    def settings(self, name: str, make: Callable[[], Json]) -> Any:
+        """Return how a tool is set up, recorded; in replay `make` is not called.
+
+        Raises:
+            NotCanonical: live, where what `make` returns cannot be held by a log.
+        """
+        check_kind("settings", "a function without arguments", callable(make), make)
+        return self._kernel.draw("settings", name, make)
+
+    @property
+    def session(self) -> Any:
+        """The session of this run.
+
+        Raises:
+            UsageError: the run has none; pass one: `record(…, session=…)`.
+        """
+        if self._kernel.session is None:
+            raise UsageError("this run has no session: pass one, record(…, session=Session())")
+        return self._kernel.session
+
+    def patched(self, marker: str, /) -> bool:
+        """Return whether this run goes the way of the change that `marker` names.
+
+        True in a new run, which says so in its log: `patch.marked`; in a replay, whether the record
+        has the marker.  So `if run.patched("ask twice"): … else: …` replays old logs as they were.
+        A marker is no call: it takes no ordinal, and one that the program no longer asks for is
+        passed over (CONTRACT.md §9.8).
+        """
+        check_kind("patched", "a text", isinstance(marker, str), marker)
         self._kernel.check_inside()
         found = self._patches.get(marker)
         if found is None:
@@ -58,17 +247,31 @@ class Values:
         return found
 
     def annotate(
-        self, text: str, data: Json, measured: Iterable[str] = (), ids: Iterable[str] = ()
+        self,
+        text: str,
+        data: Json = None,
+        *,
+        measured: Iterable[str] = (),
+        ids: Iterable[str] = (),
     ) -> None:
-        """Write a remark; before it, what of it another recording has otherwise."""
+        """Write a remark into the log: `note.added`.
+
+        `measured` are JSON pointers into `data`, `/took_ms`, whose values another recording of the
+        same program has otherwise; `ids` are texts that are made of a run's id, wherever they
+        stand.  Diffs and snapshots leave out the former, tell the latter by their place, and list
+        both (CONTRACT.md §13.2); a replay compares them as all else.
+
+        Raises:
+            NotCanonical: `data` cannot be held by a log.
+            UsageError: `measured` holds what is no pointer.
+        """
+        check_kind("annotate", "a text, and then data", isinstance(text, str), text)
+        measured, ids = _texts("measured", measured), _texts("ids", ids)
         kernel, note = self._kernel, NoteAdded(text, to_json(data))
-        places = []
         for pointer in measured:
             check_pointer(pointer, "annotate(measured=…)")
-            places.append(f"/data{pointer}")
-        ids = list(ids)
-        if places or ids:
+        if measured or ids:
             scope, call = kernel.key()
             scope.take_back()  # the note takes it
-            kernel.declare(f"note:{text}", call, places, ids)
+            kernel.declare(f"note:{text}", call, [f"/data{each}" for each in measured], ids)
         kernel.ask(note)

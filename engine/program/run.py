@@ -6,29 +6,20 @@ An option is never a keyword of `tool`: a tool may have an argument called `name
 """
 
 import asyncio
-import contextvars
-import datetime as dt
-import errno
-import os
-import random as _random
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping
 from typing import Any, Never, ParamSpec, TypeVar, overload
 
-import attrs
-
-from refold.engine.encoding.canonical import Json, shown
+from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.conversation import no_messages
-from refold.engine.encoding.secret import Secret, refuse_handles
+from refold.engine.encoding.plain import members_to_json
+from refold.engine.encoding.secret import refuse_handles
 from refold.engine.errors import UsageError
-from refold.engine.events.flags import Flags
-from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
-from refold.engine.kernel.decide import tokens_left
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.pending import Child
-from refold.engine.kernel.unawaited import Add, to_be_awaited
+from refold.engine.kernel.unawaited import to_be_awaited
+from refold.engine.loop.loop import Task
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.people import APPROVAL, approval_question, check_approved, needs_approval
 from refold.engine.ports.ports import (
@@ -41,7 +32,7 @@ from refold.engine.ports.ports import (
     TypedTool,
 )
 from refold.engine.ports.programs import ship
-from refold.engine.program.drawn import Values
+from refold.engine.program.drawn import Face, check_kind, delegation_call
 
 # Wherever programs run, their children may be agents.
 ship(
@@ -52,57 +43,9 @@ ship(
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _running: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, "weakref.ref[Run]"] = (
     weakref.WeakKeyDictionary()
 )
-_delegation: contextvars.ContextVar[str] = contextvars.ContextVar("refold_delegation", default="")
-
-
-def _text_of(path: str) -> Json:
-    """Return a file's text, `None` where there is no file, or why it has none: {error}."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-        return None
-    except UnicodeDecodeError as error:
-        said = f"{error.reason}; {path} is no UTF-8 text: read it in a tool"
-        return {"error": {"at": error.start, "message": said}}
-    except OSError as error:
-        code = errno.errorcode.get(error.errno or 0, "EIO")
-        return {"error": {"code": code, "message": error.strerror or str(error)}}
-
-
-def _variable(name: str) -> Json:
-    """Return an environment variable, `None` where it is not set, or why it is no text: {error}."""
-    value = os.environ.get(name)
-    try:
-        os.fsencode(value or "").decode()
-    except UnicodeDecodeError as error:
-        return {"error": {"at": error.start, "message": f"the variable {name} is no UTF-8 text"}}
-    return value
-
-
-def _drawn_text(name: str, value: Json) -> str | None:
-    """Return a drawn text; raise what kept it from being read, alike live and in a replay."""
-    if not isinstance(value, Mapping):
-        text: str | None = value
-        return text
-    error = value.get("error") or {}
-    said = str(error.get("message", ""))
-    if isinstance(at := error.get("at"), int):
-        raise UnicodeDecodeError("utf-8", b"", at, at + 1, said)
-    raise OSError(getattr(errno, str(error.get("code")), errno.EIO), said, name)
-
-
-def _check_kind(call: str, expected: str, is_so: bool, found: object) -> None:  # noqa: FBT001 - said by the caller
-    """Refuse before anything is written or asked.
-
-    A number for a text would damage the log, and what only the live run raises no replay repeats.
-    """
-    if not is_so:
-        raise UsageError(f"run.{call} takes {expected}; found {shown(found)}")
-
 
 _SECONDS = "a number of seconds"
 
@@ -111,179 +54,17 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and value == value  # noqa: PLR0124 - NaN is none
 
 
-def _texts(name: str, values: Any) -> tuple[str, ...]:
-    """Return what `annotate` was given as a list of texts."""
-    is_list = isinstance(values, Iterable) and not isinstance(values, str | Mapping)
-    found = tuple(values) if is_list else ()
-    odd = [each for each in found if not isinstance(each, str)] if is_list else [values]
-    if odd:
-        _check_kind("annotate", f"a list of texts, {name}=['…']", False, odd[0])  # noqa: FBT003
-    return found
-
-
 def _unnamed(tool: Tool) -> UsageError:
     names = "".join(f", {name}=…" for name in tool.parameters.get("properties", {}))
     return UsageError(f"pass a tool's arguments by name: run.tool({tool.name}{names})")
 
 
-class _Face:
-    """What both faces share."""
+class _Asking(Face):
+    """What both faces ask alike."""
 
-    def __init__(self, kernel: Kernel, values: Values) -> None:
-        self._kernel = kernel
-        self._values = values
-        self._add: Add = kernel.unawaited.add
-
-    @property
-    def id(self) -> str:
-        """This run's id: 16 hex digits, derived."""
-        return self._kernel.identity.run_id
-
-    @property
-    def depth(self) -> int:
-        """How many runs stand above this one; 0 for a root."""
-        return self._kernel.identity.depth
-
-    @property
-    def call(self) -> str:
-        """The call key of the delegation tool that runs here; empty outside of one."""
-        return _delegation.get()
-
-    @property
-    def flags(self) -> Flags:
-        """The rules that this run follows, for what Refold ships (CONTRACT.md §15.1)."""
-        return self._kernel.loop.flags
-
-    @property
-    def limits(self) -> Limits:
-        """The caps that this run was granted."""
-        return self._kernel.limits
-
-    @property
-    def tokens_left(self) -> int | None:
-        """Model tokens that nobody has used and no running child has reserved; None for no cap."""
-        return tokens_left(self._kernel.world.fold)
-
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """The tools that this run was given, sorted by name."""
-        return tuple(self._kernel.tools[name] for name in sorted(self._kernel.tools))
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The names of the models that this run was given, sorted; the default's is empty."""
-        return tuple(sorted(self._kernel.models))
-
-    def now(self) -> dt.datetime:
-        """Return the time as an aware UTC datetime; it stands still within a step (§9.3)."""
-        return _EPOCH + dt.timedelta(microseconds=self._kernel.look().time_us)
-
-    def uuid(self) -> str:
-        """Return a new uuid, drawn from the run's seed."""
-        return self._values.uuid()
-
-    def random(self, stream: str = "") -> _random.Random:
-        """Return the seeded `random.Random` named `stream` of this scope.
-
-        Draws in one stream, or in another scope, never shift a second.
-        """
-        _check_kind("random", "the name of a stream", isinstance(stream, str), stream)
-        return self._values.stream(stream)
-
-    def read_text(self, path: str | os.PathLike[str]) -> str | None:
-        """Return the text of a UTF-8 file, recorded; `None` where there is none.
-
-        For prompts and settings, which replay must not read again; what an agent reads goes
-        through a tool.
-
-        Raises:
-            UnicodeDecodeError: the file is no UTF-8.
-            OSError: it is there, and cannot be read.
-        """
-        is_path = isinstance(path, str | os.PathLike)
-        _check_kind("read_text", "the path of a file", is_path, path)
-        name = os.fspath(path)
-        _check_kind("read_text", "a path without a NUL", "\0" not in name, path)
-        return _drawn_text(name, self._kernel.draw("file", name, lambda: _text_of(name)))
-
-    def environment(self, name: str) -> str | None:
-        """Return an environment variable, recorded; `None` where it is not set.
-
-        Never for secrets, for the log holds the value: `secret` gives a handle.
-
-        Raises:
-            UnicodeDecodeError: its value is no UTF-8.
-        """
-        _check_kind("environment", "the name of a variable", isinstance(name, str), name)
-        value = self._kernel.draw("environment", name, lambda: _variable(name))
-        return _drawn_text(name, value)
-
-    def secret(self, name: str, /) -> Any:
-        """Return a handle to a secret: an argument for tools, which are given its value.
-
-        Type checkers see no type: a tool says `str` of what it is given.
-
-        The value is that of `record(secrets={name: …})`, else of the environment variable.  It is
-        read just before a tool runs, stands in no log, and is taken out of whatever comes back from
-        now on.
-        """
-        _check_kind("secret", "the name of a secret", isinstance(name, str), name)
-        self._kernel.hand_out(name)
-        return Secret(name)
-
-    def settings(self, name: str, make: Callable[[], Json]) -> Any:
-        """Return how a tool is set up, recorded; in replay `make` is not called.
-
-        Raises:
-            NotCanonical: live, where what `make` returns cannot be held by a log.
-        """
-        _check_kind("settings", "a function without arguments", callable(make), make)
-        return self._kernel.draw("settings", name, make)
-
-    @property
-    def session(self) -> Any:
-        """The session of this run.
-
-        Raises:
-            UsageError: the run has none; pass one: `record(…, session=…)`.
-        """
-        if self._kernel.session is None:
-            raise UsageError("this run has no session: pass one, record(…, session=Session())")
-        return self._kernel.session
-
-    def patched(self, marker: str, /) -> bool:
-        """Return whether this run goes the way of the change that `marker` names.
-
-        True in a new run, which says so in its log: `patch.marked`; in a replay, whether the record
-        has the marker.  So `if run.patched("ask twice"): … else: …` replays old logs as they were.
-        A marker is no call: it takes no ordinal, and one that the program no longer asks for is
-        passed over (CONTRACT.md §9.8).
-        """
-        _check_kind("patched", "a text", isinstance(marker, str), marker)
-        return self._values.patched(marker)
-
-    def annotate(
-        self,
-        text: str,
-        data: Json = None,
-        *,
-        measured: Iterable[str] = (),
-        ids: Iterable[str] = (),
-    ) -> None:
-        """Write a remark into the log: `note.added`.
-
-        `measured` are JSON pointers into `data`, `/took_ms`, whose values another recording of the
-        same program has otherwise; `ids` are texts that are made of a run's id, wherever they
-        stand.  Diffs and snapshots leave out the former, tell the latter by their place, and list
-        both (CONTRACT.md §13.2); a replay compares them as all else.
-
-        Raises:
-            NotCanonical: `data` cannot be held by a log.
-            UsageError: `measured` holds what is no pointer.
-        """
-        _check_kind("annotate", "a text, and then data", isinstance(text, str), text)
-        measured, ids = _texts("measured", measured), _texts("ids", ids)
-        self._values.annotate(text, data, measured, ids)
+    def cancel(self, child: Child) -> None:
+        """Ask for the end of a child; its outcome is still joined."""
+        self._kernel.cancel_child(child)
 
     def _request(
         self,
@@ -308,7 +89,7 @@ class _Face:
         )
 
 
-class Run(_Face):
+class Run(_Asking):
     """The `run` of an `async def program(run, input)`."""
 
     @overload
@@ -346,10 +127,10 @@ class Run(_Face):
         if unnamed:
             raise _unnamed(found)
         if needs_approval(found):
-            question = approval_question(found.name, kernel.plain_arguments(arguments))
+            question = approval_question(found.name, members_to_json(arguments))
             check_approved(found.name, await self.ask(question, APPROVAL))
         if found.delegates:
-            return await self._delegation_tool(found, arguments)
+            return await self._delegated(found, arguments)
         pending, result = kernel.ask_tool(found, arguments)
         return result if pending is None else await self._awaited(pending)
 
@@ -364,11 +145,12 @@ class Run(_Face):
             self._kernel.forget(pending)
             raise
 
-    async def _delegation_tool(self, tool: Tool, arguments: dict[str, Any]) -> Any:
+    def _delegated(self, tool: Tool, arguments: dict[str, Any]) -> Task:
+        """Run a delegation tool as program code, in a task and a scope of its own."""
         kernel = self._kernel
-        plain = kernel.handed_on(tool, arguments)
-        call, scope = kernel.begin_delegation(tool, plain)
-        return await kernel.loop.spawn(run_delegation(self, kernel, tool, call, plain), scope)
+        call, plain = kernel.begin_delegation(tool, arguments)
+        work = _run_delegation(self, kernel, tool, call, plain)
+        return kernel.loop.spawn(work, kernel.loop.scope().child())
 
     @to_be_awaited
     async def model(
@@ -454,19 +236,16 @@ class Run(_Face):
     @to_be_awaited
     async def sleep(self, seconds: float) -> None:
         """Wait; the same as `asyncio.sleep` in a program."""
-        _check_kind("sleep", _SECONDS, _is_number(seconds), seconds)
+        check_kind("sleep", _SECONDS, _is_number(seconds), seconds)
         await asyncio.sleep(seconds)
 
-    def cancel(self, child: Child) -> None:
-        """Ask for the end of a child; its outcome is still joined."""
-        self._kernel.cancel_child(child)
 
-
-class PlainRun(_Face):
+class PlainRun(_Asking):
     """The `run` of a plain `def program(run, input)`: the same names, without `await`."""
 
     def __init__(self, kernel: Kernel, asynchronous: Run) -> None:
-        super().__init__(kernel, asynchronous._values)  # noqa: SLF001 - the same of one run
+        super().__init__(kernel)
+        self._streams, self._patches = asynchronous._streams, asynchronous._patches  # noqa: SLF001 - the same of one run
         self._asynchronous = asynchronous
 
     @overload
@@ -499,17 +278,12 @@ class PlainRun(_Face):
         if unnamed:
             raise _unnamed(found)
         if needs_approval(found):
-            question = approval_question(found.name, kernel.plain_arguments(arguments))
+            question = approval_question(found.name, members_to_json(arguments))
             check_approved(found.name, self.ask(question, APPROVAL))
-        if not found.delegates:
-            pending, result = kernel.ask_tool(found, arguments)
-            return kernel.had(result) if pending is None else kernel.wait(pending)
-        plain = kernel.handed_on(found, arguments)
-        call, scope = kernel.begin_delegation(found, plain)
-        task = kernel.loop.spawn(
-            run_delegation(self._asynchronous, kernel, found, call, plain), scope
-        )
-        return kernel.wait_for_task(task)
+        if found.delegates:
+            return kernel.wait_for_task(self._asynchronous._delegated(found, arguments))  # noqa: SLF001 - the same run
+        pending, result = kernel.ask_tool(found, arguments)
+        return kernel.had(result) if pending is None else kernel.wait(pending)
 
     def model(
         self,
@@ -548,19 +322,15 @@ class PlainRun(_Face):
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
-        _check_kind("sleep", _SECONDS, _is_number(seconds), seconds)
+        check_kind("sleep", _SECONDS, _is_number(seconds), seconds)
         self._kernel.sleep(seconds)
 
-    def cancel(self, child: Child) -> None:
-        """Ask for the end of a child; its outcome is still joined."""
-        self._kernel.cancel_child(child)
 
-
-async def run_delegation(
+async def _run_delegation(
     run: Run, kernel: Kernel, tool: Tool, call: str, arguments: dict[str, Json]
 ) -> Any:
     """Run a delegation tool as program code, between its two lines (CONTRACT.md §10.4)."""
-    _delegation.set(call)
+    delegation_call.set(call)
     try:
         result = await tool.delegate(run, arguments)
     except asyncio.CancelledError:
@@ -571,19 +341,11 @@ async def run_delegation(
     return kernel.end_delegation(call, tool, arguments, result, None)
 
 
-@attrs.frozen
-class Faces:
-    """Both faces of one kernel."""
-
-    asynchronous: Run
-    plain: PlainRun
-
-
-def faces_of(kernel: Kernel) -> Faces:
-    """Return the `run` objects of a kernel."""
-    asynchronous = Run(kernel, Values(kernel))
+def faces_of(kernel: Kernel) -> tuple[Run, PlainRun]:
+    """Return the `run` objects of a kernel: for asynchronous programs, and for plain ones."""
+    asynchronous = Run(kernel)
     _running[kernel.loop] = weakref.ref(asynchronous)  # a Run holds its loop
-    return Faces(asynchronous, PlainRun(kernel, asynchronous))
+    return asynchronous, PlainRun(kernel, asynchronous)
 
 
 def asynchronous_face(run: Any) -> Any:

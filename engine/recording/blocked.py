@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 
 from refold.engine.kernel.kernel import Kernel
-from refold.engine.kernel.unawaited import Unheard
+from refold.engine.kernel.unawaited import Slip
 from refold.engine.loop.loop import Loop, is_engines, is_librarys
 from refold.engine.recording.driver import Driver
 
@@ -46,7 +46,7 @@ class _Watched:
             self.moves = moves
         elif place not in self.told:
             self.told.add(place)
-            self.kernel.unheard.append(Unheard(_TEXT, *place))
+            self.kernel.unheard.append(Slip(_TEXT, *place))
 
 
 _TEXT: Final = (

@@ -42,7 +42,7 @@ from refold.engine.events.limits import CEILINGS
 from refold.engine.events.outcome import Outcome, failed
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.verdict import Verdict
-from refold.engine.kernel.world import Silent, Taken
+from refold.engine.kernel.world import Taken, World
 from refold.engine.log import call_data
 from refold.engine.log.line import plain
 from refold.engine.log.writer import LogWriter
@@ -87,7 +87,7 @@ _IN_PLACE_SAFE: Final = sys.version_info < (3, 14)
 # From 3.14 a thread knows one current task: a tool that calls asyncio.run inside a step would fail.
 
 
-class Recorder:
+class Recorder(World):
     """The living world of one kernel."""
 
     _ledger: Ledger
@@ -175,13 +175,10 @@ class Recorder:
             KeyboardInterrupt: a second Ctrl-C, while the first was being obeyed.
         """
         request = self.request
-        faces = faces_of(self._kernel)
         try:
             argument = to_json(request.input)  # a copy: the program may change its own
             with interrupts.obeyed(self._interrupt), blocked.watched(self._kernel):
-                verdict = self._kernel.execute(
-                    request.program, (faces.asynchronous, faces.plain), argument
-                )
+                verdict = self._kernel.execute(request.program, faces_of(self._kernel), argument)
                 finished = self._suspended() if self._questions else self._seal(verdict)
         except SecondInterrupt as error:  # Python ends as interrupted by the very class alone
             raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
@@ -480,7 +477,7 @@ class Recorder:
             questions += paused.questions
         self._questions = tuple(sorted(questions, key=lambda question: question.place))
         self._ledger.barrier()
-        kernel.world = Silent(self.fold)
+        kernel.world = World(self.fold)
         return True
 
     def _suspended(self) -> RunFinished:

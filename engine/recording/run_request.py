@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 
 from refold.engine.events.events import RunFinished
-from refold.engine.kernel.unawaited import Slip, Unheard
+from refold.engine.kernel.unawaited import Slip
 from refold.engine.ports.ports import Program, Question, Terms, Tool
 from refold.engine.secrets.vault import Vault
 from refold.engine.state.folding import Fold
@@ -46,7 +46,7 @@ class RecordedRun:
     """What a suspended run waits for; its log has no `run.finished`."""
     slips: tuple[Slip, ...] = ()
     """Calls that the program never awaited."""
-    unheard: tuple[Unheard, ...] = ()
+    unheard: tuple[Slip, ...] = ()
     """Exceptions that nobody awaited."""
 
 

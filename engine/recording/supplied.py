@@ -10,14 +10,14 @@ comes from, is the `Supply`'s to say; `replay.partial.sources` has one.
 
 import queue
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.events import ClockRead, Event, TimerFired, ValueDrawn
 from refold.engine.events.outcome import Outcome
-from refold.engine.kernel.world import REQUESTS, Taken
+from refold.engine.kernel.world import REQUESTS, World
 from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import Effect, GiveUp, RunChild
 from refold.engine.ports.ports import ChildRequest, SessionPort
@@ -87,9 +87,7 @@ class Supplied(Recorder):
         if self._supply.when(timer.key) is None:
             super().arm(timer)
 
-    def straight(self, *_call: object) -> Literal[Taken.NOTHING]:
-        """Take nothing: everything has its turn."""
-        return Taken.NOTHING
+    straight = World.straight  # nothing goes so: everything has its turn
 
     def advance(self) -> bool:
         """Start what is wanted, then take what has its turn."""

@@ -76,13 +76,12 @@ class Comparison:
     def compare(self) -> Divergence | None:
         """Run the program; return the first difference."""
         replayed = self.replayed
-        faces = faces_of(replayed.kernel)
         replayed.kernel.seals_interrupts = True
         replayed.check_session()
         try:
             with ProgramWatch(self._refuse):
                 verdict = replayed.kernel.execute(
-                    self.program, (faces.asynchronous, faces.plain), replayed.started.input
+                    self.program, faces_of(replayed.kernel), replayed.started.input
                 )
         except LogDamaged as error:
             return damaged(self.log, self.names, error)

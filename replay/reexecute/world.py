@@ -72,7 +72,7 @@ from refold.replay.index.cursor import Cursor, Unparsed
 from refold.replay.index.guarantee import refuse_observed
 
 
-class Replayed:
+class Replayed(World):
     """The world of one re-executed run."""
 
     def __init__(

@@ -37,7 +37,7 @@ from refold.engine.events.events import (
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import ChildRef, Outcome, failed
 from refold.engine.kernel.verdict import Verdict
-from refold.engine.kernel.world import Silent, World
+from refold.engine.kernel.world import World
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import child_path
 from refold.engine.log.reader import read_entries, scan
@@ -266,7 +266,7 @@ class Continued(Recorder):
                 self._asked[call] = effect
         questions = [self._question(call) for call in self._asked]
         self._questions = tuple(sorted(questions, key=lambda question: question.place))
-        kernel.world = Silent(self.fold)
+        kernel.world = World(self.fold)
         return kernel.world
 
     def _stands(self) -> tuple[str, int]:

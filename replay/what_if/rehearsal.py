@@ -20,7 +20,6 @@ from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import (
     ClockRead,
     Event,
-    Extension,
     PatchMarked,
     SessionSeeded,
     ToolCalled,
@@ -30,7 +29,7 @@ from refold.engine.events.events import (
 from refold.engine.events.flags import Flags
 from refold.engine.events.limits import Limits
 from refold.engine.kernel.kernel import Kernel
-from refold.engine.kernel.world import REQUESTS, RecordEnded, Taken
+from refold.engine.kernel.world import REQUESTS, RecordEnded, Taken, World
 from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import CallTool, RunChild
 from refold.engine.ports.ports import Program, SessionPort, Tool
@@ -107,7 +106,7 @@ class Rehearsed:
         return self.how == "ended" and same(self.end, dict(end))
 
 
-class Rehearsal:
+class Rehearsal(World):
     """The world of one rehearsal."""
 
     def __init__(
@@ -156,11 +155,10 @@ class Rehearsal:
     def run(self, program: Program) -> Rehearsed:
         """Run the program to its end, or to where nothing more can be given to it."""
         kernel = self._kernel
-        faces = faces_of(kernel)
         argument = loads(encode(self._book.started.input))  # a copy: a program may change its own
         try:
             with ProgramWatch(self._refuse):
-                verdict = kernel.execute(program, (faces.asynchronous, faces.plain), argument)
+                verdict = kernel.execute(program, faces_of(kernel), argument)
         finally:
             self._close()
         has_ended = self._over is None
@@ -236,12 +234,6 @@ class Rehearsal:
         if is_there:
             self.emit(PatchMarked(marker), None)
         return is_there
-
-    def declare(self, measured: Extension) -> None:
-        """Do nothing: nothing is written."""
-
-    def secret_named(self, name: str) -> None:
-        """Do nothing: no tool runs."""
 
     def seed(self, session: SessionPort) -> None:
         """Start the session as it was recorded."""

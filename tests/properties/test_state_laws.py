@@ -16,7 +16,7 @@ from refold.engine.errors import NotCanonical
 from refold.engine.events import events
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome, Usage
-from refold.engine.kernel.decide import RequestChild, RequestModel, decide, granted
+from refold.engine.kernel.decide import RequestChild, decide, granted
 from refold.engine.ports.delegation import Delegation
 from refold.engine.state.digests import state_digest, state_json
 from refold.engine.state.folding import Fold, evolve, fold
@@ -229,7 +229,7 @@ def test_no_run_uses_more_than_its_limits(limits: Limits, depth: int, data: st.D
 def test_no_run_asks_a_model_more_often_than_it_may(limits: Limits, asks: int) -> None:
     so_far = Fold.of(RunState(limits=limits))
     for number in range(asks):
-        for event in decide(so_far, RequestModel(events.ModelAsked("m", "", 0, [], {}))):
+        for event in decide(so_far, events.ModelAsked("m", "", 0, [], {})):
             so_far.apply(event, f"0#{number}")
 
     cap = limits.max_iterations

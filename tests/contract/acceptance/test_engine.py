@@ -160,7 +160,7 @@ def test_119_a_replay_executes_nothing_and_derives_every_state_again(
         "refold.engine.runners.in_subprocess.InSubprocess.run",
         "refold.tools.contract.tool_types.FunctionTool.call",
         "refold.engine.recording.workers.Workers.submit",
-        "refold.engine.program.run._text_of",
+        "refold.engine.program.drawn._text_of",
     ):
         monkeypatch.setattr(port, touched)
 

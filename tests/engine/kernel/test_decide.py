@@ -6,7 +6,7 @@ import pytest
 from refold.engine.events.events import ChildFinished, ChildStarted, LimitHit, ModelAsked
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Usage
-from refold.engine.kernel.decide import RequestChild, RequestModel, decide, granted
+from refold.engine.kernel.decide import RequestChild, decide, granted
 from refold.engine.ports.delegation import Delegation
 from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import RunState
@@ -29,14 +29,14 @@ def reject(state: RunState, command: RequestChild) -> tuple[LimitHit, str, str]:
 
 
 def test_a_model_request_is_granted_as_it_is() -> None:
-    assert decide(RunState(), RequestModel(ASKED)) == (ASKED,)
+    assert decide(RunState(), ASKED) == (ASKED,)
 
 
 def test_a_fold_is_judged_like_the_state_that_it_makes() -> None:
     """The kernel passes its fold, a test a state; the answer is one."""
     state = RunState(depth=1, limits=Limits(max_depth=1, max_iterations=2), iterations=2)
 
-    for command in (start(), RequestModel(ASKED)):
+    for command in (start(), ASKED):
         assert decide(Fold.of(state), command) == decide(state, command)
 
 
@@ -45,7 +45,7 @@ def test_no_more_model_requests_than_max_iterations(made: int, *, is_granted: bo
     """The request that would be one too many is refused, and the refusal says which it was."""
     state = RunState(limits=Limits(max_iterations=8), iterations=made)
 
-    (event,) = decide(state, RequestModel(ASKED))
+    (event,) = decide(state, ASKED)
 
     expected = ASKED if is_granted else LimitHit("max_iterations", 8, "effect", made + 1)
     assert event == expected
@@ -60,7 +60,7 @@ def test_no_model_request_when_the_tokens_are_spent(spent: int, *, is_granted: b
         children_usage=Usage(output_tokens=spent - 40),
     )
 
-    (event,) = decide(state, RequestModel(ASKED))
+    (event,) = decide(state, ASKED)
 
     assert event == (ASKED if is_granted else LimitHit("model_tokens", 100, "effect", spent))
 
@@ -199,6 +199,6 @@ def test_deciding_changes_nothing() -> None:
     before = fold.state()
 
     decide(fold, start())
-    decide(fold, RequestModel(ASKED))
+    decide(fold, ASKED)
 
     assert fold.state() == before == attrs.evolve(before)
