@@ -36,6 +36,8 @@ _IN_MEMORY_MAX: Final = 256 * 1024**2
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of its own is made there, as in /tmp
 _STOPS: Final = (signal.SIGTERM, signal.SIGHUP)
 _MAGIC: Final = b"PK\x03\x04"
+_END_BYTES: Final = 22
+"""Size of the record that ends an archive: a mark, counts, places, and the size of a comment."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _CHUNK: Final = 1024 * 1024
 _BROKEN: Final = (
@@ -146,15 +148,17 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Raises:
         LogMissing: there is no file at `path`.
-        LogUnsupported: it is an archive, but not one that `pack` makes, or too large.
+        LogUnsupported: it is an archive, or named like a packed log, but not one that `pack` makes,
+            or not whole, or too large.
     """
+    path = Path(path)
     with open_log(path) as file, reading(path):
-        is_packed = file.read(len(_MAGIC)) == _MAGIC
+        is_packed = path.suffix == PACKED_SUFFIX or file.read(len(_MAGIC)) == _MAGIC
     if not is_packed:
-        yield Path(path)
+        yield path
         return
     with contextlib.ExitStack() as stack:
-        yield _unpacked(Path(path), stack)
+        yield _unpacked(path, stack)
 
 
 def _unpacked(path: Path, stack: contextlib.ExitStack) -> Path:
@@ -167,6 +171,7 @@ def _unpacked(path: Path, stack: contextlib.ExitStack) -> Path:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             top = _top_of(path, names)
+            _refuse_more(path, archive)
             size = sum(each.file_size for each in archive.infolist())
             if size > UNPACKED_MAX:
                 raise _refused(path, f"more than {UNPACKED_MAX} bytes, {size}")
@@ -175,7 +180,7 @@ def _unpacked(path: Path, stack: contextlib.ExitStack) -> Path:
                 with archive.open(name) as source:
                     _extract(source, folder / name)
     except (*_BROKEN, OSError) as error:
-        raise _refused(path, f"{error!s:.100}") from None
+        raise _refused(path, f"no whole archive ({error!s:.100})") from None
     return folder / top
 
 
@@ -227,6 +232,17 @@ def removed_if_stopped() -> Iterator[None]:
             signal.signal(each, signal.SIG_DFL)
         if stopped:
             os.kill(os.getpid(), stopped[0])
+
+
+def _refuse_more(path: Path, archive: zipfile.ZipFile) -> None:
+    """Refuse an archive with bytes around it, which nobody would look at: readers skip them."""
+    with path.open("rb") as file:
+        file.seek(-_END_BYTES, os.SEEK_END)
+        end = file.read()
+    if not (end.startswith(b"PK\5\6") and end.endswith(b"\0\0")):
+        raise _refused(path, "bytes behind its end")
+    if archive.infolist()[0].header_offset:
+        raise _refused(path, "bytes before its beginning")
 
 
 def _top_of(path: Path, names: list[str]) -> str:
@@ -282,4 +298,5 @@ def _extract(source: IO[bytes], target: Path) -> None:
 
 
 def _refused(path: Path, found: str) -> LogUnsupported:
-    return LogUnsupported(str(path), "a packed log", found)
+    expected = "a packed log, as `refold pack` made it"
+    return LogUnsupported(str(path), expected, f"{found}: copy it again, or pack its log again")

@@ -13,8 +13,7 @@ from typing import Final
 import attrs
 
 from refold.engine.encoding.document import Document
-from refold.engine.errors import LogDamaged, LogMissing, LogUnsupported, RefoldError, UsageError
-from refold.engine.log.names import PACKED_SUFFIX
+from refold.engine.errors import LogDamaged, LogMissing, LogUnsupported, RefoldError
 from refold.engine.log.pack import opened
 from refold.engine.ports.ports import Reference
 from refold.replay.audit.verify import LogReport, Verification, unread, verify
@@ -89,8 +88,6 @@ def verified(given: Path) -> Verification:
     """Return what is known of one tree, packed or not; never raises over what is in it."""
     try:
         with opened(given) as path:
-            if path == given and given.suffix == PACKED_SUFFIX:
-                raise UsageError(f"{given} is no packed log")  # noqa: TRY301 - told as any refusal
             tree = verify(path, beside=listed(path) if path == given else None)
     except RefoldError as error:
         if isinstance(error, LogDamaged | LogMissing | LogUnsupported):

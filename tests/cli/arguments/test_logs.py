@@ -12,8 +12,9 @@ from click.testing import CliRunner, Result
 
 from refold.cli.arguments.logs import PLACE, complain_of_unnamed, opened_log, started
 from refold.cli.group import refold
+from refold.cli.output.exit_codes import DAMAGED, code_of
 from refold.cli.schema.documents import schema
-from refold.engine.errors import EventMalformed, LogDamaged
+from refold.engine.errors import EventMalformed, LogDamaged, LogUnsupported
 from refold.engine.log.line import FIRST, NO_HASH, TRAILER, header_hash, stored_hash, trailer
 from refold.engine.log.pack import pack
 from refold.engine.log.reader import read_entries
@@ -84,11 +85,19 @@ def test_a_folder_is_no_log_and_says_what_lists_it(tmp_path: Path) -> None:
         opened_log(tmp_path).__enter__()
 
 
-def test_what_only_has_the_name_of_a_packed_log_is_none(tmp_path: Path) -> None:
-    (tmp_path / "z.refold").write_text("junk")
+@pytest.mark.parametrize("bytes_kept", [0, 2, 300])
+def test_a_packed_log_that_was_cut_is_refused_like_any_damaged_log(
+    bytes_kept: int, survey_log: Path, tmp_path: Path
+) -> None:
+    """Wherever it was cut; of two LOGs, by its own name alone."""
+    whole, cut = pack(survey_log, tmp_path / "a.refold"), tmp_path / "z.refold"
+    cut.write_bytes(whole.read_bytes()[:bytes_kept])
 
-    with pytest.raises(click.UsageError, match=r"z\.refold is no packed log"):
-        opened_log(tmp_path / "z.refold").__enter__()
+    with pytest.raises(LogUnsupported, match="copy it again") as refused, opened_log(whole):
+        opened_log(cut).__enter__()
+
+    assert refused.value.path == str(cut)
+    assert code_of(refused.value) == DAMAGED
 
 
 def test_damage_in_a_packed_log_is_told_by_the_name_of_the_packed_one(

@@ -104,7 +104,7 @@ def test_of_a_folder_each_root_log_is_a_row(log: Path, invoke: Invoke, tmp_path:
     assert "2 root logs intact and complete\n" in fine.stdout
     assert said.exit_code == 3
     assert "2 root logs intact and complete, 3 not" in said.stdout
-    assert "junk.refold is no packed log" in said.stdout
+    assert "junk.refold: expected a packed log" in said.stdout
     assert "no seal" in said.stdout
     jsonschema.validate(document, schema("verify"))
     assert not document["intact"]

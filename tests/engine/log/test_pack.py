@@ -301,6 +301,18 @@ def test_a_broken_archive_is_refused(tree: Path, tmp_path: Path) -> None:
                 pass
 
 
+def test_an_archive_with_anything_around_it_is_refused(tree: Path, tmp_path: Path) -> None:
+    """Readers of archives skip what stands there, and nobody would have looked at it."""
+    packed = pack(tree, tmp_path / "report.refold")
+    whole = packed.read_bytes()
+    comment = whole[:-2] + b"\x05\x00hello"
+
+    for more in (whole + b"hello", whole + bytes(22), comment, whole + whole):
+        packed.write_bytes(more)
+        with pytest.raises(LogUnsupported, match=r"bytes be(hind|fore) its"), opened(packed):
+            pass
+
+
 def test_a_log_is_opened_from_anywhere(make_log: Callable[[int], Path]) -> None:
     """A text path will do."""
     path = make_log(2)

@@ -27,7 +27,6 @@ from refold.engine.errors import (
 )
 from refold.engine.events.events import RunStarted
 from refold.engine.log.blobs import BlobBroken
-from refold.engine.log.names import PACKED_SUFFIX
 from refold.engine.log.pack import opened
 from refold.engine.log.reader import Entry, read_entries
 from refold.replay.index.guarantee import MATCHED, OBSERVED, is_observed, refuse_observed
@@ -113,17 +112,15 @@ def opened_log(given: Path | StoredRun) -> Iterator[OpenedLog]:
     that in the block is told as damage, if `verify` finds any; else it is a fault of ours.
 
     Raises:
-        UsageError: it is a folder, or named like a packed log and none.
+        UsageError: it is a folder.
         LogMissing: there is no file.
-        LogUnsupported: it is an archive of another sort.
+        LogUnsupported: it is an archive of another sort, or a packed log that is not whole.
         LogDamaged: the block failed over data that is not what its kind says.
     """
     if isinstance(given, Path) and given.is_dir():
         shown = output.shown_path(given)
         raise click.UsageError(f"{shown} is a folder: refold ls {shlex.quote(shown)}")
     with _readable(given) as path:
-        if path == given and path.suffix == PACKED_SUFFIX:
-            raise click.UsageError(f"{output.shown_path(given)} is no packed log")
         log = OpenedLog(path, given)
         try:
             yield log
@@ -133,7 +130,7 @@ def opened_log(given: Path | StoredRun) -> Iterator[OpenedLog]:
         except (LogDamaged, LogUnsupported, LogMissing, EntryMissing) as error:
             if isinstance(error, LogUnsupported) and not error.path:  # a kind, and not said where
                 raise _damage(log, error) or error from None
-            if path != given:
+            if path != given and Path(error.path).parent == path.parent:  # or another LOG's
                 error.path = log.shown(error.path)
             raise
         except _NONSENSE as error:
