@@ -30,7 +30,7 @@ from refold.engine.observed.openers import Opened, opener_of, texts_in
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
 from refold.engine.observed.threads import NOBODY, Thread, Threads, UnansweredCall
 from refold.engine.wire.apis import FORMATS
-from refold.engine.wire.parts.exchange import Answered, Asked
+from refold.engine.wire.parts.exchange import Asked
 
 CONVERSATION: Final = "x-refold.conversation"
 """A conversation began: {scope, agent, call, tool, how}; the last three where it stands below a
@@ -122,20 +122,16 @@ class Observer:
         """Record how a part of an answer came; before `answered` or `gone`."""
         self._journal.append(Extension(WIRE, data), turn.call, turn.seq)
 
-    def answered(self, turn: RequestUnderway, answered: Answered) -> None:
-        """Record an answer, and the tool calls that it asks for."""
-        event = ModelAnswered(
-            answered.status,
-            answered.message,
-            answered.usage,
-            answered.stop_reason,
-            answered.error,
-        )
-        seq = self._journal.append(event, turn.call, turn.seq)
+    def answered(self, turn: RequestUnderway, answered: ModelAnswered, answer_id: str = "") -> None:
+        """Record an answer, and the tool calls that it asks for.
+
+        `answer_id` is what a later request may go on from (`Asked.follows`); empty for none.
+        """
+        seq = self._journal.append(answered, turn.call, turn.seq)
         end = ""
         if answered.message is not None:
             end = self._conversations.answered(turn.prefix.end, answered.message)
-        self._over(turn, seq, end, answered.id, is_whole=answered.status == "ok")
+        self._over(turn, seq, end, answer_id, is_whole=answered.status == "ok")
         # What was cut off or refused may hold calls that the program never made.
         message = answered.message if answered.status == "ok" and answered.message else {}
         self._served(turn, message, seq)

@@ -14,10 +14,10 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.wire.chat.format import FORMAT as CHAT
 from refold.engine.wire.generate.format import FORMAT as GENERATE
 from refold.engine.wire.messages.format import FORMAT as MESSAGES
-from refold.engine.wire.parts.exchange import OTHER, PLACE, Asked, Reader
+from refold.engine.wire.parts.exchange import OTHER, PLACE, Asked
 from refold.engine.wire.parts.format import AskedPaths, Route, WireFormat
 from refold.engine.wire.parts.notation import held, read_json
-from refold.engine.wire.parts.reading import OtherReader, reader_for
+from refold.engine.wire.parts.reading import FailedReader, Reader, reader_for
 from refold.engine.wire.parts.remembered import Remembered
 from refold.engine.wire.parts.texts import text_of
 from refold.engine.wire.responses.format import FORMAT as RESPONSES
@@ -132,7 +132,7 @@ def reader_of(asked: Asked, status: int, content_type: str) -> Reader:
     """Return what reads the answer to `asked` from its bytes, as they come."""
     row = FORMATS.get(asked.api)
     if row is None:
-        return OtherReader(status)
+        return FailedReader(status) if status >= 400 else Reader()  # noqa: PLR2004 - as HTTP has it
     return reader_for(
         lambda: row.speaker(asked),
         row.framing(asked.place),

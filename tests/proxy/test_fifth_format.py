@@ -12,7 +12,7 @@ from refold.engine.events.events import ModelAnswered
 from refold.engine.events.outcome import Usage
 from refold.engine.wire.apis import FORMATS, reader_of
 from refold.engine.wire.parts.counts import Counts
-from refold.engine.wire.parts.exchange import Answered, Asked, asked_with
+from refold.engine.wire.parts.exchange import Asked, asked_with
 from refold.engine.wire.parts.format import AskedPaths, Route, WireFormat
 from refold.engine.wire.parts.kept_answers import pieces
 from refold.engine.wire.parts.reading import FirstFault, Speaker, answered_with
@@ -49,7 +49,7 @@ class _Words(Speaker):
         self._said += event.get("more", "")
         self._count = event.get("count")
 
-    def _answered(self, fault: FirstFault, /) -> Answered:
+    def _answered(self, fault: FirstFault, /) -> ModelAnswered:
         message = {"role": "assistant", "content": self._said}
         usage = Counts(input=("in",), output=("out",)).usage(self._count)
         return answered_with(fault, message, usage=usage)

@@ -7,8 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.apis import read_request, reader_of
-from refold.engine.wire.parts.exchange import Answered
+from refold.engine.wire.parts.reading import Reader
 from tests.support.api_bodies import PATHS, fixed, member, merged
 
 SAID = st.text(alphabet='ab {}"\\\n\u00e9\U0001f600', max_size=12)
@@ -18,8 +19,13 @@ CALLED = st.sampled_from(
 INPUTS = st.sampled_from([{}, {"city": "Oslo"}, {"a": [1, 2.5, None]}, {"n": 2**64}])
 
 
-def read(api: str, content: bytes, *, streamed: bool, sizes: Iterator[int]) -> Answered:
+def read(api: str, content: bytes, *, streamed: bool, sizes: Iterator[int]) -> ModelAnswered:
     """Return what an answer of these bytes says, in chunks of these sizes."""
+    return reader_after(api, content, streamed=streamed, sizes=sizes).answered()
+
+
+def reader_after(api: str, content: bytes, *, streamed: bool, sizes: Iterator[int]) -> Reader:
+    """Return what has read an answer of these bytes."""
     asked = read_request("POST", PATHS[api], b'{"messages": [], "input": "a"}')
     assert asked.api == api
     reader = reader_of(asked, 200, "text/event-stream" if streamed else "application/json")
@@ -27,15 +33,22 @@ def read(api: str, content: bytes, *, streamed: bool, sizes: Iterator[int]) -> A
         size = next(sizes)
         reader.feed(content[:size])
         content = content[size:]
-    return reader.answered()
+    return reader
 
 
-def read_body(api: str, body: Any) -> Answered:
+def id_of(api: str, content: bytes, *, streamed: bool) -> str:
+    """Return the id of an answer, by which a later request names it."""
+    reader = reader_after(api, content, streamed=streamed, sizes=iter([10**9]))
+    reader.answered()
+    return reader.answer_id
+
+
+def read_body(api: str, body: Any) -> ModelAnswered:
     """Return what a body says that is not streamed."""
     return read(api, json.dumps(body).encode(), streamed=False, sizes=iter([10**9]))
 
 
-def read_stream(api: str, *events: dict[str, Any] | str) -> Answered:
+def read_stream(api: str, *events: dict[str, Any] | str) -> ModelAnswered:
     """Return what a stream of these events says."""
     return read(api, sse(events), streamed=True, sizes=iter([10**9]))
 

@@ -17,7 +17,7 @@ from refold.engine.observed.observer import Observer
 from refold.engine.observed.profile import NAMED, NO_PROFILE, Profile, Whose
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.vault import Vault
-from refold.engine.wire.parts.exchange import Answered, Asked
+from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.spelling import spelled
 from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.record import read_record
@@ -57,14 +57,14 @@ class Exchange:
     error: str = ""
     is_gone: bool = False
 
-    def answered(self) -> Answered:
+    def answered(self) -> ModelAnswered:
         """Return the answer as an observer is told of it."""
         if self.error:
-            return Answered(status="error", error={"code": self.error, "message": "no"})
+            return ModelAnswered("error", error={"code": self.error, "message": "no"})
         calls = (self.answer or {}).get("tool_calls")
         reason = "tool_calls" if calls else "stop"
         usage = Usage(input_tokens=10, output_tokens=5)
-        return Answered(message=self.answer, usage=usage, stop_reason=reason)
+        return ModelAnswered("ok", self.answer, usage=usage, stop_reason=reason)
 
 
 def ask(*messages: Message, model: str = "gpt-5", **more: Any) -> Asked:
@@ -163,8 +163,8 @@ def replayed(
         served = matcher.take(asked, turn.thread.scope, turn.prefix.end)
         if isinstance(served, Miss) or served.answer is None:
             error = {"code": "not_recorded", "message": ""}
-            observer.answered(turn, Answered(status="error", error=error))
+            observer.answered(turn, ModelAnswered("error", error=error))
         else:
             said = served.answer
-            observer.answered(turn, Answered(status=said.status, message=said.message))
+            observer.answered(turn, ModelAnswered(said.status, said.message))
     return report_of(found, matcher, live=0, output=DONE if output is None else output)

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import attrs
 
+from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.chat.request import message_of
 from refold.engine.wire.parts.counts import Counts
-from refold.engine.wire.parts.exchange import Answered
 from refold.engine.wire.parts.gathered import Budget, Gathered
 from refold.engine.wire.parts.reading import (
     FirstFault,
@@ -47,7 +47,7 @@ class ChatSpeaker(Speaker):
         self._take_choices(body, "message")
         self._is_over = True
         if body.get("error"):
-            self._fault.found("failed", words_in(body))
+            self.fault.found("failed", words_in(body))
 
     def event(self, name: str, data: bytes, /) -> None:
         """Take a chunk of a streamed answer, or its end."""
@@ -59,7 +59,7 @@ class ChatSpeaker(Speaker):
     def _take(self, _name: str, chunk: dict[str, Any], /) -> None:
         self._take_choices(chunk, "delta")
         if chunk.get("error"):
-            self._fault.found("stream", words_in(chunk))
+            self.fault.found("stream", words_in(chunk))
 
     def _take_choices(self, chunk: dict[str, Any], member: str) -> None:
         for place, given in enumerate(objects(chunk.get("choices"))):
@@ -72,7 +72,7 @@ class ChatSpeaker(Speaker):
             self._choices[at].take(given, member)
         self._usage = chunk.get("usage") or self._usage
 
-    def _answered(self, fault: FirstFault, /) -> Answered:
+    def _answered(self, fault: FirstFault, /) -> ModelAnswered:
         choices = [self._choices[at] for at in sorted(self._choices)]
         if not self._is_over and not (choices and all(choice.stop for choice in choices)):
             fault.found("cut", "the stream ends before its end")
@@ -82,8 +82,8 @@ class ChatSpeaker(Speaker):
         return answered_with(
             fault,
             self._marked(self._message(choices)),
-            usage=COUNTS.usage(self._usage),
-            stop_reason=choices[0].stop_reason,
+            COUNTS.usage(self._usage),
+            choices[0].stop_reason,
         )
 
     def _message(self, choices: list["_Choice"]) -> dict[str, Any]:

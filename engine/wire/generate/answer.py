@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
 
+from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.generate.request import answer_of
 from refold.engine.wire.parts.counts import Counts
-from refold.engine.wire.parts.exchange import Answered, Asked, ServedCall
+from refold.engine.wire.parts.exchange import Asked, ServedCall
 from refold.engine.wire.parts.notation import held, json_text
 from refold.engine.wire.parts.reading import FirstFault, Speaker, answered_with, objects, words_in
 from refold.engine.wire.parts.texts import text_of
@@ -38,7 +39,7 @@ class GenerateSpeaker(Speaker):
     def whole(self, body: dict[str, Any], /) -> None:
         """Take an answer, or one event of a stream."""
         if body.get("error"):
-            self._fault.found("failed", words_in(body))
+            self.fault.found("failed", words_in(body))
         self._counts = body.get("usageMetadata") or self._counts
         blocked = body.get("promptFeedback")
         if isinstance(blocked, dict) and blocked.get("blockReason"):
@@ -56,7 +57,7 @@ class GenerateSpeaker(Speaker):
     def _take(self, _name: str, event: dict[str, Any], /) -> None:
         self.whole(event)
 
-    def _answered(self, fault: FirstFault, /) -> Answered:
+    def _answered(self, fault: FirstFault, /) -> ModelAnswered:
         if not self._is_begun:
             fault.found("malformed", "the answer holds no candidate")
             return answered_with(fault, None)
@@ -65,8 +66,8 @@ class GenerateSpeaker(Speaker):
         return answered_with(
             fault,
             self._marked(answer_of(self._asked.messages, self._parts)),
-            usage=COUNTS.usage(self._counts),
-            stop_reason=_STOPS.get(self._stop, self._stop),
+            COUNTS.usage(self._counts),
+            _STOPS.get(self._stop, self._stop),
         )
 
 

@@ -7,9 +7,10 @@ Streamed or not, an answer is the message that a client which repeats it will se
 from collections.abc import Iterator
 from typing import Any, Final
 
+from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.messages.request import answer_of
 from refold.engine.wire.parts.counts import Counts
-from refold.engine.wire.parts.exchange import Answered, ServedCall
+from refold.engine.wire.parts.exchange import ServedCall
 from refold.engine.wire.parts.gathered import Budget, Gathered, Text
 from refold.engine.wire.parts.notation import json_text, object_in
 from refold.engine.wire.parts.reading import (
@@ -51,7 +52,7 @@ class MessagesSpeaker(Speaker):
         """Take an answer that is not streamed."""
         self._is_over = True
         if body.get("error"):
-            self._fault.found("failed", words_in(body))
+            self.fault.found("failed", words_in(body))
         elif isinstance(body.get("content"), list):
             self._begin(body)
 
@@ -68,7 +69,7 @@ class MessagesSpeaker(Speaker):
             case "message_stop":
                 self._is_over = True
             case "error":
-                self._fault.found("stream", words_in(event))
+                self.fault.found("stream", words_in(event))
             case _:
                 pass
 
@@ -91,7 +92,7 @@ class MessagesSpeaker(Speaker):
         if type(index) is int and index in self._blocks:
             self._blocks[index].add(delta)
 
-    def _answered(self, fault: FirstFault, /) -> Answered:
+    def _answered(self, fault: FirstFault, /) -> ModelAnswered:
         if not self._is_over:
             fault.found("cut", "the stream ends before its end")
         if not self._is_begun:
@@ -101,8 +102,8 @@ class MessagesSpeaker(Speaker):
         return answered_with(
             fault,
             self._marked(answer_of(blocks)),
-            usage=COUNTS.usage(self._usage),
-            stop_reason=STOPS.get(self._stop, self._stop),
+            COUNTS.usage(self._usage),
+            STOPS.get(self._stop, self._stop),
         )
 
 

@@ -1,17 +1,16 @@
-"""Values: what a watched program asks of a model, and what it is answered.
+"""Values: what a watched program asks of a model.
 
 Plain values between the three: the wire formats (`wire.chat`, …), the observer that makes events of
 exchanges, and the replay that matches requests.  Pure.  Rules: CONTRACT.md §16.
 """
 
 import re
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
-from refold.engine.events.outcome import Usage
 from refold.engine.wire.parts.notation import held, is_name, is_offer
 from refold.engine.wire.parts.series import Lists, Series, series_in
 
@@ -122,21 +121,6 @@ def asked_with(
     )
 
 
-@attrs.frozen(kw_only=True)
-class Answered:
-    """One whole answer: of a stream, when all of it is there."""
-
-    status: Literal["ok", "error"] = "ok"
-    message: dict[str, Any] | None = None
-    """The assistant's message in the neutral shape; `None` where there is none."""
-    usage: Usage = Usage()
-    stop_reason: str = ""
-    error: dict[str, Any] | None = None
-    """{code, message} where `status` is `error`: `http_429`, `malformed`, `stream`, …"""
-    id: str = ""
-    """What a later request may go on from (`Asked.follows`); empty for none."""
-
-
 @attrs.frozen
 class ServedCall:
     """A tool call that the server of a model made itself, while it answered."""
@@ -147,18 +131,3 @@ class ServedCall:
     """What came of it, as far as the answer says; `None` for nothing."""
     error: str = ""
     """Why it failed; empty where it did not."""
-
-
-class Reader(Protocol):
-    """Reads one answer while it passes, in bytes as they come."""
-
-    def feed(self, chunk: bytes, /) -> None:
-        """Take some bytes; never raises, whatever they are."""
-        ...
-
-    def answered(self) -> Answered:
-        """Return what was said so far; after the last byte, the answer.  Never raises.
-
-        An answer that cannot be read is an error of the code `malformed`.
-        """
-        ...

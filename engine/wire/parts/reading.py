@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import attrs
 
+from refold.engine.events.events import ModelAnswered
 from refold.engine.events.outcome import Usage
-from refold.engine.wire.parts.exchange import Answered, Framing, Reader
+from refold.engine.wire.parts.exchange import Framing
 from refold.engine.wire.parts.framing import FRAMES, ArrayParser, FrameParser
 from refold.engine.wire.parts.gathered import Budget
 from refold.engine.wire.parts.notation import json_text, object_in
@@ -47,9 +48,12 @@ class Speaker(ABC):
     unit = "an event"
     """What a stream consists of."""
 
+    answer_id = ""
+    """What a later request may go on from (`Asked.follows`); empty for none."""
+
     def __init__(self) -> None:
+        self.fault = FirstFault()
         self._budget = Budget()
-        self._fault = FirstFault()
         self._is_over = False
 
     @abstractmethod
@@ -61,8 +65,8 @@ class Speaker(ABC):
         """Take one event of a stream."""
 
     @abstractmethod
-    def _answered(self, fault: FirstFault, /) -> Answered:
-        """Return what was said so far; `fault` is what was found already."""
+    def _answered(self, fault: FirstFault, /) -> ModelAnswered:
+        """Return what was said so far; `fault` is what was found already, and may be added to."""
 
     def event(self, name: str, data: bytes, /) -> None:
         """Take one event of a stream, as bytes; what comes behind the end says nothing."""
@@ -70,19 +74,35 @@ class Speaker(ABC):
             return
         event = object_in(data)
         if event is None:
-            self._fault.found("malformed", f"{self.unit} is no JSON object: {data[:80]!r}")
+            self.fault.found("malformed", f"{self.unit} is no JSON object: {data[:80]!r}")
         else:
             self._take(name, event)
 
-    def answered(self, fault: FirstFault, /) -> Answered:
-        """Return what was said so far; `fault` is what the form of it says already."""
-        fault.found(self._fault.code, self._fault.message)
-        return self._answered(fault)
+    def answered(self) -> ModelAnswered:
+        """Return what was said so far; more may come."""
+        return self._answered(attrs.evolve(self.fault))
 
     def _marked(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return a message that says so, if not all of it was kept."""
         truncated = self._budget.truncated()
         return {**message, "truncated": truncated} if truncated else message
+
+
+class Reader:
+    """Reads one answer while it passes, in bytes as they come; this one reads nothing of it."""
+
+    answer_id = ""
+    """What a later request may go on from, as `answered` found it; empty for none."""
+
+    def feed(self, chunk: bytes, /) -> None:
+        """Take some bytes; never raises, whatever they are."""
+
+    def answered(self) -> ModelAnswered:
+        """Return what was said so far; after the last byte, the answer.  Never raises.
+
+        An answer that cannot be read is an error of the code `malformed`.
+        """
+        return ModelAnswered("ok")
 
 
 def reader_for(
@@ -105,28 +125,29 @@ def reader_for(
     return StreamReader(speaker(), EventParser()) if is_stream else BodyReader(speaker)
 
 
-class StreamReader:
+class StreamReader(Reader):
     """Reads a stream of events."""
 
     def __init__(self, speaker: Speaker, events: EventParser | FrameParser | ArrayParser) -> None:
         self._speaker = speaker
         self._events = events
-        self._fault = FirstFault()
 
     def feed(self, chunk: bytes, /) -> None:
         """Take some bytes."""
         for event in self._events.feed(chunk):
             if event.is_given_up:
-                self._fault.found("malformed", "an event of the stream is too large, or broken")
+                what = "an event of the stream is too large, or broken"
+                self._speaker.fault.found("malformed", what)
             elif event.data:
                 self._speaker.event(event.name, event.data)
 
-    def answered(self) -> Answered:
+    def answered(self) -> ModelAnswered:
         """Return what was said so far."""
-        return self._speaker.answered(attrs.evolve(self._fault))
+        self.answer_id = self._speaker.answer_id
+        return self._speaker.answered()
 
 
-class BodyReader:
+class BodyReader(Reader):
     """Reads a JSON body."""
 
     def __init__(self, speaker: Callable[[], Speaker]) -> None:
@@ -142,21 +163,22 @@ class BodyReader:
         else:
             self._body += chunk
 
-    def answered(self) -> Answered:
+    def answered(self) -> ModelAnswered:
         """Return what the body says."""
-        speaker, fault = self._speaker(), FirstFault()
+        speaker = self._speaker()
         body = object_in(bytes(self._body))
         if self._is_too_large:
-            fault.found("malformed", f"the answer has more than {BODY_BYTES_MAX} bytes")
+            speaker.fault.found("malformed", f"the answer has more than {BODY_BYTES_MAX} bytes")
         elif body is None:
             start = bytes(self._body[:80])
-            fault.found("malformed", f"the answer is no JSON object: {start!r}")
+            speaker.fault.found("malformed", f"the answer is no JSON object: {start!r}")
         else:
             speaker.whole(body)
-        return speaker.answered(fault)
+        self.answer_id = speaker.answer_id
+        return speaker.answered()
 
 
-class FailedReader:
+class FailedReader(Reader):
     """Reads why a request failed."""
 
     def __init__(self, status: int) -> None:
@@ -167,34 +189,14 @@ class FailedReader:
         """Take some bytes."""
         self._body += chunk[: _ERROR_BYTES_MAX - len(self._body)]
 
-    def answered(self) -> Answered:
+    def answered(self) -> ModelAnswered:
         """Return the error: its code, and what the body gives as a reason."""
         body = bytes(self._body)
         said = _EVENT_DATA.search(body)
         found = object_in(body) or (object_in(said[1]) if said else None)
         words = words_in(found) if found is not None else body.decode(errors="replace")
-        return failed(f"http_{self._status}", words or "no reason given")
-
-
-class OtherReader:
-    """Reads answers of what is no model's interface: whether they failed."""
-
-    def __init__(self, status: int) -> None:
-        self._failed = FailedReader(status) if status >= 400 else None  # noqa: PLR2004  # HTTP's
-
-    def feed(self, chunk: bytes, /) -> None:
-        """Take some bytes."""
-        if self._failed is not None:
-            self._failed.feed(chunk)
-
-    def answered(self) -> Answered:
-        """Return that it went well, or the error."""
-        return Answered() if self._failed is None else self._failed.answered()
-
-
-def failed(code: str, message: str) -> Answered:
-    """Return an answer that is an error, of which nothing is kept."""
-    return Answered(status="error", error={"code": code, "message": short(message)})
+        error = {"code": f"http_{self._status}", "message": short(words or "no reason given")}
+        return ModelAnswered("error", error=error)
 
 
 def words_in(body: Any) -> str:
@@ -209,25 +211,15 @@ def words_in(body: Any) -> str:
 def answered_with(
     fault: FirstFault,
     message: dict[str, Any] | None,
-    *,
     usage: Usage = _NO_USAGE,
     stop_reason: str = "",
-    answer_id: str = "",
-) -> Answered:
+) -> ModelAnswered:
     """Return an answer: what was said, and the error if there was a fault."""
     if message is not None and "tool_calls" in message and stop_reason in ("", "stop"):
         stop_reason = "tool_calls"
     if fault.code:
-        error = {"code": fault.code, "message": fault.message}
-        return Answered(
-            status="error",
-            message=message,
-            usage=usage,
-            stop_reason=stop_reason,
-            error=error,
-            id=answer_id,
-        )
-    return Answered(message=message, usage=usage, stop_reason=stop_reason or "stop", id=answer_id)
+        return ModelAnswered("error", message, usage, stop_reason, attrs.asdict(fault))
+    return ModelAnswered("ok", message, usage, stop_reason or "stop")
 
 
 def objects(value: Any) -> list[dict[str, Any]]:

@@ -7,8 +7,9 @@ Streamed or not, an answer is the message that a client which repeats it will se
 from collections.abc import Iterator
 from typing import Any, Final
 
+from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.parts.counts import Counts
-from refold.engine.wire.parts.exchange import Answered, ServedCall
+from refold.engine.wire.parts.exchange import ServedCall
 from refold.engine.wire.parts.gathered import Budget, Gathered, Text
 from refold.engine.wire.parts.notation import call_of
 from refold.engine.wire.parts.reading import (
@@ -76,11 +77,12 @@ class ResponsesSpeaker(Speaker):
             self._budget = Budget()
             self._output = [_bounded(self._budget, item) for item in objects(output)]
         if body.get("status") == "failed" or (body.get("error") and "output" not in body):
-            self._fault.found("failed", words_in(body) if body.get("error") else "no reason given")
+            self.fault.found("failed", words_in(body) if body.get("error") else "no reason given")
 
     def _note(self, response: dict[str, Any]) -> None:
-        names = ("id", "status", "usage", "incomplete_details")
+        names = ("status", "usage", "incomplete_details")
         self._response = {name: response.get(name) for name in names}
+        self.answer_id = text_of(response.get("id"))
 
     def event(self, name: str, data: bytes, /) -> None:
         """Take one event of a stream; `[DONE]`, which some servers send, says nothing."""
@@ -91,7 +93,7 @@ class ResponsesSpeaker(Speaker):
         kind = event.get("type") or name
         response = event.get("response")
         if kind == "error":
-            self._fault.found("stream", words_in(event))
+            self.fault.found("stream", words_in(event))
         elif kind in _ENDS and isinstance(response, dict):
             self.whole(response)
         elif kind in _BEGINS and isinstance(response, dict):
@@ -111,7 +113,7 @@ class ResponsesSpeaker(Speaker):
         elif kind in _DELTAS and at in self._partial:
             self._partial[at].add(text_of(event.get("delta")))
 
-    def _answered(self, fault: FirstFault, /) -> Answered:
+    def _answered(self, fault: FirstFault, /) -> ModelAnswered:
         if not self._is_over:
             fault.found("cut", "the stream ends before its end")
         items = self._items()
@@ -121,9 +123,8 @@ class ResponsesSpeaker(Speaker):
         return answered_with(
             fault,
             message,
-            usage=COUNTS.usage(self._response.get("usage")),
-            stop_reason=self._stop_reason(items),
-            answer_id=text_of(self._response.get("id")),
+            COUNTS.usage(self._response.get("usage")),
+            self._stop_reason(items),
         )
 
     def _items(self) -> list[dict[str, Any]]:

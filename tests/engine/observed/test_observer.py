@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import refold
+from refold.engine.events.events import ModelAnswered
 from refold.engine.log.reader import read_entries
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.observer import (
@@ -18,7 +19,7 @@ from refold.engine.observed.observer import (
 from refold.engine.observed.profile import Whose
 from refold.engine.secrets.vault import Vault
 from refold.engine.wire.apis import FORMATS, reader_of
-from refold.engine.wire.parts.exchange import Answered, Asked
+from refold.engine.wire.parts.exchange import Asked
 from refold.replay.tree.delegation_tree import delegation_tree
 
 Message = dict[str, Any]
@@ -71,7 +72,7 @@ class Watched:
     def talk(self, *messages: Message, answer: Message, **more: Any) -> RequestUnderway:
         """Ask, and be answered."""
         turn = self.ask(*messages, **more)
-        self.observer.answered(turn, Answered(message=answer))
+        self.observer.answered(turn, ModelAnswered("ok", answer))
         return turn
 
     def entries(self) -> list[tuple[str, str, dict[str, Any]]]:
@@ -156,8 +157,8 @@ def test_parallel_conversations_are_told_apart(watched: Watched) -> None:
     """By their system prompts and first messages, whatever the order of answers."""
     one = watched.ask(system("You are A."), U)
     two = watched.ask(system("You are B."), U)
-    watched.observer.answered(two, Answered(message=says("b")))
-    watched.observer.answered(one, Answered(message=says("a")))
+    watched.observer.answered(two, ModelAnswered("ok", says("b")))
+    watched.observer.answered(one, ModelAnswered("ok", says("a")))
     watched.talk(system("You are A."), U, says("a"), user("Go on."), answer=says("a2"))
 
     assert [call for call, _ in watched.asked()] == ["0/1#1", "0/2#1", "0/1#2"]
@@ -166,8 +167,8 @@ def test_parallel_conversations_are_told_apart(watched: Watched) -> None:
 def test_twins_that_ask_the_same_at_once_are_two(watched: Watched) -> None:
     """And a retry, after the answer, is the same conversation."""
     one, two = watched.ask(S, U), watched.ask(S, U)
-    watched.observer.answered(one, Answered(status="error", error={"code": "http_500"}))
-    watched.observer.answered(two, Answered(message=says("fine")))
+    watched.observer.answered(one, ModelAnswered("error", error={"code": "http_500"}))
+    watched.observer.answered(two, ModelAnswered("ok", says("fine")))
     watched.talk(S, U, answer=says("fine"))
 
     assert [call for call, _ in watched.asked()] == ["0/1#1", "0/2#1", "0/1#2"]
@@ -182,7 +183,7 @@ def test_a_result_is_of_a_call_of_its_own_conversation(watched: Watched) -> None
     calls = [says("", ("read#1", "read", {"path": path})) for path in ("a", "b")]
     turns = [watched.ask(system(f"You are {agent}."), U) for agent in "AB"]
     for turn, made in zip(turns, calls, strict=True):
-        watched.observer.answered(turn, Answered(message=made))
+        watched.observer.answered(turn, ModelAnswered("ok", made))
     for agent, made, text in zip("AB", calls, ("six", "four"), strict=True):
         more = (made, result("read#1", text))
         watched.talk(system(f"You are {agent}."), U, *more, answer=says("Done."))
@@ -204,9 +205,9 @@ def test_twins_of_equal_ids_go_on_each_by_itself(
     later = [(S, U, {**made, **echo}, result("read#1", text)) for text in texts]
     if is_parallel:
         for turn in [watched.ask(S, U), watched.ask(S, U)]:
-            watched.observer.answered(turn, Answered(message=made))
+            watched.observer.answered(turn, ModelAnswered("ok", made))
         for turn in [watched.ask(*each) for each in later]:
-            watched.observer.answered(turn, Answered(message=says("Done.")))
+            watched.observer.answered(turn, ModelAnswered("ok", says("Done.")))
     else:
         for each in later:
             watched.talk(S, U, answer=made)
@@ -276,7 +277,7 @@ def test_a_compacted_history_stays_the_same_conversation(watched: Watched) -> No
 def test_an_answer_that_is_named_is_gone_on_from(watched: Watched) -> None:
     """Where the server keeps conversations."""
     turn = watched.ask(S, U)
-    watched.observer.answered(turn, Answered(message=says("one"), id="resp_1"))
+    watched.observer.answered(turn, ModelAnswered("ok", says("one")), "resp_1")
     watched.talk(user("And then?"), answer=says("two"), follows="resp_1")
 
     assert [call for call, _ in watched.asked()] == ["0/1#1", "0/1#2"]
@@ -318,7 +319,7 @@ def test_calls_of_an_answer_that_was_cut_off_are_not_made(watched: Watched) -> N
     turn = watched.ask(S, U)
     message = says("", ("c1", "weather", {"city": "Bern"}))
     error = {"code": "cut", "message": "…"}
-    watched.observer.answered(turn, Answered(status="error", message=message, error=error))
+    watched.observer.answered(turn, ModelAnswered("error", message, error=error))
 
     assert [kind for kind, _, _ in watched.entries() if kind.startswith("tool")] == []
 
@@ -403,8 +404,8 @@ def test_what_was_cut_off_and_is_asked_again_goes_on(watched: Watched) -> None:
     """A stream that breaks has told a part of its answer; the same request gets the rest."""
     asked = Asked(api="chat", model="m", messages=(S, U))
     turn = watched.observer.asked(asked)
-    watched.observer.answered(turn, Answered(status="error", message=says("ra")))
-    watched.observer.answered(watched.observer.asked(asked), Answered(message=says("rain")))
+    watched.observer.answered(turn, ModelAnswered("error", says("ra")))
+    watched.observer.answered(watched.observer.asked(asked), ModelAnswered("ok", says("rain")))
     watched.talk(S, U, says("rain"), user("And tomorrow?"), answer=says("sun"))
 
     assert [data["scope"] for data in _openings(watched)] == ["0/1"]
@@ -414,10 +415,10 @@ def test_who_asks_decides_whose_a_request_is(watched: Watched) -> None:
     """Two that ask the same, one below the other; the name leads to the call."""
     spawn = says("", ("c1", "Task", {"subagent_type": "ann", "prompt": "secret words"}))
     turn = watched.observer.asked(Asked(api="chat", model="m", messages=(S, U)), Whose("t1"))
-    watched.observer.answered(turn, Answered(message=spawn))
+    watched.observer.answered(turn, ModelAnswered("ok", spawn))
     below = Whose("t2", above="t1", agent="/root/ann")
     turn = watched.observer.asked(Asked(api="chat", model="m", messages=(S, U)), below)
-    watched.observer.answered(turn, Answered(message=says("fine")))
+    watched.observer.answered(turn, ModelAnswered("ok", says("fine")))
 
     (_, child) = _openings(watched)
 
@@ -429,7 +430,7 @@ def test_it_stands_below_whom_it_names_though_others_call_too(watched: Watched) 
     asks = {one: Asked(api="chat", model="m", messages=(S, user(one))) for one in ("t1", "t2")}
     turns = {one: watched.observer.asked(asked, Whose(one)) for one, asked in asks.items()}
     for one, turn in turns.items():
-        watched.observer.answered(turn, Answered(message=says("", (one, "look_up", {}))))
+        watched.observer.answered(turn, ModelAnswered("ok", says("", (one, "look_up", {}))))
     asked = Asked(api="chat", model="m", messages=(system("Researcher."), user("Find lakes.")))
     watched.observer.asked(asked, Whose("t3", above="t1"))
 
@@ -444,8 +445,8 @@ def test_who_asks_before_the_call_that_started_it_came_is_linked_to_it(watched: 
     above = watched.observer.asked(Asked(api="chat", model="m", messages=(S, U)), Whose("t1"))
     below = Whose("t2", above="t1", agent="/root/ann")
     turn = watched.observer.asked(Asked(api="chat", model="m", messages=(S, user("x"))), below)
-    watched.observer.answered(above, Answered(message=spawn))
-    watched.observer.answered(turn, Answered(message=says("fine")))
+    watched.observer.answered(above, ModelAnswered("ok", spawn))
+    watched.observer.answered(turn, ModelAnswered("ok", says("fine")))
 
     (_, first, then) = _openings(watched)
     (root,) = delegation_tree(watched.path).children

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold.engine.encoding.canonical import encode, encode_sorted
+from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.apis import provider_of, read_request, reader_of, spoken, with_model
-from refold.engine.wire.parts.exchange import Answered, Asked
+from refold.engine.wire.parts.exchange import Asked
 from tests.support.api_bodies import BODIES, PATHS, changed, plain
 from tests.support.corpus import RecordedExchange, corpus, recorded_exchanges
 
@@ -247,14 +248,14 @@ def test_of_other_answers_only_failures_are_read() -> None:
     for reader in (fine, lost):
         reader.feed(b'{"error": {"message": "no such thing"}}')
 
-    assert fine.answered() == Answered()
+    assert fine.answered() == ModelAnswered("ok")
     assert lost.answered().error == {"code": "http_404", "message": "no such thing"}
 
 
 # --- recorded traffic ------------------------------------------------------------------------
 
 
-def _read(exchange: RecordedExchange, size: int) -> tuple[Asked, Answered]:
+def _read(exchange: RecordedExchange, size: int) -> tuple[Asked, ModelAnswered]:
     path = "/" + exchange.uri.partition("://")[2].partition("/")[2]
     asked = read_request(exchange.method, path, exchange.asked)
     reader = reader_of(asked, exchange.status, exchange.content_type)

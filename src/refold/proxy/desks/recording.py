@@ -18,7 +18,7 @@ from refold.engine.models.prices import priced
 from refold.engine.observed.observer import Journal, Observer, RequestUnderway
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
 from refold.engine.wire.apis import NEWEST, provider_of, read_request, reader_of
-from refold.engine.wire.parts.exchange import OTHER, Answered, Asked
+from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import Wire, kept_headers, pieces
 from refold.engine.wire.parts.remembered import Remembered
@@ -192,7 +192,7 @@ class Kept:
         else:
             self._observer.wire(self._turn, part)
 
-    def _keep_only(self, answered: Answered | None = None) -> None:
+    def _keep_only(self, answered: ModelAnswered | None = None) -> None:
         """Write the only part, where `answered` says no more than it may.
 
         A stream can say a secret in pieces, none of which is one; then its answer is spelled anew.
@@ -205,7 +205,7 @@ class Kept:
             for _, chunk in pieces([part]):
                 found.feed(chunk)
             if found.answered().message != answered.message:
-                anew = spelled(self._turn.asked, _event_of(answered))
+                anew = spelled(self._turn.asked, attrs.evolve(answered, status="ok"))
                 part = {**anew, **{name: part[name] for name in ("status", "headers", "end")}}
         self._observer.wire(self._turn, part)
 
@@ -252,7 +252,7 @@ class Kept:
         for _, content in said.pieces:
             self.chunk(content)
         self._wire.end("whole")
-        self._answered(Answered(status="error", error={"code": code, "message": message}))
+        self._answered(ModelAnswered("error", error={"code": code, "message": message}))
         return said
 
     def gone(self) -> None:
@@ -274,16 +274,17 @@ class Kept:
             return False
         return self._reader.answered().status == "ok"
 
-    def _answered(self, answered: Answered) -> None:
+    def _answered(self, answered: ModelAnswered) -> None:
         scrubbed = self._secrets.scrubbed(answered)
         asked = self._turn.asked
         name = f"{provider_of(asked)}:{asked.model}"
         scrubbed = attrs.evolve(scrubbed, usage=priced(scrubbed.usage, name))
         self._keep_only(scrubbed if scrubbed.message != answered.message else None)
+        answer_id = self._secrets.scrubbed(self._reader.answer_id)
         try:
-            self._observer.answered(self._turn, scrubbed)
+            self._observer.answered(self._turn, scrubbed, answer_id)
         except NotCanonical:
-            self._observer.answered(self._turn, _as_text(scrubbed))
+            self._observer.answered(self._turn, _as_text(scrubbed), answer_id)
         self._log.sync()
 
 
@@ -292,13 +293,7 @@ def _head_of(part: dict[str, Any]) -> tuple[int, str]:
     return part["status"], part["headers"].get("content-type", "")
 
 
-def _event_of(answered: Answered) -> ModelAnswered:
-    return ModelAnswered(
-        "ok", answered.message, answered.usage, answered.stop_reason, answered.error
-    )
-
-
-def _as_text(answered: Answered) -> Answered:
+def _as_text(answered: ModelAnswered) -> ModelAnswered:
     """Return an answer that no entry can hold as one text, which goes into a blob."""
     message = {"role": "assistant", "content": json.dumps(answered.message)}
     return attrs.evolve(answered, message=message)

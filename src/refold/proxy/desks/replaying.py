@@ -13,13 +13,13 @@ from typing import Final
 import attrs
 
 from refold.engine.events.codec import unstructure
-from refold.engine.events.events import Recorded
+from refold.engine.events.events import ModelAnswered, Recorded
 from refold.engine.log.blobs import encode_data
 from refold.engine.observed.observer import Observer, RequestUnderway
 from refold.engine.observed.profile import Profile
 from refold.engine.process.bounds import BY_SIGNAL
 from refold.engine.wire.apis import reader_of, with_model
-from refold.engine.wire.parts.exchange import Answered, Asked
+from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import pieces
 from refold.engine.wire.parts.remembered import Remembered
@@ -211,17 +211,7 @@ class Replaying:
         if found.answer is None:
             self._observer.gone(turn)
             return
-        said = found.answer
-        self._observer.answered(
-            turn,
-            Answered(
-                status=said.status,
-                message=said.message,
-                usage=said.usage,
-                stop_reason=said.stop_reason,
-                error=said.error,
-            ),
-        )
+        self._observer.answered(turn, found.answer)
 
     def _missed(self, miss: Miss, turn: RequestUnderway, incoming: Incoming) -> Forward | Serve:
         divergence = divergence_of(self._record, miss)
@@ -236,7 +226,7 @@ class Replaying:
             f"{divergence.cause}). {self._advice}"
         )
         error = {"code": "not_recorded", "message": f"{divergence.where}: {divergence.cause}"}
-        self._observer.answered(turn, Answered(status="error", error=error))
+        self._observer.answered(turn, ModelAnswered("error", error=error))
         return refusal(miss.asked, message)
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
+from refold.engine.events.events import ModelAnswered
 from refold.engine.events.outcome import Usage
 from refold.engine.wire.chat import request as chat
-from refold.engine.wire.parts.exchange import Answered
 from tests.support.api_answers import (
     CHAT_BODY,
     chat_events,
@@ -29,7 +29,7 @@ def message(said: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def answer(said: dict[str, Any], finish: str = "stop") -> Answered:
+def answer(said: dict[str, Any], finish: str = "stop") -> ModelAnswered:
     """Return what an answer with this message says."""
     return read_body("chat", {"choices": [{"index": 0, "message": said, "finish_reason": finish}]})
 

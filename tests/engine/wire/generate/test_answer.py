@@ -7,7 +7,6 @@ import pytest
 
 from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.apis import read_request, reader_of
-from refold.engine.wire.parts.exchange import Answered
 from refold.engine.wire.spelling import spelled
 
 BODY = json.dumps({"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}).encode()
@@ -25,7 +24,7 @@ def chunk(*parts: dict[str, Any], **members: Any) -> dict[str, Any]:
     return {"candidates": [{"content": {"role": "model", "parts": list(parts)}, **members}]}
 
 
-def read(path: str, *bodies: dict[str, Any]) -> Answered:
+def read(path: str, *bodies: dict[str, Any]) -> ModelAnswered:
     kind = "text/event-stream" if "stream" in path else "application/json"
     reader = reader_of(read_request("POST", path, BODY), 200, kind)
     for body in bodies:

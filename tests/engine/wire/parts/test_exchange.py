@@ -1,6 +1,6 @@
 """The values between the interfaces, the observer and the replay."""
 
-from refold.engine.wire.parts.exchange import NO_TOOLS, Answered, Asked
+from refold.engine.wire.parts.exchange import NO_TOOLS, Asked
 
 
 def test_all_that_is_compared_of_a_request_is_in_its_json() -> None:
@@ -42,10 +42,3 @@ def test_an_answer_is_asked_for_as_a_stream_by_true_alone() -> None:
     ]
 
     assert streams == [True, False, False, False]
-
-
-def test_an_answer_without_more_went_well() -> None:
-    """It has no message and spent nothing."""
-    assert Answered().status == "ok"
-    assert Answered().message is None
-    assert Answered().usage.requests == 0

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.apis import read_request, reader_of
-from refold.engine.wire.parts.exchange import Answered
 from refold.engine.wire.parts.reading import BODY_BYTES_MAX, words_in
 from tests.support.api_bodies import PATHS
 
@@ -13,7 +13,9 @@ BODY = b'{"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}'
 STREAM = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n'
 
 
-def answered(*chunks: bytes, status: int = 200, kind: str = "", stream: bool = False) -> Answered:
+def answered(
+    *chunks: bytes, status: int = 200, kind: str = "", stream: bool = False
+) -> ModelAnswered:
     body = json.dumps({"messages": [], "stream": stream}).encode()
     reader = reader_of(read_request("POST", PATHS["chat"], body), status, kind)
     for chunk in chunks:
@@ -61,9 +63,7 @@ def test_a_status_that_is_no_success_is_an_error(status: int, body: bytes, messa
     for kind in ("application/json", "text/event-stream"):
         found = answered(body, status=status, kind=kind)
 
-        assert found == Answered(
-            status="error", error={"code": f"http_{status}", "message": message}
-        )
+        assert found == ModelAnswered("error", error={"code": f"http_{status}", "message": message})
 
 
 def test_a_long_reason_is_short() -> None:

@@ -1,5 +1,6 @@
 """The OpenAI responses interface, read from outside: answers."""
 
+import json
 from random import Random
 from typing import Any
 
@@ -12,6 +13,7 @@ from refold.engine.events.outcome import Usage
 from refold.engine.wire.responses import request as responses
 from tests.support.api_answers import (
     RESPONSES_BODY,
+    id_of,
     read,
     read_body,
     read_stream,
@@ -69,7 +71,7 @@ def test_an_answer_equals_what_a_client_repeats(body: dict[str, Any]) -> None:
 
     assert asked(body["output"]) == [answered.message]
     assert asked(sent) == [answered.message]
-    assert answered.id == "resp_1"
+    assert id_of("responses", json.dumps(body).encode(), streamed=False) == "resp_1"
 
 
 def answer(*output: dict[str, Any], **members: Any) -> dict[str, Any]:
@@ -172,7 +174,7 @@ def test_an_answer_that_was_cut_has_the_id_of_its_beginning() -> None:
     """The next request may name it."""
     begun = {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}}
 
-    assert read_stream("responses", begun, ADDED, DELTA).id == "resp_1"
+    assert id_of("responses", sse((begun, ADDED, DELTA)), streamed=True) == "resp_1"
 
 
 def test_a_long_answer_is_cut_in_bounded_memory() -> None:
