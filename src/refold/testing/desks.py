@@ -6,7 +6,6 @@ then what is not compared.  When a test records and when it replays is
 proxy's thread, all else on the test's.  The rules are CONTRACT.md §16.12.
 """
 
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -208,9 +207,7 @@ class Unrecorded:
     def begin(self, _incoming: Incoming) -> Serve:
         """Refuse a request, so that clients of any provider can say why."""
         error = {"type": "invalid_request_error", "code": "not_recorded", "message": self._why}
-        body = json.dumps({"type": "error", "error": error}).encode()
-        headers = {"content-type": "application/json", "x-should-retry": "false"}
-        return Serve(status=REFUSED, headers=headers, pieces=[(0, body)])
+        return Serve.json(REFUSED, {"type": "error", "error": error}, may_retry=False)
 
     def close(self) -> None:
         """Do nothing."""

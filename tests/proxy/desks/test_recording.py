@@ -12,9 +12,9 @@ import pytest
 import refold
 from refold.engine.log.reader import read_entries
 from refold.engine.wire.parts.framing import FRAMES, FrameParser, frame_of
-from refold.engine.wire.parts.remembered import Remembered
 from refold.proxy.desks.keys import ADDRESS, Secrets
-from refold.proxy.desks.recording import asked_of
+from refold.proxy.desks.recording import RecordingDesk
+from refold.proxy.desks.replaying import Nowhere
 from refold.proxy.http.turns import Incoming
 from tests.support.proxied import (
     KEY,
@@ -343,14 +343,12 @@ def test_a_message_that_was_read_before_is_searched_again_for_what_is_secret_sin
 
 def test_a_conversation_that_goes_on_is_not_read_from_its_beginning() -> None:
     """What a request repeats are the objects that were read before, up to the log."""
-    secrets, remembered = Secrets(), Remembered()
+    desk = RecordingDesk(Nowhere(), Secrets(), ())
     found = [
-        asked_of(
+        desk.read(
             Incoming(
                 route="openai", method="POST", target="/chat/completions", headers=(), body=body
-            ),
-            secrets,
-            remembered,
+            )
         )
         for body in (talk(10), talk(11))
     ]

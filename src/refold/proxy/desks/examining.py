@@ -3,7 +3,6 @@
 No request leaves.  Rules: CONTRACT.md §16.15.
 """
 
-import json
 from collections import Counter
 from typing import Any, Final
 
@@ -44,9 +43,7 @@ class Examining:
             return Serve(status=200, headers=headers, pieces=pieces([part]))
         is_list = incoming.method == "GET" and path.endswith("/models")
         body = _MODELS if is_list else {"error": {"message": "not here", "type": "refold"}}
-        headers = {"content-type": "application/json"}
-        found = json.dumps(body).encode()
-        return Serve(status=200 if is_list else 404, headers=headers, pieces=[(0, found)])
+        return Serve.json(200 if is_list else 404, body)
 
     def models(self) -> int:
         """Return how many requests to a model were read."""

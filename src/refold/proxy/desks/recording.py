@@ -44,94 +44,6 @@ class Log(Journal, Protocol):
         ...
 
 
-class RecordingDesk:
-    """Records all that passes, in one log."""
-
-    def __init__(
-        self,
-        log: Log,
-        secrets: Secrets,
-        routes: Iterable[Route],
-        profile: Profile = NO_PROFILE,
-    ) -> None:
-        self._log = log
-        self._secrets = secrets
-        self._routes = {route.name: route for route in routes}
-        self._remembered = Remembered()
-        self._profile = profile
-        self._observer = Observer(log, profile)
-        self.refused: dict[str, None] = {}
-        """Why requests were not passed on, each once."""
-
-    def begin(self, incoming: Incoming) -> Forward | Serve:
-        """Write a request down, and pass it on, or refuse it.
-
-        Raises:
-            LogPoisoned: the log cannot be written: nothing passes any more.
-        """
-        asked = asked_of(incoming, self._secrets, self._remembered)
-        turn = observed(self._observer, asked, incoming, self._secrets, self._profile)
-        self._log.sync()
-        passing = Kept(self._log, self._observer, turn, self._secrets)
-        route = self._routes[incoming.route]
-        if why := _why_not(route, incoming):
-            self.refused[why] = None
-        return forwarded(route, incoming, passing)
-
-
-def _why_not(route: Route, incoming: Incoming) -> str:
-    """Return why a request cannot be passed on; empty for one that can."""
-    signature = incoming.header("authorization").lower().startswith("aws4-")
-    if signature or "x-amz-signature=" in incoming.target.lower():
-        return _SIGNED
-    if not route.upstream:
-        name = route.variables[0]
-        return f"nothing says where {name} leads: set AWS_REGION, or --upstream {name}=URL"
-    return ""
-
-
-def refusal(asked: Asked, message: str) -> Serve:
-    """Return an answer that refuses a request, in its format; not to be retried."""
-    body = json.dumps(refused(asked, REFUSED, message)).encode()
-    headers = {"content-type": "application/json", "x-should-retry": "false"}
-    return Serve(status=REFUSED, headers=headers, pieces=[(0, body)])
-
-
-def forwarded(route: Route, incoming: Incoming, passing: "Kept") -> Forward | Serve:
-    """Return that a request goes on to the server behind its route, or why it cannot."""
-    if why := _why_not(route, incoming):
-        return passing.refused(why)
-    url = route.url_of(incoming.target)
-    redirected = partial(route.redirected, url)
-    return Forward(url=url, passing=passing, body=incoming.body, redirected=redirected)
-
-
-def asked_of(
-    incoming: Incoming, secrets: Secrets, remembered: Remembered, *, reads: int = NEWEST
-) -> Asked:
-    """Return what a request asks, without secrets.
-
-    A message that was read before is not searched again, unless there are more secrets now.
-    `reads` says how much is read (§16.9).
-    """
-    secrets.learn_headers(incoming.headers)
-    secrets.learn_url(incoming.target)
-    encoding = incoming.header("content-encoding") if reads >= _UNPACKED_SINCE else ""
-    body = unpacked(incoming.body, encoding)
-    asked = read_request(incoming.method, incoming.target, body, remembered, reads=reads)
-    state = secrets.generation
-    said = asked.said_series().each(secrets.scrubbed, state)
-    offered = asked.offered_series().each(secrets.scrubbed, state)
-    rest: Asked = secrets.scrubbed(attrs.evolve(asked, messages=(), tools=()))
-    return attrs.evolve(
-        rest,
-        messages=tuple(said.values),
-        tools=tuple(offered.values),
-        said=said,
-        offered=offered,
-    )
-
-
 MARKS: Final = "cache_marks"
 """The member of `run.started.rules` that says where marks of caching stand: `apart`."""
 MODEL: Final = "model"
@@ -150,36 +62,110 @@ def reads_of(rules: Mapping[str, Any]) -> int:
     return found if isinstance(found, int) else 0
 
 
-def observed(
-    observer: Observer,
-    asked: Asked,
-    incoming: Incoming,
-    secrets: Secrets,
-    profile: Profile = NO_PROFILE,
-) -> RequestUnderway:
-    """Write a request down; one that no entry can hold as text."""
-    said = incoming.header("x-refold-conversation")
-    hint = Whose(said, agent=said) if said else profile.whose(incoming.header)
-    try:
-        return observer.asked(asked, hint)
-    except NotCanonical:
-        body = incoming.body.decode(errors="replace")
-        parameters = {"method": incoming.method, "path": incoming.target, "body": body}
-        plain = Asked(api=OTHER, model=asked.model, parameters=parameters)
-        return observer.asked(secrets.scrubbed(plain), hint)
+class RecordingDesk:
+    """Records all that passes, in one log."""
+
+    def __init__(
+        self,
+        log: Log,
+        secrets: Secrets,
+        routes: Iterable[Route],
+        profile: Profile = NO_PROFILE,
+        reads: int = NEWEST,
+    ) -> None:
+        """Take the log; `profile` says who asks, `reads` how much is read (§16.9)."""
+        self.log = log
+        self.secrets = secrets
+        self.observer = Observer(log, profile)
+        self._routes = {route.name: route for route in routes}
+        self._remembered = Remembered()
+        self._profile = profile
+        self._reads = reads
+        self.refused: dict[str, None] = {}
+        """Why requests were not passed on, each once."""
+
+    def begin(self, incoming: Incoming) -> Forward | Serve:
+        """Write a request down, and pass it on, or refuse it.
+
+        Raises:
+            LogPoisoned: the log cannot be written: nothing passes any more.
+        """
+        turn = self.written(self.read(incoming), incoming)
+        self.log.sync()
+        return self.passed_on(turn, incoming)
+
+    def read(self, incoming: Incoming) -> Asked:
+        """Return what a request asks, without secrets.
+
+        A message that was read before is not searched again, unless there are more secrets now.
+        """
+        secrets = self.secrets
+        secrets.learn_headers(incoming.headers)
+        secrets.learn_url(incoming.target)
+        encoding = incoming.header("content-encoding") if self._reads >= _UNPACKED_SINCE else ""
+        body = unpacked(incoming.body, encoding)
+        asked = read_request(
+            incoming.method, incoming.target, body, self._remembered, reads=self._reads
+        )
+        said = asked.said_series().each(secrets.scrubbed, secrets.generation)
+        offered = asked.offered_series().each(secrets.scrubbed, secrets.generation)
+        rest: Asked = secrets.scrubbed(attrs.evolve(asked, messages=(), tools=()))
+        return attrs.evolve(
+            rest,
+            messages=tuple(said.values),
+            tools=tuple(offered.values),
+            said=said,
+            offered=offered,
+        )
+
+    def written(self, asked: Asked, incoming: Incoming) -> RequestUnderway:
+        """Write a request down; one that no entry can hold as text."""
+        said = incoming.header("x-refold-conversation")
+        hint = Whose(said, agent=said) if said else self._profile.whose(incoming.header)
+        try:
+            return self.observer.asked(asked, hint)
+        except NotCanonical:
+            body = incoming.body.decode(errors="replace")
+            parameters = {"method": incoming.method, "path": incoming.target, "body": body}
+            plain = Asked(api=OTHER, model=asked.model, parameters=parameters)
+            return self.observer.asked(self.secrets.scrubbed(plain), hint)
+
+    def passed_on(self, turn: RequestUnderway, incoming: Incoming) -> Forward | Serve:
+        """Return that a request goes on to the server behind its route, or why it cannot."""
+        route, passing = self._routes[incoming.route], Kept(self, turn)
+        if why := _why_not(route, incoming):
+            self.refused[why] = None
+            return passing.refused(why)
+        url = route.url_of(incoming.target)
+        redirected = partial(route.redirected, url)
+        return Forward(url=url, passing=passing, body=incoming.body, redirected=redirected)
+
+
+def _why_not(route: Route, incoming: Incoming) -> str:
+    """Return why a request cannot be passed on; empty for one that can."""
+    signature = incoming.header("authorization").lower().startswith("aws4-")
+    if signature or "x-amz-signature=" in incoming.target.lower():
+        return _SIGNED
+    if not route.upstream:
+        name = route.variables[0]
+        return f"nothing says where {name} leads: set AWS_REGION, or --upstream {name}=URL"
+    return ""
+
+
+def refusal(asked: Asked, message: str) -> Serve:
+    """Return an answer that refuses a request, in its format; not to be retried."""
+    return Serve.json(REFUSED, refused(asked, REFUSED, message), may_retry=False)
 
 
 class Kept:
     """Writes down one answer while it passes."""
 
-    def __init__(
-        self, log: Log, observer: Observer, turn: RequestUnderway, secrets: Secrets
-    ) -> None:
-        self._log = log
-        self._observer = observer
+    def __init__(self, desk: RecordingDesk, turn: RequestUnderway) -> None:
+        self._log = desk.log
+        self._observer = desk.observer
+        self._secrets = desk.secrets
         self._turn = turn
-        self._secrets = secrets
-        self._wire = Wire(self._keep, secrets.scrubbed_bytes)
+        self._wire = Wire(self._keep, desk.secrets.scrubbed_bytes)
         self._only: dict[str, Json] | None = None
         """The part of an answer that has no other, until all is known that it says."""
         self._reader = reader_of(turn.asked, 0, "")
@@ -233,15 +219,13 @@ class Kept:
 
     def failed(self, code: str, message: str) -> Serve:
         """Write down that there was no answer, or not all of it."""
-        body = json.dumps({"error": {"message": message, "type": f"refold_{code}"}}).encode()
-        headers = {"content-type": "application/json"}
-        if self._has_begun:
-            self._wire.end("cut")
-            self._answered(self._reader.answered())
-            return Serve(status=BAD_GATEWAY, headers=headers, pieces=[(0, body)])
-        return self._told(
-            Serve(status=BAD_GATEWAY, headers=headers, pieces=[(0, body)]), code, message
-        )
+        error = {"message": message, "type": f"refold_{code}"}
+        said = Serve.json(BAD_GATEWAY, {"error": error})
+        if not self._has_begun:
+            return self._told(said, code, message)
+        self._wire.end("cut")
+        self._answered(self._reader.answered())
+        return said
 
     def refused(self, why: str) -> Serve:
         """Write down that a request was not passed on; return what to say of it."""

@@ -5,7 +5,6 @@ retried, unless it is said that it may go on live.  Rules: CONTRACT.md §16.6.
 """
 
 import itertools
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
@@ -15,27 +14,17 @@ import attrs
 from refold.engine.events.codec import unstructure
 from refold.engine.events.events import ModelAnswered, Recorded
 from refold.engine.log.blobs import encode_data
-from refold.engine.observed.observer import Observer, RequestUnderway
+from refold.engine.observed.observer import RequestUnderway
 from refold.engine.observed.profile import Profile
 from refold.engine.process.bounds import BY_SIGNAL
 from refold.engine.wire.apis import reader_of, with_model
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import pieces
-from refold.engine.wire.parts.remembered import Remembered
 from refold.engine.wire.spelling import can_spell, spelled
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.ordering import Order, Work
-from refold.proxy.desks.recording import (
-    MODEL,
-    Kept,
-    Log,
-    asked_of,
-    forwarded,
-    observed,
-    reads_of,
-    refusal,
-)
+from refold.proxy.desks.recording import MODEL, Log, RecordingDesk, reads_of, refusal
 from refold.proxy.http.turns import Ending, Forward, Incoming, OnMiss, Pace, Serve
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.explaining import divergence_of
@@ -98,18 +87,17 @@ class Replaying:
         """
         self._record = record
         self._secrets = secrets
-        self._routes = {route.name: route for route in routes}
         self._on_miss = on_miss
-        self._model = model or str(record.started.rules.get(MODEL, ""))
         self._pace = pace
         self._advice = advice
         self._is_kept = log is not None
-        self._log = log or Nowhere()
-        self._remembered = Remembered()
-        self._profile = profile or record.profile
-        self._observer = Observer(self._log, self._profile)
-        self.folders = Folders(record.started.rules.get(FOLDERS, {}), folders or {})
-        self._reads = reads_of(record.started.rules)
+        rules = record.started.rules
+        self._passing = RecordingDesk(
+            log or Nowhere(), secrets, routes, profile or record.profile, reads_of(rules)
+        )
+        self._observer = self._passing.observer
+        self._model = model or str(rules.get(MODEL, ""))
+        self.folders = Folders(rules.get(FOLDERS, {}), folders or {})
         # How often something is only read hangs on timing: no other answer waits for it.
         kept = [turn for turn in record.turns if not only_reads(turn.asked)]
         in_order = kept if pace == "full" else ()
@@ -132,7 +120,7 @@ class Replaying:
             target, body = with_model(*told, self._model)
             incoming = attrs.evolve(incoming, target=target, body=body)
             asked = self._read(incoming)
-        turn = observed(self._observer, asked, incoming, self._secrets, self._profile)
+        turn = self._passing.written(asked, incoming)
         thread = turn.thread
         found = self.matcher.take(turn.asked, thread.scope, turn.prefix.end, thread.agent)
         if isinstance(found, Miss):
@@ -141,8 +129,7 @@ class Replaying:
         return self._served(found, turn)
 
     def _read(self, incoming: Incoming) -> Asked:
-        asked = asked_of(incoming, self._secrets, self._remembered, reads=self._reads)
-        return self.folders.as_recorded(asked)
+        return self.folders.as_recorded(self._passing.read(incoming))
 
     def _served(self, found: RecordedTurn, turn: RequestUnderway) -> Serve:
         self._again(found, turn)
@@ -165,7 +152,9 @@ class Replaying:
             return Serve(
                 status=200, headers={}, pieces=(), ending=ending, is_begun=False, done=done
             )
-        return _told(GATEWAY_TIMEOUT, "the record ends before the answer to this request")
+        why = "refold replay: the record ends before the answer to this request"
+        error = {"message": why, "type": "refold"}
+        return Serve.json(GATEWAY_TIMEOUT, {"error": error}, may_retry=False)
 
     def _parted(
         self, found: RecordedTurn, pieces: Iterable[tuple[int, bytes]]
@@ -219,8 +208,7 @@ class Replaying:
         self.order.stop()
         if self._on_miss == "live":
             self.live += 1
-            kept = Kept(self._log, self._observer, turn, self._secrets)
-            return forwarded(self._routes[incoming.route], incoming, kept)
+            return self._passing.passed_on(turn, incoming)
         message = (
             f"refold replay: no recorded answer to this request ({divergence.where}; "
             f"{divergence.cause}). {self._advice}"
@@ -248,10 +236,3 @@ def _ended_itself(record: ObservedRecord) -> bool:
         return False
     code = record.finished.output.get("exit_code")
     return isinstance(code, int) and code <= BY_SIGNAL
-
-
-def _told(status: int, message: str) -> Serve:
-    error = {"message": f"refold replay: {message}", "type": "refold"}
-    body = json.dumps({"error": error}).encode()
-    headers = {"content-type": "application/json", "x-should-retry": "false"}
-    return Serve(status=status, headers=headers, pieces=[(0, body)])

@@ -5,8 +5,9 @@ on, telling of everything that comes back, or serve a recorded answer.  All call
 thread of the server's loop, and none of them blocks but for the disk.
 """
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import attrs
 
@@ -104,6 +105,13 @@ class Serve:
     """Returns when its end may be sent: the last piece, and that there is no more."""
     done: Callable[[], None] | None = None
     """Is called when it was sent, or the program has left."""
+
+    @classmethod
+    def json(cls, status: int, body: Any, *, may_retry: bool = True) -> "Serve":
+        """Return an answer with that JSON value as body."""
+        headers = {"content-type": "application/json"}
+        headers |= {} if may_retry else {"x-should-retry": "false"}
+        return cls(status=status, headers=headers, pieces=[(0, json.dumps(body).encode())])
 
 
 class Desk(Protocol):

@@ -43,20 +43,20 @@ class Hub:
             return self._desk.begin(incoming)
         token, _, rest = incoming.target.removeprefix("/").partition("/")
         if not hmac.compare_digest(token.encode(), self._token.encode()):
-            return _answer({}, _NOT_FOUND)
+            return Serve.json(_NOT_FOUND, {})
         number, _, verb = rest.partition("/")
         if number == "open":
             return self._open(json.loads(incoming.body))
         if not number.isdecimal() or int(number) >= len(self._parties):
-            return _answer({}, _NOT_FOUND)
-        return _answer(packed(self._told(self._parties[int(number)], verb, incoming)))
+            return Serve.json(_NOT_FOUND, {})
+        return Serve.json(_OK, packed(self._told(self._parties[int(number)], verb, incoming)))
 
     def _open(self, hello: dict[str, Any]) -> Serve:
         party = self._connect(Hello(**hello))
         self._parties.append(party)
         number = len(self._parties) - 1
         told = {"number": number, "is_replay": party.is_replay, "before": self._before(hello)}
-        return _answer({**told, **packed(party.begin())})
+        return Serve.json(_OK, {**told, **packed(party.begin())})
 
     def _before(self, hello: dict[str, Any]) -> dict[str, str | None]:
         """Return the variables that lead here, as they are without: a server has no part in it."""
@@ -103,8 +103,3 @@ def unpacked(told: dict[str, Any]) -> Reply:
         for each in told["sent"]
     ]
     return Reply(sent=sent, ends=told["ends"])
-
-
-def _answer(told: dict[str, Any], status: int = _OK) -> Serve:
-    body = json.dumps(told).encode()
-    return Serve(status=status, headers={"content-type": "application/json"}, pieces=[(0, body)])
