@@ -4,11 +4,12 @@ What `refold record -- COMMAND` and `refold replay LOG -- COMMAND` do, for Pytho
 Rules: CONTRACT.md §16.
 """
 
-import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import attrs
@@ -16,7 +17,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.observed.journal import ObservedLog
-from refold.engine.observed.profile import NO_PROFILE, Profile
+from refold.engine.observed.profile import Profile
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.wire.apis import known_routes
@@ -52,9 +53,10 @@ from refold.proxy.http.routes import (
     with_recorded,
 )
 from refold.proxy.http.server import HOST, served
-from refold.proxy.http.turns import OnMiss, Pace
+from refold.proxy.http.turns import Desk, OnMiss, Pace
 from refold.proxy.mcp.hub import ROUTE, Hub
 from refold.proxy.mcp.recording import McpRecording
+from refold.proxy.mcp.serving import McpServing
 from refold.proxy.mcp.sessions import notes_on, serving_of, with_mcp
 from refold.proxy.profiles import led, profile_of, shipped
 from refold.proxy.signals import Signals
@@ -77,6 +79,8 @@ _PORT_MAX: Final = 65535
 _ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - who listens there said so
 _OF_DOCKER: Final = "host.docker.internal"
 """How containers name a host that listens anywhere."""
+
+_NO_KEYS: Final[Mapping[str, str]] = MappingProxyType({})
 
 Write = Callable[[bytes], None]
 
@@ -113,12 +117,33 @@ class ForkedCommand:
     """What was recorded up to `at`, and was asked otherwise: the command has changed."""
 
 
+@attrs.frozen
+class Listening:
+    """Where a proxy is held open for what runs elsewhere, until a signal comes.
+
+    Raises:
+        UsageError: the address has another form.
+    """
+
+    ready: Callable[[Mapping[str, str]], None]
+    """Is told the variables that lead clients there."""
+    address: str = attrs.field(default="")
+    """HOST, HOST:PORT or :PORT; by default a free port of the loopback."""
+
+    @address.validator
+    def _look_at(self, _field: object, address: str) -> None:
+        port = address.partition(":")[2]
+        if not re.fullmatch(r"[0-9]{0,5}", port) or int(port or 0) > _PORT_MAX:
+            expected = f"HOST, HOST:PORT or :PORT, with a port up to {_PORT_MAX}"
+            raise UsageError(f"--listen {address}: expected {expected}")
+
+
 def record_command(
     command: Sequence[str],
     *,
+    listening: Listening | None = None,
     log: str | os.PathLike[str] | None = None,
     upstreams: Iterable[str] = (),
-    redaction: Redaction | None = None,
     rules: VolatileRules | None = None,
     profile: str = "",
     output: str = "",
@@ -126,85 +151,30 @@ def record_command(
 ) -> RecordedCommand:
     """Run a command, and record what it asks of models and is answered.
 
+    With `listening` there is no command, and what comes by is recorded.
     `profile` is what `--profile` says: a name, `none`, FILE.py:NAME; by default, the command says.
     `output` is how a replay compares what it prints: `exact`, `lines`, `ignore`.
 
     Raises:
         LogExists: a log is never overwritten.
-        UsageError: it cannot be started, or an option has no such form.
+        UsageError: it cannot be started, nobody can listen there, or an option has no such form.
     """
     known = profile_of(command, profile)
+    terminal = terminal_here() if write is None and listening is None else None
     routes = routes_of([*known.upstreams, *upstreams])
-    secrets = _secrets(redaction, command, routes)
-    terminal = terminal_here() if write is None else None
-    given = input_of(command, terminal, routes)
+    session = _Session(command, known, routes, write=write, terminal=terminal)
     told = first_rules(rules or VolatileRules(), known, output or known.printing(command))
     path = Path(log) if log is not None else fresh_path(command)
-    with (
-        Signals() as signals,
-        new_log(path, given, secrets, told) as journal,
-    ):
-        mcp = McpRecording(journal, secrets)
-        desk = RecordingDesk(journal, secrets, routes, known)
-        run = _Run(command, routes, secrets, signals, write, terminal, known)
-        ended = run.through(Hub(desk, mcp.connect), journal)
-        seal(journal, ended, secrets)
+    with session.signals, session.log(path, told) as journal:
+        desk = RecordingDesk(journal, session.secrets, routes, known)
+        if listening is not None:
+            session.held_open(desk, listening, journal)
+            ended = CommandEnd(exit_code=0, printed=b"", printed_bytes=0)
+        else:
+            ended = session.run(desk, McpRecording(journal, session.secrets), journal)
         return RecordedCommand(
             path, journal.head, journal.entries, ended, known.name, tuple(desk.refused),
-            tuple(run.upgrades),
-        )  # fmt: skip
-
-
-def record_listening(
-    ready: Callable[[Mapping[str, str]], None],
-    *,
-    address: str = "",
-    log: str | os.PathLike[str] | None = None,
-    upstreams: Iterable[str] = (),
-    redaction: Redaction | None = None,
-    rules: VolatileRules | None = None,
-    profile: str = "",
-    output: str = "",
-) -> RecordedCommand:
-    """Hold a proxy open until a signal comes, and record what comes by.
-
-    `address` is HOST, HOST:PORT or :PORT, by default a free port of the loopback.  `ready` is told
-    the variables that lead clients there.
-
-    Raises:
-        LogExists: a log is never overwritten.
-        UsageError: nobody can listen there, or an option has no such form.
-    """
-    known = profile_of((), profile)
-    host, _, port = address.partition(":")
-    if not re.fullmatch(r"[0-9]{0,5}", port) or int(port or 0) > _PORT_MAX:
-        expected = f"HOST, HOST:PORT or :PORT, with a port up to {_PORT_MAX}"
-        raise UsageError(f"--listen {address}: expected {expected}")
-    routes = routes_of([*known.upstreams, *upstreams])
-    secrets = _secrets(redaction, (), routes)
-    path = Path(log) if log is not None else fresh_path(())
-    told = first_rules(rules or VolatileRules(), known, output)
-    with (
-        Signals() as signals,
-        new_log(path, input_of((), None, routes), secrets, told) as journal,
-    ):
-        desk = RecordingDesk(journal, secrets, routes, known)
-        names = [route.name for route in routes]
-        upgrades: list[str] = []
-        at: dict[str, Any] = {"host": host or HOST, "port": int(port or 0)}
-        try:
-            with served(desk, names, upgrades=upgrades, **at) as base:
-                secrets.hide_address(base)
-                ready(led_to(routes, base.replace(f"//{_ANYWHERE}:", f"//{_OF_DOCKER}:")))
-                signals.wait()
-        except OSError as error:
-            remove(journal)
-            raise UsageError(f"--listen {address}: {error}") from None
-        journal.seal("completed", "done")
-        nothing = CommandEnd(exit_code=0, printed=b"", printed_bytes=0)
-        return RecordedCommand(
-            path, journal.head, journal.entries, nothing, known.name, tuple(desk.refused),
-            tuple(upgrades),
+            tuple(session.upgrades),
         )  # fmt: skip
 
 
@@ -229,34 +199,29 @@ def replay_command(
         LogObserved: the log is a program's, and no command's.
         UsageError: the command cannot be started, or an option has no such form.
     """
-    record, known = _known(log, rules, command, profile)
+    said = profile_of(command, profile) if profile else None
+    record = read_record(log, rules, profile=said)
     record.output = output or record.output
-    others = others_in(record)
-    routes = with_recorded(routes_of(upstreams), others, is_live=on_miss == "live")
-    secrets = _secrets(redaction_in(record), command, routes)
+    known = said or _named_in(record)
+    routes = with_recorded(routes_of(upstreams), others_in(record), is_live=on_miss == "live")
+    session = _Session(
+        command, known, routes, redaction_in(record), write, terminal_in(record), follows=False
+    )
     keys = placeholders(record)
-    secrets.learn_environment(keys)
-    with (
-        Signals() as signals,
-        contextlib.ExitStack() as stack,
-    ):
-        journal: ObservedLog | None = None
-        if into is not None:
-            given = input_of(command, terminal_in(record), routes)
-            made = new_log(Path(into), given, secrets, again_rules(record))
-            journal = stack.enter_context(made)
+    session.secrets.learn_environment(keys)
+    log_of_now: AbstractContextManager[ObservedLog | None] = (
+        session.log(Path(into), again_rules(record)) if into is not None else nullcontext()
+    )
+    with session.signals, log_of_now as journal:
         desk = Replaying(
-            record, secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal,
-            profile=known, folders=folders_here(), work=signals.work,
+            record, session.secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal,
+            profile=known, folders=folders_here(), work=session.signals.work,
         )  # fmt: skip
-        mcp = serving_of(record.path, record.rules, journal, secrets)
-        run = _Run(
-            command, routes, secrets, signals, write, terminal_in(record), known, follows=False
-        )
-        ended = run.through(Hub(desk, mcp.connect), journal, keys)
-        if journal is not None:
-            seal(journal, ended, secrets)
-        report = with_mcp(_report(record, desk, ended, secrets), mcp)
+        mcp = serving_of(record.path, record.rules, journal, session.secrets)
+        ended = session.run(desk, mcp, journal, keys)
+        printed = output_of(ended, session.secrets)
+        printed["stdout"] = desk.folders.as_recorded_text(str(printed["stdout"]))
+        report = with_mcp(report_of(record, desk.matcher, live=desk.live, output=printed), mcp)
         notes = [] if report.requests else [_NOTHING]
         notes += [_TYPED] if typed_at_in(record) else []
         notes += [*desk.folders.notes(), *desk.order.notes(), *notes_on(mcp, on_miss, pace)]
@@ -301,25 +266,19 @@ def fork_command(
     """
     kept = kept_record(log, at, edits or {}, rules)
     record = kept.record
-    known = _asking(record, command, profile)
+    known = profile_of(command, profile) if profile else _named_in(record)
     routes = with_recorded(routes_of(upstreams), others_in(record), is_live=True)
-    secrets = _secrets(redaction_in(record), command, routes)
-    path = Path(into) if into is not None else fresh_path([f"{program_of(command)}-fork"])
     terminal = terminal_here() if write is None else None
-    given = input_of(command, terminal, routes)
-    with (
-        Signals() as signals,
-        new_log(path, given, secrets, again_rules(record, model), kept.origin) as journal,
-    ):
+    session = _Session(command, known, routes, redaction_in(record), write, terminal)
+    path = Path(into) if into is not None else fresh_path([f"{program_of(command)}-fork"])
+    rules_kept = again_rules(record, model)
+    with session.signals, session.log(path, rules_kept, kept.origin) as journal:
         desk = Replaying(
-            record, secrets, routes=routes, on_miss="live", log=journal,
+            record, session.secrets, routes=routes, on_miss="live", log=journal,
             profile=known, folders=folders_here(), model=model, reads_again=False,
-            work=signals.work,
+            work=session.signals.work,
         )  # fmt: skip
-        mcp = McpRecording(journal, secrets)
-        run = _Run(command, routes, secrets, signals, write, terminal, known)
-        ended = run.through(Hub(desk, mcp.connect), journal)
-        seal(journal, ended, secrets)
+        ended = session.run(desk, McpRecording(journal, session.secrets), journal)
         return ForkedCommand(
             origin=Path(log),
             at=kept.at,
@@ -360,105 +319,107 @@ def examine_command(
         UsageError: it cannot be started, or an option has no such form.
     """
     known = profile_of(command, profile)
-    routes = routes_of([*known.upstreams, *upstreams])
+    session = _Session(command, known, routes_of([*known.upstreams, *upstreams]))
     wanted = (route.key for route in known_routes() if route.key)
     keys = {name: f"sk-{PLACEHOLDER}-{name}" for name in wanted if not os.environ.get(name)}
     desk = Examining()
-    secrets = _secrets(None, command, routes)
-    with Signals() as signals:
-        run = _Run(command, routes, secrets, signals, None, None, known)
-        ended = run.through(desk, None, keys)
+    with session.signals:
+        ended = session.through(desk, keys)
     return ExaminedCommand(
         ended=ended,
         profile=known.name,
-        variables=tuple(variable for route in routes for variable in route.variables),
+        variables=tuple(variable for route in session.routes for variable in route.variables),
         seen=dict(desk.seen),
         models=desk.models(),
-        websockets=tuple(run.upgrades),
-        advice=tuple(why_nothing_came(upstreams, run.upgrades)),
+        websockets=tuple(session.upgrades),
+        advice=tuple(why_nothing_came(upstreams, session.upgrades)),
     )
 
 
 @attrs.frozen
-class _Run:
-    """One run of a command behind the proxy."""
+class _Session:
+    """One command behind the proxy, and what all that watch it need."""
 
     command: Sequence[str]
+    profile: Profile
+    """How it is led."""
     routes: tuple[Route, ...]
-    secrets: Secrets
-    signals: Signals
-    write: Write | None
-    terminal: Size | None
-    profile: Profile = NO_PROFILE
+    redaction: Redaction | None = None
+    write: Write | None = None
+    terminal: Size | None = None
     follows: bool = True
     """Whether the terminal of the command has the size of ours, now."""
-    upgrades: list[str] = attrs.field(factory=list)
+    secrets: Secrets = attrs.field(init=False)
+    signals: Signals = attrs.field(init=False, factory=Signals)
+    upgrades: list[str] = attrs.field(init=False, factory=list)
     """Paths at which a WebSocket was refused."""
 
-    def through(
+    @secrets.default
+    def _learnt(self) -> Secrets:
+        secrets = Secrets(self.redaction)
+        secrets.learn_environment()
+        secrets.learn_command(self.command)
+        for route in self.routes:
+            secrets.learn_url(route.upstream, route.name)
+        return secrets
+
+    def log(
+        self, path: Path, rules: dict[str, Json], origin: dict[str, Any] | None = None
+    ) -> ObservedLog:
+        """Begin the log of the command."""
+        given = input_of(self.command, self.terminal, self.routes)
+        return new_log(path, given, self.secrets, rules, origin)
+
+    def run(
         self,
-        desk: Hub | Examining,
+        desk: Desk,
+        mcp: McpRecording | McpServing,
         journal: ObservedLog | None,
-        keys: Mapping[str, str] | None = None,
+        keys: Mapping[str, str] = _NO_KEYS,
     ) -> CommandEnd:
-        """Run it to its end; one that cannot be started leaves no log."""
+        """Run the command and write its end; one that cannot be started leaves no log."""
+        try:
+            ended = self.through(Hub(desk, mcp.connect), keys)
+        except UsageError:
+            if journal is not None:
+                remove(journal)
+            raise
+        if journal is not None:
+            seal(journal, ended, self.secrets)
+        return ended
+
+    def through(self, desk: Hub | Examining, keys: Mapping[str, str]) -> CommandEnd:
+        """Run the command to its end, with what it asks led to a desk."""
         names = [ROUTE, *(route.name for route in self.routes)]
         with served(desk, names, upgrades=self.upgrades) as base:
             self.secrets.hide_address(base)
-            variables = {
-                **(keys or {}),
-                **environment_of(self.routes, base),
-                **desk.variables(base),
-            }
-            try:
-                return run_command(
-                    led(self.command, self.profile, base),
-                    variables,
-                    self.signals,
-                    write=self.write,
-                    terminal=self.terminal,
-                    follows=self.follows and self.write is None,
-                )
-            except UsageError:
-                if journal is not None:
-                    remove(journal)
-                raise
+            return run_command(
+                led(self.command, self.profile, base),
+                {**keys, **environment_of(self.routes, base), **desk.variables(base)},
+                self.signals,
+                write=self.write,
+                terminal=self.terminal,
+                follows=self.follows,
+            )
+
+    def held_open(self, desk: Desk, listening: Listening, journal: ObservedLog) -> None:
+        """Serve what comes by, until a signal does; where nobody can listen, leave no log."""
+        host, _, port = listening.address.partition(":")
+        names = [route.name for route in self.routes]
+        at: dict[str, Any] = {"host": host or HOST, "port": int(port or 0)}
+        try:
+            with served(desk, names, upgrades=self.upgrades, **at) as base:
+                self.secrets.hide_address(base)
+                there = base.replace(f"//{_ANYWHERE}:", f"//{_OF_DOCKER}:")
+                listening.ready(led_to(self.routes, there))
+                self.signals.wait()
+        except OSError as error:
+            remove(journal)
+            raise UsageError(f"--listen {listening.address}: {error}") from None
+        journal.seal("completed", "done")
 
 
-def _secrets(
-    redaction: Redaction | None, command: Sequence[str], routes: Iterable[Route]
-) -> Secrets:
-    secrets = Secrets(redaction)
-    secrets.learn_environment()
-    secrets.learn_command(command)
-    for route in routes:
-        secrets.learn_url(route.upstream, route.name)
-    return secrets
-
-
-def _known(
-    log: str | os.PathLike[str],
-    rules: VolatileRules | None,
-    command: Sequence[str],
-    profile: str,
-) -> tuple[ObservedRecord, Profile]:
-    """Return a record, compared by the rules of the profile that is said, else by its own."""
-    said = profile_of(command, profile) if profile else None
-    record = read_record(log, rules, profile=said)
-    return record, said or _asking(record, command, profile)
-
-
-def _asking(record: ObservedRecord, command: Sequence[str], profile: str) -> Profile:
+def _named_in(record: ObservedRecord) -> Profile:
     """Return how the command of a record is led, and who asks; what is compared, the log says."""
-    if profile:
-        return profile_of(command, profile)
     named = (each for each in shipped() if each.name == record.profile.name)
     return next(named, record.profile)
-
-
-def _report(
-    record: ObservedRecord, desk: Replaying, ended: CommandEnd, secrets: Secrets
-) -> ObservedReport:
-    output = output_of(ended, secrets)
-    output["stdout"] = desk.folders.as_recorded_text(str(output["stdout"]))
-    return report_of(record, desk.matcher, live=desk.live, output=output)

@@ -87,10 +87,9 @@ def command(
     }
     if (listen is None) == (not command):
         raise click.UsageError("give one of -- COMMAND and --listen")
-    if listen is None:
-        recorded = sessions().record_command(command, **given)
-    else:
-        recorded = sessions().record_listening(_print_variables, address=listen, **given)
+    if listen is not None:
+        given["listening"] = sessions().Listening(_print_variables, listen)
+    recorded = sessions().record_command(command, **given)
     sys.stdout.flush()
     entries = words.counted(recorded.entries, "entry", "entries")
     shown = output.shown_path(recorded.log)
