@@ -334,11 +334,6 @@ def _objects_apart(one: Shape, other: Shape) -> bool:
     )
 
 
-def has_kind(shape: Shape, value: Json) -> bool:
-    """Return whether `value` is of a JSON type that the shape has."""
-    return JSON_KINDS.get(type(value)) in shape.kinds
-
-
 def has_members(shape: Shape, value: Json) -> bool:
     """Return whether the names and tags of `value` are those of the shape, if it is an object."""
     if shape.members is None or type(value) is not dict:

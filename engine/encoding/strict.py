@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from decimal import Decimal
-from difflib import get_close_matches
 from enum import Enum
 from functools import partial
 from pathlib import Path, PurePath
@@ -94,6 +93,8 @@ def unknown(name: str, known: Iterable[str], pointer: str = "") -> NotCanonical:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the question whether the nearest known name was meant; empty where none is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only to complain
+
     near = get_close_matches(name, tuple(known), n=1)
     return f", did you mean {near[0]!r}?" if near else ""
 
@@ -176,11 +177,9 @@ def _number(value: Json) -> float:
 
 
 def _parsed(pattern: str, parse: Callable[[str], Any], what: str) -> Hook:
-    shape = re.compile(pattern, re.ASCII)
-
     def read(value: Json) -> Any:
         _expect(str, value)
-        if shape.fullmatch(value) is None:
+        if re.fullmatch(pattern, value, re.ASCII) is None:  # compiled at its first use, and kept
             raise NotCanonical("", what, _describe(value))
         try:
             return parse(value)
@@ -323,11 +322,15 @@ def _of_field(hook: Hook) -> Callable[[Json, Any], Any]:
 
 
 def _union(hint: Any) -> Hook:
-    choices = [(hook_for(arm), shape) for arm, shape in shapes.arms(hint)]
+    choices: dict[str, list[tuple[Hook, shapes.Shape]]] = {}
+    for arm, shape in shapes.arms(hint):
+        hook = hook_for(arm)
+        for kind in shape.kinds:
+            choices.setdefault(kind, []).append((hook, shape))
     expected = " or ".join(hints.name_of(arm) for arm in get_args(hint))
 
     def read(value: Json) -> Any:
-        arms = [(hook, shape) for hook, shape in choices if shapes.has_kind(shape, value)]
+        arms = choices.get(shapes.JSON_KINDS.get(type(value), ""), [])
         if len(arms) > 1:
             arms = [(hook, shape) for hook, shape in arms if shapes.has_members(shape, value)]
         if len(arms) == 1:

@@ -1,7 +1,8 @@
 """Events to plain data and back, exactly.
 
 What lives here: what reads and writes each kind, made once a class and dispatched by dict, and the
-text rule for volatile tails.  Bytes belong to `engine.encoding.canonical`, lines to `engine.log`,
+text rule for volatile tails.  What is inside of fields, and what is wrong with data, is told by
+`engine.encoding.strict`.  Bytes belong to `engine.encoding.canonical`, lines to `engine.log`,
 hashes to `engine.encoding.digest`.  Nothing is coerced: `"12"` is no integer, an unknown field is
 refused.  Rules: CONTRACT.md §2 (events and their fields), §6.2 (volatile tails).
 
@@ -9,8 +10,6 @@ To add an event: `engine.events.events` is enough; the tables below are built fr
 """
 
 import functools
-import types
-import typing
 from collections.abc import Callable
 from typing import Any, Final, Literal, get_args, get_origin
 
@@ -19,7 +18,9 @@ from cattrs import Converter
 from cattrs.fns import identity
 from cattrs.gen import make_dict_unstructure_fn, override
 
-from refold.engine.encoding.canonical import Json, join
+from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.hints import is_union
+from refold.engine.encoding.strict import hook_for, problems_of
 from refold.engine.errors import EventMalformed, LogUnsupported
 from refold.engine.events.events import KIND_OF, KINDS, TAILS, Event, Extension, Recorded
 
@@ -85,114 +86,6 @@ def _extension(kind: str, data: Json) -> Extension:
 
 # --- reading, exactly ------------------------------------------------------------------------
 
-Read = Callable[[Any], Any]
-"""Returns a value of a field's type, of JSON that is one."""
-
-
-class _Wrong(Exception):
-    """What was expected and found instead, and the place inside of what was read."""
-
-    def __init__(self, expected: str, found: str, pointer: str = "") -> None:
-        super().__init__(expected, found)
-        self.expected = expected
-        self.found = found
-        self.pointer = pointer
-
-
-def _at(key: str | int, read: Read, value: Any) -> Any:
-    try:
-        return read(value)
-    except _Wrong as wrong:
-        wrong.pointer = join("", key) + wrong.pointer
-        raise
-
-
-@functools.cache
-def _reader(kind: Any) -> Read:
-    """Return what reads values of a type, any that a field of an event has."""
-    if kind is Any:
-        return lambda value: value
-    if attrs.has(kind):
-        return _of_class(kind)
-    if kind is float:
-        return _of((float, int), _NAMES[float])
-    inner, origin = get_args(kind), get_origin(kind)
-    if _is_optional(kind):
-        each = _reader(next(one for one in inner if one is not type(None)))
-        return lambda value: None if value is None else each(value)
-    if origin is Literal:
-        return _of((str,), f"one of {', '.join(sorted(inner))}", frozenset(inner))
-    if origin in (list, tuple):
-        return _of_list(origin, _reader(inner[0]))
-    if kind == dict[str, str]:
-        return _of_texts
-    return _of((origin or kind,), _NAMES[origin or kind])
-
-
-def _of(kinds: tuple[type, ...], expected: str, words: frozenset[str] | None = None) -> Read:
-    def read(value: Any) -> Any:
-        if value.__class__ in kinds and (words is None or value in words):
-            return value
-        raise _Wrong(expected, _shown(value))
-
-    return read
-
-
-def _of_texts(value: Any) -> Any:
-    for key, item in _reader(dict)(value).items():
-        _at(key, _reader(str), item)
-    return value
-
-
-def _of_list(make: type, each: Read) -> Read:
-    whole = _of((list,), _NAMES[list])
-
-    def read(value: Any) -> Any:
-        return make([_at(at, each, item) for at, item in enumerate(whole(value))])
-
-    return read
-
-
-def _of_class(kind: Any) -> Read:
-    whole = _of((dict,), _NAMES[dict])
-    fields = [
-        (field.name, _reader(field.type), field.default is attrs.NOTHING)
-        for field in attrs.fields(kind)
-    ]
-
-    def read(value: Any) -> Any:
-        whole(value)
-        members = {}
-        for name, each, is_needed in fields:
-            if name in value:
-                members[name] = _at(name, each, value[name])
-            elif is_needed:
-                raise _Wrong("a value", "nothing", join("", name))
-        if len(members) < len(value):
-            raise _Wrong("no such member", "one", join("", min(value.keys() - members.keys())))
-        return kind(**members)
-
-    return read
-
-
-def _is_optional(kind: Any) -> bool:
-    return get_origin(kind) in (types.UnionType, typing.Union) and type(None) in get_args(kind)
-
-
-_NAMES: Final = {
-    int: "an integer",
-    str: "a string",
-    bool: "a boolean",
-    dict: "an object",
-    list: "an array",
-    float: "a number",
-}
-
-
-def _shown(value: Any) -> str:
-    text = f"{value!a:.60}"
-    return f"{_NAMES.get(type(value), 'null')} ({text})" if value is not None else "null"
-
 
 def _twin(event: type[Event]) -> type:
     """Return a mutable class with the slots of `event`, and nothing to build it with.
@@ -234,7 +127,7 @@ def _field_lines(field: "attrs.Attribute[Any]", known: dict[str, Any]) -> list[s
     lines = [f"value = data[{name!r}]", "members += 1"]
     if wrong is None:
         kind: Any = field.type
-        known[f"load_{name}"] = _reader(kind)
+        known[f"load_{name}"] = hook_for(kind)
         lines.append(f"value = load_{name}(value)")
     elif wrong:
         lines.append(f"if {wrong}: raise TypeError(data)")
@@ -258,10 +151,14 @@ def _wrong(kind: Any) -> str | None:
         return f"value.__class__ is not {kind.__name__}"
     if kind == dict[str, Any]:
         return "value.__class__ is not dict"
+    if get_origin(kind) is list:
+        inner = get_args(kind)[0]
+        each = (get_origin(inner) or inner).__name__
+        return f"value.__class__ is not list or not {{{each}}}.issuperset(map(type, value))"
     if get_origin(kind) is Literal:
         words = ", ".join(map(repr, get_args(kind)))
         return f"value.__class__ is not str or value not in {{{words}}}"
-    if _is_optional(kind):
+    if is_union(kind):  # of one type and None: no event has another
         inner = _wrong(next(each for each in get_args(kind) if each is not type(None)))
         return f"value is not None and ({inner})" if inner else inner
     return None
@@ -270,9 +167,9 @@ def _wrong(kind: Any) -> str | None:
 def _explained(kind: str, data: Json) -> EventMalformed:
     """Say what is wrong with data that its loader refused."""
     try:
-        event: Any = KINDS[kind]
-        _reader(event)(data)
-    except _Wrong as wrong:
+        hook_for(KINDS[kind])(data)
+    except Exception as error:  # noqa: BLE001 - whatever the hook raises is explained
+        wrong = next(problems_of(error))
         return EventMalformed(kind, wrong.pointer, wrong.expected, wrong.found)
     return EventMalformed(kind, "", "data of its kind", "something else")  # pragma: no cover
 
