@@ -11,16 +11,12 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import EventMalformed, UsageError
 from refold.engine.events.codec import structure, unstructure
-from refold.engine.events.data_digest import DataDigest
 from refold.engine.events.events import (
-    KIND_OF,
     ChildFinished,
     ChildStarted,
-    Event,
     InputGiven,
     ModelAnswered,
     RunFinished,
@@ -29,13 +25,11 @@ from refold.engine.events.events import (
     ValueDrawn,
 )
 from refold.engine.events.outcome import ChildRef, Fault, Outcome
-from refold.engine.log.blobs import encode_data
 from refold.engine.log.names import child_path
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import Durability, Parentage
-from refold.engine.state.digests import state_digest
-from refold.engine.state.folding import Fold
+from refold.engine.recording.ledger import Ledger
 
 Cuts = Mapping[Path, int]
 """How many entries are kept of a log; of one that is not named, all."""
@@ -70,11 +64,9 @@ class _Copy:
         self._old = old
         self._new = new
         self._parent = parent
-        self._fold = Fold()
-        self._digest = DataDigest()
-        self._starts: dict[str, tuple[int, str]] = {}
-        self._leaves: list[tuple[int, str]] = []
-        self._writer: LogWriter
+        self._ledger: Ledger
+        self._numbers: dict[str, int] = {}
+        """Of children, by the call that started them."""
         self._path = ""
         self._run_id = ""
 
@@ -86,12 +78,19 @@ class _Copy:
             event: Any = structure(entry.kind, entry.data)
             if isinstance(event, RunStarted):
                 self._begin(event)
+            elif isinstance(event, RunFinished):
+                self._ledger.step = entry.cause or 0
+                self._ledger.seal(event, {})
             else:
-                self._append(self._changed(event, entry.call), entry.call, entry.cause)
-        self._unfinished()
-        self._writer.barrier()
-        self._writer.close()
-        return ChildRef(run=self._run_id, head=self._writer.head, events=self._writer.entries)
+                self._ledger.append(self._changed(event, entry.call or ""), entry.call, entry.cause)
+        for call in self._ledger.starts:  # beginnings of children that are to go on
+            old = child_path(self._old, self._numbers[call])
+            if old in self._plan.cuts:
+                self._child(call, self._ledger.starts[call])
+        self._ledger.barrier()
+        self._ledger.close()
+        head, events = self._ledger.head, self._ledger.entries
+        return ChildRef(run=self._run_id, head=head, events=events)
 
     def _begin(self, event: RunStarted) -> None:
         parent = attrs.asdict(self._parent) if self._parent else None
@@ -102,64 +101,29 @@ class _Copy:
             origin=None if parent else self._plan.origin,
         )
         self._path, self._run_id = event.path, event.run_id
-        durability = self._plan.durability
-        self._writer = LogWriter.create(self._new, event, durability=durability)
-        self._noted(event, None, 0)
+        writer = LogWriter.create(self._new, event, durability=self._plan.durability)
+        self._ledger = Ledger.begun(writer, event)
 
-    def _append(self, event: Event, call: str | None, cause: int | None) -> None:
-        seq = self._writer.append(event, call, cause)
-        self._noted(event, call, seq)
-        if isinstance(event, ChildStarted):
-            self._starts[call or ""] = event.number, self._writer.head
-
-    def _noted(self, event: Event, call: str | None, seq: int) -> None:
-        kind = KIND_OF.get(event.__class__)
-        if kind is not None:  # an extension's events have no part in digests of ours
-            self._digest.add(kind, call, self._writer.last_data)
-        self._fold.apply(event, call, seq)
-
-    def _changed(self, event: Any, call: str | None) -> Any:
-        key = f"{self._path} > {call}" if self._path else call or ""
-        event = edited(event, self._plan.edits, key)
+    def _changed(self, event: Any, call: str) -> Any:
+        event = edited(event, self._plan.edits, f"{self._path} > {call}" if self._path else call)
         match event:
-            case ChildFinished(outcome=outcome) if call in self._starts:
-                number, start = self._starts.pop(call or "")
-                return attrs.evolve(event, outcome=self._child(outcome, call or "", number, start))
-            case RunFinished():
-                return self._sealed(event)
-            case _:
-                return event
+            case ChildStarted(number=number):
+                self._numbers[call] = number
+            case ChildFinished(outcome=outcome) if call in self._ledger.starts:
+                start = self._ledger.hash_of_start(call)
+                if (
+                    outcome.child is not None
+                    and child_path(self._old, self._numbers[call]).exists()
+                ):
+                    ref = self._child(call, start)
+                    self._ledger.joined(self._numbers[call], ref)
+                    return attrs.evolve(event, outcome=attrs.evolve(outcome, child=ref))
+        return event
 
-    def _child(self, outcome: Outcome, call: str, number: int, start: str) -> Outcome:
-        old = child_path(self._old, number)
-        if outcome.child is None or not old.exists():
-            return outcome
+    def _child(self, call: str, start: str) -> ChildRef:
+        number = self._numbers[call]
         parent = Parentage(run=self._run_id, call=call, hash=start)
-        ref = self._plan.copy(old, child_path(self._new, number), parent)
-        self._leaves.append((number, f"{ref.run} {ref.head} {ref.events}"))
-        return attrs.evolve(outcome, child=ref)
-
-    def _unfinished(self) -> None:
-        """Copy the beginnings of children that are to go on."""
-        for call, (number, start) in self._starts.items():
-            old = child_path(self._old, number)
-            if old in self._plan.cuts:
-                parent = Parentage(run=self._run_id, call=call, hash=start)
-                self._plan.copy(old, child_path(self._new, number), parent)
-
-    def _sealed(self, event: RunFinished) -> RunFinished:
-        """Return the end of a run as it is after edits and under other heads."""
-        bare = attrs.evolve(event, entries=0, data_digest="", state_digest="", children_root="")
-        digests = attrs.evolve(bare)
-        self._digest.add("run.finished", None, encode_data(unstructure(digests)))
-        found = self._digest.hexdigest()
-        self._digest = DataDigest()  # nothing follows
-        return attrs.evolve(
-            event,
-            data_digest=found,
-            state_digest=state_digest(self._fold.state()),
-            children_root=digest.merkle_root([leaf for _, leaf in sorted(self._leaves)]),
-        )
+        return self._plan.copy(child_path(self._old, number), child_path(self._new, number), parent)
 
 
 def edited(event: Any, edits: Mapping[str, Json], key: str) -> Any:

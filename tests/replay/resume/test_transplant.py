@@ -8,14 +8,19 @@ import pytest
 from refold.engine.errors import UsageError
 from refold.engine.events.events import (
     ChildFinished,
+    Extension,
     InputGiven,
     ModelAnswered,
     NoteAdded,
+    RunFinished,
+    RunStarted,
     ToolReturned,
     ValueDrawn,
 )
 from refold.engine.events.outcome import Outcome
 from refold.engine.log.reader import read_entries
+from refold.engine.log.writer import LogWriter
+from refold.engine.recording.ledger import Ledger
 from refold.engine.runners.recording import record
 from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify
@@ -40,6 +45,22 @@ def test_a_whole_copy_is_the_same_but_for_its_chain(tmp_path: Path) -> None:
     assert verified.intact, verified
     assert verified.complete, verified
     assert refold_log(tmp_path / "b.jsonl").agrees is True
+
+
+def test_entries_of_others_count_in_the_copy_as_in_the_original(tmp_path: Path) -> None:
+    """A third party's kind is digested like any, and the copy verifies as the original does."""
+    origin, into = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    started = next(iter(read_entries(record(report, None, tools=TOOLS, model=model()).log))).event
+    assert isinstance(started, RunStarted)
+    ledger = Ledger.begun(LogWriter.create(origin, started), started)
+    ledger.append(Extension("x-acme.note", {"said": "hello"}), None, 0)
+    ledger.seal(RunFinished(status="completed", reason="done"), {})
+    ledger.close()
+    assert verify(origin).intact
+
+    Transplant(cuts={}, edits={}, origin=None).copy(origin, into, None)
+
+    assert verify(into).intact, verify(into)
 
 
 @pytest.mark.parametrize("keep", [1, 5, 10])
