@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
     from refold.testing.refold_models import RefoldModels
-    from refold.testing.refold_run import RefoldRun
+    from refold.testing.refold_run import RefoldRun, Settings
 
 _RUNS: Final = pytest.StashKey["RefoldRun"]()
 _MODELS: Final = pytest.StashKey["RefoldModels"]()
@@ -173,20 +173,10 @@ def refold_run(request: pytest.FixtureRequest) -> "RefoldRun":
     neither tool nor model nor child; the test fails if the program no longer does what was
     recorded under `recordings/<test file>/<test>.jsonl`.  `--refold-record=once` records.
     """
-    from refold.replay.testing.recordings import Place  # noqa: PLC0415 - only where it is used
-    from refold.testing.refold_run import RefoldRun, folder_of  # noqa: PLC0415 - see above
+    from refold.testing.refold_run import RefoldRun  # noqa: PLC0415 - only where it is used
 
-    item: pytest.Item = request.node
-    marked = _marked(item)
-    runs = RefoldRun(
-        Place(folder_of(item.path, marked.get("recordings", "recordings")), _stem(item)),
-        _mode(request, marked),
-        _command(item),
-        request.config.invocation_params.dir,
-        tools=marked.get("tools", ()),
-        network=marked.get("network", "none"),
-    )
-    item.stash[_RUNS] = runs
+    runs = RefoldRun(_settings(request))
+    request.node.stash[_RUNS] = runs
     return runs
 
 
@@ -207,36 +197,44 @@ def refold_models(
         ExtraMissing: what the proxy needs is not installed.
     """
     try:
-        from refold.testing.refold_models import PART, RefoldModels, Settings  # noqa: PLC0415 - the extra
+        from refold.testing.refold_models import PART, RefoldModels  # noqa: PLC0415 - the extra
     except ModuleNotFoundError as error:
         if (missing := error.name or "").startswith("refold"):
             raise
         from refold.engine.errors import ExtraMissing  # noqa: PLC0415 - only where it is raised
 
         raise ExtraMissing(missing, "proxy") from None
-    from refold.replay.testing.recordings import Place  # noqa: PLC0415 - only where it is used
-    from refold.testing.refold_run import folder_of  # noqa: PLC0415 - see above
-
-    item: pytest.Item = request.node
-    marked = _marked(item)
-    folder = folder_of(item.path, marked.get("recordings", "recordings"))
-    settings = Settings(
-        place=Place(folder, f"{_stem(item)}{PART}"),
-        mode=_mode(request, marked),
-        name=item.name,
-        test=f"{item.path.name}::{item.nodeid.partition('::')[2]}",
-        command=_command(item),
-        base=request.config.invocation_params.dir,
-        upstreams=marked.get("upstreams", ()),
-        network=marked.get("network", "none"),
-    )
+    settings = _settings(request, PART)
     models = RefoldModels(settings, monkeypatch.setenv, lambda: tmp_path_factory.mktemp("models"))
     try:
         models.start()
-        item.stash[_MODELS] = models
+        request.node.stash[_MODELS] = models
         yield models
     finally:  # of a test that did not come to its end: others are over by now
         models.give_up(is_kept=False)
+
+
+def _settings(request: pytest.FixtureRequest, part: str = "") -> "Settings":
+    """Return how a test is recorded or replayed; `part` stands behind its recordings' names."""
+    from refold.replay.testing.recordings import Place  # noqa: PLC0415 - only where it is used
+    from refold.testing.refold_run import Settings, folder_of  # noqa: PLC0415 - see above
+
+    item: pytest.Item = request.node
+    marked = _marked(item)
+    options = request.config.getoption
+    mode: Any = "accept" if options("refold_accept") else options("refold_record")
+    folder = folder_of(item.path, marked.get("recordings", "recordings"))
+    return Settings(
+        place=Place(folder, f"{_stem(item)}{part}"),
+        mode=mode or marked.get("record", "none"),  # the command line goes before the marker
+        command=_command(item),
+        base=request.config.invocation_params.dir,
+        network=marked.get("network", "none"),
+        tools=marked.get("tools", ()),
+        name=item.name,
+        test=f"{item.path.name}::{item.nodeid.partition('::')[2]}",
+        upstreams=marked.get("upstreams", ()),
+    )
 
 
 def _stem(item: pytest.Item) -> str:
@@ -248,13 +246,6 @@ def _stem(item: pytest.Item) -> str:
     if (owner := getattr(item, "cls", None)) is not None:
         function = f"{owner.__qualname__}.{function}"
     return stem_of(function, case.id if case else None)
-
-
-def _mode(request: pytest.FixtureRequest, marked: dict[str, Any]) -> Any:
-    """Return whether a test records: the command line goes before the marker."""
-    if request.config.getoption("refold_accept"):
-        return "accept"
-    return request.config.getoption("refold_record") or marked.get("record", "none")
 
 
 def _command(item: pytest.Item) -> str:

@@ -9,7 +9,7 @@ import refold
 from refold.engine.errors import UsageError
 from refold.replay.index.run_end import recording_of_log
 from refold.replay.testing.recordings import Place
-from refold.testing.refold_run import Mode, RefoldRun, folder_of
+from refold.testing.refold_run import Mode, RefoldRun, Settings, folder_of
 from tests.support.suites import Suite
 
 pytest_plugins = ["pytester"]
@@ -406,7 +406,9 @@ def _doubled(run: refold.PlainRun, number: int) -> object:
 
 
 def _runs(folder: Path, mode: Mode) -> RefoldRun:
-    return RefoldRun(Place(folder, "test_a"), mode, "pytest test_a.py::test_a", folder)
+    command = "pytest test_a.py::test_a"
+    place = Place(folder, "test_a")
+    return RefoldRun(Settings(place=place, mode=mode, command=command, base=folder))
 
 
 @pytest.mark.parametrize("mode", ["once", "none"])

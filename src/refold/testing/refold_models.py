@@ -10,7 +10,7 @@ file when a test first asks for the fixture.  The rules are CONTRACT.md §16.12.
 import contextlib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -26,12 +26,12 @@ from refold.proxy.http.server import served
 from refold.proxy.http.turns import Desk
 from refold.replay.audit.verify import verify
 from refold.replay.observed.report import ObservedReport
-from refold.replay.reexecute.network import Allowed, NetworkWatch
-from refold.replay.testing.recordings import Place, failed_beside, move_over, remove
+from refold.replay.reexecute.network import NetworkWatch
+from refold.replay.testing.recordings import failed_beside, move_over, remove
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.testing.desks import Front, LiveDesk, Opening, RecordedDesk, Unrecorded
-from refold.testing.refold_run import LIVE, Mode
-from refold.testing.reproduce import IF_MEANT, again, explained, shown
+from refold.testing.refold_run import LIVE, Settings
+from refold.testing.reproduce import explained
 
 PART: Final = ".models"
 """What the recording of a test's models has behind the test's name."""
@@ -41,27 +41,6 @@ WATCHED: Final = "watched"
 _WAIT_SECONDS: Final = 1.0
 """For answers whose last bytes the test has, and the proxy's log not yet."""
 _BASE_URL: Final = re.compile(r"([A-Z][A-Z0-9_]*?)_(?:BASE_URL|API_BASE|URL)")
-
-
-@attrs.frozen(kw_only=True)
-class Settings:
-    """Facts of a test that are known before it begins."""
-
-    place: Place
-    """Of its recording."""
-    mode: Mode
-    name: str
-    """The test, as its log and reports call it."""
-    test: str
-    """Which one it is, from its file on."""
-    command: str
-    """What runs it alone, typed in `base`, without the mode."""
-    base: Path
-    """The folder from which paths are shown."""
-    upstreams: Sequence[str] = ()
-    """As `refold record --upstream` takes them."""
-    network: Allowed = "none"
-    """What a test may use while it is replayed; the loopback in any case."""
 
 
 class RefoldModels:
@@ -76,6 +55,8 @@ class RefoldModels:
             UsageError: an upstream, or a base URL of the environment, is none.
         """
         self._settings = settings
+        self._shown = settings.shown
+        self._again = settings.again
         self._setenv = setenv
         self._log = settings.place.log(1)
         self._routes = {route.name: route for route in routes_of(settings.upstreams)}
@@ -344,14 +325,10 @@ class RefoldModels:
         found = tuple(attrs.evolve(each, log=log) for each in report.divergences)
         report = attrs.evolve(report, log=log, divergences=found)
         self.explained = explained(found[0], str(report)) if found else None
-        return f"{report}\n{IF_MEANT}\n  {self._again('accept')}"
+        return f"{report}\n{self._settings.if_meant()}"
 
     def _unrecorded(self) -> str:
-        return (
-            f"{self._shown(self._log)}: no recording of what this test asks of models.\n"
-            "A test replays unless it is told to record. Record it once, live, and keep the file "
-            f"with the test:\n  {self._again('once')}"
-        )
+        return self._settings.unrecorded(self._log, "what this test asks of models")
 
     def _network_text(self) -> str:
         places = "\n  ".join(f"{each.file}:{each.line}: {each.method}" for each in self._watch.seen)
@@ -361,12 +338,6 @@ class RefoldModels:
             "the proxy: make it in the test, or give it refold_models.openai_url. If the network "
             "is meant, say so: @pytest.mark.refold(network='any')"
         )
-
-    def _shown(self, log: Path, *, is_quoted: bool = False) -> str:
-        return shown(log, self._settings.base, is_quoted=is_quoted)
-
-    def _again(self, mode: Mode) -> str:
-        return again(self._settings.command, mode)
 
 
 def _fail(text: str) -> NoReturn:

@@ -44,7 +44,7 @@ from refold.replay.testing.recordings import (
     move_over,
     remove,
 )
-from refold.testing.reproduce import IF_MEANT, again, explained, replay_command, shown
+from refold.testing.reproduce import IF_MEANT, explained, replay_command, shown
 from refold.tools.contract.tool_types import as_tool
 
 Mode = Literal["none", "once", "new", "all", "rewrite", "accept"]
@@ -60,31 +60,60 @@ _OPTIONS: Final = frozenset(
 """What `refold.record` takes; a replay takes it, too, and has no use for most of it."""
 
 
+@attrs.frozen(kw_only=True)
+class Settings:
+    """Facts of a test that are known before it begins."""
+
+    place: Place
+    """Of its recordings."""
+    mode: Mode
+    command: str
+    """What runs it alone, typed in `base`, without the mode."""
+    base: Path
+    """The folder from which paths are shown."""
+    network: Allowed = "none"
+    """What a program, or a test that asks models, may use while it is replayed."""
+    tools: Sequence[Tool | Callable[..., Any]] = ()
+    """Passed to each run."""
+    name: str = ""
+    """The test, as a log of what it asks of models calls it."""
+    test: str = ""
+    """Which one it is, from its file on."""
+    upstreams: Sequence[str] = ()
+    """As `refold record --upstream` takes them."""
+
+    def shown(self, log: Path, *, is_quoted: bool = False) -> str:
+        """Return a path as one would type it in `base`."""
+        return shown(log, self.base, is_quoted=is_quoted)
+
+    def again(self, mode: Mode) -> str:
+        """Return the command of the test in a mode."""
+        return f"{self.command} --refold-{'accept' if mode == 'accept' else f'record={mode}'}"
+
+    def if_meant(self) -> str:
+        """Return what to do where a change is meant."""
+        return f"{IF_MEANT}\n  {self.again('accept')}"
+
+    def unrecorded(self, log: Path, what: str, advice: str = "") -> str:
+        """Return what to do where there is no recording; by default, to make the first."""
+        first = (
+            "A test replays unless it is told to record. Record it once, live, and keep the file "
+            f"with the test:\n  {self.again('once')}"
+        )
+        return f"{self.shown(log)}: no recording of {what}.\n{advice or first}"
+
+
 class RefoldRun:
     """Records or replays the runs of one test, under its name."""
 
-    def __init__(
-        self,
-        place: Place,
-        mode: Mode,
-        command: str,
-        base: Path,
-        *,
-        tools: Sequence[Tool | Callable[..., Any]] = (),
-        network: Allowed = "none",
-    ) -> None:
-        """Say where recordings lie, and by which command (without the mode) the test is run.
-
-        `base` is the folder in which the command is typed: paths are shown from there.
-        `tools` are passed to each run; `network` is what a program may use while it is replayed.
-        """
-        self._place = place
-        self._mode = mode
-        self._command = command
-        self._base = base
-        self._tools = tools
-        self._network = network
-        self._had_recordings = bool(place.recorded())
+    def __init__(self, settings: Settings) -> None:
+        """Say where recordings lie, and how runs of the test are recorded or replayed."""
+        self._settings = settings
+        self._place = settings.place
+        self._mode = settings.mode
+        self._shown = settings.shown
+        self._again = settings.again
+        self._had_recordings = bool(settings.place.recorded())
         self._unnamed = 0
         self._used: list[Path] = []
         self._waiting: dict[Path, Path] = {}
@@ -142,10 +171,10 @@ class RefoldRun:
             raise TypeError(f"refold_run has no argument {option!r}; refold.record neither")
         try:
             checked("refold_run", tools=tools, limits=limits, seed=seed, session=session, **options)
-            ready = [as_tool(tool) for tool in (*self._tools, *tools)]
+            ready = [as_tool(tool) for tool in (*self._settings.tools, *tools)]
             log = self._claim(name)
             self._ways[log] = replay_command(
-                program, ready, self._base, has_session=session is not None
+                program, ready, self._settings.base, has_session=session is not None
             )
             if self._is_replayed(log):
                 return self._replay(log, program, input, ready, given)
@@ -185,13 +214,9 @@ class RefoldRun:
         is_first = not self._had_recordings
         if self._mode == "new" or (self._mode == "once" and is_first):
             return False
-        advice = (
-            "A test replays unless it is told to record. Record it once, live, and keep the file "
-            f"with the test:\n  {self._again('once')}"
-            if is_first
-            else f"The test has others; record what is missing, live:\n  {self._again('new')}"
-        )
-        return _fail(f"{self._shown(log)}: no recording of this run.\n{advice}")
+        others = f"The test has others; record what is missing, live:\n  {self._again('new')}"
+        advice = "" if is_first else others
+        return _fail(self._settings.unrecorded(log, "this run", advice))
 
     # --- recording -----------------------------------------------------------------------
 
@@ -271,7 +296,7 @@ class RefoldRun:
         __tracebackhide__ = True
         recording = recording_of_log(log)
         self._check_request(log, argument, tools, options)
-        with NetworkWatch(self._network) as watch:
+        with NetworkWatch(self._settings.network) as watch:
             report = reexecute(log, program, tools=tools, session=options["session"])
         if watch.seen:
             _fail(_network_text(self._shown(log), watch.seen))
@@ -280,7 +305,7 @@ class RefoldRun:
             more = len(report.divergences) - 1
             rest = f"\n… and {more} more run{'s' * (more > 1)} diverged" if more else ""
             self.explained = explained(first, f"{first}{rest}")
-            _fail(f"{first}{rest}\n{self._if_meant()}")
+            _fail(f"{first}{rest}\n{self._settings.if_meant()}")
         if not (found := verify(log)).intact:
             damage = next(one for each in found.logs for one in each.damage)
             raise damage.as_error()
@@ -303,7 +328,7 @@ class RefoldRun:
             lines = "\n".join(f"  differs   {difference}" for difference in found)
             _fail(
                 f"the test asks for another run than {self._shown(log)} recorded\n{lines}\n"
-                f"{self._if_meant()}"
+                f"{self._settings.if_meant()}"
             )
 
     # --- texts ---------------------------------------------------------------------------
@@ -329,15 +354,6 @@ class RefoldRun:
         kept = {log: kept for kept, log in self._waiting.items()}
         pairs = [(kept.get(log, log), log if log in kept else None) for log in self._used]
         return [(log, old if old and old.exists() else None) for log, old in pairs if log.exists()]
-
-    def _shown(self, log: Path, *, is_quoted: bool = False) -> str:
-        return shown(log, self._base, is_quoted=is_quoted)
-
-    def _again(self, mode: Mode) -> str:
-        return again(self._command, mode)
-
-    def _if_meant(self) -> str:
-        return f"{IF_MEANT}\n  {self._again('accept')}"
 
 
 def _name_of(model: Model | str) -> str:

@@ -29,11 +29,6 @@ _OF_ONE_TEST: Final = ("  where ", "  recorded ", "  now ", "  matched ")
 IF_MEANT: Final = "If the change is meant, record it anew, live, and update the snapshots:"
 
 
-def again(command: str, mode: str) -> str:
-    """Return the command of a test in a mode."""
-    return f"{command} --refold-{'accept' if mode == 'accept' else f'record={mode}'}"
-
-
 def explained(divergence: Divergence, text: str) -> tuple[str, str]:
     """Return what divergences of one change have in common, and the text that explains this one.
 
