@@ -23,10 +23,9 @@ from refold.engine.errors import (
     SnapshotSerializationError,
     ToolValidationError,
 )
-from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
 from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Policy, Program, Reference
+from refold.engine.ports.ports import Policy, Reference
 from refold.engine.ports.programs import load
 from refold.engine.program.agent import caller
 from refold.engine.session.session import Session
@@ -43,16 +42,16 @@ from refold.tools.agents.prompts import (
     own_session,
 )
 from refold.tools.delegation.forked_children import (
+    FAILED,
     ForkedCall,
+    ForkedOptions,
     answered,
-    as_said,
     forked,
     own_or_new,
     recorded,
-    values_of,
 )
 from refold.tools.delegation.policy import POLICIES
-from refold.tools.delegation.shared import error_of, remaking, text_of
+from refold.tools.delegation.shared import error_of, remaking, text_of, values_of, with_values
 
 NAME: Final = "dispatch_subagent"
 INSTRUCTIONS_MAX: Final = 2000
@@ -101,22 +100,14 @@ _EMPTY: Final = Reference(PromptRegistry.__module__, PromptRegistry.__qualname__
 
 
 @attrs.frozen(kw_only=True)
-class DispatchSubagentOptions:
-    """How the tool is set up.  The model that calls it can change none of it."""
+class DispatchSubagentOptions(ForkedOptions):
+    """How the tool is set up."""
 
     prompts: PromptRegistry = attrs.field(factory=lambda: PromptRegistry(reference=_EMPTY))
     """What a call may name."""
-    program: Program | Reference | str = "agent"
-    """What the child runs, on {"agent": {"name", "system"}, "task"}."""
-    model: str = ""
-    """The child's model, by a name given to `record(models=…)`; empty for the caller's own."""
     levels: int | None = POLICIES[NAME].levels
     """How many levels below the caller may exist; None for no cap of its own."""
-    limits: Limits | None = None
-    """Caps of the child, besides the caller's."""
     policy: Policy = POLICIES[NAME].policy
-    runner: str = ""
-    """What the child runs on; empty for the run's default."""
     session: Session | None = attrs.field(default=None, eq=False, repr=False)
     """The section's: a run that calls has to have it, or one made of it; None: any run may."""
     lacks_session: bool = False
@@ -151,6 +142,8 @@ def _asked(
         found = params.snapshot_version
         message = f"Snapshot schema version mismatch: expected {SCHEMA_VERSION}, got {found}"
         return ToolResult(message, None, success=False)
+    if options.missing:
+        return ToolResult(f"{FAILED}: {options.missing}", None, success=False)
     program = forked(options.program)
     child, snapshot = _fork(own_or_new(context.session))
     try:
@@ -261,11 +254,11 @@ def _result(
     options: DispatchSubagentOptions, params: DispatchSubagent, outcome: Outcome
 ) -> ToolResult[DispatchSubagentResult]:
     if options.rules > 1 and not outcome.ok and _never_began(outcome):
-        return ToolResult(f"Subagent execution failed: {error_of(outcome)}", None, success=False)
+        return ToolResult(f"{FAILED}: {error_of(outcome)}", None, success=False)
     if outcome.status == "malformed":
-        raise DispatchSubagentError("Subagent execution failed: invalid result payload")
+        raise DispatchSubagentError(f"{FAILED}: invalid result payload")
     if not outcome.ok:
-        raise DispatchSubagentError(f"Subagent execution failed: {error_of(outcome)}")
+        raise DispatchSubagentError(f"{FAILED}: {error_of(outcome)}")
     value = DispatchSubagentResult(
         prompt_ns=params.prompt_ns,
         prompt_key=params.prompt_key,
@@ -328,7 +321,7 @@ def remade(*, prompts: dict[str, Any], **plain: Any) -> PromptTool:
     """Return the tool that a reference describes."""
     found: PromptRegistry = load(Reference(**prompts))
     found.reference = found.reference or Reference(**prompts)  # for children in a third process
-    return dispatch_subagent_tool(as_said(DispatchSubagentOptions(prompts=found), plain))
+    return dispatch_subagent_tool(with_values(DispatchSubagentOptions(prompts=found), plain))
 
 
 class PromptSubagentToolsSection(MarkdownSection[Any]):

@@ -18,10 +18,9 @@ import attrs
 
 from refold.engine.encoding.canonical import encode
 from refold.engine.errors import SnapshotRestoreError, SnapshotSerializationError
-from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
 from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Policy, Program, Reference
+from refold.engine.ports.ports import Policy
 from refold.engine.program.agent import caller
 from refold.engine.session.bus import EventBus
 from refold.engine.session.session import Session
@@ -35,20 +34,18 @@ from refold.tools.agents.prompts import (
     ToolResult,
 )
 from refold.tools.delegation.forked_children import (
+    FAILED,
     ForkedCall,
+    ForkedOptions,
     answered,
-    as_said,
     forked,
     own_or_new,
     recorded,
-    values_of,
 )
 from refold.tools.delegation.policy import POLICIES
-from refold.tools.delegation.shared import error_of, remaking, text_of
+from refold.tools.delegation.shared import error_of, text_of, with_values
 
 NAME: Final = "dispatch_subagents"
-FAILED: Final = "Subagent execution failed"
-"""What a failure without words of its own is told as."""
 
 
 class SubagentIsolationLevel(Enum):
@@ -100,31 +97,16 @@ Results = tuple[SubagentResult, ...]
 
 
 @attrs.frozen(kw_only=True)
-class DispatchSubagentsOptions:
-    """How the tool is set up.  The model that calls it can change none of it."""
+class DispatchSubagentsOptions(ForkedOptions):
+    """How the tool is set up."""
 
     isolation_level: SubagentIsolationLevel = FULL
     accepts_overrides: bool = False
     require_output_type: bool = False
     """Whether the caller's prompt has to name a class for its output."""
-    program: Program | Reference | str = "agent"
-    """What a child runs, on {"agent": {"name", "system"}, "task"}."""
-    model: str = ""
-    """The children's model, by a name given to `record(models=…)`; empty for the caller's own."""
     levels: int | None = POLICIES[NAME].levels
     """How many levels below the caller may exist; None for no cap of its own."""
-    limits: Limits | None = None
-    """Caps of a child, besides the caller's."""
     policy: Policy = POLICIES[NAME].policy
-    runner: str = ""
-    """What children run on; empty for the run's default."""
-    missing: str = ""
-    """Why the program cannot be had; found out at the first call of a run."""
-
-    @property
-    def reference(self) -> Reference | None:
-        """How a subprocess makes the same tool; None where it cannot."""
-        return remaking(__name__, values_of(self), self.program)
 
 
 # --- parse ---------------------------------------------------------------------------------------
@@ -272,7 +254,7 @@ def build_dispatch_subagents_tool(
 
 def remade(**plain: Any) -> PromptTool:
     """Return the tool that a reference describes."""
-    return subagents_tool(as_said(DispatchSubagentsOptions(), plain))
+    return subagents_tool(with_values(DispatchSubagentsOptions(), plain))
 
 
 def with_planning() -> tuple[PromptTool, ...]:

@@ -6,8 +6,7 @@ them.  Starting and joining are the engine's.  Rules: CONTRACT.md §10.20.
 """
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from enum import Enum
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -19,17 +18,27 @@ from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Outcome, Report
 from refold.engine.kernel.kernel import is_async
 from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Policy, Program, Reference, Tool
+from refold.engine.ports.ports import Program, Reference, Tool
 from refold.engine.ports.programs import load_program, program_name, reference_of
 from refold.engine.program.run import PlainRun
 from refold.engine.session.session import Session
 from refold.tools.agents.plans import Plan, planning_tools
 from refold.tools.contract.memory import settings_of
-from refold.tools.delegation.shared import call_begins, call_ends, delegate_all, why_missing
+from refold.tools.delegation.shared import (
+    call_begins,
+    call_ends,
+    delegate_all,
+    plain_settings,
+    remaking,
+    values_of,
+    with_values,
+)
 
 R = TypeVar("R")
 T = TypeVar("T")
 
+FAILED: Final = "Subagent execution failed"
+"""What a failure without words of its own is told as."""
 PLAN: Final = "plan"
 """The name of the artifact that says how a child's plan stood at its end."""
 
@@ -39,7 +48,7 @@ PLAN: Final = "plan"
 
 @attrs.define
 class ForkedCall:
-    """What one call of a tool asks of the engine, and how its outcomes become a result."""
+    """What one call of a tool asks of the engine."""
 
     tool: str
     task: str
@@ -61,13 +70,9 @@ def answered(
         return _awaited(run, asked, render)
     if not isinstance(asked, ForkedCall):
         return asked
-    ticket = call_begins(run, asked.tool, asked.task)  # type: ignore[arg-type]  # the same names
-    try:
-        outcomes = run.join(*[run.start(delegation) for delegation in asked.delegations])
-    finally:
-        _let_go(asked)
-    call_ends(run, ticket, statuses=[outcome.status for outcome in outcomes])  # type: ignore[arg-type]  # as above
-    return render(outcomes)
+    with _noted(run, asked) as outcomes:
+        outcomes.extend(run.join(*[run.start(each) for each in asked.delegations]))
+    return render((*outcomes,))
 
 
 async def _awaited(
@@ -75,18 +80,22 @@ async def _awaited(
 ) -> R:
     if not isinstance(asked, ForkedCall):
         return asked
+    with _noted(run, asked) as outcomes:
+        outcomes.extend(await delegate_all(run, asked.delegations))
+    return render((*outcomes,))
+
+
+@contextlib.contextmanager
+def _noted(run: Any, asked: ForkedCall) -> Iterator[list[Outcome]]:
+    """Write down that a call begins, and how its children ended: what the block adds."""
     ticket = call_begins(run, asked.tool, asked.task)
+    outcomes: list[Outcome] = []
     try:
-        outcomes = await delegate_all(run, asked.delegations)
+        yield outcomes
     finally:
-        _let_go(asked)
+        asked.delegations.clear()
+        asked.close()
     call_ends(run, ticket, statuses=[outcome.status for outcome in outcomes])
-    return render(outcomes)
-
-
-def _let_go(asked: ForkedCall) -> None:
-    asked.delegations.clear()
-    asked.close()
 
 
 # --- the program of a forked child ---------------------------------------------------------------
@@ -165,6 +174,27 @@ def _plan_of(run: Any) -> tuple[Artifact, ...]:
 # --- how a tool is set up ------------------------------------------------------------------------
 
 
+@attrs.frozen(kw_only=True)
+class ForkedOptions:
+    """What both tools are set up with.  The model that calls them can change none of it."""
+
+    program: Program | Reference | str = "agent"
+    """What a child runs, on {"agent": {"name", "system"}, "task"}."""
+    model: str = ""
+    """A child's model, by a name given to `record(models=…)`; empty for the caller's own."""
+    limits: Limits | None = None
+    """Caps of a child, besides the caller's."""
+    runner: str = ""
+    """What children run on; empty for the run's default."""
+    missing: str = ""
+    """Why the program cannot be had; found out at the first call of a run."""
+
+    @property
+    def reference(self) -> Reference | None:
+        """How a subprocess makes the same tool; None where it cannot."""
+        return remaking(type(self).__module__, values_of(self), self.program)
+
+
 def recorded(run: Any, name: str, options: T, now: T | None = None) -> T:
     """Return the options of a tool as this run has them on record, from its first use on.
 
@@ -172,44 +202,7 @@ def recorded(run: Any, name: str, options: T, now: T | None = None) -> T:
     on record, for a log never says what code to import.  `now` is what is put on record: it may
     say more than `options`, whose values hold for older logs.
     """
-    return as_said(options, settings_of(run, name, lambda: _plain(now or options)))
-
-
-def as_said(options: T, plain: Mapping[str, Any]) -> T:
-    """Return the options with the values that `values_of` gave."""
-    return attrs.evolve(options, **{key: _value(options, key, plain[key]) for key in plain})  # type: ignore[misc]  # an attrs class
-
-
-def _plain(options: Any) -> dict[str, Json]:
-    missing = why_missing(options.program)
-    return values_of(options) | ({"missing": missing} if missing else {})
-
-
-def values_of(options: Any) -> dict[str, Json]:
-    """Return the options as a log holds them: all but what is code."""
-    names = [field.name for field in attrs.fields(type(options)) if field.name not in _CODE]
-    values = {name: getattr(options, name) for name in names}
-    return {
-        name: value.name if isinstance(value, Enum) else to_json(value)
-        for name, value in values.items()
-    }
-
-
-def _value(options: Any, name: str, plain: Json) -> Any:
-    match name:
-        case "program":
-            return Reference(**plain)
-        case "limits":
-            return None if plain is None else Limits(**plain)
-        case "policy":
-            return Policy(**plain | {"artifact_kinds": tuple(plain["artifact_kinds"])})
-        case _:
-            now = getattr(options, name)
-            return type(now)[plain] if isinstance(now, Enum) else plain
-
-
-_CODE: Final = ("program", "prompts", "session", "missing")
-"""Options that are code, and what is said of it where it cannot be had."""
+    return with_values(options, settings_of(run, name, lambda: plain_settings(now or options)))
 
 
 # --- sessions ------------------------------------------------------------------------------------

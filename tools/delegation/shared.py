@@ -9,17 +9,23 @@ import asyncio
 import hashlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, Final, TypeVar
 
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import to_json
 from refold.engine.errors import ProgramNotFound, UsageError
+from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome, Truncated
 from refold.engine.kernel.pending import Child
 from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Program, Reference
+from refold.engine.ports.ports import Policy, Program, Reference
 from refold.engine.ports.programs import found_program, reference_of
 from refold.engine.program.run import Run
+
+T = TypeVar("T")
 
 
 async def delegate_one(run: Run, delegation: Delegation) -> Child:
@@ -108,6 +114,43 @@ def why_missing(program: Program | Reference | str) -> str:
     except UsageError as error:
         return str(error).partition("; sys.path ")[0]
     return ""
+
+
+def plain_settings(options: Any) -> dict[str, Json]:
+    """Return the options of a tool as the log of a run has them, and why its program is missing."""
+    missing = why_missing(options.program)
+    return values_of(options) | ({"missing": missing} if missing else {})
+
+
+def values_of(options: Any) -> dict[str, Json]:
+    """Return the options of a tool as a log holds them: all but what is code."""
+    names = [field.name for field in attrs.fields(type(options)) if field.name not in _CODE]
+    values = {name: getattr(options, name) for name in names}
+    return {
+        name: value.name if isinstance(value, Enum) else to_json(value)
+        for name, value in values.items()
+    }
+
+
+def with_values(options: T, plain: Mapping[str, Json]) -> T:
+    """Return the options with values that `values_of` gave."""
+    values = {name: _value(getattr(options, name), plain[name], name) for name in plain}
+    return attrs.evolve(options, **values)  # type: ignore[misc]  # an attrs class
+
+
+def _value(now: Any, plain: Any, name: str) -> Any:
+    match plain:
+        case dict() if name in _CLASSES:
+            return _CLASSES[name](**{key: _value(None, plain[key], key) for key in plain})
+        case list():
+            return tuple(plain)
+        case _:
+            return type(now)[plain] if isinstance(now, Enum) else plain
+
+
+_CLASSES: Final[Mapping[str, type]] = {"program": Reference, "limits": Limits, "policy": Policy}
+_CODE: Final = ("program", "prompts", "session", "missing")
+"""Options that are code, and what is said of it where it cannot be had."""
 
 
 def remaking(

@@ -35,7 +35,9 @@ from refold.tools.delegation.shared import (
     error_of,
     remaking,
     truncation_text,
+    values_of,
     why_missing,
+    with_values,
 )
 
 NAME: Final = "subagent"
@@ -99,8 +101,7 @@ class SubagentOptions:
     @property
     def reference(self) -> Reference | None:
         """How a subprocess makes the same tool; `None` if it cannot import the program."""
-        runner = {"runner": self.runner} if self.runner else {}
-        return remaking(__name__, _plain(self) | runner, self.program)
+        return remaking(__name__, _changed(self), self.program)
 
 
 def subagent_tool(options: SubagentOptions | None = None, /, **changes: Any) -> DelegationTool:
@@ -129,9 +130,7 @@ def subagent_tool(options: SubagentOptions | None = None, /, **changes: Any) -> 
 
 def remade(**plain: Any) -> DelegationTool:
     """Return the tool that a reference describes."""
-    if "program" in plain:
-        plain["program"] = Reference(**plain["program"])
-    return subagent_tool(**_values(plain))
+    return subagent_tool(with_values(SubagentOptions(), plain))
 
 
 def _set_up(given: SubagentOptions, settings: Mapping[str, Any]) -> SubagentOptions:
@@ -139,46 +138,26 @@ def _set_up(given: SubagentOptions, settings: Mapping[str, Any]) -> SubagentOpti
 
     Logs from before there was a cap on requests, and turns, say nothing of either.
     """
-    values = _values({"request_bytes": None, "parallel": True, **settings})
-    return SubagentOptions(program=given.program, runner=given.runner, **values)
+    usual = SubagentOptions(program=given.program, runner=given.runner)
+    return with_values(usual, {"request_bytes": None, "parallel": True, **settings})
 
 
 def _settings(options: SubagentOptions) -> dict[str, Any]:
     """Return what the log of a run has; `missing` says why the program cannot be had, if so."""
     always = {"request_bytes": options.request_bytes, "parallel": options.parallel}
     missing = why_missing(options.program)
-    return _plain(options) | always | ({"missing": missing} if missing else {})
+    plain = _changed(attrs.evolve(options, runner=""))
+    return plain | always | ({"missing": missing} if missing else {})
 
 
-def _plain(options: SubagentOptions) -> dict[str, Any]:
+def _changed(options: SubagentOptions) -> dict[str, Any]:
     """Return the options that are not as by default, as a log holds them."""
-    default = SubagentOptions(program=options.program, runner=options.runner)
-    plain = _changed(options, default)
+    now, usual = values_of(options), values_of(SubagentOptions())
+    plain = {name: value for name, value in now.items() if value != usual[name]}
     if "policy" in plain:
-        plain["policy"] = _changed(options.policy, Policy())
+        caps = plain["policy"].items()
+        plain["policy"] = {cap: value for cap, value in caps if value != usual["policy"][cap]}
     return plain
-
-
-def _values(plain: Mapping[str, Any]) -> dict[str, Any]:
-    values = {name: _frozen(value) for name, value in plain.items()}
-    if "policy" in values:
-        values["policy"] = Policy(**{name: _frozen(cap) for name, cap in values["policy"].items()})
-    return values
-
-
-def _changed(value: Any, default: Any) -> dict[str, Any]:
-    """Return the attributes in which `value` differs from `default`, tuples as lists."""
-    names = [field.name for field in attrs.fields(type(value))]
-    found = {name: getattr(value, name) for name in names}
-    return {
-        name: list(found[name]) if isinstance(found[name], tuple) else found[name]
-        for name in names
-        if found[name] != getattr(default, name)
-    }
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 # --- one call ----------------------------------------------------------------------------------
