@@ -23,7 +23,6 @@ run's log holds both.  The loop itself is `engine.program.agent`.  Rules: CONTRA
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +32,7 @@ import yaml
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import ConfigRefused, InvalidDefError, LimitRefused
 from refold.engine.events.limits import Limits
-from refold.tools.files.config_text import noted
+from refold.tools.files.config_text import Member, nearest, yaml_of
 from refold.tools.files.file_tools import NAMES
 
 SHIPPED_TOOLS: Final = (*NAMES, "subagent")
@@ -145,12 +144,11 @@ def load_agent(
     file = file / FILE_NAME if file.is_dir() else file
     reading = _Reading(_id_of(file), str(file), tuple(known_tools))
     front, body = reading.parts(file)
-    values = {key: reading.value(key, value) for key, value in reading.renamed(front).items()}
+    values = reading.members(file, front)
     if not values.get("description"):
         raise reading.refused("description is required: say what the agent is for, and when")
     if values.get("provider") and not values.get("model"):
         raise reading.refused("provider: of which model? Give `model`, or remove it")
-    values = {key: value for key, value in values.items() if value not in (None, "")}
     return AgentDef(**{"id": reading.id, "name": reading.id, "system_prompt": body} | values)
 
 
@@ -181,17 +179,7 @@ def agent_input(
 
 # --- reading -----------------------------------------------------------------------------------
 
-_KEYS: Final = {
-    "name": "text",
-    "description": "text",
-    "provider": "text",
-    "model": "text",
-    "allow_skills": "true or false",
-    "tools": "a list of names",
-    "disallowed_tools": "a list of names",
-    "max_turns": "a positive integer",
-    "limits": "an object",
-}
+_TEXTS: Final = ("name", "description", "provider", "model")
 _SPELLINGS: Final = {"disallowedTools": "disallowed_tools", "maxTurns": "max_turns"}
 _IGNORED: Final = ("color",)
 """Members that change nothing about a run."""
@@ -256,10 +244,7 @@ class _Reading:
         if len(fences) < 2 or fences[0] != 0:  # noqa: PLR2004 - one above, one below
             raise self.refused("expected front matter between two lines of ---, the first line one")
         try:
-            written = "".join(lines[: fences[1]])
-            if (node := yaml.compose(written, Loader=yaml.SafeLoader)) is not None:
-                noted(file, node)
-            front = yaml.safe_load(written)
+            front, _ = yaml_of(file, "".join(lines[: fences[1]]))
         except ConfigRefused as error:
             raise self.refused(f"{error.pointer} on line {error.line} {error.why}") from None
         except (yaml.YAMLError, RecursionError) as error:
@@ -268,8 +253,16 @@ class _Reading:
             raise self.refused("front matter: expected `name: value` lines")
         return front, "".join(lines[fences[1] + 1 :]).strip()
 
-    def renamed(self, front: Mapping[Any, Any]) -> dict[str, Any]:
-        """Return the members under our names."""
+    def members(self, file: Path, front: Mapping[Any, Any]) -> dict[str, Any]:
+        """Return the members under our names, read; those that are left empty are left out."""
+        read: dict[str, Callable[[Member], Any]] = {
+            **dict.fromkeys(_TEXTS, lambda member: member.text().strip()),
+            "allow_skills": Member.flag,
+            "tools": self._tools,
+            "disallowed_tools": self._tools,
+            "max_turns": _turns,
+            "limits": self._limits,
+        }
         found: dict[str, Any] = {}
         for key, value in front.items():
             name = _SPELLINGS.get(key, key)
@@ -277,46 +270,29 @@ class _Reading:
                 continue
             if name in _UNSUPPORTED:
                 raise self.refused(f"{key}: Refold does nothing of the kind; remove it")
-            if name not in _KEYS:
-                raise self.refused(f"unknown member {key!r}{nearest(key, _KEYS)}")
+            if name not in read:
+                raise self.refused(f"unknown member {key!r}{nearest(key, read)}")
             if name in found:
                 raise self.refused(f"{key} and {name} are the same; keep one")
-            found[name] = value
-        return found
+            is_empty = value is None or (name, value) == ("model", "inherit")
+            try:
+                found[name] = "" if is_empty else read[name](Member(file, name, value))
+            except ConfigRefused as error:
+                raise self.refused(f"{error.pointer}: {error.why}") from None
+        return {name: value for name, value in found.items() if value != ""}
 
-    def value(self, key: str, value: Any) -> Any:
-        """Return a member's value, checked; `None` for one that is left empty."""
-        readers: dict[str, Callable[[str, Any], Any]] = {
-            "tools": self._tools,
-            "disallowed_tools": self._tools,
-            "limits": self._limits,
-        }
-        match key, value:
-            case (_, None) | ("model", "inherit"):
-                return None
-            case _ if key in readers:
-                return readers[key](key, value)
-            case (("name" | "description" | "provider" | "model"), str()):
-                return value.strip()
-            case ("allow_skills", bool()) | ("max_turns", int()) if _fits(key, value):
-                return value
-            case _:
-                raise self.refused(f"{key}: expected {_KEYS[key]}, found {value!r:.60}")
-
-    def _limits(self, key: str, value: Any) -> Limits:
-        if not isinstance(value, dict):
-            raise self.refused(f"{key}: expected {_KEYS[key]}, found {value!r:.60}")
+    def _limits(self, member: Member) -> Limits:
+        caps = {str(name): cap.value for name, cap in member.members().items()}
         try:
-            return Limits.from_json({str(name): cap for name, cap in value.items()})
+            return Limits.from_json(caps)
         except LimitRefused as error:
             raise self.refused(str(error)) from None
 
-    def _tools(self, key: str, value: Any) -> tuple[str, ...]:
-        names = value.split(",") if isinstance(value, str) else value
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise self.refused(f"{key}: expected a list of names, found {value!r:.60}")
-        stripped = [name.strip() for name in names]
-        found = [self._tool(key, name) for name in stripped if name]
+    def _tools(self, member: Member) -> tuple[str, ...]:
+        if isinstance(member.value, str):
+            member = attrs.evolve(member, value=member.value.split(","))
+        stripped = [name.strip() for name in member.texts("a list of names")]
+        found = [self._tool(member.pointer, name) for name in stripped if name]
         return tuple(dict.fromkeys(name for name in found if name))
 
     def _tool(self, key: str, name: str) -> str:
@@ -340,16 +316,13 @@ class _Reading:
         raise self.refused(f"{key}: no tool is named {name!r}{near}; there are: {known}")
 
 
-def _fits(key: str, value: bool | int) -> bool:  # noqa: FBT001 - either is a value of YAML
-    return key == "allow_skills" or (type(value) is int and value > 0)
+def _turns(member: Member) -> int:
+    turns = member.value
+    if type(turns) is not int or turns < 1:
+        raise member.expected("a positive integer")
+    return turns
 
 
 def _id_of(file: Path) -> str:
     absolute = file.absolute()
     return absolute.parent.name if file.name == FILE_NAME else absolute.stem
-
-
-def nearest(name: Any, known: Iterable[str]) -> str:
-    """Return `; the nearest: …` for a name that is none of `known`; empty where none is near."""
-    near = get_close_matches(str(name), known, n=2)
-    return f"; the nearest: {', '.join(near)}" if near else ""

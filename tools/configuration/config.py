@@ -37,9 +37,8 @@ from refold.engine.errors import ConfigRefused, LimitRefused, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.secrets.vault import checked_volatile
-from refold.tools.agents.agent_files import nearest
 from refold.tools.agents.profiles import SpawnProfile, SpawnSettings
-from refold.tools.files.config_text import Lines, values_of
+from refold.tools.files.config_text import Member, nearest, values_of
 
 FILE_NAME: Final = "refold.yaml"
 
@@ -108,7 +107,7 @@ def load_config(
         return Config(folder=Path(path))
     values, lines = values_of(file)
     known = None if known_tools is None else sorted(known_tools)
-    return _Reading(file, lines, known).config(values)
+    return _Reading(known).config(Member(file, "", values, lines))
 
 
 def spawn_settings(values: Mapping[str, Any]) -> SpawnSettings:
@@ -117,7 +116,7 @@ def spawn_settings(values: Mapping[str, Any]) -> SpawnSettings:
     Raises:
         ConfigRefused: it says what it may not.
     """
-    return _Reading(Path("settings"), {}, None).spawn("tools.spawn", dict(values), None)
+    return _Reading(None).spawn(Member(Path("settings"), "tools.spawn", dict(values)))
 
 
 def _found(path: Path) -> Path | None:
@@ -131,188 +130,145 @@ def _found(path: Path) -> Path | None:
 
 # --- from values to a configuration --------------------------------------------------------------
 
-_MEMBERS: Final = ("tools", "agents", "llm", "limits", "redaction", "volatile")
-_REDACTION: Final = ("environment", "paths", "tools")
-_TOOLS: Final = ("enabled", "disabled", "approval", "spawn", "run_command")
-_COMMAND: Final = ("allow", "environment")
-_LLM: Final = ("default_pool", "pools")
-_POOL: Final = tuple(field.name for field in attrs.fields(Pool))
-_SPAWN: Final = tuple(field.name for field in attrs.fields(SpawnSettings))
-_PROFILE: Final = tuple(field.name for field in attrs.fields(SpawnProfile))
-_KINDS: Final = {str: "text", bool: "true or false", dict: "an object", list: "a list of texts"}
-
 
 @attrs.frozen
 class _Reading:
-    """One file being read: what its errors say of it."""
+    """What each member of a file is read as."""
 
-    file: Path
-    lines: Lines
     known_tools: list[str] | None
 
-    def config(self, values: Any) -> Config:
+    def config(self, document: Member) -> Config:
         """Return the configuration that a document holds."""
-        top = self.members("", values, _MEMBERS)
-        tools = self.members("tools", top.get("tools", {}), _TOOLS)
-        llm = self.members("llm", top.get("llm", {}), _LLM)
-        pools = self.pools(llm.get("pools", {}))
-        default = self.typed("llm.default_pool", llm.get("default_pool", ""), str)
-        self.known("llm.default_pool", default, pools, "is no name of llm.pools")
-        enabled = tools.get("enabled")
-        agents = self.typed("agents", top.get("agents", ""), str)
-        command = self.members("tools.run_command", tools.get("run_command"), _COMMAND)
-        spawn = self.spawn("tools.spawn", tools.get("spawn"), pools if "llm" in top else None)
+        found = document.fields(
+            tools=self.tools,
+            agents=lambda member: member.file.parent / text if (text := member.text()) else None,
+            llm=_models,
+            limits=_limits,
+            redaction=self.redaction,
+            volatile=_volatile,
+        )
+        tools, models = found.pop("tools", {}), found.pop("llm", None)
+        if models is not None:  # else pools name models that are passed to `record`
+            _check_pools(document, tools.get("spawn", SpawnSettings()), models["pools"])
+        command = tools.pop("run_command", {})
         return Config(
-            enabled=None if enabled is None else self.tools("tools.enabled", enabled),
-            disabled=self.tools("tools.disabled", tools.get("disabled", [])),
-            approval=self.tools("tools.approval", tools.get("approval", [])),
-            spawn=spawn if "spawn" in tools else None,
-            commands=self.texts("tools.run_command.allow", command.get("allow", [])),
-            environment=self.texts("tools.run_command.environment", command.get("environment", [])),
-            agents=self.file.parent / agents if agents else None,
-            default_pool=default,
-            pools=pools,
-            limits=self.limits(top.get("limits", {})),
-            redaction=self.redaction(top.get("redaction")),
-            volatile=self.volatile(top.get("volatile", [])),
-            folder=self.file.parent,
+            **found,
+            **tools,
+            **(models or {}),
+            commands=command.get("allow", ()),
+            environment=command.get("environment", ()),
+            folder=document.file.parent,
         )
 
-    def spawn(self, pointer: str, values: Any, pools: Mapping[str, Pool] | None) -> SpawnSettings:
-        """Return the settings of `spawn`; pools that are no names of `pools` are refused.
+    def tools(self, member: Member) -> dict[str, Any]:
+        return member.fields(
+            enabled=lambda names: None if names.value is None else self.names(names),
+            disabled=self.names,
+            approval=self.names,
+            spawn=self.spawn,
+            run_command=lambda each: each.fields(allow=Member.texts, environment=Member.texts),
+        )
 
-        Where the file has no `llm`, they name models that are passed to `record`.
-        """
-        members = self.members(pointer, values, _SPAWN)
-        enabled = self.typed(f"{pointer}.enabled", members.get("enabled", False), bool)
-        profiles = self.members(f"{pointer}.profiles", members.get("profiles", {}))
-        read = {
-            name: self.profile(f"{pointer}.profiles.{name}", one) for name, one in profiles.items()
+    def spawn(self, member: Member) -> SpawnSettings:
+        return SpawnSettings(**member.fields(enabled=Member.flag, profiles=self.profiles))
+
+    def profiles(self, member: Member) -> dict[str, SpawnProfile]:
+        return {
+            name: SpawnProfile(
+                **each.fields(
+                    system_prompt=Member.text,
+                    system_prompt_file=lambda file: _inside(file, file.text()),
+                    bootstrap_files=lambda files: [_inside(files, one) for one in files.texts()],
+                    tools=self.names,
+                    pool=Member.text,
+                )
+            )
+            for name, each in member.members().items()
         }
-        for name, profile in read.items():
-            if pools is not None and profile.pool and profile.pool not in pools:
-                place = f"{pointer}.profiles.{name}.pool"
-                why = f"'{profile.pool}' not found in llm.pools{nearest(profile.pool, pools)}"
-                raise ConfigRefused(str(self.file), self.line(place), "", f"{place} {why}")
-        return SpawnSettings(enabled=enabled, profiles=read)
 
-    def profile(self, pointer: str, values: Any) -> SpawnProfile:
-        members = self.members(pointer, values, _PROFILE)
-        found: dict[str, Any] = {}
-        for name, value in members.items():
-            place = f"{pointer}.{name}"
-            match name:
-                case "tools":
-                    found[name] = self.tools(place, value)
-                case "bootstrap_files":
-                    found[name] = tuple(self.inside(place, one) for one in self.texts(place, value))
-                case "system_prompt_file":
-                    found[name] = self.inside(place, self.typed(place, value, str))
-                case _:
-                    found[name] = self.typed(place, value, str)
-        return SpawnProfile(**found)
-
-    def pools(self, values: Any) -> dict[str, Pool]:
-        found = {}
-        for name, value in self.members("llm.pools", values).items():
-            pointer = f"llm.pools.{name}"
-            one = {"model": value} if isinstance(value, str) else value
-            members = self.members(pointer, one, _POOL)
-            if "model" not in members:
-                raise self.refused(pointer, "expected a model, openai:NAME or the like")
-            found[name] = Pool(
-                **{key: self.typed(f"{pointer}.{key}", each, str) for key, each in members.items()}
-            )
-        return found
-
-    def limits(self, values: Any) -> Limits:
-        names = [field.name for field in attrs.fields(Limits)]
-        members = self.members("limits", values, names)
-        for name, value in members.items():
-            try:
-                Limits.from_json({name: value})
-            except LimitRefused as error:
-                raise self.refused(f"limits.{name}", str(error)) from None
-        return Limits.from_json(members)
-
-    def redaction(self, values: Any) -> Redaction | None:
-        members = self.members("redaction", values, _REDACTION)
-        paths = self.members("redaction.paths", members.get("paths", {}))
-        names = self.texts("redaction.tools", members.get("tools", []))
+    def redaction(self, member: Member) -> Redaction | None:
+        found = member.fields(
+            environment=Member.texts,
+            paths=lambda paths: {key: each.texts() for key, each in paths.members().items()},
+            tools=Member.texts,
+        )
+        paths = member.at("paths")
         try:
-            found = Redaction(
-                environment=self.texts("redaction.environment", members.get("environment", [])),
-                paths={key: self.texts(f"redaction.paths.{key}", paths[key]) for key in paths},
-                tools=names,
-            )
-        except ConfigRefused:
-            raise
+            made = Redaction(**found)
         except UsageError as error:
-            raise self.refused("redaction.paths", str(error)) from None
-        self.tools("redaction.tools", [name for name in names if "*" not in name])
-        for key in paths:
+            raise paths.refused(str(error)) from None
+        self.check_tools(member.at("tools"), _exact(found.get("tools", ())))
+        for key in found.get("paths", ()):
             kind, _, name = key.partition(":")
-            if kind == "tool" and "*" not in name:
-                self.tools(f"redaction.paths.{key}", [name])
-        return found if members else None
+            if kind == "tool":
+                self.check_tools(paths.at(key), _exact([name]))
+        return made if found else None
 
-    def volatile(self, values: Any) -> tuple[str, ...]:
-        try:
-            return checked_volatile(self.texts("volatile", values))
-        except ConfigRefused:
-            raise
-        except UsageError as error:
-            raise self.refused("volatile", str(error)) from None
+    def names(self, member: Member) -> tuple[str, ...]:
+        """Return names of tools, all of them known."""
+        return self.check_tools(member, member.texts())
 
-    # -- pieces ---------------------------------------------------------------------------
-
-    def members(
-        self, pointer: str, values: Any, known: Iterable[str] | None = None
-    ) -> dict[str, Any]:
-        """Return an object's members, all of them known; nothing at all is an empty object."""
-        if values is None:
-            return {}
-        found: dict[str, Any] = self.typed(pointer, values, dict)
-        for name in found:
-            member = f"{pointer}.{name}" if pointer else str(name)
-            if not isinstance(name, str):
-                raise self.refused(member, f"expected a name that is text, found {name!r}")
-            if known is not None:
-                self.known(member, name, known, "is unknown")
-        return found
-
-    def known(self, pointer: str, name: str, names: Iterable[str], why: str) -> None:
-        if name and name not in names:
-            said = ", ".join(sorted(names)) or "none"
-            near = nearest(name, names)
-            raise self.refused(pointer, f"{name!r} {why}{near}; there are: {said}")
-
-    def typed(self, pointer: str, value: Any, kind: type) -> Any:
-        if type(value) is not kind:
-            raise self.refused(pointer, f"expected {_KINDS[kind]}, found {value!r:.60}")
-        return value
-
-    def texts(self, pointer: str, value: Any) -> tuple[str, ...]:
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise self.refused(pointer, f"expected {_KINDS[list]}, found {value!r:.60}")
-        return tuple(value)
-
-    def tools(self, pointer: str, value: Any) -> tuple[str, ...]:
-        names = self.texts(pointer, value)
+    def check_tools(self, member: Member, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names if self.known_tools is not None else ():
-            self.known(pointer, name, self.known_tools or (), "is no tool that is registered")
+            member.check_known(name, self.known_tools or (), "is no tool that is registered")
         return names
 
-    def inside(self, pointer: str, name: str) -> str:
-        if name.startswith("/") or ".." in name.split("/"):
-            raise self.refused(pointer, f"{name!r}: give a path below the workspace, without ..")
-        return name
 
-    def refused(self, pointer: str, why: str) -> ConfigRefused:
-        return ConfigRefused(str(self.file), self.line(pointer), pointer, why)
+def _exact(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that are no patterns: only those have to be there."""
+    return tuple(name for name in names if "*" not in name)
 
-    def line(self, pointer: str) -> int:
-        """Return the line of a member, or of what it stands in."""
-        while pointer and pointer not in self.lines:
-            pointer = pointer.rpartition(".")[0]
-        return self.lines.get(pointer, 0)
+
+def _volatile(member: Member) -> tuple[str, ...]:
+    paths = member.texts()
+    try:
+        return checked_volatile(paths)
+    except UsageError as error:
+        raise member.refused(str(error)) from None
+
+
+def _limits(member: Member) -> Limits:
+    names = [field.name for field in attrs.fields(Limits)]
+    caps = member.fields(**dict.fromkeys(names, lambda cap: cap))
+    for name, cap in caps.items():
+        try:
+            Limits(**{name: cap.value})
+        except LimitRefused as error:
+            raise cap.refused(str(error)) from None
+    return Limits(**{name: cap.value for name, cap in caps.items()})
+
+
+def _models(member: Member) -> dict[str, Any]:
+    found: dict[str, Any] = {"default_pool": "", "pools": {}}
+    found |= member.fields(default_pool=Member.text, pools=_pools)
+    default = member.at("default_pool")
+    default.check_known(found["default_pool"], found["pools"], "is no name of llm.pools")
+    return found
+
+
+def _pools(member: Member) -> dict[str, Pool]:
+    return {name: _pool(each) for name, each in member.members().items()}
+
+
+def _pool(member: Member) -> Pool:
+    if isinstance(member.value, str):
+        return Pool(model=member.value)
+    found = member.fields(model=Member.text, base_url=Member.text)
+    if "model" not in found:
+        raise member.refused("expected a model, openai:NAME or the like")
+    return Pool(**found)
+
+
+def _check_pools(document: Member, spawn: SpawnSettings, pools: Mapping[str, Pool]) -> None:
+    """Refuse a profile of a pool that is none of `pools`."""
+    for name, profile in spawn.profiles.items():
+        if profile.pool and profile.pool not in pools:
+            place = document.at(f"tools.spawn.profiles.{name}.pool")
+            why = f"'{profile.pool}' not found in llm.pools{nearest(profile.pool, pools)}"
+            raise ConfigRefused(str(place.file), place.line, "", f"{place.pointer} {why}")
+
+
+def _inside(member: Member, name: str) -> str:
+    if name.startswith("/") or ".." in name.split("/"):
+        raise member.refused(f"{name!r}: give a path below the workspace, without ..")
+    return name

@@ -1,16 +1,19 @@
-"""Text of a configuration file as values, and on which line each member stands.
+"""Text of a file of settings as values, each with the line on which it stands.
 
+A `Member` is one value and its place: it is read as what it is to be, or refused with the place.
 YAML is composed once more for the lines; TOML has no such reader, so its lines are looked for: the
-members of inline tables count as their table.  What the values mean is
-`tools.configuration.config`.
+members of inline tables count as their table.  What the values mean is said where they are read:
+`tools.configuration.config`, `tools.agents.agent_files`.
 """
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import yaml
 
 from refold.engine.errors import ConfigRefused
@@ -20,6 +23,88 @@ TABLE: Final = ("tool", "refold")
 
 Lines = Mapping[str, int]
 """By dotted member, `tools.spawn.enabled`; 1-based."""
+
+
+@attrs.frozen
+class Member:
+    """One value of a file of settings, and where it stands.
+
+    Whatever reads it raises `ConfigRefused` for a value that is of another type.
+    """
+
+    file: Path
+    pointer: str
+    """Dotted, `tools.spawn.enabled`; empty for all that the file holds."""
+    value: Any
+    lines: Lines = attrs.field(factory=dict, repr=False)
+
+    @property
+    def line(self) -> int:
+        """The line of the member, or of what it stands in; 0 where that is not known."""
+        pointer = self.pointer
+        while pointer and pointer not in self.lines:
+            pointer = pointer.rpartition(".")[0]
+        return self.lines.get(pointer, 0)
+
+    def at(self, name: str, value: Any = None) -> "Member":
+        """Return a member below this one."""
+        pointer = f"{self.pointer}.{name}" if self.pointer else name
+        return attrs.evolve(self, pointer=pointer, value=value)
+
+    def refused(self, why: str) -> ConfigRefused:
+        """Return the error that says where, and `why`."""
+        return ConfigRefused(str(self.file), self.line, self.pointer, why)
+
+    def expected(self, what: str) -> ConfigRefused:
+        """Return the error of a value of another type."""
+        return self.refused(f"expected {what}, found {self.value!r:.60}")
+
+    def text(self) -> str:
+        """Return the value, a text."""
+        if type(self.value) is not str:
+            raise self.expected("text")
+        return self.value
+
+    def flag(self) -> bool:
+        """Return the value, true or false."""
+        if type(self.value) is not bool:
+            raise self.expected("true or false")
+        return self.value
+
+    def texts(self, expected: str = "a list of texts") -> tuple[str, ...]:
+        """Return the value, a list of texts."""
+        if type(self.value) is not list or not all(isinstance(one, str) for one in self.value):
+            raise self.expected(expected)
+        return tuple(self.value)
+
+    def members(self) -> dict[str, "Member"]:
+        """Return what the value, an object, holds by name; nothing at all is an empty one."""
+        if self.value is not None and type(self.value) is not dict:
+            raise self.expected("an object")
+        found = {name: self.at(str(name), each) for name, each in (self.value or {}).items()}
+        for name, member in found.items():
+            if not isinstance(name, str):
+                raise member.refused(f"expected a name that is text, found {name!r}")
+        return found
+
+    def fields(self, **read: "Callable[[Member], Any]") -> dict[str, Any]:
+        """Return the members of an object by name, each as `read` has it; others are refused."""
+        found = self.members()
+        for name, member in found.items():
+            member.check_known(name, read, "is unknown")
+        return {name: read[name](member) for name, member in found.items()}
+
+    def check_known(self, name: str, names: Iterable[str], why: str) -> None:
+        """Refuse a name that is none of `names`, with the nearest and all of them."""
+        if name and name not in names:
+            said = ", ".join(sorted(names)) or "none"
+            raise self.refused(f"{name!r} {why}{nearest(name, names)}; there are: {said}")
+
+
+def nearest(name: Any, known: Iterable[str]) -> str:
+    """Return `; the nearest: …` for a name that is none of `known`; empty where none is near."""
+    near = get_close_matches(str(name), known, n=2)
+    return f"; the nearest: {', '.join(near)}" if near else ""
 
 
 def values_of(file: Path) -> tuple[Any, Lines]:
@@ -39,40 +124,40 @@ def _content_of(file: Path) -> str:
 
 
 def _yaml(file: Path) -> tuple[Any, Lines]:
-    text = _content_of(file)
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        values = yaml.safe_load(text)
+        values, lines = yaml_of(file, _content_of(file))
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         why = getattr(error, "problem", None) or str(error)
         raise ConfigRefused(str(file), mark.line + 1 if mark else 0, "", f"YAML: {why}") from None
-    lines = noted(file, node) if node is not None else {}
     return {} if values is None else values, lines
 
 
-def noted(
-    file: Path, node: yaml.Node, pointer: str = "", lines: dict[str, int] | None = None
-) -> Lines:
-    """Return on which line each member begins.
+def yaml_of(file: Path, text: str) -> tuple[Any, Lines]:
+    """Return what a text of YAML holds, and its lines.
 
     Raises:
-        ConfigRefused: one stands there twice; YAML would take the last.
+        ConfigRefused: a member stands there twice; YAML would take the last.
+        RecursionError: it is too deep.
+        yaml.YAMLError: it is no YAML.
     """
-    found = {} if lines is None else lines
+    lines: dict[str, int] = {}
+    _note(file, yaml.compose(text, Loader=yaml.SafeLoader), "", lines)
+    return yaml.safe_load(text), lines
+
+
+def _note(file: Path, node: yaml.Node | None, pointer: str, lines: dict[str, int]) -> None:
+    """Add on which line each member begins."""
     if isinstance(node, yaml.SequenceNode):
         for at, item in enumerate(node.value):
-            noted(file, item, f"{pointer}[{at}]", found)
-    if not isinstance(node, yaml.MappingNode):
-        return found
-    for key, value in node.value:
+            _note(file, item, f"{pointer}[{at}]", lines)
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
         member = f"{pointer}.{key.value}" if pointer else str(key.value)
         line = key.start_mark.line + 1
-        if member in found:
-            raise ConfigRefused(str(file), line, member, f"stands on line {found[member]} already")
-        found[member] = line
-        noted(file, value, member, found)
-    return found
+        if member in lines:
+            raise ConfigRefused(str(file), line, member, f"stands on line {lines[member]} already")
+        lines[member] = line
+        _note(file, value, member, lines)
 
 
 def _toml(file: Path) -> tuple[Any, Lines]:
