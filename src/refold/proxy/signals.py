@@ -25,6 +25,8 @@ class Signals:
     """Keeps this process alive until what it does for a command is done; a context manager."""
 
     def __init__(self) -> None:
+        self.came = False
+        """Whether there was one."""
         self._process: subprocess.Popen[bytes] | None = None
         self._waiting: list[int] = []
         self._before: dict[int, object] = {}
@@ -66,6 +68,7 @@ class Signals:
             self._process = None
 
     def _came(self, number: int, _frame: FrameType | None) -> None:
+        self.came = True
         if self._process is None:
             self._waiting.append(number)
         elif number == signal.SIGTERM or not _is_in_the_foreground():

@@ -9,9 +9,7 @@ Rules: CONTRACT.md §16.11.
 import asyncio
 import contextlib
 import os
-import signal
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -19,7 +17,6 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.observed.mcp_messages import is_request, messages_in, plain_name
 from refold.engine.observed.volatile import VolatileRules
-from refold.engine.recording.interrupts import LOOK_SECONDS
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.sse import EventParser
 from refold.proxy.desks.keys import Secrets
@@ -31,6 +28,7 @@ from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.remote import Remote, recording_here
 from refold.proxy.mcp.sessions import Passed, alone, known, own_log, report_of, seal
 from refold.proxy.mcp.stdio import EndedServer
+from refold.proxy.signals import Signals
 
 ROUTE: Final = "mcp"
 _SESSION: Final = "mcp-session-id"
@@ -80,10 +78,14 @@ def proxy_url(
 
     def serve(connect: Connect, hello: Hello = hello) -> None:
         desk = McpDesk(url, hello, connect)
+        signals = Signals()
         # Handlers first: who has read the URL may send a signal at once, and the log is sealed.
-        with _signals(until) as wait, served(desk, [ROUTE], port=port, word=word) as base:
+        with (
+            signals if until is None else contextlib.nullcontext(),
+            served(desk, [ROUTE], port=port, word=word) as base,
+        ):
             announce(f"{base}/{ROUTE}")
-            wait()
+            (until or signals.wait)()
         desk.ended()
 
     where = recording_here()
@@ -101,27 +103,6 @@ def proxy_url(
         serve(McpRecording(journal, secrets).connect)
         seal(journal, EndedServer("client", 0))
         return Passed(exit_code=0, log=journal.path, entries=journal.entries)
-
-
-@contextlib.contextmanager
-def _signals(until: Callable[[], None] | None) -> Iterator[Callable[[], None]]:
-    """Give what waits for Ctrl-C or SIGTERM, or `until`; signals are heeded inside of the block."""
-    if until is not None:
-        yield until
-        return
-    over = threading.Event()
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda *_: over.set()) for number in numbers}
-
-    def wait() -> None:
-        while not over.wait(LOOK_SECONDS):
-            pass
-
-    try:
-        yield wait
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class McpDesk:

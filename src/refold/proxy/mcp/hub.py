@@ -13,6 +13,8 @@ import secrets
 from collections.abc import Callable
 from typing import Any, Final
 
+import attrs
+
 from refold.proxy.http.turns import Desk, Forward, Incoming, Serve
 from refold.proxy.mcp.parties import NOTHING, Hello, Party, Reply, Sent
 
@@ -85,12 +87,7 @@ class Hub:
 def packed(reply: Reply) -> dict[str, Any]:
     """Return a reply as JSON has it."""
     sent = [
-        {
-            "content": each.content.decode(errors="surrogateescape"),
-            "channel": each.channel,
-            "is_last": each.is_last,
-            "failed": each.failed,
-        }
+        {**attrs.asdict(each), "content": each.content.decode(errors="surrogateescape")}
         for each in reply.sent
     ]
     return {"sent": sent, "ends": reply.ends}

@@ -8,7 +8,6 @@ recorded is written in its place.  A shell file.  Rules: CONTRACT.md §16.11.
 import contextlib
 import os
 import select
-import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from refold.engine.process.bounds import BY_SIGNAL
 from refold.engine.recording.interrupts import at_a_stretch
 from refold.proxy.mcp.hub import RECORDING
 from refold.proxy.mcp.parties import Party, Reply
-from refold.proxy.signals import waited
+from refold.proxy.signals import Signals, waited
 
 _READ_BYTES: Final = 256 * 1024
 
@@ -147,7 +146,7 @@ class _Passage:
         """Do it."""
         threading.Thread(target=self._from_client, daemon=True).start()
         assert self._process.stdout is not None
-        with self._signals_passed(), self._process.stdout:
+        with Signals() as signals, signals.going_to(self._process), self._process.stdout:
             self._from_server()
             code = waited(self._process)
         with self._lock:
@@ -155,7 +154,7 @@ class _Passage:
             if self._fault is not None:
                 raise self._fault
             ended = EndedServer(
-                "client" if self._has_client_left else "server",
+                "client" if self._has_client_left or signals.came else "server",
                 code if code >= 0 else BY_SIGNAL - code,
             )
             self._party.ended(ended.left, ended.exit_code)
@@ -200,26 +199,3 @@ class _Passage:
         with self._lock:
             self._fault = self._fault or error
         self._process.kill()
-
-    @contextlib.contextmanager
-    def _signals_passed(self) -> Iterator[None]:
-        """Let the server have the signals that end it, and end with it.
-
-        Ctrl-C has reached it already: it goes to all that share a terminal.
-        """
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        before = {number: signal.signal(number, self._signalled) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _signalled(self, number: int, _frame: object) -> None:
-        self._has_client_left = True
-        if number != signal.SIGINT:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(number)
