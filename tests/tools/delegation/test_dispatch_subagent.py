@@ -228,3 +228,20 @@ def test_children_that_share_a_session_have_the_sections(tmp_path: Path, given: 
 
     assert ("not the run's" in recording.output) is (given == "other")
     assert (recording.output == "ok") is (given != "other")
+
+
+def test_a_program_that_cannot_be_had_is_a_failing_result(tmp_path: Path) -> None:
+    """§10.20.4: the child cannot begin; a replay tells the same, and imports nothing."""
+    tool = dispatch_subagent_tool(prompts=registry(), program="no_such_module_x:leaf")
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await run.tool(tool, **ARGUMENTS)
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, session=Session())
+
+    message = (
+        "Subagent execution failed: program 'no_such_module_x': No module named 'no_such_module_x'"
+    )
+    assert recording.output == {"message": message, "value": None, "success": False}
+    assert refold.reexecute(log, program=program, session=Session()).identical
