@@ -32,7 +32,7 @@ import yaml
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import ConfigRefused, InvalidDefError, LimitRefused
 from refold.engine.events.limits import Limits
-from refold.tools.files.config_text import Member, nearest, yaml_of
+from refold.tools.files.config_text import Setting, nearest, yaml_of
 from refold.tools.files.file_tools import NAMES
 
 SHIPPED_TOOLS: Final = (*NAMES, "subagent")
@@ -255,9 +255,9 @@ class _Reading:
 
     def members(self, file: Path, front: Mapping[Any, Any]) -> dict[str, Any]:
         """Return the members under our names, read; those that are left empty are left out."""
-        read: dict[str, Callable[[Member], Any]] = {
+        read: dict[str, Callable[[Setting], Any]] = {
             **dict.fromkeys(_TEXTS, lambda member: member.text().strip()),
-            "allow_skills": Member.flag,
+            "allow_skills": Setting.flag,
             "tools": self._tools,
             "disallowed_tools": self._tools,
             "max_turns": _turns,
@@ -276,19 +276,19 @@ class _Reading:
                 raise self.refused(f"{key} and {name} are the same; keep one")
             is_empty = value is None or (name, value) == ("model", "inherit")
             try:
-                found[name] = "" if is_empty else read[name](Member(file, name, value))
+                found[name] = "" if is_empty else read[name](Setting(file, name, value))
             except ConfigRefused as error:
                 raise self.refused(f"{error.pointer}: {error.why}") from None
         return {name: value for name, value in found.items() if value != ""}
 
-    def _limits(self, member: Member) -> Limits:
+    def _limits(self, member: Setting) -> Limits:
         caps = {str(name): cap.value for name, cap in member.members().items()}
         try:
             return Limits.from_json(caps)
         except LimitRefused as error:
             raise self.refused(str(error)) from None
 
-    def _tools(self, member: Member) -> tuple[str, ...]:
+    def _tools(self, member: Setting) -> tuple[str, ...]:
         if isinstance(member.value, str):
             member = attrs.evolve(member, value=member.value.split(","))
         stripped = [name.strip() for name in member.texts("a list of names")]
@@ -316,7 +316,7 @@ class _Reading:
         raise self.refused(f"{key}: no tool is named {name!r}{near}; there are: {known}")
 
 
-def _turns(member: Member) -> int:
+def _turns(member: Setting) -> int:
     turns = member.value
     if type(turns) is not int or turns < 1:
         raise member.expected("a positive integer")

@@ -38,7 +38,7 @@ from refold.engine.events.limits import Limits
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.secrets.vault import checked_volatile
 from refold.tools.agents.profiles import SpawnProfile, SpawnSettings
-from refold.tools.files.config_text import Member, nearest, values_of
+from refold.tools.files.config_text import Setting, nearest, values_of
 
 FILE_NAME: Final = "refold.yaml"
 
@@ -107,7 +107,7 @@ def load_config(
         return Config(folder=Path(path))
     values, lines = values_of(file)
     known = None if known_tools is None else sorted(known_tools)
-    return _Reading(known).config(Member(file, "", values, lines))
+    return _Reading(known).config(Setting(file, "", values, lines))
 
 
 def spawn_settings(values: Mapping[str, Any]) -> SpawnSettings:
@@ -116,7 +116,7 @@ def spawn_settings(values: Mapping[str, Any]) -> SpawnSettings:
     Raises:
         ConfigRefused: it says what it may not.
     """
-    return _Reading(None).spawn(Member(Path("settings"), "tools.spawn", dict(values)))
+    return _Reading(None).spawn(Setting(Path("settings"), "tools.spawn", dict(values)))
 
 
 def _found(path: Path) -> Path | None:
@@ -137,7 +137,7 @@ class _Reading:
 
     known_tools: list[str] | None
 
-    def config(self, document: Member) -> Config:
+    def config(self, document: Setting) -> Config:
         """Return the configuration that a document holds."""
         found = document.fields(
             tools=self.tools,
@@ -160,37 +160,37 @@ class _Reading:
             folder=document.file.parent,
         )
 
-    def tools(self, member: Member) -> dict[str, Any]:
+    def tools(self, member: Setting) -> dict[str, Any]:
         return member.fields(
             enabled=lambda names: None if names.value is None else self.names(names),
             disabled=self.names,
             approval=self.names,
             spawn=self.spawn,
-            run_command=lambda each: each.fields(allow=Member.texts, environment=Member.texts),
+            run_command=lambda each: each.fields(allow=Setting.texts, environment=Setting.texts),
         )
 
-    def spawn(self, member: Member) -> SpawnSettings:
-        return SpawnSettings(**member.fields(enabled=Member.flag, profiles=self.profiles))
+    def spawn(self, member: Setting) -> SpawnSettings:
+        return SpawnSettings(**member.fields(enabled=Setting.flag, profiles=self.profiles))
 
-    def profiles(self, member: Member) -> dict[str, SpawnProfile]:
+    def profiles(self, member: Setting) -> dict[str, SpawnProfile]:
         return {
             name: SpawnProfile(
                 **each.fields(
-                    system_prompt=Member.text,
+                    system_prompt=Setting.text,
                     system_prompt_file=lambda file: _inside(file, file.text()),
                     bootstrap_files=lambda files: [_inside(files, one) for one in files.texts()],
                     tools=self.names,
-                    pool=Member.text,
+                    pool=Setting.text,
                 )
             )
             for name, each in member.members().items()
         }
 
-    def redaction(self, member: Member) -> Redaction | None:
+    def redaction(self, member: Setting) -> Redaction | None:
         found = member.fields(
-            environment=Member.texts,
+            environment=Setting.texts,
             paths=lambda paths: {key: each.texts() for key, each in paths.members().items()},
-            tools=Member.texts,
+            tools=Setting.texts,
         )
         paths = member.at("paths")
         try:
@@ -204,11 +204,11 @@ class _Reading:
                 self.check_tools(paths.at(key), _exact([name]))
         return made if found else None
 
-    def names(self, member: Member) -> tuple[str, ...]:
+    def names(self, member: Setting) -> tuple[str, ...]:
         """Return names of tools, all of them known."""
         return self.check_tools(member, member.texts())
 
-    def check_tools(self, member: Member, names: tuple[str, ...]) -> tuple[str, ...]:
+    def check_tools(self, member: Setting, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names if self.known_tools is not None else ():
             member.check_known(name, self.known_tools or (), "is no tool that is registered")
         return names
@@ -219,7 +219,7 @@ def _exact(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if "*" not in name)
 
 
-def _volatile(member: Member) -> tuple[str, ...]:
+def _volatile(member: Setting) -> tuple[str, ...]:
     paths = member.texts()
     try:
         return checked_volatile(paths)
@@ -227,7 +227,7 @@ def _volatile(member: Member) -> tuple[str, ...]:
         raise member.refused(str(error)) from None
 
 
-def _limits(member: Member) -> Limits:
+def _limits(member: Setting) -> Limits:
     names = [field.name for field in attrs.fields(Limits)]
     caps = member.fields(**dict.fromkeys(names, lambda cap: cap))
     for name, cap in caps.items():
@@ -238,28 +238,28 @@ def _limits(member: Member) -> Limits:
     return Limits(**{name: cap.value for name, cap in caps.items()})
 
 
-def _models(member: Member) -> dict[str, Any]:
+def _models(member: Setting) -> dict[str, Any]:
     found: dict[str, Any] = {"default_pool": "", "pools": {}}
-    found |= member.fields(default_pool=Member.text, pools=_pools)
+    found |= member.fields(default_pool=Setting.text, pools=_pools)
     default = member.at("default_pool")
     default.check_known(found["default_pool"], found["pools"], "is no name of llm.pools")
     return found
 
 
-def _pools(member: Member) -> dict[str, Pool]:
+def _pools(member: Setting) -> dict[str, Pool]:
     return {name: _pool(each) for name, each in member.members().items()}
 
 
-def _pool(member: Member) -> Pool:
+def _pool(member: Setting) -> Pool:
     if isinstance(member.value, str):
         return Pool(model=member.value)
-    found = member.fields(model=Member.text, base_url=Member.text)
+    found = member.fields(model=Setting.text, base_url=Setting.text)
     if "model" not in found:
         raise member.refused("expected a model, openai:NAME or the like")
     return Pool(**found)
 
 
-def _check_pools(document: Member, spawn: SpawnSettings, pools: Mapping[str, Pool]) -> None:
+def _check_pools(document: Setting, spawn: SpawnSettings, pools: Mapping[str, Pool]) -> None:
     """Refuse a profile of a pool that is none of `pools`."""
     for name, profile in spawn.profiles.items():
         if profile.pool and profile.pool not in pools:
@@ -268,7 +268,7 @@ def _check_pools(document: Member, spawn: SpawnSettings, pools: Mapping[str, Poo
             raise ConfigRefused(str(place.file), place.line, "", f"{place.pointer} {why}")
 
 
-def _inside(member: Member, name: str) -> str:
+def _inside(member: Setting, name: str) -> str:
     if name.startswith("/") or ".." in name.split("/"):
         raise member.refused(f"{name!r}: give a path below the workspace, without ..")
     return name

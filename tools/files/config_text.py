@@ -1,6 +1,6 @@
 """Text of a file of settings as values, each with the line on which it stands.
 
-A `Member` is one value and its place: it is read as what it is to be, or refused with the place.
+A `Setting` is one value and its place: it is read as what it is to be, or refused with the place.
 YAML is composed once more for the lines; TOML has no such reader, so its lines are looked for: the
 members of inline tables count as their table.  What the values mean is said where they are read:
 `tools.configuration.config`, `tools.agents.agent_files`.
@@ -26,7 +26,7 @@ Lines = Mapping[str, int]
 
 
 @attrs.frozen
-class Member:
+class Setting:
     """One value of a file of settings, and where it stands.
 
     Whatever reads it raises `ConfigRefused` for a value that is of another type.
@@ -46,7 +46,7 @@ class Member:
             pointer = pointer.rpartition(".")[0]
         return self.lines.get(pointer, 0)
 
-    def at(self, name: str, value: Any = None) -> "Member":
+    def at(self, name: str, value: Any = None) -> "Setting":
         """Return a member below this one."""
         pointer = f"{self.pointer}.{name}" if self.pointer else name
         return attrs.evolve(self, pointer=pointer, value=value)
@@ -77,7 +77,7 @@ class Member:
             raise self.expected(expected)
         return tuple(self.value)
 
-    def members(self) -> dict[str, "Member"]:
+    def members(self) -> dict[str, "Setting"]:
         """Return what the value, an object, holds by name; nothing at all is an empty one."""
         if self.value is not None and type(self.value) is not dict:
             raise self.expected("an object")
@@ -87,7 +87,7 @@ class Member:
                 raise member.refused(f"expected a name that is text, found {name!r}")
         return found
 
-    def fields(self, **read: "Callable[[Member], Any]") -> dict[str, Any]:
+    def fields(self, **read: "Callable[[Setting], Any]") -> dict[str, Any]:
         """Return the members of an object by name, each as `read` has it; others are refused."""
         found = self.members()
         for name, member in found.items():
