@@ -12,11 +12,19 @@ import pytest
 
 from refold.engine.errors import UsageError
 from refold.engine.runners.recording import record
+from refold.page import html
 from refold.page.document import page
 from refold.page.html import bundled, page_html
 from tests.support.child_programs import works
 
 HOSTILE = "</script><script>alert(1)</script>{{title}}"
+
+
+def test_the_page_is_at_most_100_kib() -> None:
+    """Without its logs: many are kept, one with each run."""
+    assets = Path(html.__file__).with_name("assets")
+
+    assert sum(path.stat().st_size for path in assets.iterdir()) <= 100 * 1024
 
 
 def test_the_logs_in_the_file_are_the_bytes_on_disk(tmp_path: Path) -> None:

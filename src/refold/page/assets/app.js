@@ -2,7 +2,7 @@
 import { check } from "./check.js";
 import { compare } from "./compare.js";
 import { Store, unpack } from "./data.js";
-import { badge, count, duration, folded, h, number, picture, short, spent } from "./dom.js";
+import { badge, count, duration, folded, h, number, picture, short, spent, starts } from "./dom.js";
 import { entries } from "./entries.js";
 import { inspector } from "./inspector.js";
 import { lanes } from "./lanes.js";
@@ -18,6 +18,7 @@ const query = (path, more = {}) => `${path}?${new URLSearchParams({ token: given
 
 function start(page) {
 	const store = new Store(page, given.live ? { query } : null);
+	starts.ask = (digest) => store.begin(digest, () => views[app.view].list?.later());
 	const app = { store, page, at: { log: 0 }, node: null, filter: { text: "", status: "", tool: "", agent: "" }, view: page.diff ? "compare" : "tree", ...lookups(store) };
 
 	// --- what is selected, in the address ---
@@ -184,7 +185,6 @@ function lookups(store) {
 			return small ? (node?.number ? `#${last}` : "root") : node ? `${short(node.name, 60)}${node.number ? ` #${last}` : ""}` : name;
 		},
 		blobOf: (digest) => blob(store, digest),
-		blob: (each) => blob(store, each.$blob),
 	};
 }
 

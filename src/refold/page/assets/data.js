@@ -1,5 +1,5 @@
 /** The page's document and the bytes of its logs: unpacked in slices, indexed by line, read when shown. */
-import { pause, short } from "./dom.js";
+import { pause, short, starts } from "./dom.js";
 
 const decoder = new TextDecoder();
 
@@ -128,6 +128,12 @@ export class Store {
 		}
 		return found;
 	}
+	/** Read how a large text begins. */
+	async begin(digest, then) {
+		starts.known.set(digest, "");
+		const bytes = await this.blob(digest).catch(() => null);
+		if (bytes) { starts.known.set(digest, decoder.decode(bytes.subarray(0, 1500))); then(); }
+	}
 	async blob(digest) {
 		if (!/^[0-9a-f]{64}$/.test(digest)) return null;
 		if (this.server) {
@@ -166,6 +172,8 @@ export async function unpack(blocks, take, keep = false) {
 
 export const faultOf = (error) => (error ? `${error.code ?? "error"}: ${short(error.message, 1e6)}` : "");
 
+const ending = (of, value) => short(of.error ? faultOf(of.error) : value);
+
 /** One line that says what an entry is */
 export function summary(e) {
 	if (e.left) return "content left out";
@@ -173,16 +181,16 @@ export function summary(e) {
 	switch (e.kind) {
 		case "run.started": return `${d.program} ${short(d.input)}`;
 		case "tool.called": return `${d.tool}(${short(d.arguments)})`;
-		case "tool.returned": return d.error ? short(faultOf(d.error)) : short(d.result);
+		case "tool.returned": return ending(d, d.result);
 		case "model.asked": return `${d.model} ${d.added?.length ? `+${d.added.length}: ${short(said(d.added.at(-1)))}` : ""}`;
-		case "model.answered": return d.error ? short(faultOf(d.error)) : short(said(d.message) || (d.message?.tool_calls ?? []).map((c) => c?.function?.name ?? c?.name).join(", "));
+		case "model.answered": return ending(d, said(d.message) || (d.message?.tool_calls ?? []).map((c) => c?.function?.name ?? c?.name).join(", "));
 		case "child.started": return `${g.agent ?? g.program} ${short(g.brief)}`;
-		case "child.finished": return `${o.status ?? ""} ${o.error ? short(faultOf(o.error)) : short(o.summary ?? o.output)}`;
+		case "child.finished": return `${o.status ?? ""} ${ending(o, o.summary ?? o.output)}`;
 		case "limit.hit": return `${d.limit}: ${d.observed} of ${d.allowed}`;
 		case "note.added": return short(d.text);
 		case "input.asked": return short(d.question);
 		case "input.given": return short(d.answer);
-		case "run.finished": return `${d.status} ${d.error ? short(faultOf(d.error)) : short(d.summary ?? d.output)}`;
+		case "run.finished": return `${d.status} ${ending(d, d.summary ?? d.output)}`;
 		case "unreadable": return "this line is no entry";
 		default: return short(d);
 	}
@@ -193,7 +201,7 @@ export function said(message) {
 	const parts = message?.content ?? message?.text ?? message?.parts ?? "";
 	if (typeof parts === "string") return parts;
 	if (!Array.isArray(parts)) return short(parts);
-	return parts.map((p) => (typeof p === "string" ? p : typeof p?.text === "string" ? p.text : typeof p?.content === "string" ? p.content : "")).filter(Boolean).join("\n");
+	return parts.map((p) => short([p, p?.text, p?.content].find((each) => typeof each === "string" || each?.$blob), 1e6)).filter(Boolean).join("\n");
 }
 
 /** How what an entry tells of ended; empty where it tells of no end */

@@ -3,6 +3,7 @@
 /** Controls but tab and newline, bidirectional and invisible characters, tags, lone surrogates. */
 const HIDDEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}]|\p{Cs}/gu;
 const SVG = new Set(["svg", "rect", "line", "path", "text", "g", "title"]);
+const nothing = [null, undefined, false];
 
 /** Text in which what cannot be seen stands as an escape */
 export const visible = (value) => String(value).replace(HIDDEN, (c) => {
@@ -18,19 +19,27 @@ export function h(name, props, ...children) {
 	if (tag === "button") made.setAttribute("type", "button");
 	for (const [word, value] of Object.entries(has ? props : {})) {
 		const key = word === "label" ? "aria-label" : word === "hush" ? "aria-hidden" : word;
-		if (value === null || value === undefined || value === false) continue;
+		if (nothing.includes(value)) continue;
 		if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
 		else if (key === "style") for (const [rule, set] of Object.entries(value)) made.style.setProperty(rule, set);
 		else if ((key === "href" && !/^[#?]/.test(value)) || (key === "src" && !/^blob:/.test(value))) throw new Error(`no address: ${key}`);
 		else if (key === "value") made.value = value;
 		else made.setAttribute(key, value === true ? (word === "hush" ? "true" : "") : visible(value));
 	}
-	for (const child of (has ? children : [props, ...children]).flat(9)) if (child !== null && child !== undefined && child !== false) made.append(child instanceof Node ? child : document.createTextNode(visible(child)));
+	for (const child of (has ? children : [props, ...children]).flat(9)) if (!nothing.includes(child)) made.append(child instanceof Node ? child : document.createTextNode(visible(child)));
 	return made;
 }
 
+/** How large texts begin, by digest; `ask` reads one. */
+export const starts = { known: new Map(), ask(_digest) {} };
+
+function start(blob, most) {
+	if (!starts.known.has(blob.$blob)) starts.ask(blob.$blob);
+	return starts.known.get(blob.$blob)?.slice(0, most) || `${number(blob.bytes)} bytes`;
+}
+
 export function short(value, most = 300) {
-	const text = typeof value === "string" ? value : value === undefined ? "" : brief(value, most);
+	const text = typeof value === "string" ? value : value === undefined ? "" : value?.$blob ? start(value, most + 1) : brief(value, most);
 	return text.length > most ? `${text.slice(0, most)}…` : text;
 }
 
@@ -38,6 +47,7 @@ export function short(value, most = 300) {
 function brief(value, most, depth = 0) {
 	if (typeof value === "string") return JSON.stringify(value.slice(0, most));
 	if (value === null || typeof value !== "object") return String(value);
+	if (value.$blob) return JSON.stringify(start(value, most));
 	if (depth > 4) return "…";
 	const parts = [], open = Array.isArray(value);
 	let size = 0;
@@ -82,7 +92,7 @@ export const trouble = (status) => (status && status !== "ok" && status !== "com
 /** A time since the run began. */
 export const offset = (us) => (typeof us === "number" ? `+${duration(Math.max(0, us))}` : "");
 
-/** Let the page breathe: a batch of work ends here. */
+/** Let the page breathe between batches. */
 export const pause = () => new Promise((done) => {
 	const channel = new MessageChannel();
 	channel.port1.onmessage = () => { channel.port1.close(); done(null); };

@@ -9,8 +9,9 @@ export function inspector(app) {
 	const open = new Set(["Run", "Data", "Why", "Led to"]);
 
 	function part(name, fill) {
-		const inner = h("div", {}), made = h("details.part", { open: open.has(name), ontoggle: () => { if (made.open) { open.add(name); if (!inner.childNodes.length) inner.append(...[fill()].flat().filter(Boolean)); } else open.delete(name); } }, h("summary", h("h3", name)), inner);
-		if (made.open) inner.append(...[fill()].flat().filter(Boolean));
+		const inner = h("div", {}), show = () => { if (made.open && !inner.childNodes.length) inner.append(...[fill()].flat().filter(Boolean)); };
+		const made = h("details.part", { open: open.has(name), ontoggle: () => { open[made.open ? "add" : "delete"](name); show(); } }, h("summary", h("h3", name)), inner);
+		show();
 		return made;
 	}
 	function link(how, log, seq, since) {
@@ -21,18 +22,19 @@ export function inspector(app) {
 	}
 	function why(log, seq, entry) {
 		const list = h("ol.chain"), beside = app.store.linksOf(log)?.beside ?? {};
+		const aside = (at, since) => { for (const [also, l, s] of beside[at] ?? []) { const item = link(also, l, s, since); item.classList.add("beside"); list.append(item); } };
 		const grow = (next, since) => {
 			for (let n = 0; next && next[1] >= 0 && n < 12; n++) {
 				const [how, onLog, onSeq] = next, e = app.store.entry(onLog, onSeq);
 				list.append(link(how, onLog, onSeq, since));
-				for (const [also, l, s] of beside[`${onLog}:${onSeq}`] ?? []) { const item = link(also, l, s); item.classList.add("beside"); list.append(item); }
+				aside(`${onLog}:${onSeq}`);
 				since = e;
 				next = app.store.cause(onLog, onSeq);
 			}
 			if (next && next[1] < 0) list.append(h("li.quiet", `${next[0]}: in the log of its parent, which is not in this page`));
 			else if (next) { const rest = next, more = h("li", h("button", { class: "quiet", onclick: () => { more.remove(); grow(rest, since); } }, "Further back")); list.append(more); }
 		};
-		for (const [also, l, s] of beside[`${log}:${seq}`] ?? []) { const item = link(also, l, s, entry); item.classList.add("beside"); list.append(item); }
+		aside(`${log}:${seq}`, entry);
 		grow(app.store.cause(log, seq), entry);
 		if (!list.childNodes.length) return h("p.quiet", "Nothing: the run begins here.");
 		return app.page.left_out ? [list, h("p.quiet", "What else led here: ", h("code", `refold why LOG ${seq} --all`), ".")] : list;

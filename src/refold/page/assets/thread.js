@@ -10,21 +10,23 @@ export function thread(app) {
 	let drawn = "", turn = 0;
 	const threads = () => (app.page.threads?.length ? app.page.threads : (app.page.lanes).map((lane) => ({ log: lane.log, scope: lane.scope, label: lane.label })));
 
-	const words = (value) => (typeof value === "string" ? folded(value) : json(value ?? null, app.blobOf));
+	const tree = (value, open) => json(value ?? null, app.blobOf, open);
+	const words = (value) => (typeof value === "string" ? folded(value) : tree(value));
 
 	/** Blocks of a message: text folded, images shown, all else as JSON. */
 	function content(message) {
 		const parts = message?.content ?? message?.parts ?? null;
-		if (message?.content?.$blob) return [app.blob(message.content)];
+		if (message?.content?.$blob) return [app.blobOf(message.content.$blob)];
 		if (!Array.isArray(parts)) return said(message) ? [folded(said(message))] : [];
 		return parts.map((part) => {
 			if (typeof part === "string") return folded(part);
 			const text = part?.text ?? (typeof part?.content === "string" ? part.content : null);
 			if (typeof text === "string") return folded(text);
 			const blob = part?.source?.data ?? part?.image_url?.url ?? part?.data ?? part?.text;
-			return blob?.$blob ? app.blob(blob) : (typeof blob === "string" && picture(blob)) || h("details", h("summary", short(part?.type ?? "part")), json(part, app.blobOf));
+			return blob?.$blob ? app.blobOf(blob.$blob) : (typeof blob === "string" && picture(blob)) || h("details", h("summary", short(part?.type ?? "part")), tree(part));
 		});
 	}
+	const ending = (of, value) => (of.error ? words(faultOf(of.error)) : tree(value));
 	const calls = (message) => (message?.tool_calls ?? []).map((call) => h("div.asks", h("span.quiet", "asks for "), h("code", short(call?.function?.name ?? call?.name ?? call?.tool ?? "a tool", 100)), " ", h("span.quiet", short(call?.function?.arguments ?? call?.arguments ?? call?.input, 300))));
 
 	const block = (log, seq, role, inner, note) => h("article", { class: `message ${role.replace(/[^a-z]/g, "")}`, "data-seq": seq },
@@ -35,7 +37,7 @@ export function thread(app) {
 		const d = e.data, made = [], at = (from) => (from ? h("span.quiet", duration((e.meta?.mono_us ?? 0) - (from.meta?.mono_us ?? 0))) : null);
 		if (e.call) open.set(e.kind + e.call, e);
 		switch (e.kind) {
-			case "run.started": made.push(block(each.log, e.seq, "input", [json(d.input ?? null, app.blobOf)])); break;
+			case "run.started": made.push(block(each.log, e.seq, "input", [tree(d.input)])); break;
 			case "model.asked": for (const m of d.added ?? []) {
 				if (m?.role === "tool") made.push(h("details.message.tool.given", { "data-seq": e.seq }, h("summary", "tool result, as the model was given it"), content(m)));
 				else made.push(block(each.log, e.seq, String(m?.role ?? "message"), [content(m), calls(m)]));
@@ -44,11 +46,11 @@ export function thread(app) {
 				const usage = d.usage ?? {}, tokens = (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0);
 				made.push(block(each.log, e.seq, "assistant", d.error ? [badge("error"), " ", words(faultOf(d.error))] : [content(d.message), calls(d.message)], [h("span.quiet", short(open.get(`model.asked${e.call}`)?.data.model ?? "", 80)), at(open.get(`model.asked${e.call}`)), tokens ? h("span.quiet", `${tokens} tokens`) : null]));
 			} break;
-			case "tool.returned": { const asked = open.get(`tool.called${e.call}`); made.push(block(each.log, e.seq, "tool", [h("details", { open: d.error ? true : null }, h("summary", badge(d.status, d.status !== "ok"), h("code", short(asked?.data.tool, 100)), h("span.quiet", short(asked?.data.arguments, 200))), h("div.pair", json(asked?.data.arguments ?? {}, app.blobOf)), d.error ? words(faultOf(d.error)) : json(d.result ?? null, app.blobOf))], at(asked))); } break;
-			case "child.finished": { const g = open.get(`child.started${e.call}`)?.data.delegation ?? d.delegation ?? {}, o = d.outcome ?? {}; made.push(block(each.log, e.seq, "subagent", [h("details", { open: o.error ? true : null }, h("summary", badge(o.status ?? "unfinished"), h("code", short(g.agent ?? g.program, 80)), h("span.quiet", short(g.brief, 200))), json(o, app.blobOf, 1))], at(open.get(`child.started${e.call}`)))); } break;
+			case "tool.returned": { const asked = open.get(`tool.called${e.call}`); made.push(block(each.log, e.seq, "tool", [h("details", { open: d.error ? true : null }, h("summary", badge(d.status, d.status !== "ok"), h("code", short(asked?.data.tool, 100)), h("span.quiet", short(asked?.data.arguments, 200))), h("div.pair", tree(asked?.data.arguments ?? {})), ending(d, d.result))], at(asked))); } break;
+			case "child.finished": { const g = open.get(`child.started${e.call}`)?.data.delegation ?? d.delegation ?? {}, o = d.outcome ?? {}; made.push(block(each.log, e.seq, "subagent", [h("details", { open: o.error ? true : null }, h("summary", badge(o.status ?? "unfinished"), h("code", short(g.agent ?? g.program, 80)), h("span.quiet", short(g.brief, 200))), tree(o, 1))], at(open.get(`child.started${e.call}`)))); } break;
 			case "input.asked": case "input.given": made.push(block(each.log, e.seq, e.kind === "input.asked" ? "question" : "person", [words(d.question ?? d.answer)])); break;
 			case "limit.hit": case "note.added": made.push(block(each.log, e.seq, e.kind === "limit.hit" ? "limit" : "note", [words(d.text ?? `${d.limit}: ${d.observed} of ${d.allowed}`)])); break;
-			case "run.finished": made.push(block(each.log, e.seq, "end", [badge(d.status), " ", d.error ? words(faultOf(d.error)) : json(d.output ?? null, app.blobOf)])); break;
+			case "run.finished": made.push(block(each.log, e.seq, "end", [badge(d.status), " ", ending(d, d.output)])); break;
 			default:
 		}
 		return made;
