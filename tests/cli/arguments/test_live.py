@@ -5,17 +5,13 @@ from typing import Any
 
 import pytest
 
-from refold.cli.arguments.live import edits_of, is_all_recorded, live_of
+from refold.cli.arguments.live import Live, edits_of, live_of
 from refold.cli.arguments.logs import OpenedLog
 from refold.engine.errors import ModelNotFound, UsageError
 from refold.engine.runners.recording import record
 from tests.support.forks import TOOLS, model, report
 
 PROGRAM = "tests.support.forks:report"
-NOTHING: dict[str, Any] = {
-    "models": (), "base_url": None, "tools": (), "children": None, "single": (), "stubs": (),
-    "may_change": False, "session": None,
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -27,27 +23,27 @@ def log(tmp_path: Path) -> OpenedLog:
 
 def test_what_is_not_said_is_the_commands_own_default(log: OpenedLog) -> None:
     """`recorded` for replay and fork, `live` for drift."""
-    assert not live_of(log, PROGRAM, "recorded", **NOTHING).sources.is_live
-    assert live_of(log, PROGRAM, "live", **NOTHING).sources.model == "live"
+    assert not live_of(log, PROGRAM, "recorded", Live()).sources.is_live
+    assert live_of(log, PROGRAM, "live", Live()).sources.model == "live"
 
 
 def test_a_live_model_is_the_recorded_one(log: OpenedLog) -> None:
     """A script is none that can be asked again by its name alone."""
     with pytest.raises(ModelNotFound, match="model 'scripted'"):
-        live_of(log, PROGRAM, "recorded", **(NOTHING | {"models": ("live",)}))
+        live_of(log, PROGRAM, "recorded", Live(models=("live",)))
 
 
 def test_options_name_sources_and_what_they_need(log: OpenedLog, tmp_path: Path) -> None:
     """A mode, or the thing itself; a model that is named is asked."""
     script = tmp_path / "s.yaml"
     script.write_text("- hello\n")
-    said = NOTHING | {
-        "models": (f"scripted:{script}",), "tools": ("live", "tests.support.forks:TOOLS"),
-        "children": "stub", "single": ("put=recorded",), "stubs": ('child="x"', "get=text"),
-        "may_change": True,
-    }  # fmt: skip
+    said = Live(
+        models=(f"scripted:{script}",), tools=("live", "tests.support.forks:TOOLS"),
+        children="stub", single=("put=recorded",), stubs=('child="x"', "get=text"),
+        may_change=True,
+    )  # fmt: skip
 
-    found = live_of(log, PROGRAM, "recorded", **said)
+    found = live_of(log, PROGRAM, "recorded", said)
 
     sources = found.sources
     assert (sources.model, sources.tools, sources.children) == ("live", "live", "stub")
@@ -64,7 +60,7 @@ def test_options_name_sources_and_what_they_need(log: OpenedLog, tmp_path: Path)
 )
 def test_mode_and_tools_may_stand_in_one_value(log: OpenedLog, tools: tuple[str, ...]) -> None:
     """As they may be said one after the other."""
-    found = live_of(log, PROGRAM, "recorded", **(NOTHING | {"tools": tools}))
+    found = live_of(log, PROGRAM, "recorded", Live(tools=tools))
 
     assert found.sources.tools == "live"
     assert {tool.name for tool in found.tools} == {"get", "put"}
@@ -89,7 +85,7 @@ def test_mode_and_tools_may_stand_in_one_value(log: OpenedLog, tools: tuple[str,
 )
 def test_whether_anything_but_the_record_is_asked_for(said: dict[str, Any], *, is_so: bool) -> None:
     """Tools that are only named are types for a replay, not a wish to run them."""
-    assert is_all_recorded(**(NOTHING | said)) is is_so
+    assert Live(**said).is_all_recorded is is_so
 
 
 @pytest.mark.parametrize(
@@ -105,7 +101,7 @@ def test_whether_anything_but_the_record_is_asked_for(said: dict[str, Any], *, i
 def test_an_option_that_says_nothing_is_refused(log: OpenedLog, said: dict[str, Any]) -> None:
     """With what was expected."""
     with pytest.raises(UsageError):
-        live_of(log, PROGRAM, "recorded", **(NOTHING | said))
+        live_of(log, PROGRAM, "recorded", Live(**said))
 
 
 def test_edits_are_json_or_files_of_it(tmp_path: Path) -> None:

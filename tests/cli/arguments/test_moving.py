@@ -2,9 +2,11 @@
 
 import json
 
+import click
 import pytest
 
 from refold.cli.arguments.moving import tell_moved
+from refold.cli.output import output
 from refold.engine.errors import LogMissing, RefoldError, StoreDamaged
 from refold.store.push import Moved
 
@@ -17,7 +19,7 @@ _OUTCOMES: list[tuple[str, Moved | RefoldError]] = [
 
 def test_each_run_and_a_sum_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     """Refusals on standard error; nothing of them reaches a terminal but what it can show."""
-    code = tell_moved(iter(_OUTCOMES), "s3://b", 3, "pushing", as_json=False)
+    code = tell_moved(iter(_OUTCOMES), "s3://b", 3, "pushing")
 
     said = capsys.readouterr()
     assert code == 3
@@ -26,7 +28,9 @@ def test_each_run_and_a_sum_are_told(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_the_document_has_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_moved(iter(_OUTCOMES), "s3://b", 0, "pushing", as_json=True)
+    with click.Context(click.Command("push")) as context:
+        output.note_json(context, click.Option(["--json"]), is_asked=True)
+        tell_moved(iter(_OUTCOMES), "s3://b", 0, "pushing")
 
     document = json.loads(capsys.readouterr().out)
     assert [row["status"] for row in document["runs"]] == ["pushed", "refused", "refused"]

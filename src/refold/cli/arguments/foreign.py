@@ -3,27 +3,23 @@
 Rules: CONTRACT.md §16.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import click
 from click.core import ParameterSource
 
-from refold.cli.arguments.logs import LOG
+from refold.cli.arguments.logs import LOG, Decorator, as_one
 from refold.engine.errors import ExtraMissing
 
 if TYPE_CHECKING:
     from refold.engine.observed.volatile import VolatileRules
 
 _COMMAND: Final = "refold.command"
-_SHARED: Final = {"logs", "volatile", "is_all", "as_json"}
-_OF_COMMANDS: Final = {
-    "on_miss", "pace", "into", "upstreams", "volatile_texts", "unordered", "profile", "printed",
-}  # fmt: skip
-"""Options of a replay: those of both kinds, and those that a command alone has."""
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+_WITH: Final = "With -- COMMAND: "
+"""Begins the help of options that have no effect without one."""
 
 
 class WithCommand(click.Command):
@@ -50,122 +46,113 @@ def command_given() -> tuple[str, ...] | None:
     return given
 
 
-_WITH: Final = "With -- COMMAND: "
-"""Begins the help of options that have no effect without one."""
+class _OfCommands(click.Option):
+    """An option that has no effect without `-- COMMAND`."""
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        """Refuse it where there is none."""
+        if self.name in opts and _COMMAND not in ctx.meta:
+            raise click.UsageError(f"{self.opts[0]} is for -- COMMAND, and there is none")
+        return super().handle_parse_result(ctx, opts, args)
 
 
-def _help(begins: str, text: str) -> str:
-    return begins + text if begins else text[0].upper() + text[1:]
+_OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "--on-miss": {
+        "type": click.Choice(["fail", "live"]), "default": "fail",
+        "help": "refuse a request to a model that was not recorded (default), or let it pass.",
+    },
+    "--pace": {
+        "type": click.Choice(["full", "recorded"]), "default": "full",
+        "help": "serve models at full speed (default), or as slowly as they came.",
+    },
+    "--into": {"type": LOG, "metavar": "FILE", "help": "record what happens in a new log, too."},
+    "--upstream": {
+        "metavar": "[NAME=]URL", "multiple": True,
+        "help": "where requests go; by default where the base-URL variables say, else to the "
+        "provider.  NAME is openai, anthropic, or the variable that another client reads.",
+    },
+    "--volatile": {
+        "metavar": "PATH", "multiple": True,
+        "help": "a place of requests that is not compared: model:*/parameters/user.",
+    },
+    "--volatile-text": {
+        "metavar": "REGEX", "multiple": True,
+        "help": "text that is another each time, such as a date in a prompt.",
+    },
+    "--unordered": {
+        "metavar": "REGEX", "multiple": True,
+        "help": "how messages of a user begin that a program puts down as they come, such as "
+        "reports of parallel agents: beside each other, they may stand in any order.",
+    },
+    "--profile": {
+        "metavar": "NAME", "default": "",
+        "help": "what the command is known as (claude-code, codex, opencode, aider, gemini-cli, "
+        "google-adk, langgraph), none, or FILE.py:NAME; by default, the command says.",
+    },
+    "--output": {
+        "type": click.Choice(["ignore", "words", "lines", "exact"]),
+        "help": "how what the command prints is compared: not at all, its words or its lines in "
+        "any order, or as it is (default).",
+    },
+}  # fmt: skip
+_SHARED: Final = ("--upstream", "--volatile", "--volatile-text", "--unordered", "--profile")
 
 
-def _upstream(begins: str) -> Decorator:
-    return click.option(
-        "--upstream", "upstreams", metavar="[NAME=]URL", multiple=True,
-        help=_help(
-            begins,
-            "where requests go; by default where the base-URL variables say, else to the "
-            "provider.  NAME is openai, anthropic, or the variable that another client reads.",
-        ),
-    )  # fmt: skip
+@attrs.frozen(kw_only=True)
+class Foreign:
+    """What options say of how a command of another program is recorded, or compared."""
+
+    upstream: tuple[str, ...] = ()
+    volatile: tuple[str, ...] = ()
+    volatile_text: tuple[str, ...] = ()
+    unordered: tuple[str, ...] = ()
+    profile: str = ""
+    output: str | None = None
+
+    def passed(self) -> dict[str, Any]:
+        """Return them as keyword arguments of `proxy.sessions`."""
+        return {
+            "upstreams": self.upstream,
+            "rules": rules_of(self.volatile, self.volatile_text, self.unordered),
+            "profile": self.profile,
+            **({"output": self.output} if self.output else {}),
+        }
 
 
-def _volatile(begins: str) -> Decorator:
-    return click.option(
-        "--volatile", metavar="PATH", multiple=True,
-        help=_help(begins, "a place of requests that is not compared: model:*/parameters/user."),
-    )  # fmt: skip
+def _foreign(begins: str, *names: str) -> Decorator:
+    """Return what adds options, whose help begins so; a command gets them as `foreign`."""
+    kind = _OfCommands if begins else click.Option
+
+    def option(name: str) -> Decorator:
+        text = _OPTIONS[name]["help"]
+        text = begins + text if begins else text[0].upper() + text[1:]
+        return click.option(name, cls=kind, **{**_OPTIONS[name], "help": text})
+
+    return as_one("foreign", Foreign, *map(option, names))
 
 
-def _volatile_text(begins: str) -> Decorator:
-    return click.option(
-        "--volatile-text", "volatile_texts", metavar="REGEX", multiple=True,
-        help=_help(begins, "text that is another each time, such as a date in a prompt."),
-    )  # fmt: skip
+record_options: Final = _foreign("", *_SHARED, "--output")
+fork_options: Final = _foreign(_WITH, *_SHARED)
+replay_options: Final = _foreign(
+    _WITH, "--on-miss", "--pace", "--into", "--upstream", *_SHARED[2:], "--output"
+)
+"""Options of commands that run another one, always or if it is given."""
 
 
-def _unordered(begins: str) -> Decorator:
-    return click.option(
-        "--unordered", metavar="REGEX", multiple=True,
-        help=_help(
-            begins,
-            "how messages of a user begin that a program puts down as they come, such as reports "
-            "of parallel agents: beside each other, they may stand in any order.",
-        ),
-    )  # fmt: skip
-
-
-def _profile(begins: str) -> Decorator:
-    return click.option(
-        "--profile", metavar="NAME", default="",
-        help=_help(
-            begins,
-            "what the command is known as (claude-code, codex, opencode, aider, gemini-cli, "
-            "google-adk, langgraph), none, or FILE.py:NAME; by default, the command says.",
-        ),
-    )  # fmt: skip
-
-
-def _printed(begins: str) -> Decorator:
-    return click.option(
-        "--output", "printed", default=None,
-        type=click.Choice(["ignore", "words", "lines", "exact"]),
-        help=_help(
-            begins,
-            "how what the command prints is compared: not at all, its words or its lines in any "
-            "order, or as it is (default).",
-        ),
-    )  # fmt: skip
-
-
-def record_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that all commands have which run another one."""
-    function = _unordered("")(_profile("")(_printed("")(function)))
-    return _upstream("")(_volatile("")(_volatile_text("")(function)))
-
-
-def fork_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the same for a command that runs another one only if it is given."""
-    function = _unordered(_WITH)(_profile(_WITH)(function))
-    return _upstream(_WITH)(_volatile(_WITH)(_volatile_text(_WITH)(function)))
-
-
-def replay_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that a replay has where a command is given."""
-    on_miss = click.option(
-        "--on-miss", type=click.Choice(["fail", "live"]), default="fail",
-        help=f"{_WITH}refuse a request to a model that was not recorded (default), or let "
-        "it pass.",
-    )  # fmt: skip
-    pace = click.option(
-        "--pace", type=click.Choice(["full", "recorded"]), default="full",
-        help=f"{_WITH}serve models at full speed (default), or as slowly as they came.",
-    )  # fmt: skip
-    into = click.option(
-        "--into", type=LOG, metavar="FILE",
-        help=f"{_WITH}record what happens in a new log, too.",
-    )  # fmt: skip
-    function = _unordered(_WITH)(_profile(_WITH)(_printed(_WITH)(function)))
-    return on_miss(pace(into(_upstream(_WITH)(_volatile_text(_WITH)(function)))))
-
-
-def refuse_others() -> None:
-    """Refuse options that would have no effect, with `-- COMMAND` or without.
+def refuse_with_command(*shared: str) -> None:
+    """Refuse options that would have no effect with `-- COMMAND`: all but its own and `shared`.
 
     Raises:
         UsageError: one was given.
     """
     context = click.get_current_context()
-    given = [
-        param
-        for param in context.command.params
-        if context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
-    ]
-    has_command = _COMMAND in context.meta
-    for param in given:
-        if param.name in _SHARED or has_command == (param.name in _OF_COMMANDS):
-            continue
-        why = "not for -- COMMAND" if has_command else "for -- COMMAND, and there is none"
-        raise click.UsageError(f"{param.opts[0]} is {why}")
+    for param in context.command.params:
+        name = param.name or ""
+        is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if is_given and name not in shared and not isinstance(param, _OfCommands):
+            raise click.UsageError(f"{param.opts[0]} is not for -- COMMAND")
 
 
 def rules_of(

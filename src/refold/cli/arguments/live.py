@@ -6,14 +6,20 @@ or tools that are named are meant to be used.  Rules: CONTRACT.md §12.10.
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import attrs
 import click
 
-from refold.cli.arguments.loading import base_url_option, import_from_here, load_session, load_tools
-from refold.cli.arguments.logs import OpenedLog, program_started, refuse_damaged, started
+from refold.cli.arguments.loading import (
+    base_url_option,
+    import_from_here,
+    load_session,
+    load_tools,
+    session_option,
+)
+from refold.cli.arguments.logs import OpenedLog, as_one, program_started, refuse_damaged, started
 from refold.cli.output.people import said
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
@@ -52,14 +58,33 @@ _OPTIONS: Final = (
     click.option(
         "--yes", "may_change", is_flag=True, help="Let live tools change the world, too."
     ),
+    session_option,
 )  # fmt: skip
 
 
-def live_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command; it gets them as `live_of` takes them."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+@attrs.frozen(kw_only=True)
+class Live:
+    """What options say of what is live, and with what."""
+
+    models: tuple[str, ...] = ()
+    base_url: str | None = None
+    tools: tuple[str, ...] = ()
+    children: SourceMode | None = None
+    single: tuple[str, ...] = ()
+    stubs: tuple[str, ...] = ()
+    may_change: bool = False
+    session: str | None = None
+
+    @property
+    def is_all_recorded(self) -> bool:
+        """Whether nothing but the record is asked for."""
+        words = [*self.models, *modes_and_tools(self.tools)[0], self.children or "recorded"]
+        words += [each.partition("=")[2] for each in self.single]
+        return all(word == "recorded" for word in words)
+
+
+live_options: Final = as_one("live", Live, *_OPTIONS)
+"""Adds the options to a command, which gets them as `live`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -76,33 +101,7 @@ class LiveOptions:
         return {field.name: getattr(self, field.name) for field in attrs.fields(LiveOptions)}
 
 
-def is_all_recorded(
-    models: Iterable[str],
-    tools: Iterable[str],
-    children: SourceMode | None,
-    single: Iterable[str],
-    **_more: Any,
-) -> bool:
-    """Return whether nothing but the record is asked for."""
-    words = [*models, *modes_and_tools(tools)[0], children or "recorded"]
-    words += [each.partition("=")[2] for each in single]
-    return all(word == "recorded" for word in words)
-
-
-def live_of(
-    log: OpenedLog,
-    program: str | None,
-    default: SourceMode,
-    *,
-    models: Iterable[str],
-    base_url: str | None,
-    tools: Iterable[str],
-    children: SourceMode | None,
-    single: Iterable[str],
-    stubs: Iterable[str],
-    may_change: bool,
-    session: str | None,
-) -> LiveOptions:
+def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live) -> LiveOptions:
     """Return what the options mean for this log; what is not said of is as `default`.
 
     Raises:
@@ -111,23 +110,23 @@ def live_of(
     """
     run = program_started(log)
     refuse_damaged(log)
-    modes, places = modes_and_tools(tools)
+    modes, places = modes_and_tools(live.tools)
     import_from_here(program)
     given = load_tools(places)
     own = tools_of(run.program) if program is None and names_shipped(run) else ()
     known = {tool.name: tool for tool in (*own, *given)}
-    chosen, asked = _models(models, base_url, log)
-    tool: dict[str, Any] = dict(pair(each, "--tool") for each in single)
+    chosen, asked = _models(live.models, live.base_url, log)
+    tool: dict[str, Any] = dict(pair(each, "--tool") for each in live.single)
     sources = Sources(
         model=chosen or default,
         tools=_last(modes) or default,  # type: ignore[arg-type]  # one of the modes
-        children=children or default,
+        children=live.children or default,
         tool=tool,
-        stubs=said("--stub", stubs, example="search=[]"),
-        may_change=may_change,
+        stubs=said("--stub", live.stubs, example="search=[]"),
+        may_change=live.may_change,
     )
     _check_names(log, known, tool, sources.stubs)
-    made = load_session(session, log.path)
+    made = load_session(live.session, log.path)
     return LiveOptions(sources=sources, tools=tuple(known.values()), models=asked, session=made)
 
 

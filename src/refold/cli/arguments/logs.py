@@ -5,6 +5,7 @@ logs), §4.8 (stored runs), §14.9.
 """
 
 import contextlib
+import functools
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -33,13 +34,15 @@ from refold.replay.index.guarantee import MATCHED, OBSERVED, is_observed, refuse
 from refold.store.place import StoredRun, stored_run
 
 Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
 
 LOG: Final = click.Path(path_type=Path)
 """The type of a LOG argument; whether it is there, the reader says better than click."""
 
-json_option: Final[Callable[[Command], Command]] = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON document instead (see refold schema)."
-)
+json_option: Final[Decorator] = click.option(
+    "--json", "as_json", is_flag=True, expose_value=False, callback=output.note_json,
+    help="Print one JSON document instead (see refold schema).",
+)  # fmt: skip
 
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -58,14 +61,34 @@ class _Place(click.Path):
 PLACE: Final = _Place(path_type=Path)
 """The type of an argument that may be the URL of a store, too."""
 
-heads_option: Final[Callable[[Command], Command]] = click.option(
+heads_option: Final[Decorator] = click.option(
     "--heads", metavar="URL", default="", help="Another place, where heads are kept."
 )
 
 
-def file_option(*names: str, text: str) -> Callable[[Command], Command]:
+def file_option(*names: str, text: str) -> Decorator:
     """Return an option that takes a file."""
     return click.option(*names, type=LOG, metavar="FILE", help=text)
+
+
+def as_one(name: str, kind: type, *options: Decorator) -> Decorator:
+    """Return what adds options to a command, which gets their values as one, of an attrs class.
+
+    A field of `kind` has the value of the command's option of that name, else its default.
+    """
+
+    def add(command: Command) -> Command:
+        @functools.wraps(command)
+        def called(**given: Any) -> Any:
+            fields = {each: given.pop(each) for each in attrs.fields_dict(kind) if each in given}
+            return command(**given, **{name: kind(**fields)})
+
+        made: Command = called
+        for option in reversed(options):
+            made = option(made)
+        return made
+
+    return add
 
 
 log_option: Final = file_option("--log", text="Where to record; by default a new file in runs/.")

@@ -8,9 +8,7 @@ from refold.cli.output.exit_codes import FINE, code_of
 from refold.store.push import Moved, StoreOutcome
 
 
-def tell_moved(
-    moved: Iterable[tuple[str, StoreOutcome]], url: str, count: int, doing: str, *, as_json: bool
-) -> int:
+def tell_moved(moved: Iterable[tuple[str, StoreOutcome]], url: str, count: int, doing: str) -> int:
     """Move runs, tell what became of each, and return the exit code: the worst of theirs."""
     found: list[Moved] = []
     codes = {FINE}
@@ -27,11 +25,8 @@ def tell_moved(
                 continue
             codes.add(code_of(outcome))
             found.append(Moved(run, "refused", problem=str(outcome)))
-    if as_json:
-        output.document({"store": url, "runs": [each.as_json() for each in found]})
-    else:
-        _print(found, url)
-    return max(codes)
+    document = {"store": url, "runs": [each.as_json() for each in found]}
+    return output.answer(document, lambda: _print(found, url), max(codes))
 
 
 def _print(found: list[Moved], url: str) -> None:

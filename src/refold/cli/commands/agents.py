@@ -43,7 +43,7 @@ def command(context: click.Context) -> int:
     help="A tool of your own that agents may name; may be repeated.",
 )  # fmt: skip
 @json_option
-def check(*, folder: Path, tools: tuple[str, ...], as_json: bool) -> int:
+def check(*, folder: Path, tools: tuple[str, ...]) -> int:
     """Say what is wrong with the agent files in DIR (by default agents/).
 
     DIR may also be the folder of one agent, with its AGENT.md.
@@ -53,11 +53,7 @@ def check(*, folder: Path, tools: tuple[str, ...], as_json: bool) -> int:
     if not folder.is_dir():
         raise click.UsageError(f"{output.shown_path(folder)}: no such folder of agents")
     document = checked(folder, (*NAMEABLE_TOOLS, *tools))
-    if as_json:
-        output.document(document.as_json())
-    else:
-        _describe(document)
-    return FINE if document.ok else DIFFERS
+    return output.answer(document, lambda: _describe(document), FINE if document.ok else DIFFERS)
 
 
 def checked(folder: Path, known_tools: tuple[str, ...]) -> CheckedAgents:

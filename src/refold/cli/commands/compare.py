@@ -29,18 +29,16 @@ Exit code: 0 no difference · 1 differences.
 @click.command("compare", epilog=page(_PAGE))
 @click.argument("logs", metavar="RUN…", type=LOG, nargs=-1, required=True)
 @json_option
-def command(*, logs: tuple[Path, ...], as_json: bool) -> int:
+def command(*, logs: tuple[Path, ...]) -> int:
     """Show what runs came to, and where each differs first from the first.
 
     Status, subagents, calls, tokens, time; the cost where it is known.
     """
     with output.progress(f"comparing {len(logs)} runs"):
         rows = [_row(log, logs[0]) for log in logs]
-    if as_json:
-        output.document({"runs": [row.as_json() for row in rows]})
-    else:
-        output.table([_HEADING, *map(_shown, rows)])
-    return DIFFERS if any(row.differences for row in rows) else FINE
+    code = DIFFERS if any(row.differences for row in rows) else FINE
+    document = {"runs": [row.as_json() for row in rows]}
+    return output.answer(document, lambda: output.table([_HEADING, *map(_shown, rows)]), code)
 
 
 def _row(log: Path, first: Path) -> ComparedRun:

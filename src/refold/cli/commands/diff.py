@@ -48,9 +48,7 @@ Exit code: 0 no difference · 1 differences.
 )
 @click.option("--all", "every", is_flag=True, help="Every difference; else at most 200 lines.")
 @json_option
-def command(
-    *, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, every: bool, as_json: bool
-) -> int:
+def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, every: bool) -> int:
     """Compare two recorded runs and all runs below them.
 
     Calls are compared within their scope, so the interleaving of concurrent
@@ -62,9 +60,8 @@ def command(
         most = None if every else output.LINES_MAX
         found = diff(one.path, other.path, match=match, arguments=arguments, most=most)
         spent = {name: _spent(log.path) for name, log in (("a", one), ("b", other))}
-    if as_json:
-        output.document(found.as_json() | {"spent": spent})
-    else:
+
+    def describe() -> None:
         with output.at_most(most, "difference", found.count - len(found.differences)):
             for each in found.lines():
                 output.line(each.expandtabs())
@@ -72,7 +69,9 @@ def command(
             if said["models"]:
                 told = words.spent(Usage(**said["usage"]))
                 output.line(f"{name} asked {', '.join(said['models'])}: {told} with all below")
-    return FINE if found.identical else DIFFERS
+
+    document = found.as_json() | {"spent": spent}
+    return output.answer(document, describe, FINE if found.identical else DIFFERS)
 
 
 def _spent(log: Path) -> dict[str, Any]:

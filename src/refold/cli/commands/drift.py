@@ -6,8 +6,7 @@ from typing import Any, Final
 import click
 
 from refold.api import drift
-from refold.cli.arguments.live import LiveOptions, live_of, live_options, pair
-from refold.cli.arguments.loading import session_option
+from refold.cli.arguments.live import Live, LiveOptions, live_of, live_options, pair
 from refold.cli.arguments.logs import LOG, OpenedLog, file_option, json_option, opened_log, started
 from refold.cli.arguments.rehearsals import program_option
 from refold.cli.output import output
@@ -36,7 +35,6 @@ recorded and may not run.
 @click.argument("log", type=LOG)
 @program_option
 @live_options
-@session_option
 @click.option(
     "--compare", "rules", metavar="NAME=RULE", multiple=True,
     help="When results of a tool (or of `model`, `child`, `*`) count as the same: exact, text, "
@@ -60,8 +58,7 @@ def command(
     twice: bool,
     into: Path | None,
     junit: Path | None,
-    as_json: bool,
-    **live: Any,
+    live: Live,
 ) -> int:
     """Run the program of LOG again, live, and compare each call with its record.
 
@@ -69,10 +66,10 @@ def command(
     an earlier result that changed is marked as consequent.
     """
     with opened_log(log) as opened:
-        given = live_of(opened, program, "live", **live)
+        given = live_of(opened, program, "live", live)
         way: dict[str, Any] = {"rules": rules, "volatile": volatile, "twice": twice, "into": into}
         report = drifted(opened, program, given, **way)
-        return tell(report, opened, junit=junit, as_json=as_json)
+        return tell(report, opened, junit)
 
 
 def drifted(
@@ -99,22 +96,18 @@ def drifted(
         )
 
 
-def tell(report: DriftReport, log: OpenedLog, *, junit: Path | None, as_json: bool) -> int:
+def tell(report: DriftReport, log: OpenedLog, junit: Path | None) -> int:
     """Print a report, write it for a CI service, and return its exit code."""
     if junit is not None:
         junit.write_bytes(junit_xml([report.junit()]))
-    if as_json:
-        output.document(report.as_json() | {"log": output.shown_path(log.given)})
-    else:
-        output.lines(str(report))
-        _say_what_did_not_run(report, log)
-    if report.missing:
-        return MISSING
-    return DIFFERS if report.drifted else FINE
+    code = MISSING if report.missing else DIFFERS if report.drifted else FINE
+    document = report.as_json() | {"log": output.shown_path(log.given)}
+    return output.answer(document, lambda: _describe(report, log), code)
 
 
-def _say_what_did_not_run(report: DriftReport, log: OpenedLog) -> None:
-    """Name the tools whose calls are the same because the record answered them."""
+def _describe(report: DriftReport, log: OpenedLog) -> None:
+    """Print a report; name the tools whose calls are the same because the record answered them."""
+    output.lines(str(report))
     if report.sources.may_change:
         return
     offers = [offer for path in tree(log.path) if path.exists() for offer in started(path).tools]

@@ -62,7 +62,6 @@ def command(
     is_all: bool,
     tools: str,
     session: str | None,
-    as_json: bool,
 ) -> int:
     """Run a recorded program under other orders of completion.
 
@@ -90,11 +89,7 @@ def command(
                 on_order=lambda number: tried.__setitem__(0, number),
             )
         document = _document(report, given.log)
-    if as_json:
-        output.document(document)
-    else:
-        describe(report, is_all=is_all)
-    return _code(report)
+    return output.answer(document, lambda: describe(report, is_all=is_all), _code(report))
 
 
 def _progress(log: Path, tried: int) -> str:

@@ -50,13 +50,12 @@ def command(
     out: Path | None,
     other: Path | None,
     without_content: bool,
-    as_json: bool,
 ) -> int:
     """Make one file of a run and all runs below it, for people or other viewers."""
     from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
 
     is_printed = out == Path("-")
-    if is_printed and as_json:
+    if is_printed and output.is_json():
         raise click.UsageError("-o - and --json are both standard output: leave out one")
     target = out or Path(log.with_suffix(_SUFFIXES[to]).name)
     if not target.absolute().parent.is_dir():
@@ -70,11 +69,9 @@ def command(
         return FINE
     target.write_text(text, encoding="utf-8")
     size = len(text.encode())
-    if as_json:
-        output.document({"exported": output.shown_path(target), "to": to, "bytes": size})
-    else:
-        output.line((output.shown_path(target), "bold"), f"  {words.size(size)}")
-    return FINE
+    shown = output.shown_path(target)
+    document = {"exported": shown, "to": to, "bytes": size}
+    return output.answer(document, lambda: output.line((shown, "bold"), f"  {words.size(size)}"))
 
 
 def _exported(page: "Page", to: str) -> str:

@@ -7,7 +7,7 @@ Rules: CONTRACT.md §16.
 import shlex
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +19,7 @@ from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE, NOT_COMPLETED, USAGE
 from refold.cli.output.printed import PrintedFork
 from refold.engine.log.reader import read_entries
-from refold.engine.observed.volatile import VolatileRules
-from refold.replay.compare.diff import LogDiff, diff
+from refold.replay.compare.diff import diff
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.report import GUARANTEE, NOTHING, ObservedReport, after
 
@@ -28,34 +27,20 @@ _SHOWN: Final = 8
 """Differences that are told in full."""
 
 
-def replay_foreign(
-    log: Path,
-    command: Sequence[str],
-    *,
-    rules: VolatileRules,
-    is_all: bool,
-    as_json: bool,
-    **options: Any,
-) -> int:
+def replay_foreign(log: Path, command: Sequence[str], *, is_all: bool, **options: Any) -> int:
     """Run a command against a record, and tell what it asks otherwise."""
     with opened_log(log) as opened:
-        write = _to_stderr if as_json else None
-        report: ObservedReport = sessions().replay_command(
-            opened.path, command, rules=rules, write=write, **options
-        )
+        again = sessions().replay_command
+        report: ObservedReport = again(opened.path, command, write=_write(), **options)
         sys.stdout.flush()
         report = attrs.evolve(
             report,
             divergences=tuple(_placed(one, opened) for one in report.divergences),
             ignored=tuple(attrs.evolve(one, log=opened.shown(one.log)) for one in report.ignored),
         )
-    if as_json:
-        output.document({**report.as_json(), "log": output.shown_path(log)})
-    else:
-        _describe(report, is_all=is_all)
-    if report.is_nothing:
-        return USAGE
-    return FINE if report.identical else DIFFERS
+    code = USAGE if report.is_nothing else FINE if report.identical else DIFFERS
+    document = {**report.as_json(), "log": output.shown_path(log)}
+    return output.answer(document, lambda: _describe(report, is_all=is_all), code)
 
 
 def _placed(divergence: Divergence, log: OpenedLog) -> Divergence:
@@ -63,11 +48,10 @@ def _placed(divergence: Divergence, log: OpenedLog) -> Divergence:
     return attrs.evolve(divergence, log=log.shown(divergence.log))
 
 
-def fork_foreign(log: Path, command: Sequence[str], *, as_json: bool, **options: Any) -> int:
+def fork_foreign(log: Path, command: Sequence[str], **options: Any) -> int:
     """Run a command again, answered from the record up to an entry, and tell what differs then."""
     with opened_log(log) as opened:
-        write = _to_stderr if as_json else None
-        forked = sessions().fork_command(opened.path, command, write=write, **options)
+        forked = sessions().fork_command(opened.path, command, write=_write(), **options)
         sys.stdout.flush()
         found = diff(opened.path, forked.log)
         otherwise = [_placed(one, opened) for one in forked.otherwise]
@@ -75,49 +59,37 @@ def fork_foreign(log: Path, command: Sequence[str], *, as_json: bool, **options:
         output.complain(f"up to entry {forked.at}, the command asks otherwise than it did")
     for one in otherwise:
         output.told_lines(str(one))
-    if as_json:
-        output.document(_fork_document(forked, found, log).as_json())
-    else:
-        _describe_fork(forked, found, log)
-    if forked.otherwise:
-        return DIFFERS
-    return FINE if forked.ended.exit_code == 0 else NOT_COMPLETED
-
-
-def _fork_document(forked: Any, found: LogDiff, log: Path) -> PrintedFork:
-    return PrintedFork(
+    is_fine = forked.ended.exit_code == 0
+    (last,) = deque(read_entries(forked.log, resolve=True), maxlen=1)
+    document = PrintedFork(
         origin=output.shown_path(log),
         at=forked.at,
         log=output.shown_path(forked.log),
-        status=_status(forked),
-        output=_output(forked.log),
+        status="completed" if is_fine else "failed",
+        output=last.data.get("output"),
         diff={**found.as_json(), "a": output.shown_path(log)},
     )
 
+    def describe() -> None:  # on standard error: standard output is the command's
+        served = words.counted(forked.served, "request")
+        told = f"  forked from {log} at entry {forked.at}: {served} served, {forked.live} live"
+        output.told((document.status, output.status_style(document.status)), told)
+        output.told_lines(str(found))
+        shown = shlex.quote(document.log)
+        output.hint(f"1 log: {shown}; refold show {shown}")
 
-def _output(log: Path) -> Any:
-    last = deque(read_entries(log, resolve=True), maxlen=1)
-    return last[0].data.get("output")
-
-
-def _status(forked: Any) -> str:
-    return "completed" if forked.ended.exit_code == 0 else "failed"
-
-
-def _describe_fork(forked: Any, found: LogDiff, log: Path) -> None:
-    """Say on standard error what a fork came to: standard output is the command's."""
-    status = _status(forked)
-    served = words.counted(forked.served, "request")
-    told = f"  forked from {log} at entry {forked.at}: {served} served, {forked.live} live"
-    output.told((status, output.status_style(status)), told)
-    output.told_lines(str(found))
-    shown = shlex.quote(output.shown_path(forked.log))
-    output.hint(f"1 log: {shown}; refold show {shown}")
+    code = DIFFERS if forked.otherwise else FINE if is_fine else NOT_COMPLETED
+    return output.answer(document, describe, code)
 
 
-def _to_stderr(content: bytes) -> None:
-    sys.stderr.buffer.write(content)
-    sys.stderr.buffer.flush()
+def _write() -> Callable[[bytes], None] | None:
+    """Return where what the command prints goes if standard output is to be one document."""
+
+    def to_stderr(content: bytes) -> None:
+        sys.stderr.buffer.write(content)
+        sys.stderr.buffer.flush()
+
+    return to_stderr if output.is_json() else None
 
 
 def _describe(report: ObservedReport, *, is_all: bool) -> None:

@@ -6,17 +6,12 @@ import shlex
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import click
 
 from refold.api import fork
-from refold.cli.arguments.foreign import (
-    WithCommand,
-    command_given,
-    fork_options,
-    rules_of,
-)
-from refold.cli.arguments.live import edits_of, is_all_recorded, live_of, live_options
-from refold.cli.arguments.loading import session_option
+from refold.cli.arguments.foreign import Foreign, WithCommand, command_given, fork_options
+from refold.cli.arguments.live import Live, edits_of, live_of, live_options
 from refold.cli.arguments.logs import LOG, OpenedLog, file_option, json_option, opened_log, started
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE, MISSING, NOT_COMPLETED
@@ -69,7 +64,6 @@ not recorded and may not run · 1 an edit changes what is kept before it.
     help="The root's program: module:name or file.py:name; not for shipped ones.",
 )  # fmt: skip
 @live_options
-@session_option
 @file_option("--into", text="The new log; by default a new file in runs/.")
 @fork_options
 @json_option
@@ -80,13 +74,8 @@ def command(
     edits: tuple[str, ...],
     program: str | None,
     into: Path | None,
-    upstreams: tuple[str, ...],
-    volatile: tuple[str, ...],
-    volatile_texts: tuple[str, ...],
-    unordered: tuple[str, ...],
-    profile: str,
-    as_json: bool,
-    **live: Any,
+    foreign: Foreign,
+    live: Live,
 ) -> int:
     """Copy LOG up to an entry into a new log, change results, and go on from there.
 
@@ -96,49 +85,32 @@ def command(
     With -- COMMAND, LOG is one of `refold record`: the command runs again, is
     answered from the record up to the entry, and goes on live.
     """
-    foreign = command_given()
-    if foreign is not None:
-        models = [*live.pop("models")]
-        others = program is not None or live["session"] is not None
-        if others or not is_all_recorded(models=(), **live) or {*models} & {"live", "stub"}:
+    again = command_given()
+    if again is not None:
+        others = (
+            program is not None or live.session is not None or {*live.models} & {"live", "stub"}
+        )
+        if others or not attrs.evolve(live, models=()).is_all_recorded:
             raise click.UsageError(
                 "with -- COMMAND, --at, --set, --model NAME, --into, --upstream, --volatile, "
                 "--volatile-text and --unordered say it all"
             )
-        rules = rules_of(volatile, volatile_texts, unordered)
         from refold.cli.commands.foreign_runs import fork_foreign  # noqa: PLC0415 - wire formats
 
-        return fork_foreign(
-            log, foreign, at=at, edits=edits_of(edits), into=into, upstreams=upstreams,
-            rules=rules, profile=profile, as_json=as_json,
-            model=next((name for name in reversed(models) if name != "recorded"), ""),
-        )  # fmt: skip
-    given = {
-        "--upstream": upstreams, "--volatile": volatile, "--volatile-text": volatile_texts,
-        "--unordered": unordered, "--profile": profile,
-    }  # fmt: skip
-    for option in filter(given.get, given):
-        raise click.UsageError(f"{option} is for -- COMMAND, and there is none")
+        model = next((name for name in reversed(live.models) if name != "recorded"), "")
+        asked = {"at": at, "edits": edits_of(edits), "into": into, "model": model}
+        return fork_foreign(log, again, **asked, **foreign.passed())
     with opened_log(log) as opened:
-        sources = live_of(opened, program, "recorded", **live)
+        sources = live_of(opened, program, "recorded", live)
         target = into or _fresh(started(opened.path).program)
         with output.stdout_kept(), output.progress(f"forking {log}"):
-            forked = fork(
-                opened.path,
-                at,
-                program,
-                into=target,
-                edits=edits_of(edits),
-                **sources.passed(),
-            )
+            way: dict[str, Any] = {"into": target, "edits": edits_of(edits), **sources.passed()}
+            forked = fork(opened.path, at, program, **way)
         found = diff(forked.origin, forked.log)
-        if as_json:
-            output.document(_document(forked, found, opened).as_json())
-        else:
-            _describe(forked, found, log)
-    if forked.missing:
-        return MISSING
-    return FINE if forked.recording is not None and forked.recording.ok else NOT_COMPLETED
+        document = _document(forked, found, opened)
+    is_fine = forked.recording is not None and forked.recording.ok
+    code = MISSING if forked.missing else FINE if is_fine else NOT_COMPLETED
+    return output.answer(document, lambda: _describe(document, found, log), code)
 
 
 def _fresh(program: str) -> Path:
@@ -154,22 +126,18 @@ def _document(forked: Fork, found: LogDiff, log: OpenedLog) -> PrintedFork:
         origin=origin,
         at=forked.at,
         log=output.shown_path(forked.log),
-        status=_status(forked),
+        status=forked.recording.status if forked.recording is not None else "open",
         output=forked.recording.output if forked.recording is not None else None,
         missing=tuple(forked.missing),
         diff={**found.as_json(), "a": origin},
     )
 
 
-def _status(forked: Fork) -> str:
-    return forked.recording.status if forked.recording is not None else "open"
-
-
-def _describe(forked: Fork, found: LogDiff, log: Path) -> None:
-    status = _status(forked)
+def _describe(forked: PrintedFork, found: LogDiff, log: Path) -> None:
+    status = forked.status
     output.line((status, output.status_style(status)), f"  forked from {log} at entry {forked.at}")
     for one in forked.missing:
         output.complain(f"{one}; say where it is to come from: --model, --tools, --children")
     output.lines(str(found))
-    shown = shlex.quote(output.shown_path(forked.log))
+    shown = shlex.quote(forked.log)
     output.hint(f"\n1 log: {shown}; refold show {shown}")

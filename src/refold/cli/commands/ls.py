@@ -13,7 +13,6 @@ import click
 from refold.cli.arguments.logs import PLACE, json_option
 from refold.cli.arguments.run_list import Listed, listed_runs, orphans
 from refold.cli.output import output, words
-from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
 from refold.engine.events.outcome import Usage
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
@@ -63,7 +62,6 @@ def command(
     program: str,
     since: float | None,
     text: str,
-    as_json: bool,
 ) -> int:
     """List the root runs recorded in DIR (by default runs/), the newest last.
 
@@ -76,7 +74,7 @@ def command(
         from refold.store.pull import stored  # noqa: PLC0415 - the same
 
         names = [folder.name] if folder.name else []
-        return tell_moved(stored(folder.url, names), folder.url, 0, "listing", as_json=as_json)
+        return tell_moved(stored(folder.url, names), folder.url, 0, "listing")
     if folder.is_file():
         shown = output.shown_path(folder)
         is_log = folder.suffix in (SUFFIX, PACKED_SUFFIX)
@@ -89,21 +87,22 @@ def command(
         listed = listed_runs(folder)
         found = [each for each in listed if _is_asked_for(each, status, program, since, text)]
         lost = [output.shown_path(path) for path in orphans(folder)]
-    if as_json:
-        rows = [each.row for each in found]
-        output.document({"folder": output.shown_path(folder), "runs": rows, "orphans": lost})
-    elif found:
+
+    def describe() -> None:
         for depth, each in _lineage(found) if is_tree else ((0, each) for each in found):
             _print(each, depth)
-    elif listed:
-        output.line(f"none of {words.counted(len(listed), 'run')} is such a one")
-    else:
-        output.line(f"no runs in {folder}; `refold demo` records a first one")
-    if lost and not as_json:
+        if listed and not found:
+            output.line(f"none of {words.counted(len(listed), 'run')} is such a one")
+        elif not found:
+            output.line(f"no runs in {folder}; `refold demo` records a first one")
         for name in lost:
             output.line((f"{name} is not there, though something of its run is", "yellow"))
-        output.line((f"`refold rm {shlex.quote(lost[0])}` removes what is left", "dim"))
-    return FINE
+        if lost:
+            output.line((f"`refold rm {shlex.quote(lost[0])}` removes what is left", "dim"))
+
+    runs = [each.row for each in found]
+    document = {"folder": output.shown_path(folder), "runs": runs, "orphans": lost}
+    return output.answer(document, describe)
 
 
 def _lineage(found: list[Listed]) -> Iterator[tuple[int, Listed]]:

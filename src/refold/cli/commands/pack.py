@@ -36,7 +36,7 @@ standard error says what is wrong).
 @click.argument("log", type=LOG)
 @file_option("-o", "--out", text="Where to; by default LOG with .refold at its end.")
 @json_option
-def command(*, log: Path, out: Path | None, as_json: bool) -> int:
+def command(*, log: Path, out: Path | None) -> int:
     """Make one file of a run's log, its children's logs and their large texts.
 
     Every command that takes a LOG reads the packed file as well.  Packing the
@@ -50,12 +50,12 @@ def command(*, log: Path, out: Path | None, as_json: bool) -> int:
         logs = len(tree(opened.path))
         is_whole = _tell_damage(opened)
     size = packed.stat().st_size
-    if as_json:
-        output.document({"packed": output.shown_path(packed), "logs": logs, "bytes": size})
-    else:
-        what = f"{words.counted(logs, 'log')}, {words.size(size)}"
-        output.line((output.shown_path(packed), "bold"), f"  {what}")
-    return FINE if is_whole else DAMAGED
+    shown, what = output.shown_path(packed), f"{words.counted(logs, 'log')}, {words.size(size)}"
+    return output.answer(
+        {"packed": shown, "logs": logs, "bytes": size},
+        lambda: output.line((shown, "bold"), f"  {what}"),
+        FINE if is_whole else DAMAGED,
+    )
 
 
 def _tell_damage(log: OpenedLog) -> bool:

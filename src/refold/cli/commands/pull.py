@@ -28,9 +28,7 @@ there is no such run · 3 one is damaged in the store.
 @click.option("--to", "folder", type=LOG, metavar="DIR", default=Path("runs"), help="Where to.")
 @heads_option
 @json_option
-def command(
-    *, store: Path | StoredRun, runs: tuple[str, ...], folder: Path, heads: str, as_json: bool
-) -> int:
+def command(*, store: Path | StoredRun, runs: tuple[str, ...], folder: Path, heads: str) -> int:
     """Bring runs out of a shared store, by default all, into a folder.
 
     Each run is checked before it has its name: one that is damaged, or whose
@@ -43,4 +41,4 @@ def command(
     names = [*([store.name] if store.name else []), *runs]
     named = list(dict.fromkeys(name.removesuffix(SUFFIX) + SUFFIX for name in names))
     moved = pull(store.url, named, folder, heads=heads)
-    return tell_moved(moved, store.url, len(named), "pulling", as_json=as_json)
+    return tell_moved(moved, store.url, len(named), "pulling")

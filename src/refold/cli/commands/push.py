@@ -28,7 +28,7 @@ it is being written · 3 one is damaged, or has no end.
 @click.argument("store", metavar="URL", type=PLACE)
 @heads_option
 @json_option
-def command(*, runs: tuple[Path, ...], store: Path | StoredRun, heads: str, as_json: bool) -> int:
+def command(*, runs: tuple[Path, ...], store: Path | StoredRun, heads: str) -> int:
     """Put runs into a shared store, each whole or not at all.
 
     RUN is a root's log, or a folder, meaning all root logs below it.  Nothing
@@ -43,4 +43,4 @@ def command(*, runs: tuple[Path, ...], store: Path | StoredRun, heads: str, as_j
         raise click.UsageError(f"{output.shown_path(store)} is no URL of a store")
     logs = find_logs(runs)
     moved = ((log.name, each) for log, each in push(logs, store.url, heads=heads))
-    return tell_moved(moved, store.url, len(logs), "pushing", as_json=as_json)
+    return tell_moved(moved, store.url, len(logs), "pushing")

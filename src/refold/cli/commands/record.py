@@ -6,11 +6,11 @@ Rules: CONTRACT.md §16.
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from refold.cli.arguments.foreign import record_options, rules_of
+from refold.cli.arguments.foreign import Foreign, record_options
 from refold.cli.arguments.logs import log_option
 from refold.cli.output import output, words
 from refold.cli.output.pages import page
@@ -57,12 +57,7 @@ def command(
     command: tuple[str, ...],
     log: Path | None,
     listen: str | None,
-    upstreams: tuple[str, ...],
-    volatile: tuple[str, ...],
-    volatile_texts: tuple[str, ...],
-    unordered: tuple[str, ...],
-    profile: str,
-    printed: str | None,
+    foreign: Foreign,
 ) -> int:
     """Record a command as it is, in any language: what it asks of models.
 
@@ -78,13 +73,7 @@ def command(
     from refold.cli.arguments.foreign import sessions  # noqa: PLC0415 - needs the extra `proxy`
     from refold.proxy.http.routes import why_nothing_came  # noqa: PLC0415 - the same
 
-    given: dict[str, Any] = {
-        "log": log,
-        "upstreams": upstreams,
-        "rules": rules_of(volatile, volatile_texts, unordered),
-        "profile": profile,
-        "output": printed or "",
-    }
+    given = {"log": log, **foreign.passed()}
     if (listen is None) == (not command):
         raise click.UsageError("give one of -- COMMAND and --listen")
     if listen is not None:
@@ -103,7 +92,7 @@ def command(
         output.complain(f"a request was not passed on: {why}")
     if recorded.entries <= _FIRST_AND_LAST:
         output.complain("nothing was recorded")
-        for why in why_nothing_came(upstreams, recorded.websockets):
+        for why in why_nothing_came(foreign.upstream, recorded.websockets):
             output.hint(why)
     code: int = recorded.ended.exit_code
     return code

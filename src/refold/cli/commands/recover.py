@@ -50,7 +50,7 @@ _SHOWN: Final = 48
 @click.argument("log", type=LOG)
 @click.option("--salvage", "out", type=LOG, metavar="OUT", help="Keep what verifies in a new log.")
 @json_option
-def command(*, log: Path, out: Path | None, as_json: bool) -> int:
+def command(*, log: Path, out: Path | None) -> int:
     """Say how far a log, and those below it, verify, and what follows.
 
     Nothing is executed, and nothing is changed: with --salvage, the entries
@@ -74,17 +74,18 @@ def command(*, log: Path, out: Path | None, as_json: bool) -> int:
         logs = [_read(each, opened, reports.pop(str(each.path), None)) for each in found]
         logs += [_missing(report, opened) for report in reports.values()]
         is_resumable = not is_observed(opened.path) if found[0].entries else False
-    if as_json:
-        output.document(Recovery(logs=tuple(logs), salvaged=made).as_json())
-    else:
+
+    def describe() -> None:
         for each in logs:
             _describe(each)
         if made is None:
             _advise(logs, log, is_resumable=is_resumable)
         else:
             _describe_salvaged(made)
-    is_sound = all(each.state in _SOUND for each in logs)
-    return FINE if is_sound or made is not None else DAMAGED
+
+    is_fine = made is not None or all(each.state in _SOUND for each in logs)
+    document = Recovery(logs=tuple(logs), salvaged=made)
+    return output.answer(document, describe, FINE if is_fine else DAMAGED)
 
 
 def _read(found: Prefix, log: OpenedLog, report: LogReport | None) -> ReadLog:

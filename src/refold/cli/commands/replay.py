@@ -8,25 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import attrs
 import click
 
 from refold.cli.arguments.executors import executor_option
 from refold.cli.arguments.foreign import (
+    Foreign,
     WithCommand,
     command_given,
-    refuse_others,
+    refuse_with_command,
     replay_options,
-    rules_of,
 )
-from refold.cli.arguments.live import is_all_recorded, live_of, live_options, modes_and_tools
-from refold.cli.arguments.loading import (
-    import_from_here,
-    is_plain,
-    load_tools,
-    programs_of,
-    session_option,
-)
+from refold.cli.arguments.live import Live, live_of, live_options, modes_and_tools
+from refold.cli.arguments.loading import import_from_here, is_plain, load_tools, programs_of
 from refold.cli.arguments.logs import (
     LOG,
     OpenedLog,
@@ -79,7 +72,6 @@ refused), 0.
     "Of several logs, each gets the one of its name; NAME= says another.",
 )  # fmt: skip
 @live_options
-@session_option
 @replay_options
 @click.option("--all", "is_all", is_flag=True, help="Every divergence, and what comes after it.")
 @click.option(
@@ -120,19 +112,12 @@ def command(
     executor: str | None,
     junit: Path | None,
     html: Path | None,
-    volatile: tuple[str, ...],
     tripwire: bool,
-    session: str | None,
-    as_json: bool,
     on_miss: OnMiss,
     pace: Pace,
     into: Path | None,
-    upstreams: tuple[str, ...],
-    volatile_texts: tuple[str, ...],
-    unordered: tuple[str, ...],
-    profile: str,
-    printed: str | None,
-    **live: Any,
+    foreign: Foreign,
+    live: Live,
 ) -> int:
     """Run a recorded program again, with recorded outcomes, and compare.
 
@@ -152,38 +137,43 @@ def command(
     With -- COMMAND, LOG is one of `refold record`: the command runs again, and
     its requests are answered from the record.
     """
-    foreign = command_given()
-    refuse_others()
-    if foreign is not None:
+    again = command_given()
+    if again is not None:
+        refuse_with_command("logs", "volatile", "is_all", "as_json")
         if len(logs) != 1:
             raise click.UsageError("one log at a time with -- COMMAND")
         from refold.cli.commands.foreign_runs import replay_foreign  # noqa: PLC0415 - wire formats
 
-        rules = rules_of(volatile, volatile_texts, unordered)
-        passed: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into}
-        passed |= {"upstreams": upstreams, "profile": profile, "output": printed or ""}
-        return replay_foreign(
-            logs[0], foreign, rules=rules, is_all=is_all, as_json=as_json, **passed
-        )
+        way: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into, "is_all": is_all}
+        return replay_foreign(logs[0], again, **way, **foreign.passed())
     import_from_here(None, *programs)
-    if junit is not None and not junit.absolute().parent.is_dir():
-        raise click.UsageError(f"--junit: {output.shown_path(junit.parent)}: no such folder")
-    if html is not None and (len(logs) > 1 or logs[0].is_dir() or junit or timeout or executor):
+    is_one = len(logs) == 1 and not logs[0].is_dir()
+    is_alone = is_one and junit is None and timeout is None and executor is None
+    if html is not None and not is_alone:
         raise click.UsageError(
             "--html is of one log: name one, without --junit, --timeout and --executor"
         )
-    if html is not None and not html.absolute().parent.is_dir():
-        raise click.UsageError(f"--html: {output.shown_path(html.parent)}: no such folder")
-    way = _Way(is_all=is_all, tripwire=tripwire, volatile=volatile, session=session, html=html)
-    if not is_all_recorded(**live):
-        if timeout is not None or executor is not None:
-            option = "--timeout" if timeout is not None else "--executor"
-            raise click.UsageError(f"{option} is for what is replayed from the record alone")
-        return _replay_live(logs, programs, live, way, junit=junit, as_json=as_json)
-    _, tools = modes_and_tools(live["tools"])
-    is_one = len(logs) == 1 and not logs[0].is_dir()
-    if is_one and junit is None and timeout is None and executor is None:
-        return _replay_one(logs[0], programs, tools, way, as_json=as_json)
+    for option, file in (("--junit", junit), ("--html", html)):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise click.UsageError(f"{option}: {output.shown_path(file.parent)}: no such folder")
+    if not live.is_all_recorded:
+        for option, said in (("--timeout", timeout), ("--executor", executor)):
+            if said is not None:
+                raise click.UsageError(f"{option} is for what is replayed from the record alone")
+        if not is_one:
+            raise click.UsageError("one log at a time where anything is live")
+        with opened_log(logs[0]) as opened:
+            program = _program_for(programs, opened)
+            sources = live_of(opened, program, "recorded", live)
+            report = drifted(opened, program, sources, volatile=foreign.volatile)
+            return tell(report, opened, junit)
+    _, tools = modes_and_tools(live.tools)
+    given: dict[str, Any] = {"tools": tools, "volatile": [*foreign.volatile]}
+    given["session"] = live.session
+    if is_alone:
+        with opened_log(logs[0]) as opened:
+            program = _program_for(programs, opened)
+            return _replay_one(opened, program, given, html, is_all=is_all, tripwire=tripwire)
     if tripwire:
         raise click.UsageError(
             "--tripwire is for the replay of one log: name one, without --junit, --timeout and "
@@ -191,84 +181,46 @@ def command(
         )
     from refold.cli.commands import replay_many  # noqa: PLC0415 - one log needs no processes
 
-    report = replay_many.replay_many(
-        logs,
-        programs=_by_name(programs, logs),
-        tools=tools,
-        volatile=volatile,
-        session=session,
-        jobs=jobs,
-        fail_fast=fail_fast,
-        timeout_seconds=timeout,
-        executor=executor,
-    )
-    replay_many.tell_printed(report)
-    if junit is not None:
-        replay_many.write_junit(report, junit)
-    if as_json:
-        output.document(replay_many.document_of(report))
-    else:
-        replay_many.describe(report, is_all=is_all)
-    return replay_many.code_of(report)
+    given["programs"] = _by_name(programs, logs)
+    bulk: dict[str, Any] = {"jobs": jobs, "fail_fast": fail_fast, "timeout_seconds": timeout}
+    found = replay_many.replay_many(logs, given, executor, **bulk)
+    return replay_many.tell(found, junit, is_all=is_all)
 
 
-def _replay_live(
-    logs: Sequence[Path],
-    programs: Sequence[str],
-    live: dict[str, Any],
-    way: "_Way",
+def _replay_one(
+    log: OpenedLog,
+    program: str | None,
+    given: dict[str, Any],
+    html: Path | None,
     *,
-    junit: Path | None,
-    as_json: bool,
+    is_all: bool,
+    tripwire: bool,
 ) -> int:
-    """Run one log again, some of its outcomes live or stubs."""
-    if len(logs) > 1 or logs[0].is_dir():
-        raise click.UsageError("one log at a time where anything is live")
-    with opened_log(logs[0]) as opened:
-        program = _program_for(programs, opened)
-        sources = live_of(opened, program, "recorded", session=way.session, **live)
-        report = drifted(opened, program, sources, volatile=way.volatile)
-        return tell(report, opened, junit=junit, as_json=as_json)
+    """Re-execute one log in this process, and tell of it in full."""
+    run = program_started(log)
+    if program is None and not names_shipped(run):
+        say_which(log, run.program, "replay")
+        return USAGE
+    given["tools"] = load_tools(given["tools"])
 
+    def again() -> ReplayReport:
+        return replayed(log, program, **given)
 
-@attrs.frozen(kw_only=True)
-class _Way:
-    """The options by which one log is replayed, and told of."""
+    seen = watched(again) if tripwire else None
+    report = seen.report if seen else again()
+    if report.identical:
+        _refuse_damage(log)
+    elif html is not None:
+        from refold.page.html import diverged_html  # noqa: PLC0415 - rarely
 
-    is_all: bool
-    tripwire: bool
-    volatile: tuple[str, ...]
-    session: str | None
-    html: Path | None
+        html.write_text(diverged_html(log.path, report.divergences), encoding="utf-8")
 
-
-def _replay_one(log: Path, programs: Sequence[str], tools: str, way: _Way, *, as_json: bool) -> int:
-    with opened_log(log) as opened:
-        run, program = program_started(opened), _program_for(programs, opened)
-        if program is None and not names_shipped(run):
-            say_which(opened, run.program, "replay")
-            return USAGE
-        given = load_tools(tools)
-
-        def again() -> ReplayReport:
-            return replayed(opened, program, given, way.volatile, session=way.session)
-
-        seen = watched(again) if way.tripwire else None
-        report = seen.report if seen else again()
-        if report.identical:
-            _refuse_damage(opened)
-        elif way.html is not None:
-            from refold.page.html import diverged_html  # noqa: PLC0415 - rarely
-
-            way.html.write_text(diverged_html(opened.path, report.divergences), encoding="utf-8")
-        document = document_of(report, opened)
-    found = [finding.as_json() for finding in seen.findings] if seen else None
-    if as_json:
-        output.document({**document, "findings": found})
-    else:
-        describe(report, is_all=way.is_all)
+    def tell() -> None:
+        describe(report, is_all=is_all)
         _describe_findings(seen)
-    return _code(report)
+
+    found = [finding.as_json() for finding in seen.findings] if seen else None
+    return output.answer({**document_of(report, log), "findings": found}, tell, _code(report))
 
 
 def _describe_findings(seen: Watched | None) -> None:

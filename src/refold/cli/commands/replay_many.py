@@ -5,7 +5,7 @@ Rules: CONTRACT.md §14.13.
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from refold.engine.ports.programs import load_program
 from refold.replay.bulk.bulk import Execute, find_logs, program_for, replay_logs, replay_row
 from refold.replay.bulk.report import BulkReport, LogResult
 from refold.replay.explain.junit import junit_xml
+from refold.replay.reexecute.report import ReplayReport
 
 _CODES: Final = (
     (DAMAGED, ("damaged",)),
@@ -43,34 +44,23 @@ _LEFT_OUT_SHOWN: Final = 3
 
 
 def replay_many(
-    paths: Sequence[Path],
-    *,
-    programs: Mapping[str, str],
-    tools: str,
-    volatile: Sequence[str] = (),
-    session: str | None = None,
-    jobs: int | None,
-    fail_fast: bool,
-    timeout_seconds: float | None = None,
-    executor: str | None = None,
+    paths: Sequence[Path], given: dict[str, Any], executor: str | None, **pace: Any
 ) -> BulkReport:
     """Re-execute all logs that `paths` name.
+
+    Args:
+        paths: of logs and folders.
+        given: what `replayer` takes.
+        executor: as `--executor` says it.
+        pace: as `replay_logs` takes it.
 
     Raises:
         LogMissing: a path is not there, or there are no logs.
         ProgramNotFound: a program that was named cannot be imported.
     """
     logs = find_logs(paths)
-    with output.stdout_kept():
-        for program in programs.values():
-            load_program(program)
-        load_tools(tools)
-    given = {
-        "programs": dict(programs),
-        "tools": tools,
-        "volatile": list(volatile),
-        "session": session,
-    }
+    with output.stdout_kept():  # what cannot be imported is said before any process starts
+        replayer(**given)
     execute = Reference(__name__, "replayer", given)
     done: list[LogResult] = []
     said = f"of {words.counted(len(logs), 'log')} re-executed"
@@ -79,15 +69,7 @@ def replay_many(
         output.stdout_kept(),
         output.progress(lambda: f"{len(done):,} {said}"),
     ):
-        return replay_logs(
-            logs,
-            execute,
-            jobs=jobs,
-            fail_fast=fail_fast,
-            timeout_seconds=timeout_seconds,
-            executor=pool,
-            on_verdict=done.append,
-        )
+        return replay_logs(logs, execute, executor=pool, on_verdict=done.append, **pace)
 
 
 def replayer(
@@ -99,28 +81,36 @@ def replayer(
     known = load_tools(tools)
 
     def execute(log: Path) -> LogResult:
-        return replay_row(
-            log,
-            lambda path, name: replayed(
-                OpenedLog(path, log),
-                _text_or_none(program_for(path, name, programs)),
-                known,
-                volatile,
-                session=session,
-            ),
-        )
+        def again(path: Path, name: str) -> ReplayReport:
+            program = program_for(path, name, programs)
+            named = program if isinstance(program, str) else None
+            return replayed(OpenedLog(path, log), named, known, volatile, session=session)
+
+        return replay_row(log, again)
 
     return execute
-
-
-def _text_or_none(program: Any) -> str | None:
-    return program if isinstance(program, str) else None
 
 
 # --- what is said ----------------------------------------------------------------------------
 
 
-def document_of(report: BulkReport) -> dict[str, Any]:
+def tell(report: BulkReport, junit: Path | None, *, is_all: bool) -> int:
+    """Print a report, write it for a CI service, and return the exit code (CONTRACT.md §14.13).
+
+    What the programs printed is said on standard error.
+    """
+    with contextlib.suppress(BrokenPipeError):
+        if report.printed.strip():
+            output.hint(output.safe_lines(report.printed.rstrip("\n")))
+    if junit is not None:
+        junit.write_bytes(junit_xml([report.suite()]))
+    code = next(
+        (code for code, names in _CODES if not report.counts.keys().isdisjoint(names)), FINE
+    )
+    return output.answer(_document(report), lambda: _describe(report, is_all=is_all), code)
+
+
+def _document(report: BulkReport) -> dict[str, Any]:
     """Return the report as one document, paths as JSON can hold them."""
     document = report.as_json()
     for row in document["logs"]:
@@ -130,7 +120,7 @@ def document_of(report: BulkReport) -> dict[str, Any]:
     return document
 
 
-def describe(report: BulkReport, *, is_all: bool) -> None:
+def _describe(report: BulkReport, *, is_all: bool) -> None:
     """Print a row a log, and what is wrong below; with `is_all`, every divergence in full."""
     rows: list[list[output.Part]] = [["result", "entries", "seconds", "log"]]
     rows += [
@@ -192,26 +182,3 @@ def _tell(logs: list[LogResult], *, is_all: bool) -> None:
     if len(log.divergences) > 1:
         more = words.counted(len(log.divergences) - 1, "more run")
         output.line((f"  {more} diverged: --all shows each", "dim"))
-
-
-def write_junit(report: BulkReport, path: Path) -> None:
-    """Write the report for a CI service; what was there is replaced.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    path.write_bytes(junit_xml([report.suite()]))
-
-
-def tell_printed(report: BulkReport) -> None:
-    """Say on standard error what the programs printed."""
-    with contextlib.suppress(BrokenPipeError):
-        if report.printed.strip():
-            output.hint(output.safe_lines(report.printed.rstrip("\n")))
-
-
-def code_of(report: BulkReport) -> int:
-    """Return the worst of the logs' exit codes: 3, 1, 70, 2, 0 (CONTRACT.md §14.13)."""
-    return next(
-        (code for code, results in _CODES if any(name in report.counts for name in results)), FINE
-    )

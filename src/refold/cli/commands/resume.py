@@ -32,10 +32,10 @@ from refold.cli.arguments.logs import (
 )
 from refold.cli.arguments.rehearsals import program_option
 from refold.cli.output import output, people, words
-from refold.cli.output.exit_codes import FINE, NOT_COMPLETED, USAGE
+from refold.cli.output.exit_codes import USAGE
 from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedEnds
-from refold.cli.output.recorded import describe, document_of
+from refold.cli.output.recorded import answer
 from refold.engine.errors import InDoubt, LogSealed, ToolNeeded, UsageError
 from refold.engine.events.events import RunStarted
 from refold.engine.log.names import PACKED_SUFFIX
@@ -123,7 +123,6 @@ def command(
     *,
     log: Path,
     is_list: bool,
-    as_json: bool,
     **options: Any,
 ) -> int:
     """Go on with a run that broke off, or that waits for a person.
@@ -136,7 +135,7 @@ def command(
     _check_plain(log)
     given = Given(log=log, **options)
     with opened_log(log):
-        return _listed(given, as_json=as_json) if is_list else _gone_on(given, as_json=as_json)
+        return _listed(given) if is_list else _gone_on(given)
 
 
 @attrs.frozen(kw_only=True)
@@ -196,7 +195,7 @@ def resume_line(log: Path) -> str:
     return again(log, program=place_of(run.program), tools="FILE.py:TOOLS" if run.tools else "")
 
 
-def _gone_on(given: Given, *, as_json: bool) -> int:
+def _gone_on(given: Given) -> int:
     """Go on with the run, and say how it ended."""
     log = given.log
     run = refuse_observed(log, started(log))
@@ -205,15 +204,9 @@ def _gone_on(given: Given, *, as_json: bool) -> int:
     try:
         recording = _resumed(given)
     except InDoubt:
-        if not as_json:
-            return _in_doubt(given)
-        output.document(_open_document(given, open_ends(log)))
-        return USAGE
-    if as_json:
-        output.document(document_of(recording))
-    else:
-        describe(recording, again=given.again())
-    return FINE if recording.ok else NOT_COMPLETED
+        ends = open_ends(log)
+        return output.answer(_printed(given, ends), lambda: _in_doubt(given, ends), USAGE)
+    return answer(recording, again=given.again())
 
 
 def _unnamed(given: Given, name: str) -> int:
@@ -352,31 +345,27 @@ def _as_recorded(name: str, full: str, base_url: str | None) -> Model:
 # --- what people have to say -------------------------------------------------------------------
 
 
-def _listed(given: Given, *, as_json: bool) -> int:
+def _listed(given: Given) -> int:
     found = scan(given.log)
     if found.damage is not None:
         raise found.damage.as_error()
     if found.ended:
         raise LogSealed(output.shown_path(given.log))
     ends = open_ends(given.log)
-    if as_json:
-        output.document(_open_document(given, ends))
-    else:
-        describe_ends(ends, given.again() if given.program else resume_line(given.log))
-    return FINE
+    again = given.again() if given.program else resume_line(given.log)
+    return output.answer(_printed(given, ends), lambda: describe_ends(ends, again))
 
 
-def _in_doubt(given: Given) -> int:
+def _in_doubt(given: Given, ends: OpenEnds) -> None:
     """Say which effects nobody has decided on, and how to."""
     decided = {*given.retry, *given.fail, *people.said("--result", given.results)}
-    left = tuple(doubt for doubt in open_ends(given.log).doubts if doubt.key not in decided)
+    left = tuple(doubt for doubt in ends.doubts if doubt.key not in decided)
     effects = words.counted(len(left), "effect")
     output.complain(
         f"{effects} may have changed the world when the run broke off, and the log does not say. "
         "Look, and say for each what became of it; nothing was done"
     )
     output.hint("\n".join([*people.lines_of_doubts(left), f"{given.again()} …"]))
-    return USAGE
 
 
 def describe_ends(ends: OpenEnds, command: str) -> None:
@@ -394,6 +383,6 @@ def describe_ends(ends: OpenEnds, command: str) -> None:
         output.hint(command)
 
 
-def _open_document(given: Given, ends: OpenEnds) -> dict[str, Any]:
+def _printed(given: Given, ends: OpenEnds) -> PrintedEnds:
     log = output.shown_path(given.log)
-    return PrintedEnds(log=log, questions=ends.questions, doubts=ends.doubts).as_json()
+    return PrintedEnds(log=log, questions=ends.questions, doubts=ends.doubts)

@@ -8,7 +8,6 @@ import click
 
 from refold.cli.arguments.logs import LOG, json_option
 from refold.cli.output import output, words
-from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
 from refold.engine.errors import LogMissing, LogNameRefused
 from refold.engine.log.lock import refuse_if_locked
@@ -27,7 +26,7 @@ Examples:
 @click.option("-n", "--dry-run", "is_dry", is_flag=True, help="Say what would be removed.")
 @click.option("-f", "--force", "is_forced", is_flag=True, help="Where there is no such run, fine.")
 @json_option
-def command(*, logs: tuple[Path, ...], is_dry: bool, is_forced: bool, as_json: bool) -> int:
+def command(*, logs: tuple[Path, ...], is_dry: bool, is_forced: bool) -> int:
     """Remove runs whole: each root's log, its children's logs, its large texts.
 
     A run that is being written is refused, and so is a child's log: what stays
@@ -40,14 +39,14 @@ def command(*, logs: tuple[Path, ...], is_dry: bool, is_forced: bool, as_json: b
         for path in found:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     names = [output.shown_path(path) for path in found]
-    if as_json:
-        output.document({"removed": names, "bytes": size, "dry_run": is_dry})
-        return FINE
-    for name in names:
-        output.line(name)
-    said = "would be removed" if is_dry else "removed"
-    output.line((f"{words.counted(len(names), 'file')} {said}, {words.size(size)}", "dim"))
-    return FINE
+
+    def describe() -> None:
+        for name in names:
+            output.line(name)
+        said = "would be removed" if is_dry else "removed"
+        output.line((f"{words.counted(len(names), 'file')} {said}, {words.size(size)}", "dim"))
+
+    return output.answer({"removed": names, "bytes": size, "dry_run": is_dry}, describe)
 
 
 def _files(log: Path, *, is_forced: bool) -> list[Path]:

@@ -11,9 +11,8 @@ import click
 from refold.cli.arguments.loading import base_url_option, joined, load_tools, models_said
 from refold.cli.arguments.logs import LOG, json_option, log_option
 from refold.cli.output import output
-from refold.cli.output.exit_codes import FINE, NOT_COMPLETED
 from refold.cli.output.pages import page
-from refold.cli.output.recorded import describe, document_of
+from refold.cli.output.recorded import answer
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.limits import Limits
 from refold.engine.ports.ports import Question
@@ -111,7 +110,6 @@ def command(
     timeout: float | None,
     config: Path | None,
     ask: bool,
-    as_json: bool,
 ) -> int:
     """Run the agent that AGENT.md defines, with the tools that it names.
 
@@ -149,11 +147,7 @@ def command(
         )
     if ask and recording.questions:
         recording = _go_on(recording, words)
-    if as_json:
-        output.document(document_of(recording))
-    else:
-        describe(recording, again=_again(recording.log, words))
-    return FINE if recording.ok else NOT_COMPLETED
+    return answer(recording, again=_again(recording.log, words))
 
 
 def _task(task: str) -> str:

@@ -13,7 +13,7 @@ from refold.cli.arguments.loading import session_option
 from refold.cli.arguments.logs import LOG, OpenedLog, json_option
 from refold.cli.arguments.rehearsals import dropped_prints, program_option, subject, tools_option
 from refold.cli.output import output, words
-from refold.cli.output.exit_codes import FINE, USAGE
+from refold.cli.output.exit_codes import USAGE
 from refold.cli.output.pages import page
 from refold.replay.what_if.sensitivity import CallSensitivity, Influence, SensitivityReport
 
@@ -55,7 +55,6 @@ def command(
     only: str,
     tools: str,
     session: str | None,
-    as_json: bool,
 ) -> int:
     """Find out which recorded outcomes a run depends on.
 
@@ -78,11 +77,7 @@ def command(
                 on_call=lambda number, count: done.__setitem__(slice(None), [number, count]),
             )
         document = _document(report, given.log)
-    if as_json:
-        output.document(document)
-    else:
-        describe(report)
-    return FINE
+    return output.answer(document, lambda: describe(report))
 
 
 def _progress(log: Path, done: list[int]) -> str:

@@ -76,7 +76,6 @@ def command(
     at: int | None,
     details: bool,
     is_failed: bool,
-    as_json: bool,
 ) -> int:
     """Show who delegated what to whom, and how it ended.
 
@@ -89,17 +88,17 @@ def command(
         if at is not None:
             output.document(_entry(opened, at))
         elif is_events:
-            _events(opened, as_json=as_json)
+            _events(opened)
         else:
-            return _tree(opened, as_json=as_json, details=details, is_failed=is_failed)
+            return _tree(opened, details=details, is_failed=is_failed)
     return FINE
 
 
-def _tree(log: OpenedLog, *, as_json: bool, details: bool, is_failed: bool) -> int:
+def _tree(log: OpenedLog, *, details: bool, is_failed: bool) -> int:
     """Show the delegation tree; say what is missing, and return the exit code."""
     tree = delegation_tree(log.path)
     shown = _failed(tree) if is_failed else tree
-    if as_json:
+    if output.is_json():
         document = tree_document(shown or attrs.evolve(tree, children=()), log)
         output.document(document | {"totals": totals(tree)})
     else:
@@ -169,10 +168,10 @@ def tree_document(tree: RunNode, log: OpenedLog) -> dict[str, Any]:
     return document
 
 
-def _events(log: OpenedLog, *, as_json: bool) -> None:
+def _events(log: OpenedLog) -> None:
     origin_us = origin_of(first_entry(log.path).meta)
     entries = read_entries(log.path, torn_ok=True)
-    if as_json:
+    if output.is_json():
         rows = [loads(entry.line) for entry in entries]
         told = {"log": output.shown_path(log.given), "entries": rows}
         output.document({**told, **guarantee_of(log.path)})

@@ -53,7 +53,7 @@ _RUNNING: Final = "running"
     help="What of the state changed from after entry N to after entry M.",
 )  # fmt: skip
 @json_option
-def command(*, log: Path, at: int | None, between: tuple[int, int] | None, as_json: bool) -> int:
+def command(*, log: Path, at: int | None, between: tuple[int, int] | None) -> int:
     """Show what a run had done, used up and left after any entry.
 
     The state is folded from the log; no program runs.  At the end of a sealed
@@ -62,43 +62,40 @@ def command(*, log: Path, at: int | None, between: tuple[int, int] | None, as_js
     if between is not None:
         if at is not None:
             raise click.UsageError("--at shows one state and --diff compares two: give one of them")
-        return _compare(log, *between, as_json=as_json)
+        return _compare(log, *between)
     with opened_log(log) as opened, output.progress(f"folding {log}"):
         started(opened.path)  # a file without a first entry has no state
         found, whole = _folded(opened.path, at)
         document = _document(found, whole, at, opened) | guarantee_of(opened.path)
-    if as_json:
-        output.document(document)
-    else:
-        _describe(found, document)
-    return DIFFERS if document["agrees"] is False else FINE
+    code = DIFFERS if document["agrees"] is False else FINE
+    return output.answer(document, lambda: _describe(found, document), code)
 
 
-def _compare(log: Path, before: int, after: int, *, as_json: bool) -> int:
+def _compare(log: Path, before: int, after: int) -> int:
     """Print where two states differ; that they do is no fault."""
     with opened_log(log) as opened, output.progress(f"folding {log}"):
         program, guarantee = started(opened.path).program, guarantee_of(opened.path)
         one, other = state(opened.path, before), state(opened.path, after)
     found = differences(state_json(one), state_json(other))
-    if as_json:
-        document = PrintedStates(
-            log=output.shown_path(log),
-            before=one.entries - 1,
-            after=other.entries - 1,
-            before_digest=state_digest(one),
-            after_digest=state_digest(other),
-            differences=tuple(found),
-        )
-        output.document(document.as_json() | guarantee)
-        return FINE
-    span = f" from after entry {one.entries - 1} to after entry {other.entries - 1}"
-    output.line((program, "bold"), span)
-    for (parent, kind), same in itertools.groupby(found, key=_spot):
-        _print_places(parent, kind, list(same))
-    if not found:
-        output.line("  the same state")
-    say_guarantee(guarantee)
-    return FINE
+    document = PrintedStates(
+        log=output.shown_path(log),
+        before=one.entries - 1,
+        after=other.entries - 1,
+        before_digest=state_digest(one),
+        after_digest=state_digest(other),
+        differences=tuple(found),
+    )
+
+    def describe() -> None:
+        span = f" from after entry {document.before} to after entry {document.after}"
+        output.line((program, "bold"), span)
+        for (parent, kind), same in itertools.groupby(found, key=_spot):
+            _print_places(parent, kind, list(same))
+        if not found:
+            output.line("  the same state")
+        say_guarantee(guarantee)
+
+    return output.answer(document.as_json() | guarantee, describe)
 
 
 def _spot(difference: Difference) -> tuple[str, str]:

@@ -46,17 +46,17 @@ Examples:
     "-f", "--follow", is_flag=True, help="Go on as entries are written, until the run has finished."
 )
 @json_option
-def command(*, log: Path, count: int, follow: bool, as_json: bool) -> int:
+def command(*, log: Path, count: int, follow: bool) -> int:
     """Show the last entries of a log, one line each.
 
     With --follow, go on until the run has finished; Ctrl-C ends it before.
     """
-    if follow and as_json:
+    if follow and output.is_json():
         raise click.UsageError("--follow never ends in one document: leave --json out")
     with opened_log(log) as opened:
         origin_us = origin_of(first_entry(opened.path).meta)
         last, guarantee = _last(opened.path, count), guarantee_of(opened.path)
-        if as_json:
+        if output.is_json():
             rows = [_plain(entry) for entry in last]
             output.document({"log": output.shown_path(log), "entries": rows, **guarantee})
             return FINE

@@ -68,7 +68,6 @@ def command(
     expect_head: str | None,
     heads: str,
     executor: str | None,
-    as_json: bool,
 ) -> int:
     """Check logs, and those of all runs below them.
 
@@ -92,8 +91,8 @@ def command(
     elif is_many:
         found = _all_below(logs, kept)
     else:
-        found = [_one(log, expect_head or _head(kept, log), is_told=not as_json) for log in logs]
-    if as_json:
+        found = [_one(log, expect_head or _head(kept, log)) for log in logs]
+    if output.is_json():
         output.document(_document_of_all(found))
     elif is_many:
         _describe_many(found)
@@ -142,10 +141,10 @@ def _whole_head(given: str) -> str:
     return head
 
 
-def _one(given: Path | StoredRun, expect_head: str | None, *, is_told: bool) -> _Verified:
+def _one(given: Path | StoredRun, expect_head: str | None) -> _Verified:
     with opened_log(given) as log, output.progress(f"verifying {given}"):
         verified = _Verified(verify(log.path, expect_head=expect_head), log)
-    if is_told:
+    if not output.is_json():
         describe(verified.verification, log)
         is_damaged = any(each.what != OTHER_HEAD for each in verified.verification.damage)
         if is_damaged and isinstance(given, Path):

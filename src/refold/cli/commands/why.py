@@ -17,7 +17,6 @@ from refold.cli.arguments.logs import (
 )
 from refold.cli.output import output, words
 from refold.cli.output.entries import STYLES, gist
-from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedCauses
 from refold.replay.audit.why import Cause, Causes, causes
@@ -55,7 +54,7 @@ _LEVELS_MAX: Final = 12
     help="Every entry that can have led to it, the latest first; else at most 200 lines.",
 )
 @json_option
-def command(*, log: Path, entry: int, every: bool, as_json: bool) -> int:
+def command(*, log: Path, entry: int, every: bool) -> int:
     """Show what led to entry N of a log: -1 is the last.
 
     The chain of causes goes back to the first line of the root run, from a
@@ -68,13 +67,14 @@ def command(*, log: Path, entry: int, every: bool, as_json: bool) -> int:
             most = None if every else output.LINES_MAX
             found = causes(opened.path, entry, every=every, most=most)
         shown = [opened.shown(cause.log) for cause in found.first]
-        if as_json:
-            output.document(_document(found, shown, opened) | guarantee_of(opened.path))
-        else:
+        guarantee = guarantee_of(opened.path)
+
+        def describe() -> None:
             with output.at_most(most, "link", found.count - len(found.first)):
                 _describe(found.first, shown, every=every)
-            say_guarantee(guarantee_of(opened.path))
-    return FINE
+            say_guarantee(guarantee)
+
+        return output.answer(_document(found, shown, opened) | guarantee, describe)
 
 
 def _document(found: Causes, shown: list[str], log: OpenedLog) -> dict[str, Any]:

@@ -11,14 +11,16 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+import click
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from refold.cli.output import words
+from refold.engine.encoding.document import Document
 
 Part = str | tuple[str, str]
 """A piece of a line: text, or text and its style."""
@@ -40,6 +42,9 @@ STYLES: Final = {
     "cancelled": "yellow",
 }
 """By status; every other is red."""
+
+_JSON: Final = "refold.json"
+"""Where click keeps for a command, and for what that calls, whether it was given `--json`."""
 
 _settings = {"debug": False, "heard": True}
 _quota: list[int] = []
@@ -216,10 +221,36 @@ def _hanging(lead: list[Part], last: Part) -> None:
         before = Text(" " * before.cell_len)
 
 
+def note_json(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001 - click calls it
+    """Remember whether a command was given `--json`."""
+    context.meta[_JSON] = is_asked
+
+
+def is_json() -> bool:
+    """Return whether the command that runs is to print one document."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_JSON))
+
+
+def answer(
+    value: Document | Mapping[str, Any], describe: Callable[[], object], code: int = 0
+) -> int:
+    """Print one document, if the command was given `--json`, else what `describe` prints.
+
+    Returns `code`, which the command ends with.
+    """
+    if is_json():
+        document(value)
+    else:
+        describe()
+    return code
+
+
 def document(value: Any) -> None:
     """Print one JSON document: pure ASCII, so that any terminal and any reader takes it."""
+    told = value.as_json() if isinstance(value, Document) else value
     try:
-        print(json_text(value), flush=True)
+        print(json_text(told), flush=True)
     except BrokenPipeError:
         reader_left()
 

@@ -4,12 +4,19 @@ from typing import Any
 
 from refold.cli.output import output, words
 from refold.cli.output.entries import compact
+from refold.cli.output.exit_codes import FINE, NOT_COMPLETED
 from refold.engine.runners.recorded import Recording
 
 
 def document_of(recording: Recording) -> dict[str, Any]:
     """Return a recorded run as one document."""
     return recording.as_json() | {"log": output.shown_path(recording.log)}
+
+
+def answer(recording: Recording, *, again: str) -> int:
+    """Tell of a run, and return the exit code; `again` is the command that goes on with it."""
+    code = FINE if recording.ok else NOT_COMPLETED
+    return output.answer(document_of(recording), lambda: describe(recording, again=again), code)
 
 
 def describe(recording: Recording, *, again: str) -> None:
