@@ -157,13 +157,13 @@ class PrintedDemo(Document):
     error: Fault | None
     summary: str
     children: dict[str, int]
-    intact: bool | None
-    complete: bool | None
-    identical: bool | None
-    tools_executed: int | None
-    entries: int | None
-    differences: int | None
-    duration_ms: int
+    intact: bool | None = None
+    complete: bool | None = None
+    identical: bool | None = None
+    tools_executed: int | None = None
+    entries: int | None = None
+    differences: int | None = None
+    duration_ms: int = 0
 
 
 @attrs.frozen(kw_only=True)
