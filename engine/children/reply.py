@@ -8,6 +8,7 @@ A reply is one JSON object: `status` and `summary`, and as they apply `output`, 
 """
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
@@ -27,17 +28,33 @@ from refold.engine.events.outcome import (
     failed,
 )
 from refold.engine.ports.ports import Policy
+from refold.engine.state.folding import Fold
 
-_FIELDS: Final[dict[str, tuple[type, ...]]] = {
-    "status": (str,),
-    "summary": (str,),
-    "output": (object,),
-    "artifacts": (list,),
-    "error": (dict, type(None)),
-    "tools_used": (list,),
-    "usage": (dict,),
-}
-_USAGE: Final = tuple(field.name for field in attrs.fields(Usage))
+
+@attrs.frozen
+class Members:
+    """An object's shape: the shapes of what it must have, and of what it may have, by name.
+
+    A shape is one of these, a list of the one that all its items have, or a type: `str`, `int` for
+    one of at least 0, `object` for any value.
+    """
+
+    needed: Mapping[str, Any]
+    more: Mapping[str, Any] = {}
+
+
+ARTIFACT: Final = Members({"kind": str, "value": str}, {"name": str})
+
+_REPLY: Final = Members(
+    {"status": str, "summary": str},
+    {
+        "output": object,
+        "artifacts": [ARTIFACT],
+        "error": Members({"code": str, "message": str}),
+        "tools_used": [str],
+        "usage": Members({}, dict.fromkeys(attrs.fields_dict(Usage), int) | {"prices": str}),
+    },
+)
 _NAMES: Final = {
     str: "text",
     list: "an array",
@@ -47,6 +64,20 @@ _NAMES: Final = {
     float: "a number",
     bool: "a boolean",
 }
+
+
+def reply_frame(finished: RunFinished, fold: Fold) -> bytes:
+    """Return the reply of a run that has ended, or a frame that says why there is none.
+
+    Raises nothing: a child's reply must be recordable.
+    """
+    state = fold.state()
+    usage = state.usage.plus(state.children_usage)
+    try:
+        return frame_of(finished, tools_used=state.tools_used, usage=usage)
+    except NotCanonical as error:
+        fault = {"code": "output", "message": str(error)}
+        return encode({"status": "malformed", "summary": "", "error": fault})
 
 
 def frame_of(finished: RunFinished, *, tools_used: tuple[str, ...], usage: Usage) -> bytes:
@@ -83,96 +114,69 @@ def outcome_of(
         message = f"the reply has {len(frame)} bytes; {policy.frame_bytes} allowed"
         return failed("limit", "frame_bytes", message, **more)
     try:
-        reply = loads(frame)
-        _check(reply)
-        _check_artifacts(reply.get("artifacts", []), policy)
+        reply = _checked(loads(frame), policy)
     except orjson.JSONDecodeError:
         return failed("malformed", "json", "the reply is not valid JSON", **more)
-    except _Malformed as error:
+    except Misfit as error:
         return failed("malformed", error.code, str(error), **more)
     return _capped(reply, policy, more)
 
 
-class _Malformed(Exception):
-    """The reply has another shape; `code` is `schema` or `artifacts`."""
+class Misfit(Exception):
+    """A value has another shape; `code` is `schema` or `artifacts`."""
 
     def __init__(self, pointer: str, expected: str, found: str, code: str = "schema") -> None:
         super().__init__(f"the reply at {pointer or '/'}: expected {expected}, found {found}")
         self.code = code
 
 
-def _check(reply: Json) -> None:
-    if type(reply) is not dict:
-        raise _Malformed("", "an object", _name(reply))
-    for name in ("status", "summary"):
-        if name not in reply:
-            raise _Malformed(f"/{name}", "text", "nothing")
-    for name, value in reply.items():
-        kinds = _FIELDS.get(name)
-        if kinds is None:
-            raise _Malformed(f"/{name}", "one of " + ", ".join(_FIELDS), "an unknown member")
-        if object not in kinds and type(value) not in kinds:
-            raise _Malformed(f"/{name}", " or ".join(_NAMES[kind] for kind in kinds), _name(value))
+def check_shape(value: Json, shape: Any, pointer: str = "") -> None:
+    """Check a value against a shape, see `Members`.
+
+    Raises:
+        Misfit: it has another.
+    """
+    kind = _kind_of(shape)
+    if kind is not object and (type(value) is not kind or (kind is int and value < 0)):
+        least = " of at least 0" if kind is int else ""
+        raise Misfit(pointer, _NAMES[kind] + least, _NAMES.get(type(value), "something else"))
+    if kind is list:
+        for index, item in enumerate(value):
+            check_shape(item, shape[0], f"{pointer}/{index}")
+    elif kind is dict:
+        known = {**shape.needed, **shape.more}
+        for name in shape.needed:
+            if name not in value:
+                raise Misfit(f"{pointer}/{name}", _NAMES[_kind_of(known[name])], "nothing")
+        for name, member in value.items():
+            if name not in known:
+                raise Misfit(f"{pointer}/{name}", f"one of {', '.join(known)}", "an unknown member")
+            check_shape(member, known[name], f"{pointer}/{name}")
+
+
+def _kind_of(shape: Any) -> Any:
+    return {Members: dict, list: list}.get(type(shape), shape)
+
+
+def _checked(reply: Json, policy: Policy) -> dict[str, Any]:
+    """Return a reply that has its shape and keeps to the policy; an error that is null is none."""
+    if type(reply) is dict and reply.get("error", "") is None:
+        del reply["error"]
+    check_shape(reply, _REPLY)
     if reply["status"] not in STATUSES:
-        raise _Malformed("/status", "one of " + ", ".join(STATUSES), f"{reply['status']!r:.60}")
-    for index, item in enumerate(reply.get("artifacts", [])):
-        _check_texts(item, f"/artifacts/{index}", ("kind", "value"), ("name",))
-    if reply.get("error") is not None:
-        _check_texts(reply["error"], "/error", ("code", "message"), ())
-    for index, item in enumerate(reply.get("tools_used", [])):
-        if type(item) is not str:
-            raise _Malformed(f"/tools_used/{index}", "text", _name(item))
-    _check_usage(reply.get("usage", {}))
-
-
-def _check_texts(
-    item: Json, pointer: str, required: tuple[str, ...], optional: tuple[str, ...]
-) -> None:
-    if type(item) is not dict:
-        raise _Malformed(pointer, "an object", _name(item))
-    for name in required:
-        if name not in item:
-            raise _Malformed(f"{pointer}/{name}", "text", "nothing")
-    for name, value in item.items():
-        if name not in required + optional:
-            known = ", ".join(required + optional)
-            raise _Malformed(f"{pointer}/{name}", f"one of {known}", "an unknown member")
-        if type(value) is not str:
-            raise _Malformed(f"{pointer}/{name}", "text", _name(value))
-
-
-def _check_usage(usage: dict[str, Json]) -> None:
-    for name, value in usage.items():
-        if name not in _USAGE:
-            raise _Malformed(f"/usage/{name}", "one of " + ", ".join(_USAGE), "an unknown member")
-        if name == "prices":
-            if type(value) is not str:
-                raise _Malformed(f"/usage/{name}", "text", _name(value))
-        elif type(value) is not int or value < 0:
-            raise _Malformed(f"/usage/{name}", "an integer of at least 0", _name(value))
-
-
-def _check_artifacts(artifacts: list[dict[str, str]], policy: Policy) -> None:
-    if len(artifacts) > policy.max_artifacts:
-        raise _Malformed(
-            "/artifacts",
-            f"at most {policy.max_artifacts} artifacts",
-            str(len(artifacts)),
-            "artifacts",
-        )
+        raise Misfit("/status", "one of " + ", ".join(STATUSES), f"{reply['status']!r:.60}")
+    artifacts = reply.get("artifacts", [])
+    if len(artifacts) > (most := policy.max_artifacts):
+        raise Misfit("/artifacts", f"at most {most} artifacts", str(len(artifacts)), "artifacts")
     for index, artifact in enumerate(artifacts):
-        if artifact["kind"] not in policy.artifact_kinds:
-            allowed = ", ".join(policy.artifact_kinds)
-            found = f"{artifact['kind']!r:.60}"
-            raise _Malformed(f"/artifacts/{index}/kind", f"one of {allowed}", found, "artifacts")
-        size = len(artifact["value"].encode())
-        if size > policy.artifact_bytes:
-            raise _Malformed(
-                f"/artifacts/{index}/value",
-                f"at most {policy.artifact_bytes} bytes",
-                f"{size} bytes",
-                "artifacts",
-            )
+        pointer, kind = f"/artifacts/{index}", artifact["kind"]
+        if kind not in policy.artifact_kinds:
+            allowed = f"one of {', '.join(policy.artifact_kinds)}"
+            raise Misfit(f"{pointer}/kind", allowed, f"{kind!r:.60}", "artifacts")
+        if (size := len(artifact["value"].encode())) > policy.artifact_bytes:
+            allowed = f"at most {policy.artifact_bytes} bytes"
+            raise Misfit(f"{pointer}/value", allowed, f"{size} bytes", "artifacts")
+    return reply  # type: ignore[no-any-return]  # an object, as was seen
 
 
 def _capped(reply: dict[str, Json], policy: Policy, more: dict[str, Any]) -> Outcome:
@@ -205,24 +209,3 @@ def cut(text: str, most_bytes: int) -> tuple[str, Truncated | None]:
         seen_bytes=len(whole),
         sha256=hashlib.sha256(whole).hexdigest(),
     )
-
-
-def _name(value: Json) -> str:
-    return _NAMES.get(type(value), type(value).__name__)
-
-
-def checked_frame(finished: RunFinished, **more: Any) -> bytes:
-    """Return `frame_of`, or a frame that says why there is none.
-
-    Raises nothing: a child's reply must be recordable.
-    """
-    try:
-        return frame_of(finished, **more)
-    except NotCanonical as error:
-        return encode(
-            {
-                "status": "malformed",
-                "summary": "",
-                "error": {"code": "output", "message": str(error)},
-            }
-        )

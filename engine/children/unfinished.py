@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.children.anchor import anchored
-from refold.engine.children.reply import checked_frame, outcome_of
+from refold.engine.children.reply import outcome_of, reply_frame
 from refold.engine.errors import LogLocked, UsageError
 from refold.engine.events.codec import structure
 from refold.engine.events.events import RunFinished
@@ -89,14 +89,8 @@ def _outcome(request: ChildRequest, found: Scan) -> Outcome:
             fold.apply(event, entry.call, entry.seq)
     if finished is None:
         raise EOFError  # a sealed log has one
-    state = fold.state()
-    frame = checked_frame(
-        finished,
-        tools_used=state.tools_used,
-        usage=state.usage.plus(state.children_usage),
-    )
     return outcome_of(
-        frame,
+        reply_frame(finished, fold),
         request.policy,
         duration_ms=max(0, ended - began) // 1000,
         child=ChildRef(run=request.identity.run_id, head=found.head, events=found.entries),

@@ -33,12 +33,14 @@ the calls.  Rules: CONTRACT.md §10.5.
 
 import asyncio
 import contextvars
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 import attrs
 import orjson
 
+from refold.engine.children.reply import ARTIFACT, Members, Misfit, check_shape
 from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import ArgumentsRefused, NotCanonical, RunEnded, ToolError, ToolUnknown
@@ -70,7 +72,7 @@ async def agent(run: Run, input: Json) -> Report:  # noqa: A002 - the word of th
     offered = _offered(run, given.tools)
     _caller.set(Caller(tools=given.tools, model=given.model, system=given.system))
     messages = given.opening
-    progress = _Progress()
+    turns: deque[Json] = deque(maxlen=REPEATS_MAX)
     while True:
         reply = await run.model(
             messages, tools=offered, model=given.model, agent=given.name, **given.parameters
@@ -82,7 +84,14 @@ async def agent(run: Run, input: Json) -> Report:  # noqa: A002 - the word of th
         results = await asyncio.gather(*(_result(run, offered, call) for call in calls))
         messages.extend(result.message for result in results)
         _end_if_fatal(results)
-        progress.note(calls, results)
+        said = zip(calls, results, strict=True)
+        turns.append(
+            [
+                (call["name"], call["arguments"], call.get("invalid"), result.message["content"])
+                for call, result in said
+            ]
+        )
+        _end_if_stuck(turns)
 
 
 # --- what the loop is told -----------------------------------------------------------------
@@ -300,28 +309,15 @@ def report_of(answer: str) -> Report:
         found = loads(answer)
     except orjson.JSONDecodeError:
         found = None
-    if not _is_report(found):
+    try:
+        check_shape(found, _REPORT)
+    except Misfit:
         return Report(summary=answer, output=answer)
     artifacts = tuple(Artifact(**item) for item in found["artifacts"])
     return Report(summary=found["summary"], output=found["summary"], artifacts=artifacts)
 
 
-def _is_report(value: Json) -> bool:
-    return (
-        type(value) is dict
-        and value.keys() == {"summary", "artifacts"}
-        and type(value["summary"]) is str
-        and type(value["artifacts"]) is list
-        and all(_is_artifact(item) for item in value["artifacts"])
-    )
-
-
-def _is_artifact(value: Json) -> bool:
-    return (
-        type(value) is dict
-        and {"kind", "value"} <= value.keys() <= {"kind", "value", "name"}
-        and all(type(text) is str for text in value.values())
-    )
+_REPORT: Final = Members({"summary": str, "artifacts": [ARTIFACT]})
 
 
 def _end_if_fatal(results: Sequence[_Result]) -> None:
@@ -331,26 +327,14 @@ def _end_if_fatal(results: Sequence[_Result]) -> None:
             raise RunEnded("fatal_tool_error", message)
 
 
-@attrs.define
-class _Progress:
-    """How often the same calls have given the same results, ids apart."""
+def _end_if_stuck(turns: deque[Json]) -> None:
+    """End the loop where the last turns were the same: equal calls, ids apart, equal results.
 
-    turn: Json = None
-    times: int = 0
-
-    def note(self, calls: Sequence[Mapping[str, Any]], results: Sequence[_Result]) -> None:
-        """Take a turn.
-
-        Raises:
-            RunEnded: it was the same for the third time in a row.
-        """
-        turn = [
-            (call["name"], call["arguments"], call.get("invalid"), result.message["content"])
-            for call, result in zip(calls, results, strict=True)
-        ]
-        self.times = self.times + 1 if turn == self.turn else 1
-        self.turn = turn
-        if self.times >= REPEATS_MAX:
-            names = ", ".join(call["name"] for call in calls)
-            message = f"{names}: the same calls gave the same results {self.times} times in a row"
-            raise RunEnded("no_progress", message)
+    Raises:
+        RunEnded: they were.
+    """
+    if len(turns) < REPEATS_MAX or any(turn != turns[0] for turn in turns):
+        return
+    names = ", ".join(name for name, *_ in turns[0])
+    message = f"{names}: the same calls gave the same results {REPEATS_MAX} times in a row"
+    raise RunEnded("no_progress", message)

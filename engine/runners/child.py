@@ -5,13 +5,14 @@ import os
 import attrs
 
 from refold.engine.children.envelope import unpack
+from refold.engine.children.reply import reply_frame
 from refold.engine.encoding.canonical import encode
 from refold.engine.errors import ProgramNotFound, RefoldError
 from refold.engine.log.descriptors import write_all
 from refold.engine.log.writer import hold_writers
 from refold.engine.process.watchdog import apply_rlimits, leave_with_parent, take_protocol
 from refold.engine.recording.host import Host
-from refold.engine.runners.child_run import ADVICE, recorder_of, reply_frame, suspended, why_stopped
+from refold.engine.runners.child_run import ADVICE, recorder_of, suspended, why_stopped
 from refold.engine.runners.shipped import default_runners
 
 
@@ -39,7 +40,7 @@ def _run(line: bytes, runner_name: str) -> bytes:
         recorded = recorder_of(request, host, runner_name=runner_name).record()
         if recorded.questions:
             return encode(attrs.asdict(suspended(recorded, request)))
-        return reply_frame(recorded)
+        return reply_frame(recorded.finished, recorded.fold)
     except RefoldError as error:
         if request is not None and request.resume is not None:
             code, message = why_stopped(error)

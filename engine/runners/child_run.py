@@ -6,7 +6,7 @@ Rules: CONTRACT.md §7.1 (outcomes and runners), §4.7 (children that are resume
 
 from typing import Final
 
-from refold.engine.children.reply import checked_frame, outcome_of
+from refold.engine.children.reply import outcome_of, reply_frame
 from refold.engine.errors import ChildStopped, RefoldError, UsageError
 from refold.engine.events.outcome import ChildRef, Outcome, failed
 from refold.engine.ports.ports import ChildRequest, Suspended
@@ -51,20 +51,10 @@ def child_run_request(request: ChildRequest, *, runner_name: str) -> RunRequest:
     )
 
 
-def reply_frame(recorded: RecordedRun) -> bytes:
-    """Return what a child hands back to its parent."""
-    state = recorded.fold.state()
-    return checked_frame(
-        recorded.finished,
-        tools_used=state.tools_used,
-        usage=state.usage.plus(state.children_usage),
-    )
-
-
 def outcome_of_recorded(recorded: RecordedRun, request: ChildRequest) -> Outcome:
     """Return a child's outcome, capped by its policy."""
     return outcome_of(
-        reply_frame(recorded),
+        reply_frame(recorded.finished, recorded.fold),
         request.policy,
         duration_ms=recorded.duration_ms,
         child=ChildRef(run=request.identity.run_id, head=recorded.head, events=recorded.entries),

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.engine.children.reply import checked_frame, cut, frame_of, outcome_of
+from refold.engine.children.reply import cut, frame_of, outcome_of, reply_frame
 from refold.engine.events.events import RunFinished
 from refold.engine.events.outcome import Artifact, ChildRef, Fault, Outcome, Usage
 from refold.engine.ports.ports import Policy
+from refold.engine.state.folding import Fold
 
 GOOD: dict[str, Any] = {"status": "completed", "summary": "s"}
 
@@ -154,7 +155,7 @@ def test_a_reply_that_cannot_be_written_says_so() -> None:
     """Raises nothing: a child's reply must be recordable."""
     finished = RunFinished("completed", "done", {"x": float("nan")})
 
-    outcome = outcome_of(checked_frame(finished, tools_used=(), usage=Usage()), Policy())
+    outcome = outcome_of(reply_frame(finished, Fold()), Policy())
 
     assert outcome.error is not None
     assert (outcome.status, outcome.error.code) == ("malformed", "output")
