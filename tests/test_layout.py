@@ -170,7 +170,7 @@ SHELL: Final = {
     "engine/log/descriptors.py": ("files", "writes to descriptors"),
     "engine/recording/blocked.py": ("processes threads", "looks at loops from a thread of its own"),
     "engine/recording/driver.py": ("clock threads", "runs effects, and sees when a child ends"),
-    "engine/recording/host.py": ("threads", "the loops of asynchronous tools and models"),
+    "engine/recording/host.py": ("processes threads", "the loops of asynchronous tools and models"),
     "engine/recording/interrupts.py": ("processes threads", "obeys Ctrl-C"),
     "engine/kernel/kernel.py": ("threads", "asks which thread runs, starts none"),
     "engine/recording/ledger.py": ("threads", "a run may be fenced from another thread"),

@@ -5,9 +5,10 @@ Protocols and the plain values that cross them.  The engine imports no implement
 Nothing here acts.
 """
 
+import contextlib
 import re
-import threading
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
 from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar, get_args
 
@@ -333,37 +334,31 @@ class CancelSignal:
     """Set once by the parent; a runner polls it or hangs a callback on it."""
 
     def __init__(self) -> None:
-        self._event = threading.Event()
-        self._lock = threading.Lock()
-        self._callbacks: list[Callable[[], None]] = []
-        self.is_lost = False
-        """Whether it was set for the parent's run cannot go on: then no end is to be recorded."""
+        self._set: Future[bool] = Future()
 
     def set(self, *, is_lost: bool = False) -> None:
         """Ask for the end; callbacks run once, in this thread."""
-        with self._lock:
-            first = not self._event.is_set()
-            self.is_lost |= first and is_lost
-            self._event.set()
-            callbacks = self._callbacks if first else []
-        for callback in callbacks:
-            callback()
+        with contextlib.suppress(InvalidStateError):  # it is set already
+            self._set.set_result(is_lost)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it was set for the parent's run cannot go on: then no end is to be recorded."""
+        return self._set.done() and self._set.result()
 
     def is_set(self) -> bool:
         """Return whether the parent has asked for the end."""
-        return self._event.is_set()
+        return self._set.done()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Block until set, or for `seconds`; return whether it is set."""
-        return self._event.wait(seconds)
+        with contextlib.suppress(TimeoutError):
+            self._set.result(seconds)
+        return self._set.done()
 
-    def on_set(self, callback: Callable[[], None]) -> None:
+    def on_set(self, callback: Callable[[], object]) -> None:
         """Call `callback` when set; at once if it is set already."""
-        with self._lock:
-            if not self._event.is_set():
-                self._callbacks.append(callback)
-                return
-        callback()
+        self._set.add_done_callback(lambda _set: callback())
 
 
 @attrs.frozen(kw_only=True)

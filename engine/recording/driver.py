@@ -16,7 +16,8 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import attrs
@@ -179,17 +180,17 @@ class Driver:
     def call_tool(self, effect: CallTool, context: CallContext) -> None:
         """Start a tool; its arrival follows."""
         flight = self.flights[effect.call] = Flight(effect)
-        if effect.tool.is_async:
-            self._host.run(lambda: self._await_tool(effect, context, flight))
+        tool, arguments = effect.tool, effect.arguments
+        if tool.is_async:
+            self._awaited(effect.call, flight, lambda: await_tool(tool, arguments, context))
         else:
-            tool, arguments = effect.tool, effect.arguments
             self._later(effect.call, lambda: call_tool(tool, arguments, context))
 
     def ask_model(self, effect: AskModel) -> None:
         """Send a model request; its arrival follows."""
         flight = self.flights[effect.call] = Flight(effect)
         if getattr(effect.model, "is_async", False):
-            self._host.run(lambda: self._await_model(effect, flight), lasting=True)
+            self._awaited(effect.call, flight, lambda: _await_model(effect), lasting=True)
         else:
             self._later(effect.call, lambda: ask_model(effect))
 
@@ -259,36 +260,29 @@ class Driver:
         context = self._context.copy()
         self._workers.submit(lambda: self._arrivals.put(Arrival(call, context.run(work))))
 
-    async def _await_tool(self, effect: CallTool, context: CallContext, flight: Flight) -> None:
-        task = asyncio.current_task()
-        if task is not None:
-            flight.cancel.on_set(lambda: self._host.call(task.cancel))
-        event = await await_tool(effect.tool, effect.arguments, context)
-        self._arrivals.put(Arrival(effect.call, event))
+    def _awaited(
+        self,
+        call: str,
+        flight: Flight,
+        work: Callable[[], Coroutine[Any, Any, ToolReturned | ModelAnswered]],
+        *,
+        lasting: bool = False,
+    ) -> None:
+        async def run() -> None:
+            task, loop = asyncio.current_task(), asyncio.get_running_loop()
+            if task is not None:
+                flight.cancel.on_set(partial(loop.call_soon_threadsafe, task.cancel))
+            self._arrivals.put(Arrival(call, await work()))
 
-    async def _await_model(self, effect: AskModel, flight: Flight) -> None:
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        if task is not None:
-
-            def cancel() -> None:
-                loop.call_soon_threadsafe(task.cancel)
-
-            flight.cancel.on_set(cancel)
-        try:
-            event = _answered(effect, await effect.model.complete(effect.request))  # type: ignore[union-attr, misc]  # an asynchronous one
-        except BaseException as error:  # noqa: BLE001 - a model's failure is data, whatever it raised
-            event = _failed_model(error)
-        self._arrivals.put(Arrival(effect.call, event))
+        self._host.run(run, lasting=lasting)
 
 
 def call_tool(tool: Tool, arguments: dict[str, Json], context: CallContext) -> ToolReturned:
     """Run a synchronous tool; its failure is data."""
     try:
         return _returned(tool, tool.call(arguments, context))
-    except Exception as error:  # noqa: BLE001 - a tool's failure is data
-        return _failed_tool(error)
     except BaseException as error:  # noqa: BLE001 - or the thread would end, and nothing arrive
-        return _way_out(error)
+        return _failed_tool(error)
 
 
 async def await_tool(tool: Tool, arguments: dict[str, Json], context: CallContext) -> ToolReturned:
@@ -297,10 +291,8 @@ async def await_tool(tool: Tool, arguments: dict[str, Json], context: CallContex
         return _returned(tool, await tool.call(arguments, context))
     except asyncio.CancelledError:
         return _CANCELLED
-    except Exception as error:  # noqa: BLE001 - a tool's failure is data
-        return _failed_tool(error)
     except BaseException as error:  # noqa: BLE001 - or the host loop would end with it
-        return _way_out(error)
+        return _failed_tool(error)
 
 
 def _returned_by(task: asyncio.Task[ToolReturned]) -> ToolReturned:
@@ -318,20 +310,19 @@ def _returned(tool: Tool, result: Any) -> ToolReturned:
         return _failure("result", said)
 
 
-def _way_out(error: BaseException) -> ToolReturned:
-    """Return the failure of a tool that tried to end the process, or was interrupted."""
+def _failed_tool(error: BaseException) -> ToolReturned:
+    """Return the failure of a tool that raised: tried to end the process, say."""
     kind = type(error).__name__
-    return _failure("raised", f"the tool tried to leave with {kind}: {text_of(error)}", kind)
-
-
-def _failed_tool(error: Exception) -> ToolReturned:
     match error:
         case ToolError():
             return _failure(error.code, error.message, error.error_type)
         case ArgumentsRefused():
             return _failure("arguments", "; ".join(error.problems))
-        case _:
-            return _failure("raised", text_of(error), type(error).__name__)
+        case Exception():
+            return _failure("raised", text_of(error), kind)
+        case _:  # also an interrupt
+            said = f"the tool tried to leave with {kind}: {text_of(error)}"
+            return _failure("raised", said, kind)
 
 
 def overdue(seconds: float) -> ToolReturned:
@@ -358,6 +349,13 @@ def ask_model(effect: AskModel) -> ModelAnswered:
     try:
         return _answered(effect, effect.model.complete(effect.request))
     except BaseException as error:  # noqa: BLE001 - a model's failure is data, whatever it raised
+        return _failed_model(error)
+
+
+async def _await_model(effect: AskModel) -> ModelAnswered:
+    try:
+        return _answered(effect, await effect.model.complete(effect.request))  # type: ignore[union-attr, misc]  # an asynchronous one
+    except BaseException as error:  # noqa: BLE001 - as above
         return _failed_model(error)
 
 
@@ -392,27 +390,21 @@ def _go_on(runner: ChildRunner, request: ChildRequest) -> Outcome | Suspended:
 
     A process of the attempt before, of which there was no log yet, may still make one before it
     leaves: then the child is taken up once more, from there.
+
+    Raises:
+        ChildStopped: its log cannot be read, or somebody still writes it.
     """
     while True:
-        taken = _taken_up(request)
+        try:
+            taken = take_up(request)
+        except RefoldError as error:
+            raise ChildStopped(str(request.log), type(error).__name__, str(error)) from None
         if isinstance(taken, Outcome):
             return taken
         ended = runner.run(taken)
         is_late = taken.resume is None and isinstance(ended, Outcome) and ended.error is not None
         if not is_late or ended.error.code != "LogExists":  # type: ignore[union-attr]  # just seen
             return ended
-
-
-def _taken_up(request: ChildRequest) -> Outcome | ChildRequest:
-    """Return the outcome of a child that had ended, or how it is to be run now.
-
-    Raises:
-        ChildStopped: its log cannot be read, or somebody still writes it.
-    """
-    try:
-        return take_up(request)
-    except RefoldError as error:
-        raise ChildStopped(str(request.log), type(error).__name__, str(error)) from None
 
 
 def _run_child(runner: ChildRunner, request: ChildRequest) -> Outcome | Suspended | Stopped:

@@ -13,6 +13,7 @@ Rules: CONTRACT.md §9.7 (where tools run), §11.7 (models).
 import asyncio
 import atexit
 import contextvars
+import os
 import selectors
 import threading
 from collections.abc import Callable, Coroutine
@@ -33,8 +34,11 @@ _LEFT_MAX: Final = 256
 class Host:
     """The loop of one run's asynchronous tools."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop | None = None, *, name: str = "refold-host"
+    ) -> None:
         self._loop = loop
+        self._name = name
         self._is_callers = loop is not None
         self._home = threading.get_ident()
         self._thread: threading.Thread | None = None
@@ -42,7 +46,8 @@ class Host:
 
     def run(self, job: Callable[[], Any], *, lasting: bool = False) -> None:
         """Run an async callable as a task there; call from any thread."""
-        loop = _lasting.loop() if lasting and not self._is_callers else self._running()
+        host = _lasting if lasting and not self._is_callers else self
+        loop = host._running()  # noqa: SLF001 - another of this class
         loop.call_soon_threadsafe(lambda: _keep(loop.create_task(job())))
 
     def call(self, callback: Callable[[], Any]) -> None:
@@ -85,7 +90,7 @@ class Host:
             if self._thread is None and not self._is_callers:
                 if isinstance(loop, _Own):
                     loop.is_watched = False
-                thread = threading.Thread(target=loop.run_forever, name="refold-host", daemon=True)
+                thread = threading.Thread(target=loop.run_forever, name=self._name, daemon=True)
                 thread.start()
                 self._thread = thread  # only now: where none can be started, nobody waits for it
             return loop
@@ -176,32 +181,20 @@ def _made() -> asyncio.AbstractEventLoop:
     return _Own()
 
 
-class _Lasting:
-    """One loop of the process, on a daemon thread; made at need, closed at exit."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """Return the loop; in a fork, where threads do not go on, it is a new one."""
-        with self._lock:
-            if self._loop is None or self._thread is None or not self._thread.is_alive():
-                self._loop = asyncio.new_event_loop()
-                run = self._loop.run_forever
-                self._thread = threading.Thread(target=run, name="refold-models", daemon=True)
-                self._thread.start()
-                atexit.register(self._close, self._loop, self._thread)
-            return self._loop
-
-    @staticmethod
-    def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-        if thread.is_alive():
-            _end(loop, thread)
+_lasting: Host
+"""Of the whole process: made at need, closed at exit."""
 
 
-_lasting: Final = _Lasting()
+def _begin_anew() -> None:
+    """In a forked process threads do not go on, and a lock may have been held."""
+    global _lasting  # noqa: PLW0603 - one a process
+    _lasting = Host(name="refold-models")
+    atexit.register(_lasting.close)
+
+
+_begin_anew()
+os.register_at_fork(after_in_child=_begin_anew)
+
 _kept: set[asyncio.Task[Any]] = set()
 
 
@@ -212,6 +205,8 @@ def _keep(task: asyncio.Task[Any]) -> None:
 
 def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     """End a loop that `thread` runs, unless something on it will not end."""
+    if not thread.is_alive():  # in a forked process
+        return
     try:
         is_over = asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(2 * _GRACE_SECONDS)
     except TimeoutError:  # something blocks the loop itself

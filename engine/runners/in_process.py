@@ -89,7 +89,6 @@ def _wait(ended: threading.Event, request: ChildRequest, began: float, recorder:
     """
     seconds = request.limits.timeout_seconds
     patience = GRACE_SECONDS + _SLACK_SECONDS
-    request.cancel.on_set(lambda: None)
     while not ended.is_set():
         if request.cancel.is_set():
             has_ended = ended.wait(patience) or (recorder.is_settling and ended.wait(patience))
