@@ -5,8 +5,9 @@ program goes on from there as a resumed run does, and what it asks is served fro
 record, done live or stubbed, as the sources say.  The origin's bytes never change.
 """
 
+import contextlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,60 +93,40 @@ def forked(
         "edits": sorted(changed),
     }
     plan = Transplant(cuts=cuts(source, last.seq + 1), edits=changed, origin=origin)
-    _copy(plan, root, into)
+    with _undone(into, RefoldError):
+        plan.copy(root, into, None)
     supply = ForkSupply(book, again.sources, into, changed)
-    recording = recording_of_log(into) if scan(into).sealed else None  # nothing is left to do
-    is_checked = recording is None and not _edits_children(again, changed)
-    if recording is None:
-        recording = _gone_on(book, again, into, supply)
-    if recording is not None and not is_checked:
-        _check(into, again)
+    recording = recording_of_log(into) if scan(into).sealed else None
+    # An edit may stand in a child that is copied whole, and never goes on; but what was done live
+    # is kept, whatever is found: it happened.
+    is_in_child = not again.sources.is_live and any(" > " in key for key in changed)
+    is_checked = recording is None and not is_in_child
+    with _undone(into, Diverged, UsageError):
+        if recording is None:
+            request = request_again(book, again, into, supply)
+            recording = unless_missing(
+                supply,
+                lambda: run_to_end(lambda host: continued(request, host).record(), request.cancel),
+            )
+        if recording is not None and not is_checked:  # what was sealed is copied without being run
+            tools = tuple(again.tools.values())
+            reexecute(into, again.program, tools=tools, session=again.session).check()
     return Fork(
         origin=root, at=last.seq, log=into, recording=recording, missing=tuple(supply.missing)
     )
 
 
-def _edits_children(again: Again, edits: Mapping[str, Json]) -> bool:
-    """Return whether an edit may stand in a child that is copied whole, and never goes on.
-
-    What was done live is kept, whatever is found: it happened.
-    """
-    return not again.sources.is_live and any(" > " in key for key in edits)
-
-
-def _check(target: Path, again: Again) -> None:
-    """Re-execute a fork, where going on did not: what was sealed is copied without being run.
-
-    Raises:
-        Diverged: an edited outcome changes what the kept entries say; the copy is removed.
-        UsageError: a tool's types are needed; the same.
-    """
-    tools = tuple(again.tools.values())
+@contextlib.contextmanager
+def _undone(log: Path, *errors: type[RefoldError]) -> Iterator[None]:
+    """Take a copy away that nothing came of; a log that was there already stays."""
     try:
-        report = reexecute(target, again.program, tools=tools, session=again.session)
-    except UsageError:
-        _remove(target)
+        yield
+    except LogExists:
         raise
-    if report.divergences:
-        _remove(target)
-        raise Diverged(report.divergences[0])
-
-
-def _gone_on(book: Book, again: Again, target: Path, supply: "ForkSupply") -> Recording | None:
-    """Go on in the copied beginning; `None` where an outcome was missing: the log stops there.
-
-    Raises:
-        Diverged: an edited outcome changes what the kept entries say; the copy is removed.
-        UsageError: the run cannot go on; the same.
-    """
-    request = request_again(book, again, target, supply)
-    try:
-        return unless_missing(
-            supply,
-            lambda: run_to_end(lambda host: continued(request, host).record(), request.cancel),
-        )
-    except (Diverged, UsageError):
-        _remove(target)
+    except errors:
+        for path in tree(log):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(blobs_of(log), ignore_errors=True)
         raise
 
 
@@ -205,26 +186,3 @@ class ForkSupply(BookSupply):
         """Return the supply of a child with that record, which may go on from a cut log."""
         own = child_path(self._log, effect.number)
         return ForkSupply(book, self.sources, own, self._edits, self.missing)
-
-
-def _copy(plan: Transplant, root: Path, target: Path) -> None:
-    """Copy what is kept; where that cannot be done, nothing is left behind.
-
-    Raises:
-        LogExists: there is a log at `target`.
-        RefoldError: an edit has a value of another kind, or the origin cannot be read.
-    """
-    try:
-        plan.copy(root, target, None)
-    except LogExists:
-        raise
-    except RefoldError:
-        _remove(target)
-        raise
-
-
-def _remove(log: Path) -> None:
-    """Take a copy away that nothing came of."""
-    for path in tree(log):
-        path.unlink(missing_ok=True)
-    shutil.rmtree(blobs_of(log), ignore_errors=True)

@@ -12,6 +12,7 @@ from refold.engine.errors import EntryMissing, ForkRefused
 from refold.engine.events.events import COMPLETES
 from refold.engine.log.names import child_path, parent_of, root_of
 from refold.engine.log.reader import Entry, read_entries
+from refold.replay.index.by_call import Book
 from refold.replay.partial.sources import SEEDED
 
 
@@ -52,7 +53,7 @@ def _edited_entry(log: Path, key: str) -> tuple[Path, Entry]:
     *starts, call = key.split(" > ")
     path = root_of(log)
     for start in starts:
-        number = _number_of(path, start)
+        number = Book(path, unfinished_ok=True).child_number(start)
         if number is None or not child_path(path, number).exists():
             raise ForkRefused(str(path), f"{key!r}: no child was started by {start}")
         path = child_path(path, number)
@@ -62,13 +63,6 @@ def _edited_entry(log: Path, key: str) -> tuple[Path, Entry]:
                 raise ForkRefused(str(path), f"{key!r} follows from the seed, and is no outcome")
             return path, entry
     raise ForkRefused(str(path), f"{key!r} names no outcome; `refold show --events` lists the keys")
-
-
-def _number_of(log: Path, call: str) -> int | None:
-    for entry in read_entries(log, torn_ok=True):
-        if entry.kind == "child.started" and entry.call == call:
-            return int(entry.data["number"])
-    return None
 
 
 def cuts(log: Path, kept: int) -> dict[Path, int]:
