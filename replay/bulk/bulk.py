@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
 
 import attrs
 
@@ -36,8 +35,8 @@ from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import Program, Reference
 from refold.engine.ports.programs import load, names_shipped, program_name
 from refold.replay.audit.verify import verify
-from refold.replay.bulk.executors import on_executor, slots
-from refold.replay.bulk.processes import NotBegun, OnRow, Row, in_processes
+from refold.replay.bulk.executors import Spread, slots
+from refold.replay.bulk.processes import NotBegun, OnRow, Row, Schedule, in_processes
 from refold.replay.bulk.report import BulkReport, LogResult, Result, is_bad, not_run
 from refold.replay.explain.divergence import HEADLINES
 from refold.replay.index.guarantee import is_observed
@@ -242,12 +241,9 @@ OnVerdict = Callable[[LogResult], None]
 def replay_logs(
     logs: Sequence[Path],
     execute: Execute | Reference,
-    *,
-    jobs: int | None = None,
-    fail_fast: bool = False,
-    timeout_seconds: float | None = None,
+    schedule: Schedule,
     executor: Executor | None = None,
-    on_verdict: OnVerdict = lambda _row: None,
+    on_verdict: OnVerdict | None = None,
 ) -> BulkReport:
     """Re-execute `logs` and report on each, in their order.
 
@@ -256,35 +252,29 @@ def replay_logs(
         execute: What re-executes one of them.  As a reference, in processes of their own; as a
             function, and where what the reference names cannot be imported elsewhere, in this
             process, one after the other.
-        jobs: How many at a time; by default as many as there are processors, or as the executor
-            takes.
-        fail_fast: Start none after the first that is not identical, and end those that run.
-        timeout_seconds: Wall time that one log may take, in a process of its own; by default it
-            has no end.
+        schedule: How many at a time, and until when.
         executor: What takes the logs in chunks, in place of this machine.
         on_verdict: Is called for each log that is done, in the order in which they are.
 
     Raises:
-        UsageError: `jobs` is less than 1, or `timeout_seconds` not more than 0; or a log would
-            have to be ended, or be given to an executor, that is re-executed in this process; or
-            the executor cannot take them.
+        UsageError: a log would have to be ended, or be given to an executor, that is re-executed
+            in this process; or the executor cannot take them.
         ProgramNotFound: what the reference names cannot be imported.
     """
-    check_bounds(jobs, timeout_seconds)
+    tell = on_verdict or (lambda _row: None)
     began = time.monotonic()
     if isinstance(execute, Reference):
         rows: dict[int, LogResult] = {}
 
         def take(index: int, row: Row) -> None:
             rows[index] = LogResult.from_json(row)
-            on_verdict(rows[index])
+            tell(rows[index])
 
-        bounds: dict[str, Any] = {"fail_fast": fail_fast, "timeout_seconds": timeout_seconds}
-        most, printed = in_parallel(logs, execute, take, executor=executor, jobs=jobs, **bounds)
+        most, printed = in_parallel(logs, execute, take, schedule, executor)
         if printed is not None:
             told = tuple(rows[index] for index in range(len(logs)))
             return BulkReport(logs=told, seconds=_since(began), jobs=most, printed=printed)
-    if timeout_seconds is not None or executor is not None:
+    if schedule.timeout_seconds is not None or executor is not None:
         option = "executor" if executor is not None else "timeout_seconds"
         raise UsageError(
             f"{option}: programs, tools and sessions that no other process can import are "
@@ -292,41 +282,28 @@ def replay_logs(
             "a module or a file, or name them: module:name, file.py:name"
         )
     here: Execute = load(execute) if isinstance(execute, Reference) else execute
-    told = _here(logs, here, on_verdict, fail_fast=fail_fast)
+    told = _here(logs, here, tell, fail_fast=schedule.fail_fast)
     return BulkReport(logs=told, seconds=_since(began), jobs=1)
-
-
-def check_bounds(jobs: int | None, timeout_seconds: float | None) -> None:
-    """Refuse what is no number of logs, and no time.
-
-    Raises:
-        UsageError: `jobs` is less than 1, or `timeout_seconds` not more than 0.
-    """
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"jobs: expected 1 or more, found {jobs}")
-    if timeout_seconds is not None and timeout_seconds <= 0:
-        raise UsageError(f"timeout_seconds: expected more than 0, found {timeout_seconds:g}")
 
 
 def in_parallel(
     logs: Sequence[Path],
     execute: Reference,
     on_row: OnRow,
-    *,
+    schedule: Schedule,
     executor: Executor | None,
-    jobs: int | None,
-    **bounds: Any,
 ) -> tuple[int, str | None]:
     """Return how many logs were judged at a time, and what was printed.
 
     That is `None` where a process of their own cannot import what it is to execute.
     """
+    most = schedule.jobs or (slots(executor) if executor else None) or processors()
     if executor is not None:
-        most = jobs or slots(executor) or processors()
-        return most, on_executor(logs, execute, on_row, executor, jobs=most, **bounds)
-    most = min(jobs or processors(), len(logs))
+        schedule = attrs.evolve(schedule, jobs=most)
+        return most, Spread(logs, execute, on_row, executor, schedule).run()
+    most = min(most, len(logs))
     try:
-        return most, in_processes(logs, execute, on_row, jobs=most, **bounds)
+        return most, in_processes(logs, execute, on_row, attrs.evolve(schedule, jobs=most))
     except NotBegun:
         return most, None
 

@@ -24,7 +24,15 @@ import attrs
 
 from refold.engine.errors import ProgramNotFound, RefoldError, UsageError
 from refold.engine.ports.ports import Reference
-from refold.replay.bulk.processes import PRINTED_MAX, NotBegun, OnRow, Row, in_processes, pieces
+from refold.replay.bulk.processes import (
+    PRINTED_MAX,
+    NotBegun,
+    OnRow,
+    Row,
+    Schedule,
+    in_processes,
+    pieces,
+)
 from refold.replay.bulk.report import BAD, LogResult, not_run
 
 _FIRST: Final = 64
@@ -41,30 +49,6 @@ _REFUSED: Final = (PickleError, TypeError, AttributeError, ImportError)
 """What is raised where a worker cannot be given a chunk: nothing was lost, nothing will do."""
 
 
-def on_executor(
-    logs: Sequence[Path],
-    execute: Reference,
-    on_row: OnRow,
-    executor: Executor,
-    *,
-    jobs: int,
-    fail_fast: bool = False,
-    timeout_seconds: float | None = None,
-) -> str:
-    """Re-execute `logs` on `executor`, `jobs` chunks at a time; return what they printed.
-
-    An executor that breaks (`BrokenExecutor`), or loses one chunk after the other, is left: the
-    rest is done in processes here.
-
-    Raises:
-        UsageError: the executor was shut down; its workers cannot import Refold, or do not see
-            the folders of the logs.
-        ProgramNotFound: its workers cannot import a program or a tool.
-    """
-    bounds: dict[str, Any] = {"fail_fast": fail_fast, "timeout_seconds": timeout_seconds}
-    return _Spread(logs, execute, on_row, executor, jobs, bounds).run()
-
-
 def slots(executor: Executor) -> int | None:
     """Return how many chunks the workers of `executor` take at a time; `None` if it does not say.
 
@@ -77,8 +61,12 @@ def slots(executor: Executor) -> int | None:
     return most
 
 
-class _Spread:
-    """Spreads logs over an executor.  Used once, by one thread."""
+class Spread:
+    """Spreads logs over an executor, `schedule.jobs` chunks at a time.  Used once, by one thread.
+
+    An executor that breaks (`BrokenExecutor`), or loses one chunk after the other, is left: the
+    rest is done in processes here.
+    """
 
     def __init__(
         self,
@@ -86,15 +74,14 @@ class _Spread:
         execute: Reference,
         on_row: OnRow,
         executor: Executor,
-        jobs: int,
-        bounds: dict[str, Any],
+        schedule: Schedule,
     ) -> None:
         self._logs = logs
         self._execute = execute
         self._on_row = on_row
         self._executor = executor
-        self._jobs = jobs
-        self._bounds = bounds
+        self._schedule = schedule
+        self._jobs = schedule.jobs or 1
         self._waiting = deque(range(len(logs)))
         self._again: list[list[int]] = []
         """Pieces of chunks that were lost."""
@@ -111,6 +98,13 @@ class _Spread:
         self._printed = ""
 
     def run(self) -> str:
+        """Have all logs judged; return what they printed.
+
+        Raises:
+            UsageError: the executor was shut down; its workers cannot import Refold, or do not see
+                the folders of the logs.
+            ProgramNotFound: its workers cannot import a program or a tool.
+        """
         try:
             while self._start_more() or self._running:
                 done, _ = wait(self._running, return_when=FIRST_COMPLETED)
@@ -148,7 +142,7 @@ class _Spread:
         request = {
             "logs": [os.fspath(self._logs[index]) for index in part],
             "execute": attrs.asdict(self._execute),
-            "bounds": self._bounds,
+            "schedule": attrs.asdict(attrs.evolve(self._schedule, jobs=1)),
             "cwd": str(Path.cwd()),
             "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - links stay as they were given
             "id": uuid.uuid4().hex,  # Dask takes equal calls for one, and its failure for theirs
@@ -181,7 +175,7 @@ class _Spread:
         self._printed = (self._printed + judged.printed)[:PRINTED_MAX]
         for index, row in zip(part, judged.rows, strict=True):
             self._on_row(index, row)
-            self._is_stopped |= self._bounds["fail_fast"] and row["result"] in BAD
+            self._is_stopped |= self._schedule.fail_fast and row["result"] in BAD
 
     def _lose(self, part: list[int], error: Exception) -> None:
         """See to it that a lost chunk is done again; name the log that no worker survived."""
@@ -209,9 +203,7 @@ class _Spread:
                 self._on_row(index, not_run(os.fspath(log)).as_json())
         elif left:
             told: OnRow = lambda at, row: self._on_row(left[at], row)  # noqa: E731 - one line
-            self._printed += in_processes(
-                logs, self._execute, told, jobs=self._jobs, **self._bounds
-            )
+            self._printed += in_processes(logs, self._execute, told, self._schedule)
 
 
 @attrs.frozen(kw_only=True)
@@ -279,8 +271,7 @@ def judge(request: dict[str, Any]) -> _Judged:
             logs,
             execute,
             rows.__setitem__,
-            jobs=1,
-            **request["bounds"],
+            Schedule(**request["schedule"]),
             cwd=cwd,
             sys_path=list(dict.fromkeys([*sys.path, *request["sys_path"]])),
         )

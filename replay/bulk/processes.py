@@ -29,6 +29,7 @@ from typing import Any, Final, NoReturn
 import attrs
 import psutil
 
+from refold.engine.errors import UsageError
 from refold.engine.log.descriptors import write_all
 from refold.engine.ports.ports import CancelSignal, Reference
 from refold.engine.ports.programs import load
@@ -61,6 +62,29 @@ OnRow = Callable[[int, Row], None]
 """Is told what became of a log, by its index, as soon as that is known."""
 
 
+@attrs.frozen(kw_only=True)
+class Schedule:
+    """How many logs are judged at a time, and until when.
+
+    Raises:
+        UsageError: `jobs` is less than 1, or `timeout_seconds` not more than 0.
+    """
+
+    jobs: int | None = None
+    """By default as many as there are processors, or as the executor takes."""
+    fail_fast: bool = False
+    """Whether none is started after the first that is not identical, and those that run end."""
+    timeout_seconds: float | None = None
+    """Wall time that one log may take, in a process of its own; by default it has no end."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.jobs is not None and self.jobs < 1:
+            raise UsageError(f"jobs: expected 1 or more, found {self.jobs}")
+        seconds = self.timeout_seconds
+        if seconds is not None and seconds <= 0:
+            raise UsageError(f"timeout_seconds: expected more than 0, found {seconds:g}")
+
+
 class NotBegun(Exception):
     """A helper could not import what it was to execute; says why, in a line."""
 
@@ -69,17 +93,15 @@ def in_processes(
     logs: Sequence[Path],
     execute: Reference,
     on_row: OnRow,
+    schedule: Schedule,
     *,
-    jobs: int,
-    fail_fast: bool = False,
-    timeout_seconds: float | None = None,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     sys_path: Sequence[str] | None = None,
 ) -> str:
-    """Re-execute `logs`, `jobs` at a time, in processes of their own; return what they printed.
+    """Re-execute `logs` in processes of their own; return what they printed.
 
-    One that takes longer than `timeout_seconds` is killed.  A log that ends the helper itself is
+    One that takes longer than it may is killed.  A log that ends the helper itself is
     named, and the rest goes on in another.  `env`, `cwd` and `sys_path` are those of the processes;
     by default, as here.
 
@@ -89,9 +111,7 @@ def in_processes(
     envelope: dict[str, Any] = {
         "entry": _ENTRY,
         "execute": attrs.asdict(execute),
-        "jobs": jobs,
-        "fail_fast": fail_fast,
-        "timeout_seconds": timeout_seconds,
+        "schedule": attrs.asdict(schedule),
         "sys_path": [os.path.abspath(entry) for entry in sys_path or sys.path],  # noqa: PTH100 - links stay as they were given
         "cwd": os.fspath(cwd or Path.cwd()),
     }
@@ -118,7 +138,7 @@ def in_processes(
         printed = (printed + said)[:PRINTED_MAX]
         if len(part) == 1 and answers.left:
             on_row(part[0], _unanswered(os.fspath(logs[part[0]]), ended).as_json())
-        elif fail_fast and answers.is_bad:
+        elif schedule.fail_fast and answers.is_bad:
             parts.append(answers.left)
             for index in itertools.chain(*parts):
                 on_row(index, not_run(os.fspath(logs[index])).as_json())
@@ -234,9 +254,10 @@ class _Helper:
         reply: int,
     ) -> None:
         self._logs: list[str] = envelope["logs"]
-        self._jobs: int = envelope["jobs"]
-        self._is_fail_fast: bool = envelope["fail_fast"]
-        self._timeout_seconds: float | None = envelope["timeout_seconds"]
+        schedule = Schedule(**envelope["schedule"])
+        self._jobs = schedule.jobs or 1
+        self._is_fail_fast = schedule.fail_fast
+        self._timeout_seconds = schedule.timeout_seconds
         self._reference = reference
         self._execute = execute
         self._request = request

@@ -17,8 +17,8 @@ from refold.engine.errors import LogDamaged, LogMissing, LogUnsupported, RefoldE
 from refold.engine.log.pack import opened
 from refold.engine.ports.ports import Reference
 from refold.replay.audit.verify import LogReport, Verification, unread, verify
-from refold.replay.bulk.bulk import check_bounds, in_parallel, listed, processors, shown
-from refold.replay.bulk.processes import VERIFIED, Row
+from refold.replay.bulk.bulk import in_parallel, listed, processors, shown
+from refold.replay.bulk.processes import VERIFIED, OnRow, Row, Schedule
 
 _LOGS_EACH: Final = 1_000
 """So many logs repay the start of a process that verifies some of them."""
@@ -44,37 +44,35 @@ def verifier() -> Callable[[Path], VerifiedLog]:
 
 def verify_logs(
     logs: Sequence[Path],
-    *,
+    schedule: Schedule,
     executor: Executor | None = None,
-    jobs: int | None = None,
-    timeout_seconds: float | None = None,
-    on_verdict: OnVerification = lambda _tree: None,
+    on_verdict: OnVerification | None = None,
 ) -> tuple[Verification, ...]:
     """Verify each of `logs` and the logs below it, and report in their order.
 
-    Without `executor`, `jobs` and `timeout_seconds`, processes of their own are started for
+    Without an executor, and where `schedule` says nothing, processes of their own are started for
     thousands of logs only.
 
     Raises:
         UsageError: as `replay_logs`.
     """
-    check_bounds(jobs, timeout_seconds)
-    if executor is None and timeout_seconds is None:
-        jobs = jobs or min(processors(), len(logs) // _LOGS_EACH) or 1
-    if executor is None and timeout_seconds is None and jobs == 1:
-        found = []
-        for log in logs:
-            found.append(verified(log))
-            on_verdict(found[-1])
-        return tuple(found)
     trees: dict[int, Verification] = {}
 
-    def take(index: int, row: Row) -> None:
-        trees[index] = _tree_of(row)
-        on_verdict(trees[index])
+    def take(index: int, tree: Verification) -> None:
+        trees[index] = tree
+        if on_verdict is not None:
+            on_verdict(tree)
 
+    jobs = schedule.jobs
+    if executor is None and schedule.timeout_seconds is None:
+        jobs = jobs or min(processors(), len(logs) // _LOGS_EACH) or 1
+        if jobs == 1:
+            for index, log in enumerate(logs):
+                take(index, verified(log))
+            return tuple(trees.values())
+    told: OnRow = lambda index, row: take(index, _tree_of(row))  # noqa: E731 - one line
     execute = Reference(__name__, "verifier", {})
-    in_parallel(logs, execute, take, executor=executor, jobs=jobs, timeout_seconds=timeout_seconds)
+    in_parallel(logs, execute, told, attrs.evolve(schedule, jobs=jobs), executor)
     return tuple(trees[index] for index in range(len(logs)))
 
 

@@ -23,7 +23,7 @@ from refold.engine.errors import Nondeterministic
 from refold.engine.ports.ports import Reference, SessionPort
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import in_thread
-from refold.replay.bulk.processes import NotBegun, Row, in_processes
+from refold.replay.bulk.processes import NotBegun, Row, Schedule, in_processes
 from refold.replay.bulk.report import LogResult
 from refold.replay.reexecute.apart import WALL_SECONDS
 from refold.replay.reexecute.report import ReplayReport
@@ -124,8 +124,7 @@ def _row_elsewhere(
                 [Path(os.path.abspath(log))],  # noqa: PTH100 - links stay as they were given
                 execute,
                 lambda _index, row: rows.append(row),
-                jobs=1,
-                timeout_seconds=WALL_SECONDS,
+                Schedule(jobs=1, timeout_seconds=WALL_SECONDS),
                 env={**os.environ, **other},
                 cwd=Path(folder),
             )

@@ -423,6 +423,7 @@ def replay_all(
             the session can be made nowhere else, and an executor; or its workers see no logs.
     """
     from refold.replay.bulk.bulk import find_logs, named, replay_logs  # noqa: PLC0415 - as in `reexecute`
+    from refold.replay.bulk.processes import Schedule  # noqa: PLC0415 - the same
 
     check_may_start("replay_all")
     is_one = isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable)
@@ -430,15 +431,8 @@ def replay_all(
     spread = {"executor": executor, "on_verdict": on_verdict}
     ready = checked("replay_all", tools=tools, session=session, volatile=volatile, **spread)
     execute = _replayer(named(program), ready["tools"], tuple(volatile), session)
-    return replay_logs(
-        find_logs(given),
-        execute,
-        jobs=jobs,
-        fail_fast=fail_fast,
-        timeout_seconds=timeout_seconds,
-        executor=executor,
-        on_verdict=on_verdict or (lambda _row: None),
-    )
+    how = Schedule(jobs=jobs, fail_fast=fail_fast, timeout_seconds=timeout_seconds)
+    return replay_logs(find_logs(given), execute, how, executor, on_verdict)
 
 
 def verify_all(
@@ -467,16 +461,13 @@ def verify_all(
         UsageError: the call is wrong in another way.
     """
     from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - as in `reexecute`
+    from refold.replay.bulk.processes import Schedule  # noqa: PLC0415 - the same
     from refold.replay.bulk.verified import verify_logs  # noqa: PLC0415 - the same
 
     checked("verify_all", executor=executor, on_verdict=on_verdict)
-    return verify_logs(
-        find_logs([paths] if isinstance(paths, str | os.PathLike) else paths),
-        executor=executor,
-        jobs=jobs,
-        timeout_seconds=timeout_seconds,
-        on_verdict=on_verdict or (lambda _tree: None),
-    )
+    logs = find_logs([paths] if isinstance(paths, str | os.PathLike) else paths)
+    how = Schedule(jobs=jobs, timeout_seconds=timeout_seconds)
+    return verify_logs(logs, how, executor, on_verdict)
 
 
 def replayer(

@@ -12,6 +12,7 @@ from refold.engine.errors import Diverged, LogMissing, ProgramNotFound, UsageErr
 from refold.engine.log.pack import pack
 from refold.engine.ports.ports import Reference
 from refold.replay.bulk.bulk import find_logs, program_for, replay_logs
+from refold.replay.bulk.processes import Schedule
 from refold.replay.bulk.report import BulkReport
 from tests.support import bulk_programs as programs
 from tests.support import resumable_session
@@ -196,7 +197,7 @@ def test_what_only_this_process_can_import_is_executed_here(
     )
     monkeypatch.setattr("sys.argv", ["it", "word"])
 
-    report = replay_logs([record("a", 1)], Reference(str(script), "execute"))
+    report = replay_logs([record("a", 1)], Reference(str(script), "execute"), Schedule())
 
     assert [log.program for log in report.logs] == ["word"]
 

@@ -13,6 +13,7 @@ from refold.engine.errors import OptionRefused, ProgramNotFound, UsageError
 from refold.engine.ports.ports import Reference
 from refold.replay.bulk.bulk import replay_logs
 from refold.replay.bulk.executors import _Judged, _Pace, judge, slots
+from refold.replay.bulk.processes import Schedule
 from refold.replay.bulk.report import LogResult
 from tests.support import bulk_programs as programs
 from tests.support.executors import Losing
@@ -146,7 +147,7 @@ def test_a_program_that_records_when_it_is_imported_is_refused(tmp_path: Path) -
     })  # fmt: skip
 
     with ThreadPoolExecutor(1) as executor, pytest.raises(ProgramNotFound) as caught:
-        replay_logs(logs, execute, executor=executor)
+        replay_logs(logs, execute, Schedule(), executor)
 
     assert "RecordingRefused" in str(caught.value)
 

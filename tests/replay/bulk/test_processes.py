@@ -15,6 +15,7 @@ import pytest
 import refold
 from refold.engine.ports.ports import Reference
 from refold.replay.bulk.bulk import replay_logs
+from refold.replay.bulk.processes import Schedule
 from refold.replay.bulk.report import LogResult
 from tests.support import bulk_programs as programs
 
@@ -82,12 +83,12 @@ def test_each_verdict_is_told_as_it_is_known(tmp_path: Path) -> None:
     apart: list[LogResult] = []
     here: list[LogResult] = []
 
-    report = replay_logs(
-        logs, Reference("refold.api", "replayer", NOTHING), jobs=1, on_verdict=apart.append
-    )
+    execute = Reference("refold.api", "replayer", NOTHING)
+    report = replay_logs(logs, execute, Schedule(jobs=1), on_verdict=apart.append)
     replay_logs(
         logs,
         lambda log: LogResult(log=str(log), result="identical"),
+        Schedule(),
         on_verdict=here.append,
     )
 

@@ -38,6 +38,7 @@ from refold.engine.log.damage import TORN_TAIL
 from refold.engine.ports.programs import names_shipped
 from refold.proxy.http.turns import OnMiss, Pace
 from refold.replay.audit.verify import verify
+from refold.replay.bulk.processes import Schedule
 from refold.replay.difference.excuses import IGNORED_SHOWN
 from refold.replay.reexecute.report import ReplayReport
 from refold.replay.testing.selfcheck import Watched, watched
@@ -182,8 +183,8 @@ def command(
     from refold.cli.commands import replay_many  # noqa: PLC0415 - one log needs no processes
 
     given["programs"] = _by_name(programs, logs)
-    bulk: dict[str, Any] = {"jobs": jobs, "fail_fast": fail_fast, "timeout_seconds": timeout}
-    found = replay_many.replay_many(logs, given, executor, **bulk)
+    schedule = Schedule(jobs=jobs, fail_fast=fail_fast, timeout_seconds=timeout)
+    found = replay_many.replay_many(logs, given, executor, schedule)
     return replay_many.tell(found, junit, is_all=is_all)
 
 

@@ -18,6 +18,7 @@ from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FAULT, FINE, USAGE
 from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import load_program
 from refold.replay.bulk.bulk import Execute, find_logs, program_for, replay_logs, replay_row
+from refold.replay.bulk.processes import Schedule
 from refold.replay.bulk.report import BulkReport, LogResult
 from refold.replay.explain.junit import junit_xml
 from refold.replay.reexecute.report import ReplayReport
@@ -44,7 +45,7 @@ _LEFT_OUT_SHOWN: Final = 3
 
 
 def replay_many(
-    paths: Sequence[Path], given: dict[str, Any], executor: str | None, **pace: Any
+    paths: Sequence[Path], given: dict[str, Any], executor: str | None, schedule: Schedule
 ) -> BulkReport:
     """Re-execute all logs that `paths` name.
 
@@ -52,7 +53,7 @@ def replay_many(
         paths: of logs and folders.
         given: what `replayer` takes.
         executor: as `--executor` says it.
-        pace: as `replay_logs` takes it.
+        schedule: how many at a time, and until when.
 
     Raises:
         LogMissing: a path is not there, or there are no logs.
@@ -69,7 +70,7 @@ def replay_many(
         output.stdout_kept(),
         output.progress(lambda: f"{len(done):,} {said}"),
     ):
-        return replay_logs(logs, execute, executor=pool, on_verdict=done.append, **pace)
+        return replay_logs(logs, execute, schedule, pool, done.append)
 
 
 def replayer(

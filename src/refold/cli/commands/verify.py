@@ -156,6 +156,7 @@ def _one(given: Path | StoredRun, expect_head: str | None) -> _Verified:
 def _spread(paths: Sequence[Path], executor: str) -> list[_Verified]:
     """Return what is known of each root log, verified by the workers of an executor."""
     from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - imports what executes programs
+    from refold.replay.bulk.processes import Schedule  # noqa: PLC0415 - the same
     from refold.replay.bulk.verified import verify_logs  # noqa: PLC0415 - the same
 
     logs, done = find_logs(paths), list[Verification]()
@@ -163,7 +164,7 @@ def _spread(paths: Sequence[Path], executor: str) -> list[_Verified]:
         executor_of(executor) as pool,
         output.progress(lambda: f"{len(done):,} of {len(logs):,} logs verified"),
     ):
-        trees = verify_logs(logs, executor=pool, on_verdict=done.append)
+        trees = verify_logs(logs, Schedule(), pool, done.append)
     pairs = zip(trees, logs, strict=True)
     return [_Verified(tree, OpenedLog(log, log)) for tree, log in pairs]
 
