@@ -9,7 +9,7 @@ gathered here, and `replay.explain.scopes` aligns it (CONTRACT.md §12.4).
 import asyncio
 import itertools
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 import attrs
@@ -29,10 +29,12 @@ from refold.engine.events.events import (
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.pending import Pending
+from refold.engine.kernel.world import World
 from refold.engine.log.reader import Entry
 from refold.engine.loop.loop import Task, Timer
 from refold.engine.ports.effects import AskModel
 from refold.engine.ports.ports import ModelRequest
+from refold.replay.difference.excuses import Excuses
 from refold.replay.index.asked_items import Item, item_of
 from refold.replay.index.by_call import blank
 from refold.replay.index.cursor import Cursor
@@ -70,10 +72,14 @@ class Mismatch:
         )
 
 
-class Explorer:
-    """Answers a program that has left its record, as well as can be."""
+class Explorer(World):
+    """The world of a program that has left its record: it is answered as well as can be."""
 
-    def __init__(self, cursor: Cursor, kernel: Kernel) -> None:
+    def __init__(self, cursor: Cursor, kernel: Kernel, excuses: Excuses) -> None:
+        super().__init__(kernel.world.fold)
+        self._cursor = cursor
+        self._kernel = kernel
+        self._excuses = excuses
         self.asked_items: list[Item] = []
         self.recorded_items: list[Item] = []
         self.finish: Entry | None = None
@@ -178,8 +184,12 @@ class Explorer:
 
     # -- what the program asks ------------------------------------------------------------
 
-    def asked(self, event: Event, call: str | None) -> None:
+    def emit(self, event: Event, call: str | None) -> None:
         """Take note of what the program asks for, and choose what will answer it."""
+        self._asked(event, call)
+        self.fold.apply(event, call)
+
+    def _asked(self, event: Event, call: str | None) -> None:
         item = item_of(kind_of(event), call, loads(encode(unstructure(event))))
         if item is None or self.is_cut:
             return
@@ -193,12 +203,12 @@ class Explorer:
             if match.call != item.call and match.key != item.key:
                 self._unplaced.add(item.call)
 
-    def draw(self, source: str, name: str, call: str) -> Json:
+    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:  # noqa: ARG002 - the port's
         """Return the value that the record has for a draw of that name in this scope."""
         item = Item("value", source, {"source": source, "name": name}, call)
         for other in self._unused[item.scope]:
             if other.kind == "value" and other.arguments.get("name") == name:
-                self.asked(ValueDrawn(source, name, other.arguments.get("value")), call)  # type: ignore[arg-type]  # a closed set
+                self._asked(ValueDrawn(source, name, other.arguments.get("value")), call)  # type: ignore[arg-type]  # a closed set
                 return other.arguments.get("value")
         self._note(item)
         self.is_guessing = True
@@ -209,11 +219,13 @@ class Explorer:
         self._note(Item("clock", "", None, ""))
         return self._clock
 
-    def sent(self, effects: Iterable[object]) -> None:
-        """Keep the model requests among what the program wants done, whole."""
-        for effect in effects:
-            if isinstance(effect, AskModel):
-                self.requests[effect.call] = effect.request
+    def patched(self, marker: str) -> bool:
+        """Return whether the record has the marker."""
+        return marker in self._cursor.markers
+
+    def secret_named(self, name: str) -> None:  # noqa: ARG002 - the record has no value
+        """Expect markers in the record, as before."""
+        self._excuses.expect_markers()
 
     def gave_before(self, asked: int) -> bool:
         """Return whether the program was given something before it asked the n-th time, from 0."""
@@ -246,8 +258,13 @@ class Explorer:
 
     # -- what it is answered --------------------------------------------------------------
 
-    def advance(self, kernel: Kernel) -> bool:
+    def advance(self) -> bool:
         """Deliver what the record has earliest; False where nothing is left to give."""
+        kernel = self._kernel
+        for effect in kernel.wanted:
+            if isinstance(effect, AskModel):
+                self.requests[effect.call] = effect.request
+        kernel.wanted.clear()
         if self._steps > STEPS_MAX:
             self.is_cut = True
             return False
@@ -257,7 +274,7 @@ class Explorer:
         known = [(seq, call) for call in calls if (seq := self._when(call)) is not None]
         timers = kernel.loop.timers
         if self._extra_sleep in timers:
-            self._fire(self._extra_sleep, kernel)
+            self._fire(self._extra_sleep)
             return True
         due = [(seq, key) for key in timers if (seq := self._due_at(key)) is not None]
         unknown = [call for call in calls if self._when(call) is None]
@@ -266,14 +283,14 @@ class Explorer:
         first = min([*known, *due], default=(1 << 62, ""))
         is_next = self._next_asked() < first[0] or first in due
         if may_come and (not known or is_next):
-            kernel.deliver(self._outcome(unknown[0], kernel), unknown[0])
+            kernel.deliver(self._outcome(unknown[0]), unknown[0])
         elif due and (not known or min(due) < min(known)):
-            self._fire(min(due)[1], kernel)
+            self._fire(min(due)[1])
         elif known:
             call = min(known)[1]
-            kernel.deliver(self._outcome(call, kernel), call)
+            kernel.deliver(self._outcome(call), call)
         elif timers:
-            self._fire(min(timers.values(), key=_due).key, kernel)
+            self._fire(min(timers.values(), key=_due).key)
         else:
             return False
         return True
@@ -318,13 +335,13 @@ class Explorer:
             return match.call
         return call if call in self._open_before else ""
 
-    def _outcome(self, call: str, kernel: Kernel) -> Event:
+    def _outcome(self, call: str) -> Event:
         found = self._answers.get(self._recorded_call(call))
-        if call in kernel.children:
+        if call in self._kernel.children:
             if found is not None and isinstance(found[1], ChildFinished):
                 return found[1]
             return ChildFinished(Outcome(status="completed"))
-        pending = kernel.open[call]
+        pending = self._kernel.open[call]
         event = found[1] if found is not None else None
         if event is None or kind_of(event) != _COMPLETED_BY[pending.kind]:
             return _made_up(pending)
@@ -332,9 +349,9 @@ class Explorer:
         has_failed = getattr(event, "status", "ok") != "ok"
         return _made_up(pending) if has_failed and call in self._other_name else event
 
-    def _fire(self, key: str, kernel: Kernel) -> None:
+    def _fire(self, key: str) -> None:
         self._note(Item("timer", "", None, key))
-        kernel.loop.fire(key)
+        self._kernel.loop.fire(key)
 
 
 _WORLDS: Final = frozenset({*COMPLETES, "timer.fired"})

@@ -147,10 +147,6 @@ class Replayed(World):
 
     def emit(self, event: Event, call: str | None) -> None:
         """Compare what the program emits with the next line, and take it."""
-        if self.explorer is not None:
-            self.explorer.asked(event, call)
-            self.fold.apply(event, call)
-            return
         data = encode_data(unstructure(event))
         if call is not None:  # the rule: the next line is, byte by byte, what is emitted
             line = self.cursor.take_if(KIND_BYTES[event.__class__], call, self._step, data)
@@ -189,8 +185,6 @@ class Replayed(World):
 
     def look(self) -> ClockRead:
         """Return the time that the record has at this place."""
-        if self.explorer is not None:
-            return self.explorer.look()
         entry = self.cursor.peek()
         if entry is None:
             return self._gone_on().look()
@@ -203,8 +197,6 @@ class Replayed(World):
 
     def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:
         """Return the value that the record has at this place."""
-        if self.explorer is not None:
-            return self.explorer.draw(source, name, call)
         entry = self.cursor.peek()
         if entry is None:
             return self._gone_on().draw(source, name, call, produce)
@@ -215,15 +207,14 @@ class Replayed(World):
 
     def patched(self, marker: str) -> bool:
         """Return whether the record has the marker up to here; it takes no line of its own."""
-        if self.cursor.peek() is None and self.explorer is None and self._successor is not None:
+        if self.cursor.peek() is None and self._successor is not None:
             return marker in self.cursor.markers or self._gone_on().patched(marker)
         return marker in self.cursor.markers
 
     def declare(self, measured: Extension) -> None:
         """Compare nothing; behind the end of the record, let the successor take what it lacks."""
-        if self._successor is None or self.explorer is not None or self.cursor.peek() is not None:
-            return
-        if measured.data["call"] not in self.cursor.declared:
+        is_behind = self._successor is not None and self.cursor.peek() is None
+        if is_behind and measured.data["call"] not in self.cursor.declared:
             self._gone_on().declare(measured)
 
     def secret_named(self, name: str) -> None:  # noqa: ARG002 - the record has no value
@@ -241,7 +232,7 @@ class Replayed(World):
 
     def arm(self, timer: Timer) -> None:
         """Remember when, for a successor; the record says which timer fires when."""
-        self.timers += self.explorer is None
+        self.timers += 1
         if self._successor is not None:
             self.armed[timer.key] = self.cursor.taken
 
@@ -249,7 +240,7 @@ class Replayed(World):
         self, tool: Tool, arguments: dict[str, Json], call: str, /
     ) -> ToolReturned | Taken:
         """Take the request and its result where they are the next two lines, byte by byte."""
-        if self.explorer is not None or self._on_end is not None:
+        if self._on_end is not None:
             return Taken.NOTHING
         data = call_data.called(tool.name, tool.effect, arguments)
         if data is None:
@@ -305,8 +296,6 @@ class Replayed(World):
     def advance(self) -> bool:
         """Deliver the next line; it has to be one that the program waits for."""
         self._note_children()
-        if self.explorer is not None:
-            return self.explorer.advance(self.kernel)
         entry = self.cursor.peek()
         if entry is None:
             self.has_ended = True
@@ -349,10 +338,8 @@ class Replayed(World):
 
     def _note_children(self) -> None:
         """Keep the children that the program starts: each is re-executed against its own log."""
-        if self.explorer is not None:
-            self.explorer.sent(self.kernel.wanted)
         for effect in self.kernel.wanted:
-            if isinstance(effect, RunChild) and self.explorer is None:
+            if isinstance(effect, RunChild):
                 self.children.append(effect)
             if self._successor is not None:
                 self.keep(effect)
@@ -405,17 +392,16 @@ class Replayed(World):
         )
         if self.on_mismatch is not None:
             self.on_mismatch(self.mismatch)
-        self.explorer = Explorer(self.cursor, self.kernel)
+        self.explorer = self.kernel.world = Explorer(self.cursor, self.kernel, self.excuses)
         if isinstance(event, ClockRead):
             self.explorer.look()
         elif event is not None:
-            self.explorer.asked(event, call)
-            self.fold.apply(event, call)
+            self.explorer.emit(event, call)
 
     def finish(self, data: Json) -> Entry | None:
         """Return the last line if the record has it next; else the rest is a difference."""
         entry = self.cursor.peek()
-        if self.explorer is not None or entry is None:
+        if entry is None:
             return None
         if entry.kind != "run.finished":
             self._differs(None, None, data, entry)
