@@ -17,7 +17,7 @@ import attrs
 from refold.engine.encoding.canonical import encode
 from refold.engine.events.call_key import number_of, scope_of
 from refold.replay.explain.divergence import Category
-from refold.replay.explain.run_on import Explorer, Mismatch
+from refold.replay.explain.run_on import Explorer
 from refold.replay.explain.scopes import AlignmentStep, aligned_scopes
 from refold.replay.index.asked_items import Item
 
@@ -56,7 +56,7 @@ class Named:
     later: tuple[Found, ...]
 
 
-def named(mismatch: Mismatch, explorer: Explorer, known: Collection[str]) -> Named:
+def named(explorer: Explorer, known: Collection[str]) -> Named:
     """Return the first difference and the later ones.
 
     `known` are the scopes that had a line before the first difference.
@@ -64,10 +64,10 @@ def named(mismatch: Mismatch, explorer: Explorer, known: Collection[str]) -> Nam
     steps = aligned_scopes(explorer.recorded_items, explorer.asked_items, known.__contains__)
     if explorer.is_cut:
         steps = _reached(steps)
-    found = _in_order(_names(steps, has_ended=mismatch.has_ended), explorer)
-    category, first, used = _first(mismatch, explorer, found)
+    found = _in_order(_names(steps, has_ended=explorer.first.has_ended), explorer)
+    category, first, used = _first(explorer, found)
     rest = [one for one in found if one not in used]
-    return Named(category, first, tuple(_marked(rest, first, mismatch, explorer)))
+    return Named(category, first, tuple(_marked(rest, first, explorer)))
 
 
 def _reached(steps: list[AlignmentStep]) -> list[AlignmentStep]:
@@ -102,9 +102,14 @@ def _names(steps: list[AlignmentStep], *, has_ended: bool) -> list[Found]:
 
 def _exploded(differing: list[AlignmentStep]) -> list[AlignmentStep]:
     """Take a change apart where one of its sides is found elsewhere: that one has moved."""
-    calls = [step for step in differing if not any(one and one.is_mark for one in _items(step))]
-    added = {step.now.key for step in calls if step.op == "added" and step.now}
-    dropped = {step.recorded.key for step in calls if step.op == "dropped" and step.recorded}
+    added = {
+        step.now.key for step in differing
+        if step.op == "added" and step.now and not step.now.is_mark
+    }  # fmt: skip
+    dropped = {
+        step.recorded.key for step in differing
+        if step.op == "dropped" and step.recorded and not step.recorded.is_mark
+    }  # fmt: skip
     changed = [step for step in differing if step.op == "changed"]
     olds = {step.recorded.key for step in changed if step.recorded}
     news = {step.now.key for step in changed if step.now}
@@ -118,10 +123,6 @@ def _exploded(differing: list[AlignmentStep]) -> list[AlignmentStep]:
         else:
             steps.append(step)
     return steps
-
-
-def _items(step: AlignmentStep) -> tuple[Item | None, Item | None]:
-    return step.recorded, step.now
 
 
 def _found_at(step: AlignmentStep, *, has_ended: bool) -> Found:
@@ -155,52 +156,44 @@ def _in_order(found: list[Found], explorer: Explorer) -> list[Found]:
 # -- the first --------------------------------------------------------------------------------
 
 
-def _first(
-    mismatch: Mismatch, explorer: Explorer, found: list[Found]
-) -> tuple[Category, Found | None, list[Found]]:
+def _first(explorer: Explorer, found: list[Found]) -> tuple[Category, Found | None, list[Found]]:
     """Return the first difference: its name, what shows it, and what of `found` it stands for."""
-    shown = _of_lines(mismatch, explorer, found)
-    looked = _of_looks(mismatch, explorer)
+    shown = _of_lines(explorer, found)
+    looked = _of_looks(explorer)
     if looked is None:
         if shown is None:
-            return _of_order(mismatch, explorer, found)
+            return _of_order(explorer, found)
         return shown.category, shown, [one for one in found if _shares(one, shown)]
     other = _OPPOSITE[looked.category]
     if shown is not None and shown.category in other:
         both = Found("kind_changed", shown.recorded or looked.recorded, shown.now or looked.now)
         return "kind_changed", both, [shown]
-    category = looked.category
-    if category == "missing_call" and mismatch.has_ended:
-        category = "unconsumed"
-    return category, looked, []
+    is_left = looked.category == "missing_call" and explorer.first.has_ended
+    return "unconsumed" if is_left else looked.category, looked, []
 
 
 def _shares(one: Found, shown: Found) -> bool:
     """Return whether two differences are about the same item, or the same timer."""
-    is_timer = shown.now is not None and shown.now.kind == "timer"
+    one_timer, timer = one.now, shown.now
     return (
         (one.recorded is not None and one.recorded is shown.recorded)
         or (one.now is not None and one.now is shown.now)
-        or (is_timer and one.recorded is None and _is_timer_of(one, shown))
+        or (
+            one.recorded is None
+            and one_timer is not None
+            and timer is not None
+            and one_timer.kind == timer.kind == "timer"  # told by number alone
+            and one_timer.scope == timer.scope
+        )
     )
 
 
-def _is_timer_of(one: Found, shown: Found) -> bool:
-    """Return whether a difference is a timer of the same scope: they are told by number alone."""
-    items = (one.now, shown.now)
-    return len({item.scope for item in items if item and item.kind == "timer"}) == 1 and all(
-        item is not None and item.kind == "timer" for item in items
-    )
-
-
-def _of_lines(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Found | None:
+def _of_lines(explorer: Explorer, found: list[Found]) -> Found | None:
     """Return the difference that the two lines show; the recorded one's goes before."""
-    slept = _of_sleep(mismatch, explorer, found)
+    slept = _of_sleep(explorer, found)
     if slept is not None:
         return slept
-    seq = mismatch.recorded.seq if mismatch.recorded is not None else -1
-    emitted = explorer.asked_items[0] if mismatch.event_kind and explorer.asked_items else None
-    old = next((one for one in found if one.recorded and one.recorded.seq == seq), None)
+    emitted, old = explorer.emitted, _at_recorded(explorer, found)
     new = next((one for one in found if emitted is not None and one.now is emitted), None)
     if old is None or new is None or old is new:
         return old or new
@@ -208,7 +201,8 @@ def _of_lines(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Fou
         return _found_at(AlignmentStep("changed", old.recorded, new.now), has_ended=False)
     if _is_put_below(old, new):
         return old
-    if new.recorded is None and (old.now is not None or _is_cancel(old)):
+    is_cancel = old.recorded is not None and old.recorded.kind == "cancel"
+    if new.recorded is None and (old.now is not None or is_cancel):
         return new  # what comes of the recorded request was asked later, or follows from others
     if old.category == "reordered" and new.category != "reordered":
         return new
@@ -226,20 +220,21 @@ def _is_put_below(old: Found, new: Found) -> bool:
     return other.call == one.call and moved.scope.startswith(f"{one.scope}/")
 
 
-def _is_cancel(found: Found) -> bool:
-    """Return whether a difference is about giving up: that follows from what others do."""
-    return found.recorded is not None and found.recorded.kind == "cancel"
+def _at_recorded(explorer: Explorer, found: list[Found]) -> Found | None:
+    """Return the difference that the recorded line is part of."""
+    seq = explorer.first.recorded.seq
+    return next((one for one in found if one.recorded and one.recorded.seq == seq), None)
 
 
-def _of_sleep(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Found | None:
+def _of_sleep(explorer: Explorer, found: list[Found]) -> Found | None:
     """Return the sleep that the program is in and the record does not have.
 
     It stands where a call was if the record goes on with a call of that task that is gone.
     """
-    entry = mismatch.recorded
-    if entry is None or not entry.call:
+    mismatch, entry = explorer.first, explorer.first.recorded
+    if not entry.call:
         return None
-    old = next((one for one in found if one.recorded and one.recorded.seq == entry.seq), None)
+    old = _at_recorded(explorer, found)
     if old is not None and old.category == "reordered":
         return None
     gone = old.recorded if old is not None and (_is_gone(old) or _is_unlike(old)) else None
@@ -313,24 +308,22 @@ def _are_alike(one: Item, other: Item) -> bool:
     return not (words - own) or not (more - own) or bool((words & more) - own)
 
 
-def _of_order(
-    mismatch: Mismatch, explorer: Explorer, found: list[Found]
-) -> tuple[Category, Found | None, list[Found]]:
+def _of_order(explorer: Explorer, found: list[Found]) -> tuple[Category, Found | None, list[Found]]:
     """Name two lines of which each is in its place, in its own scope.
 
     What was asked before the recorded request came may be why; then it is the first difference.
     """
-    timer = _of_timers(mismatch, explorer)
+    timer = _of_timers(explorer)
     if timer is not None:
         return timer.category, timer, []
-    timer = _gone_before(mismatch, explorer, found)
+    timer = _gone_before(explorer, found)
     if timer is not None:
         return timer.category, timer, [timer]
-    twin = _twin(mismatch, explorer, found)
+    twin = _twin(explorer, found)
     if twin is not None:
-        return "extra_call", Found("extra_call", None, explorer.asked_items[0]), [twin]
-    entry = mismatch.recorded
-    key = next((one.key for one in explorer.recorded_items if entry and one.seq == entry.seq), None)
+        return "extra_call", Found("extra_call", None, explorer.emitted), [twin]
+    seq = explorer.first.recorded.seq
+    key = next((one.key for one in explorer.recorded_items if one.seq == seq), None)
     asked = next((at for at, one in enumerate(explorer.asked_items) if one.key == key), 1 << 62)
     before = set(explorer.asked_items[:asked])
     early = next((one for one in found if one.now in before and one.recorded is None), None)
@@ -338,16 +331,16 @@ def _of_order(
         early = next(iter(found), None)
     if early is not None:
         return early.category, early, [early]
-    if not mismatch.event_kind or explorer.gave_before(asked):
+    if not explorer.first.event_kind or explorer.first_given <= asked:
         return "unrecorded_await", None, []
     return "reordered", None, []
 
 
-def _gone_before(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Found | None:
+def _gone_before(explorer: Explorer, found: list[Found]) -> Found | None:
     """Return the sleep that is gone before what is asked here, and that the record waited for."""
-    if not mismatch.event_kind or not explorer.asked_items:
+    asked = explorer.emitted
+    if asked is None:
         return None
-    asked = explorer.asked_items[0]
     seqs = (one.seq for one in explorer.recorded_items if one.key == asked.key)
     until = next(seqs, -1)
     for one in found:
@@ -359,26 +352,26 @@ def _gone_before(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> 
     return None
 
 
-def _twin(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Found | None:
+def _twin(explorer: Explorer, found: list[Found]) -> Found | None:
     """Return the call more that is the same as what is asked here: which of the two is new?
 
     The first, for the record has something else in its place.
     """
-    emitted = explorer.asked_items[0] if mismatch.event_kind and explorer.asked_items else None
+    emitted = explorer.emitted
     if emitted is None or emitted.is_mark or emitted.kind == "clock":
         return None
     more = (one for one in found if one.category == "extra_call")
     return next((one for one in more if one.now and one.now.key == emitted.key), None)
 
 
-def _of_timers(mismatch: Mismatch, explorer: Explorer) -> Found | None:
+def _of_timers(explorer: Explorer) -> Found | None:
     """Return the timer that was armed beside the recorded ones, or the one that is not any more.
 
     Timers are numbered when they are armed, and a log has only those that fired: one that was
     armed before and came to nothing shifts the numbers of those that follow.
     """
-    entry = mismatch.recorded
-    if entry is None or entry.kind != "timer.fired" or mismatch.event_kind:
+    entry = explorer.first.recorded
+    if entry.kind != "timer.fired" or explorer.first.event_kind:
         return None
     call = entry.call or ""
     scope = scope_of(call)
@@ -396,17 +389,16 @@ _OPPOSITE: Final = {
 }
 
 
-def _of_looks(mismatch: Mismatch, explorer: Explorer) -> Found | None:
+def _of_looks(explorer: Explorer) -> Found | None:
     """Return the look at the clock that is one too many, or missing, where the lines differ.
 
     Looks have no call key, and one is like the other: only their number can be compared.
     """
     recorded = [item for item in explorer.recorded_items if item.kind == "clock"]
     now = [item for item in explorer.asked_items if item.kind == "clock"]
-    if mismatch.event_kind == "clock.read" and len(now) > len(recorded):
+    if explorer.first.event_kind == "clock.read" and len(now) > len(recorded):
         return Found("extra_call", None, now[0])
-    entry = mismatch.recorded
-    if entry is not None and entry.kind == "clock.read" and len(now) < len(recorded):
+    if explorer.first.recorded.kind == "clock.read" and len(now) < len(recorded):
         return Found("missing_call", recorded[0], None)
     return None
 
@@ -414,15 +406,10 @@ def _of_looks(mismatch: Mismatch, explorer: Explorer) -> Found | None:
 # -- the later ones ---------------------------------------------------------------------------
 
 
-def _marked(
-    later: Sequence[Found], first: Found | None, mismatch: Mismatch, explorer: Explorer
-) -> list[Found]:
+def _marked(later: Sequence[Found], first: Found | None, explorer: Explorer) -> list[Found]:
     """Say of each whether it may follow from the first."""
-    scopes = _scopes_of(first) or {
-        scope_of(call)
-        for call in (mismatch.call, mismatch.recorded.call if mismatch.recorded else None)
-        if call
-    }
+    calls = (explorer.first.call, explorer.first.recorded.call)
+    scopes = _scopes_of(first) or {scope_of(call) for call in calls if call}
     return [attrs.evolve(one, is_consequence=_may_follow(one, scopes, explorer)) for one in later]
 
 

@@ -54,29 +54,27 @@ class Mismatch:
     call: str | None
     now: Json
     """The data emitted; of an ended program, its verdict."""
-    recorded: Entry | None
+    recorded: Entry
     recorded_data: Json
     last: tuple[Entry, ...]
-    file: str
-    line: int
+    """The lines that matched before it."""
+    place: tuple[str, int] | None
+    """The program's file and line, where they are known."""
     has_ended: bool
     """Whether the program had returned by then."""
 
     def is_other_end(self) -> bool:
         """Return whether the same delegation tool ended otherwise: no request differs."""
         entry = self.recorded
-        return (
-            entry is not None
-            and entry.kind == self.event_kind == "tool.returned"
-            and entry.call == self.call
-        )
+        return entry.kind == self.event_kind == "tool.returned" and entry.call == self.call
 
 
 class Explorer(World):
     """The world of a program that has left its record: it is answered as well as can be."""
 
-    def __init__(self, cursor: Cursor, kernel: Kernel, excuses: Excuses) -> None:
+    def __init__(self, first: Mismatch, cursor: Cursor, kernel: Kernel, excuses: Excuses) -> None:
         super().__init__(kernel.world.fold)
+        self.first = first
         self._cursor = cursor
         self._kernel = kernel
         self._excuses = excuses
@@ -116,14 +114,13 @@ class Explorer(World):
         self._open_before = set(kernel.open) | set(kernel.children)
         self._clock = ClockRead(0, 0)
         self._steps = 0
-        self._first_given = 1 << 62
+        self.first_given = 1 << 62
         """How much had been asked when the program was first given something."""
         self._given_up: set[str] = set()
-        first = cursor.peek()
         for entry in cursor.rest():
             self._recorded(entry, cursor)
-        self._extra_sleep = self._sleep_before(first) if first is not None else ""
-        self._shifted = _shifted(first, kernel.loop.timers) if first is not None else ("", 0)
+        self._extra_sleep = self._sleep_before(first.recorded)
+        self._shifted = _shifted(first.recorded, kernel.loop.timers)
         """A scope whose timers have other numbers now, and by how much: see `_due_at`."""
 
     def _recorded(self, entry: Entry, cursor: Cursor) -> None:
@@ -227,9 +224,10 @@ class Explorer(World):
         """Expect markers in the record, as before."""
         self._excuses.expect_markers()
 
-    def gave_before(self, asked: int) -> bool:
-        """Return whether the program was given something before it asked the n-th time, from 0."""
-        return self._first_given <= asked
+    @property
+    def emitted(self) -> Item | None:
+        """What the program asked for where it left its record; `None` where it waited."""
+        return self.asked_items[0] if self.first.event_kind and self.asked_items else None
 
     def _note(self, item: Item) -> None:
         self._steps += 1
@@ -269,7 +267,7 @@ class Explorer(World):
             self.is_cut = True
             return False
         self._steps += 1
-        self._first_given = min(self._first_given, len(self.asked_items))
+        self.first_given = min(self.first_given, len(self.asked_items))
         calls = [*kernel.open, *(call for call in kernel.children if kernel.wants_child(call))]
         known = [(seq, call) for call in calls if (seq := self._when(call)) is not None]
         timers = kernel.loop.timers

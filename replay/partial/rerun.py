@@ -21,8 +21,7 @@ from refold.engine.runners.recording import run_to_end
 from refold.engine.secrets.vault import vault_of
 from refold.replay.index.by_call import Book
 from refold.replay.partial.sources import BookSupply, Sources
-from refold.replay.reexecute.reexecute import program_of
-from refold.replay.reexecute.world import LoggedModel, identity_of, known_tools
+from refold.replay.reexecute.world import LoggedModel, identity_of, known_tools, program_of
 
 
 @attrs.frozen(kw_only=True)

@@ -9,7 +9,7 @@ still *is* what the record says (CONTRACT.md §12.3).
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import wait
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.errors import ProgramNotFound
-from refold.engine.ports.ports import CancelSignal, Program, Reference, Tool
+from refold.engine.ports.ports import CancelSignal
 from refold.engine.ports.programs import elsewhere, reference_of
 from refold.engine.process.bounded import run_bounded
 from refold.engine.process.bounds import Bounds
@@ -26,7 +26,7 @@ from refold.engine.process.start import child_environment
 from refold.engine.runners.in_subprocess import STUB
 from refold.engine.runners.recording import on_thread
 from refold.replay.explain.divergence import Divergence
-from refold.replay.reexecute.report import ReplayReport, Watch
+from refold.replay.reexecute.report import ReplayReport, RunAgain, Watch
 
 WALL_SECONDS: Final = 60.0
 """For the whole re-execution of one unfinished run and its children."""
@@ -53,17 +53,8 @@ class _Answer:
     """How it ended, for people."""
 
 
-def reexecute_apart(
-    log: Path,
-    program: Program | Reference | str,
-    tools: Mapping[str, Tool],
-    names: tuple[str, ...],
-    here: Callable[[Watch], ReplayReport],
-    *,
-    may_leave: bool = True,
-    volatile: tuple[str, ...] = (),
-) -> _Answer:
-    """Re-execute the unfinished record `log` and return what came of it.
+def reexecute_apart(again: RunAgain, here: Callable[[Watch], ReplayReport]) -> _Answer:
+    """Re-execute a run whose record is unfinished, and return what came of it.
 
     `here` does so in this process: a run with a session may not leave it, for its reducers are
     objects of this one.
@@ -71,21 +62,23 @@ def reexecute_apart(
     Raises:
         RefoldError: the re-execution refused: a tool has to be passed, a program cannot be found.
     """
-    known = [tool.reference for tool in tools.values() if tool.reference is not None]
-    if not may_leave or len(known) < len(tools):
+    assert again.program is not None  # the log's was looked up
+    tools, log = again.tools.values(), again.log
+    known = [tool.reference for tool in tools if tool.reference is not None]
+    if again.session is not None or len(known) < len(tools):
         return _on_a_thread(here, log)
     try:
-        reference = reference_of(program)
+        reference = reference_of(again.program)
         references = [elsewhere(each) for each in known]
     except ProgramNotFound:
         return _on_a_thread(here, log)
     envelope: dict[str, Json] = {
         "entry": _ENTRY,
         "log": os.path.abspath(log),  # noqa: PTH100 - links stay as they were given
-        "names": list(names),
+        "names": list(again.names),
         "program": attrs.asdict(reference),
         "tools": [attrs.asdict(each) for each in references],
-        "volatile": list(volatile),
+        "volatile": list(again.volatile),
         "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - the same
         "cwd": os.getcwd(),  # noqa: PTH109 - the same
     }

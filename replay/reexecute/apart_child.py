@@ -15,7 +15,7 @@ from refold.engine.process.watchdog import take_protocol
 from refold.replay.explain.divergence import Divergence
 from refold.replay.reexecute.apart import BEGUN, REACHED, STILL_SECONDS
 from refold.replay.reexecute.reexecute import replay_tree
-from refold.replay.reexecute.report import ReplayReport, Watch
+from refold.replay.reexecute.report import ReplayReport, RunAgain, Watch
 
 
 def answer(line: bytes) -> None:
@@ -39,13 +39,13 @@ def answer(line: bytes) -> None:
     tools = [load(Reference(**each)) for each in envelope["tools"]]
     program = load_program(Reference(**envelope["program"]))
     write_all(reply, BEGUN + b"\n")
-    report = replay_tree(
-        log,
-        program,
-        {tool.name: tool for tool in tools},
-        tuple(envelope["names"]),
-        Watch(reached, differed),
+    again = RunAgain(
+        log=log,
+        program=program,
+        tools={tool.name: tool for tool in tools},
+        names=tuple(envelope["names"]),
         volatile=tuple(envelope["volatile"]),
     )
+    report = replay_tree(again, Watch(reached, differed))
     write_all(reply, orjson.dumps(report.as_json()) + b"\n")
     os._exit(0)  # the program may have left threads behind

@@ -6,9 +6,10 @@ sides are put together for people: where, what was recorded, what is asked now, 
 texts and fingerprints (CONTRACT.md §12.4, §12.5).
 """
 
+import itertools
 import re
 import threading
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Final
 
 import attrs
@@ -23,9 +24,8 @@ from refold.engine.errors import (
 )
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import RunFinished
-from refold.engine.kernel.verdict import Verdict
-from refold.engine.log.reader import read_entries
-from refold.engine.ports.ports import Program
+from refold.engine.log.reader import Entry, read_entries
+from refold.engine.ports.ports import ModelRequest
 from refold.engine.program.run import faces_of
 from refold.replay.difference.pointer_diff import Difference
 from refold.replay.difference.text_diff import TextChange, message_changes, text_changes
@@ -40,11 +40,12 @@ from refold.replay.explain.divergence import (
     line_of,
 )
 from refold.replay.explain.naming import Found, Named, named
-from refold.replay.explain.run_on import Mismatch
+from refold.replay.explain.run_on import Explorer, Mismatch
 from refold.replay.index.asked_items import Item, item_of
 from refold.replay.index.run_end import end_of, end_of_verdict
 from refold.replay.reexecute.network import ProgramWatch
-from refold.replay.reexecute.world import Replayed
+from refold.replay.reexecute.report import RunAgain, Watch, damaged
+from refold.replay.reexecute.world import Replayed, program_of
 
 
 @attrs.frozen(kw_only=True)
@@ -61,17 +62,25 @@ class _Sides:
 class Comparison:
     """One run, compared with its log."""
 
-    def __init__(
-        self, log: Path, replayed: Replayed, program: Program, names: tuple[str, ...]
-    ) -> None:
-        self.log = log
-        self.replayed = replayed
-        self.program = program
-        self.names = names
+    def __init__(self, again: RunAgain, watch: Watch | None, *, verified: bool) -> None:
+        """Open the log; it is `verified` where its scan has just found it sealed and undamaged."""
+        self.log = again.log
+        self.replayed = replayed = Replayed(
+            again.log,
+            tools=again.tools,
+            session=again.session,
+            on_end=watch.on_end if watch else None,
+            verified=verified,
+            volatile=again.volatile,
+        )
+        self.program = program_of(again.program, replayed.started)
+        self.names = again.names or (replayed.started.program,)
         self.raised: tuple[str, int] | None = None
         """Where the program raised, if it did."""
         self.end: dict[str, Json] | None = None
         """How the run ended, its program let run on; `None` where it did not come to an end."""
+        if watch is not None:
+            replayed.on_mismatch = lambda first: watch.on_difference(self._at_first_sight(first))
 
     def compare(self) -> Divergence | None:
         """Run the program; return the first difference."""
@@ -79,55 +88,49 @@ class Comparison:
         replayed.kernel.seals_interrupts = True
         replayed.check_session()
         try:
-            with ProgramWatch(self._refuse):
+            with ProgramWatch(replayed.kernel.fail):  # whatever the program makes of it
                 verdict = replayed.kernel.execute(
                     self.program, faces_of(replayed.kernel), replayed.started.input
                 )
         except LogDamaged as error:
-            return damaged(self.log, self.names, error)
-        except OutsideLoop as error:
-            if replayed.mismatch is None:
-                return self._unrecorded(error)
-            return self._named(replayed.mismatch)  # it came first
+            return damaged(self.log, self.names, str(error))
         except RefoldError as error:
-            if replayed.mismatch is None and isinstance(error, NotCanonical) and replayed.last:
-                return self._unfit(error)
-            if replayed.mismatch is None:
-                raise
-            return self._named(replayed.mismatch)  # what came of answers that only resemble
+            return self._stopped(error)
         if replayed.cursor.broken is not None:
-            return damaged(self.log, self.names, replayed.cursor.broken)
+            return damaged(self.log, self.names, str(replayed.cursor.broken))
         self._pass_on_interrupt()
         self.raised = verdict.place
-        if replayed.mismatch is not None:
-            self.end = end_of_verdict(verdict)
-            return self._named(replayed.mismatch)
-        if replayed.has_ended:
+        if replayed.has_ended and replayed.explorer is None:
             return None
-        return self._compare_end(verdict)
+        self.end = end_of_verdict(verdict)
+        entry = replayed.finish(self.end)
+        if replayed.explorer is not None:
+            return self._named(replayed.explorer)
+        if entry is None:
+            replayed.has_ended = True
+            return None
+        return self._compare_end(entry, self.end)
 
-    def _refuse(self, error: OutsideLoop) -> None:
-        """End the run, whatever the program makes of it: it went past the record."""
-        self.replayed.kernel.fail(error)
+    def _stopped(self, error: RefoldError) -> Divergence:
+        """Return what an error says that ended the comparison; what differed before it goes first.
 
-    def _unrecorded(self, error: OutsideLoop) -> Divergence:
-        """Return that the program asked something of the network: live, it is in no log."""
-        self.raised = (error.file, error.line)
-        sides = _Sides(
-            recorded=None, now={"kind": "network", "name": error.method.rpartition(" ")[2]}
-        )
-        found = self._divergence("extra_call", sides)
-        return attrs.evolve(found, cause=str(error))
-
-    def _unfit(self, error: NotCanonical) -> Divergence:
-        """Return that a recorded result no longer fits the type that its tool returns now."""
-        entry = self.replayed.last[-1]
-        data = self.replayed.cursor.data(entry)
-        recorded = {"kind": entry.kind, "call": entry.call or "", **data}
+        Raises:
+            RefoldError: the error itself, where it says nothing of the record.
+        """
+        replayed = self.replayed
+        if replayed.explorer is not None:
+            return self._named(replayed.explorer)
+        if isinstance(error, OutsideLoop):  # asked something of the network: live, it is in no log
+            self.raised = (error.file, error.line)
+            now = {"kind": "network", "name": error.method.rpartition(" ")[2]}
+            return self._divergence("extra_call", _Sides(recorded=None, now=now), cause=str(error))
+        if not isinstance(error, NotCanonical) or not replayed.last:
+            raise error
+        entry = replayed.last[-1]
+        recorded = {"kind": entry.kind, "call": entry.call or "", **replayed.cursor.data(entry)}
         sides = _Sides(recorded=recorded, now=None, call=entry.call or "", seq=entry.seq)
-        found = self._divergence("result_changed", sides)
         cause = f"the tool's result has another type now: {error}; record it again"
-        return attrs.evolve(found, cause=cause)
+        return self._divergence("result_changed", sides, cause=cause)
 
     def _pass_on_interrupt(self) -> None:
         """Raise KeyboardInterrupt again, where it is not what the record says of the program.
@@ -144,15 +147,8 @@ class Comparison:
         if is_main and not str(error.get("message", "")).startswith("KeyboardInterrupt:"):
             raise replayed.kernel.interrupt
 
-    def _compare_end(self, verdict: Verdict) -> Divergence | None:
+    def _compare_end(self, entry: Entry, now: dict[str, Json]) -> Divergence | None:
         replayed = self.replayed
-        now = self.end = end_of_verdict(verdict)
-        entry = replayed.finish(now)
-        if replayed.mismatch is not None:
-            return self._named(replayed.mismatch)
-        if entry is None:
-            replayed.has_ended = True
-            return None
         event = replayed.cursor.event(entry)
         if not isinstance(event, RunFinished):
             raise UsageError(f"{self.log}: the last entry is no run.finished")
@@ -165,61 +161,57 @@ class Comparison:
         diff = between(*pair)
         if not diff or replayed.excuses.excused("run.finished", None, entry.seq, pair):
             return None
-        sides = _Sides(recorded=recorded, now=now, seq=entry.seq)
         unknown = self._unknown_at_end(recorded, now)
         if unknown is not None:
             sides = _Sides(recorded=None, now=unknown, call=unknown["call"])
             return self._divergence("extra_call", sides)
+        sides = _Sides(recorded=recorded, now=now, seq=entry.seq)
         return self._divergence("output_changed", sides, diff=diff)
 
-    def at_first_sight(self, mismatch: Mismatch) -> Divergence:
+    def _at_first_sight(self, first: Mismatch) -> Divergence:
         """Return the first difference by its two lines alone, before the program runs on."""
-        sides = _sides(mismatch, None)
-        name = first_word(mismatch, sides.recorded, sides.now)
-        return self._divergence(name, sides, mismatch=mismatch)
+        sides = _sides_of(first)
+        name = first_word(sides.recorded, sides.now, has_ended=first.has_ended)
+        return self._divergence(name, sides)
 
     # -- the first difference -------------------------------------------------------------
 
-    def _named(self, mismatch: Mismatch) -> Divergence:
-        explorer = self.replayed.explorer
-        if explorer is None:
-            raise UsageError("a mismatch without its explorer")
+    def _named(self, explorer: Explorer) -> Divergence:
+        mismatch = explorer.first
         if mismatch.is_other_end():
-            return self._divergence("result_changed", _ends_of_tool(mismatch), mismatch=mismatch)
-        found = named(mismatch, explorer, self._known_scopes(mismatch))
-        unknown = self._unknown(mismatch, found.first)
-        if unknown is not None:
-            sides = attrs.evolve(_sides(mismatch, None), now=unknown, call=unknown["call"])
-            sides = attrs.evolve(sides, items=(None, None))
-            diff = _of_name(between(sides.recorded, sides.now))
-            return self._divergence(
-                "name_changed", sides, diff=diff, mismatch=mismatch, found=found
-            )
+            return self._divergence("result_changed", _ends_of_tool(mismatch))
+        found = named(explorer, self._known_scopes(mismatch.recorded.seq))
         first = found.first
-        if found.category == "reordered" and not (first and first.is_moved):
-            both_call = mismatch.event_kind and mismatch.recorded is not None
-            first = None if both_call else first  # both lines are calls: they say it best
-        sides = _sides(mismatch, first)
-        return self._divergence(found.category, sides, mismatch=mismatch, found=found)
+        unknown = self._unknown(mismatch, first)
+        if unknown is not None:
+            recorded = _sides_of(mismatch).recorded
+            sides = _Sides(
+                recorded=recorded, now=unknown, call=unknown["call"], seq=mismatch.recorded.seq
+            )
+            # The name alone: with what an unknown tool was called never came so far.
+            diff = tuple(one for one in between(recorded, unknown) if one.pointer == "/name")
+            return self._divergence("name_changed", sides, diff=diff, found=found)
+        is_in_place = found.category == "reordered" and not (first and first.is_moved)
+        if first is None or (is_in_place and mismatch.event_kind):
+            sides = _sides_of(mismatch)  # both lines are calls: they say it best
+        else:
+            sides = _of_found(first)
+            if sides.now is None and not mismatch.event_kind and mismatch.now is not None:
+                ended = {"kind": "run.finished", "arguments": mismatch.now}
+                sides = attrs.evolve(sides, now=ended)
+        return self._divergence(found.category, sides, found=found)
 
-    def _known_scopes(self, mismatch: Mismatch) -> frozenset[str]:
-        """Return the scopes in which something was asked, and was the same."""
-        until = mismatch.recorded.seq if mismatch.recorded is not None else 1 << 62
-        known = set()
-        for entry in read_entries(self.log, verify=False, torn_ok=True):
-            if entry.seq >= until:
-                break
-            if entry.call:
-                known.add(scope_of(entry.call))
-        return frozenset(known)
+    def _known_scopes(self, until: int) -> frozenset[str]:
+        """Return the scopes in which something was asked before, and was the same."""
+        entries = read_entries(self.log, verify=False, torn_ok=True)
+        before = itertools.takewhile(lambda entry: entry.seq < until, entries)
+        return frozenset(scope_of(entry.call) for entry in before if entry.call)
 
     def _unknown(self, mismatch: Mismatch, first: Found | None) -> dict[str, Json] | None:
         """Return the tool that the run does not have and was asked for where the record has one."""
         entry = mismatch.recorded
-        if entry is None or entry.kind != "tool.called":
-            return None
         asked = self.replayed.kernel.unknown.get(entry.call or "")
-        if asked is None or (first is not None and first.now is not None):
+        if entry.kind != "tool.called" or asked is None or (first is not None and first.now):
             return None  # what stands in its place says more
         return {"kind": "tool", "name": asked, "call": entry.call, "arguments": None}
 
@@ -240,21 +232,25 @@ class Comparison:
         sides: _Sides,
         *,
         diff: tuple[Difference, ...] | None = None,
-        mismatch: Mismatch | None = None,
         found: Named | None = None,
+        cause: str = "",
     ) -> Divergence:
-        changes = self._fingerprints(sides)
+        replayed, explorer = self.replayed, self.replayed.explorer
+        recorded, now = sides.items
+        asked = explorer.requests.get(now.call) if explorer is not None and now else None
         if diff is None:
             diff = () if name in _OF_ORDER else _without_call(between(sides.recorded, sides.now))
-        texts = self._texts(sides, diff)
+        texts = self._texts(recorded, now, asked, diff)
+        started, tools = replayed.started, replayed.kernel.tools
+        changes = fingerprints.changed(started, self.program, tools)
+        changes |= fingerprints.of_requests(recorded, now, started.tools, asked)
         changes |= {f"prompt, {text.what}": ("", "") for text in texts if "(system)" in text.what}
         is_python = "python" in changes and "source" not in changes
         name = "environment" if is_python else name
-        last = mismatch.last if mismatch else tuple(self.replayed.last)
-        file, line = (mismatch.file, mismatch.line) if mismatch else ("", 0)
-        if not file and self.raised is not None:
-            file, line = self.raised
-        later = self._later(found, mismatch)
+        last = explorer.first.last if explorer is not None else replayed.last
+        place = explorer.first.place if explorer is not None else None
+        file, line = place or self.raised or ("", 0)
+        later = self._later(found, explorer.first) if found and explorer else ()
         return Divergence(
             category=name,
             where=self._where(sides),
@@ -265,11 +261,11 @@ class Comparison:
             now=sides.now,
             diff=diff,
             texts=texts,
-            last=tuple(line_of(entry, self.replayed.cursor.data(entry)) for entry in last),
+            last=tuple(line_of(entry, replayed.cursor.data(entry)) for entry in last),
             file=file,
             line=line,
             fingerprints=changes,
-            cause=self._cause(name, sides, diff, changes, found),
+            cause=cause or self._cause(name, sides, diff, changes, found),
             later=later[:LATER_MAX],
             later_count=len(later),
         )
@@ -297,38 +293,32 @@ class Comparison:
                 f"the call has moved to another task: recorded as {first.recorded.call}, asked now "
                 f"as {first.now.call} (a task, a gather, a task group or a shield more or less)"
             )
-        return likely_cause(name, diff, changes, self._raised_now(name, sides))
+        raised = self._raised_now(sides) if name in _OF_RAISING else ""
+        return likely_cause(name, diff, changes, raised)
 
-    def _raised_now(self, name: str, sides: _Sides) -> str:
+    def _raised_now(self, sides: _Sides) -> str:
         """Return the exception that ends the program now, where nothing made up led to it."""
-        explorer, end = self.replayed.explorer, self.end or {}
-        error, recorded = end.get("error") or {}, sides.recorded or {}
+        explorer, recorded = self.replayed.explorer, sides.recorded or {}
+        error = (self.end or {}).get("error") or {}
         if explorer is not None and explorer.finish is not None:
             recorded = self.replayed.cursor.data(explorer.finish)
-        is_of_program = error.get("code") == "raised" and name in _OF_RAISING
-        if not is_of_program or (explorer is not None and explorer.is_guessing):
+        if error.get("code") != "raised" or (explorer is not None and explorer.is_guessing):
             return ""
         if error["message"] == (recorded.get("error") or {}).get("message"):
             return ""
         file, line = self.raised or ("", 0)
         return f"{error['message']} ({file}:{line})" if file else str(error["message"])
 
-    def _fingerprints(self, sides: _Sides) -> fingerprints.Changes:
-        replayed = self.replayed
-        started, tools = replayed.started, replayed.kernel.tools
-        found = fingerprints.changed(started, self.program, tools)
-        requests = replayed.explorer.requests if replayed.explorer is not None else {}
-        recorded, now = sides.items
-        asked = requests.get(now.call) if now is not None else None
-        return found | fingerprints.of_requests(recorded, now, started.tools, asked)
-
-    def _texts(self, sides: _Sides, diff: tuple[Difference, ...]) -> tuple[TextChange, ...]:
+    def _texts(
+        self,
+        recorded: Item | None,
+        now: Item | None,
+        asked: ModelRequest | None,
+        diff: tuple[Difference, ...],
+    ) -> tuple[TextChange, ...]:
         """Return what changed in long texts; of model requests, in the whole conversation."""
-        recorded, now = sides.items
         if recorded is None or now is None or not recorded.kind == now.kind == "model" or not diff:
             return text_changes(diff)
-        explorer = self.replayed.explorer
-        asked = explorer.requests.get(now.call) if explorer is not None else None
         before = fingerprints.conversation(self.log, recorded)
         if before is None or asked is None:
             return message_changes(recorded.arguments["added"], now.arguments["added"])
@@ -336,12 +326,9 @@ class Comparison:
 
     # -- the later differences ------------------------------------------------------------
 
-    def _later(self, found: Named | None, mismatch: Mismatch | None) -> tuple[Later, ...]:
-        if found is None or mismatch is None:
-            return ()
+    def _later(self, found: Named, first: Mismatch) -> tuple[Later, ...]:
         later = [self._later_one(one) for one in found.later if not self._is_excused(one)]
-        end = self._later_end(mismatch)
-        return (*later, end) if end is not None else tuple(later)
+        return (*later, *self._later_end(first))
 
     def _is_excused(self, found: Found) -> bool:
         """Return whether only values differ that may: volatile ones, or what was redacted."""
@@ -367,59 +354,49 @@ class Comparison:
             consequence=found.is_consequence,
         )
 
-    def _later_end(self, mismatch: Mismatch) -> Later | None:
-        """Return that the run then ends otherwise, where the program came to its end."""
+    def _later_end(self, first: Mismatch) -> Iterator[Later]:
+        """Yield that the run then ends otherwise, where the program came to its end."""
         explorer = self.replayed.explorer
         if explorer is None or explorer.finish is None or explorer.is_cut or self.end is None:
-            return None
+            return
         event = self.replayed.cursor.event(explorer.finish)
         code = (self.end.get("error") or {}).get("code")
-        if not isinstance(event, RunFinished) or mismatch.has_ended or code in _OF_RUNNING_ON:
-            return None
+        if not isinstance(event, RunFinished) or first.has_ended or code in _OF_RUNNING_ON:
+            return
         recorded = end_of(event)
-        diff = between(recorded, self.end)
-        if not diff:
-            return None
-        return Later(
-            category="output_changed",
-            where=" > ".join(self.names),
-            seq=explorer.finish.seq,
-            recorded=recorded,
-            now=self.end,
-            diff=diff,
-        )
+        if diff := between(recorded, self.end):
+            yield Later(
+                category="output_changed",
+                where=" > ".join(self.names),
+                seq=explorer.finish.seq,
+                recorded=recorded,
+                now=self.end,
+                diff=diff,
+            )
 
 
-def first_word(mismatch: Mismatch, recorded: Json, now: Json) -> Category:
+def first_word(recorded: Json, now: Json, *, has_ended: bool) -> Category:
     """Return what two lines that differ are called if nothing more is known."""
-    if not mismatch.event_kind or recorded is None or now is None:
-        return "unconsumed" if mismatch.has_ended else "missing_call"
+    if now is None:
+        return "unconsumed" if has_ended else "missing_call"
     if recorded.get("kind") != now.get("kind"):
         return "kind_changed"
     return "name_changed" if recorded.get("name") != now.get("name") else "args_changed"
 
 
-def _sides(mismatch: Mismatch, found: Found | None) -> _Sides:
-    """Return what was recorded and what is asked now, the call key and the recorded entry."""
-    if found is not None:
-        sides = _of_found(found)
-        if sides.now is None and not mismatch.event_kind and mismatch.now is not None:
-            ended = {"kind": "run.finished", "arguments": mismatch.now}
-            return attrs.evolve(sides, now=ended)
-        return sides
-    entry = mismatch.recorded
-    old = item_of(entry.kind, entry.call, mismatch.recorded_data, entry.seq) if entry else None
-    recorded: Json = None
-    now: Json = None
-    new: Item | None = None
-    if entry is not None:
-        recorded = old.as_json() if old else {"kind": entry.kind, "call": entry.call or ""}
-    if mismatch.event_kind:
-        new = item_of(mismatch.event_kind, mismatch.call, mismatch.now)
-        now = new.as_json() if new else {"kind": mismatch.event_kind, "call": mismatch.call or ""}
-    call = mismatch.call or (entry.call if entry is not None else "") or ""
-    seq = entry.seq if entry is not None else None
-    return _Sides(recorded=recorded, now=now, call=call, seq=seq, items=(old, new))
+def _sides_of(mismatch: Mismatch) -> _Sides:
+    """Return the two lines: what was recorded and what is asked now."""
+    entry, kind, call = mismatch.recorded, mismatch.event_kind, mismatch.call or ""
+    old = item_of(entry.kind, entry.call, mismatch.recorded_data, entry.seq)
+    new = item_of(kind, mismatch.call, mismatch.now) if kind else None
+    now = new.as_json() if new else {"kind": kind, "call": call}
+    return _Sides(
+        recorded=old.as_json() if old else {"kind": entry.kind, "call": entry.call or ""},
+        now=now if kind else None,
+        call=call or entry.call or "",
+        seq=entry.seq,
+        items=(old, new),
+    )
 
 
 def _of_found(found: Found) -> _Sides:
@@ -435,12 +412,12 @@ def _of_found(found: Found) -> _Sides:
 
 def _ends_of_tool(mismatch: Mismatch) -> _Sides:
     """Return that a delegation tool, which is program code, returned something else."""
-    call, entry = mismatch.call or "", mismatch.recorded
+    call = {"kind": "tool.returned", "call": mismatch.call or ""}
     return _Sides(
-        recorded={"kind": "tool.returned", "call": call, **mismatch.recorded_data},
-        now={"kind": "tool.returned", "call": call, **mismatch.now},
-        call=call,
-        seq=entry.seq if entry is not None else None,
+        recorded=call | mismatch.recorded_data,
+        now=call | mismatch.now,
+        call=call["call"],
+        seq=mismatch.recorded.seq,
     )
 
 
@@ -473,11 +450,6 @@ def _data_of(item: Item) -> Json:
 _EXCUSABLE: Final = {"tool": "tool.called", "model": "model.asked", "note": "note.added"}
 
 
-def _of_name(diff: tuple[Difference, ...]) -> tuple[Difference, ...]:
-    """Keep the name alone: with what an unknown tool was called never came so far."""
-    return tuple(one for one in diff if one.pointer == "/name")
-
-
 _OF_ORDER: Final = ("reordered", "unrecorded_await", "unconsumed")
 """Categories whose two sides are different requests: how these differ says nothing."""
 
@@ -502,14 +474,3 @@ def _unplaced(end: dict[str, Json]) -> dict[str, Json]:
         return end
     message = _PLACE.sub(r"\1", error["message"])
     return end | {"error": {**error, "message": message}}
-
-
-def damaged(log: Path, names: tuple[str, ...], error: RefoldError | None) -> Divergence:
-    """Return that a log cannot be trusted, and why."""
-    return Divergence(
-        category="log_damaged",
-        where=" > ".join(names) or "root",
-        log=str(log),
-        recorded=str(error) if error else "no entry",
-        cause=likely_cause("log_damaged", (), {}),
-    )

@@ -1,15 +1,33 @@
-"""What a re-execution proved, and who is told of it while it goes on."""
+"""What is re-executed, who is told of it while it goes on, and what it proved."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import attrs
 
+from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.errors import Diverged
+from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
 from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
 from refold.replay.difference.pointer_diff import counted
+from refold.replay.explain.causes import likely_cause
 from refold.replay.explain.divergence import Divergence
+
+
+@attrs.frozen(kw_only=True)
+class RunAgain:
+    """One run that is to be re-executed."""
+
+    log: Path
+    program: Program | Reference | str | None
+    """`None`: the one that the log names, which Refold ships."""
+    tools: Mapping[str, Tool]
+    names: tuple[str, ...] = ()
+    """From the root down to it; empty for a root."""
+    session: SessionPort | None = None
+    volatile: tuple[str, ...] = ()
+    """Paths that are not compared, besides those that the log lists."""
 
 
 @attrs.frozen(kw_only=True)
@@ -94,3 +112,15 @@ class Watch:
     """The last line of an unfinished record has matched."""
     on_difference: Callable[[Divergence], None]
     """A line differed; what it is called is not settled yet."""
+
+
+def damaged(log: Path, names: tuple[str, ...], recorded: str, now: Json = None) -> Divergence:
+    """Return that a log cannot be trusted: what it should be by the record, and what it is."""
+    return Divergence(
+        category="log_damaged",
+        where=" > ".join(names) or "root",
+        log=str(log),
+        recorded=recorded,
+        now=now,
+        cause=likely_cause("log_damaged", (), {}),
+    )

@@ -23,6 +23,7 @@ from refold.engine.errors import (
     DelegationNeeded,
     EventMalformed,
     LogUnsupported,
+    ProgramNotFound,
     SessionNeeded,
     ToolNeeded,
     UsageError,
@@ -58,10 +59,12 @@ from refold.engine.ports.ports import (
     ModelReply,
     ModelRequest,
     Parentage,
+    Program,
     Reference,
     SessionPort,
     Tool,
 )
+from refold.engine.ports.programs import load_program, names_shipped
 from refold.engine.recording.bookends import ENGINE_VERSION
 from refold.engine.state.folding import Fold
 from refold.engine.state.rules import tool_served
@@ -134,7 +137,6 @@ class Replayed(World):
             session=session,
             flags=Flags.of_log(started.versions),
         )
-        self.mismatch: Mismatch | None = None
         self.explorer: Explorer | None = None
         self.children: list[RunChild] = []
         """Children that the program started, in the order of starts."""
@@ -372,27 +374,23 @@ class Replayed(World):
         self._note_children()
         return self._successor()
 
-    def _differs(
-        self, event: Event | None, call: str | None, now: Json, entry: Entry | None
-    ) -> None:
+    def _differs(self, event: Event | None, call: str | None, now: Json, entry: Entry) -> None:
         """Keep the first difference, and let the program run on to name it."""
         at_end = event is None and now is not None
-        place = None if at_end else asking_place(self.kernel)
-        file, line = place or ("", 0)
-        self.mismatch = Mismatch(
+        mismatch = Mismatch(
             event_kind=kind_of(event) if event is not None else "",
             call=call,
             now=now,
             recorded=entry,
-            recorded_data=self.cursor.data(entry) if entry is not None else None,
+            recorded_data=self.cursor.data(entry),
             last=self.last,
-            file=file,
-            line=line,
+            place=None if at_end else asking_place(self.kernel),
             has_ended=at_end or self.kernel.has_returned(),
         )
+        self.explorer = Explorer(mismatch, self.cursor, self.kernel, self.excuses)
+        self.kernel.world = self.explorer
         if self.on_mismatch is not None:
-            self.on_mismatch(self.mismatch)
-        self.explorer = self.kernel.world = Explorer(self.cursor, self.kernel, self.excuses)
+            self.on_mismatch(mismatch)
         if isinstance(event, ClockRead):
             self.explorer.look()
         elif event is not None:
@@ -521,6 +519,23 @@ def known_tools(started: RunStarted, given: Mapping[str, Tool]) -> dict[str, Too
         )
         for offer in started.tools
     }
+
+
+def program_of(program: Program | Reference | str | None, started: RunStarted) -> Program:
+    """Return the program that was given, or the shipped one whose log begins with `started`.
+
+    Raises:
+        ProgramNotFound: it is neither.
+    """
+    if program is not None:
+        return load_program(program)
+    if names_shipped(started):
+        return load_program(started.program)
+    raise ProgramNotFound(
+        started.program,
+        "the log names its program but never says what code to import; "
+        "pass it (--program module:name or file.py:name)",
+    )
 
 
 _STDLIB: Final = asyncio.__file__.rpartition("/")[0]

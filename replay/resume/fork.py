@@ -38,7 +38,8 @@ from refold.replay.index.by_call import Book, blank
 from refold.replay.index.run_end import recording_of_log
 from refold.replay.partial.rerun import Again, check_given, request_again, unless_missing
 from refold.replay.partial.sources import BookSupply, Sources
-from refold.replay.reexecute.reexecute import program_of, reexecute
+from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.reexecute.world import program_of
 from refold.replay.resume.fork_place import cuts, fork_entry
 from refold.replay.resume.resume import continued
 from refold.replay.resume.transplant import Transplant, edited

@@ -65,8 +65,8 @@ from refold.engine.runners.shipped import default_runners, known_runners
 from refold.engine.secrets.vault import Vault, vault_of
 from refold.replay.index.guarantee import refuse_observed
 from refold.replay.reexecute.network import ProgramWatch
-from refold.replay.reexecute.reexecute import program_of, reexecute
-from refold.replay.reexecute.world import Replayed, identity_of
+from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.reexecute.world import Replayed, identity_of, program_of
 from refold.replay.resume.open_ends import OpenEnds, Standing, open_ends
 
 ATTEMPTS_MAX: Final = 10
@@ -212,7 +212,7 @@ class Continued(Recorder):
         if replayed.cursor.broken is not None:
             raise replayed.cursor.broken
         is_left = not self._has_writer and replayed.cursor.peek() is not None
-        if replayed.mismatch is not None or is_left:
+        if replayed.explorer is not None or is_left:
             self._raise_divergence()
         if not self._has_writer:
             self._go_on()  # the program had ended, and only that was not written

@@ -17,8 +17,8 @@ from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
 from refold.engine.runners.recording import on_thread
 from refold.replay.difference.excuses import Excuses
 from refold.replay.index.by_call import Book
-from refold.replay.reexecute.reexecute import program_of, reexecute
-from refold.replay.reexecute.world import known_tools
+from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.reexecute.world import known_tools, program_of
 from refold.replay.what_if.matcher import Looks
 from refold.replay.what_if.rehearsal import Rehearsal, RehearsalPlan, Rehearsed
 

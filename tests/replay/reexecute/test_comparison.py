@@ -5,12 +5,10 @@ import socket
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
-from refold.replay.explain.run_on import Mismatch
 from refold.replay.reexecute.comparison import first_word
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
@@ -120,21 +118,14 @@ ASKED = {"kind": "tool", "name": "search", "arguments": {}}
         (ASKED, ASKED | {"arguments": {"q": "a"}}, "args_changed"),
         (ASKED, {"kind": "note"}, "kind_changed"),
         (ASKED, None, "missing_call"),
-        (None, ASKED, "missing_call"),
     ],
 )
 def test_the_first_word_for_two_lines_is_of_them_alone(
     recorded: Any, now: Any, expected: str
 ) -> None:
     """What takes its process with it gets no further; of the end of a run it is another one."""
-    mismatch = Mismatch(
-        event_kind="tool.called", call="0#1", now=None, recorded=None, recorded_data=None,
-        last=(), file="", line=0, has_ended=False,
-    )  # fmt: skip
-    ended = attrs.evolve(mismatch, event_kind="", has_ended=True)
-
-    assert first_word(mismatch, recorded, now) == expected
-    assert first_word(ended, recorded, now) == "unconsumed"
+    assert first_word(recorded, now, has_ended=False) == expected
+    assert first_word(recorded, None, has_ended=True) == "unconsumed"
 
 
 def _twice(helper: Any) -> Any:
