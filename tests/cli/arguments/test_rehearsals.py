@@ -1,11 +1,14 @@
 """What `explore` and `sensitivity` share: program, tools, session, silence (§12.8)."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from refold.cli.arguments.rehearsals import dropped_prints, subject
+from refold.cli.arguments.rehearsals import dropped_prints, rehearsed
+from refold.engine.ports.ports import Tool
 
 
 def test_prints_are_dropped(capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,12 +20,22 @@ def test_prints_are_dropped(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "answer"
 
 
+def _given(
+    _log: Path, program: str | None, *, tools: Iterable[Tool], session: Any
+) -> tuple[str | None, set[str], Any]:
+    """Return what a rehearsal is given."""
+    return program, {tool.name for tool in tools}, session
+
+
+def _rehearsed(log: Path, program: str | None, tools: str) -> Any:
+    return rehearsed(_given, log, program, tools, None, said=lambda: "at it")[0]
+
+
 def test_a_shipped_program_has_its_tools(survey_log: Path) -> None:
-    with subject(survey_log, None, "", None, command="explore") as given:
-        assert given is not None
-        assert given.program is None
-        assert "list_files" in {tool.name for tool in given.tools}
-        assert given.session is None
+    program, tools, session = _rehearsed(survey_log, None, "")
+
+    assert (program, session) == (None, None)
+    assert "list_files" in tools
 
 
 def test_own_tools_are_loaded(survey_log: Path, tmp_path: Path) -> None:
@@ -35,7 +48,4 @@ def test_own_tools_are_loaded(survey_log: Path, tmp_path: Path) -> None:
         "    return a\n"
     )
 
-    with subject(survey_log, "x:y", f"{path}:add", None, command="explore") as given:
-        assert given is not None
-        assert given.program == "x:y"
-        assert [tool.name for tool in given.tools] == ["add"]
+    assert _rehearsed(survey_log, "x:y", f"{path}:add") == ("x:y", {"add"}, None)

@@ -245,10 +245,11 @@ def program_started(log: OpenedLog) -> RunStarted:
 SAY_IT: Final = "a log never says what code to import; say it with --program"
 
 
-def complain_of_unnamed(program: str) -> str:
-    """Say that `program` has to be named; return how that is done, to be filled in."""
-    output.complain(str(ProgramNotFound(program, SAY_IT)))
-    return place_of(program)
+def unnamed(program: str, command: str) -> ProgramNotFound:
+    """Return that `program` has to be named, with the command that does it."""
+    error = ProgramNotFound(program, SAY_IT)
+    error.add_note(command)
+    return error
 
 
 def place_of(program: str) -> str:

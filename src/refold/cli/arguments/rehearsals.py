@@ -9,9 +9,8 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-import attrs
 import click
 
 from refold.api import reexecute
@@ -19,20 +18,23 @@ from refold.cli.arguments.loading import import_from_here, joined, load_session,
 from refold.cli.arguments.logs import (
     SAY_IT,
     OpenedLog,
-    complain_of_unnamed,
     opened_log,
+    place_of,
     program_started,
     refuse_damaged,
     started,
+    unnamed,
 )
 from refold.cli.output import output
 from refold.engine.errors import ProgramNotFound
-from refold.engine.ports.ports import SessionPort, Tool
+from refold.engine.events.events import RunStarted
+from refold.engine.ports.ports import Tool
 from refold.engine.ports.programs import names_shipped
 from refold.programs.shipped import tools_of
 from refold.replay.reexecute.report import ReplayReport
 
 Command = Callable[..., Any]
+Report = TypeVar("Report")
 
 program_option: Final[Callable[[Command], Command]] = click.option(
     "--program", metavar="MODULE:NAME",
@@ -44,36 +46,32 @@ tools_option: Final[Callable[[Command], Command]] = click.option(
 )  # fmt: skip
 
 
-@attrs.frozen
-class Subject:
-    """One recorded run, with what it takes to run its program again."""
+def rehearsed(
+    rehearse: Callable[..., Report],
+    log: Path,
+    program: str | None,
+    tools: str,
+    session: str | None,
+    *,
+    said: Callable[[], str],
+    **options: Any,
+) -> tuple[Report, OpenedLog]:
+    """Return what `rehearse` finds, which runs a program many times; and its log.
 
-    log: OpenedLog
-    program: str | None
-    tools: tuple[Tool, ...]
-    session: SessionPort | None
-
-
-@contextlib.contextmanager
-def subject(
-    log: Path, program: str | None, tools: str, session: str | None, *, command: str
-) -> Iterator[Subject | None]:
-    """Give what a rehearsal takes; `None` where the program has to be named, which is then said.
+    What the program prints is dropped: it is no part of our answer.  `said` is what goes on.
 
     Raises:
-        ProgramNotFound: a tool is not where it was said to be.
+        ProgramNotFound: it has to be named, or a tool is not where it was said to be.
+        LogDamaged: the log is not intact.
     """
     import_from_here(program)
     with opened_log(log) as opened:
-        run = program_started(opened)
-        name = run.program
-        if program is None and not names_shipped(run):
-            say_which(opened, name, command)
-            yield None
-            return
+        run = run_of(opened, program)
         refuse_damaged(opened)
-        given = with_own(program, name, load_tools(tools))
-        yield Subject(opened, program, given, load_session(session, opened.path))
+        given = with_own(program, run.program, load_tools(tools))
+        made = load_session(session, opened.path)
+        with dropped_prints(), output.progress(said):
+            return rehearse(opened.path, program, tools=given, session=made, **options), opened
 
 
 def with_own(program: str | None, name: str, given: Iterable[Tool]) -> tuple[Tool, ...]:
@@ -82,11 +80,19 @@ def with_own(program: str | None, name: str, given: Iterable[Tool]) -> tuple[Too
     return tuple({tool.name: tool for tool in (*own, *given)}.values())
 
 
-def say_which(log: OpenedLog, name: str, command: str) -> None:
-    """Say that the program `name` has to be named, and the line that does it."""
-    program = complain_of_unnamed(name)
-    path = shlex.quote(output.shown_path(log.given))
-    output.hint(f"refold {command} {path} --program {program}")
+def run_of(log: OpenedLog, program: str | None) -> RunStarted:
+    """Return what the first entry of a program's log says, if its program is known.
+
+    Raises:
+        ProgramNotFound: it has to be named; the line that does it is a note.
+        LogObserved: it is a watched command's.
+    """
+    run = program_started(log)
+    if program is None and not names_shipped(run):
+        command = click.get_current_context().info_name
+        path = shlex.quote(output.shown_path(log.given))
+        raise unnamed(run.program, f"refold {command} {path} --program {place_of(run.program)}")
+    return run
 
 
 def replayed(
@@ -117,7 +123,7 @@ def replayed(
 
 @contextlib.contextmanager
 def dropped_prints() -> Iterator[None]:
-    """Drop what programs print: they run many times, and it is no part of our answer."""
+    """Drop what is printed in the block."""
     with (
         Path(os.devnull).open("w", encoding="utf-8") as nowhere,
         contextlib.redirect_stdout(nowhere),

@@ -11,9 +11,9 @@ import click
 from refold.api import explore
 from refold.cli.arguments.loading import session_option
 from refold.cli.arguments.logs import LOG, OpenedLog, json_option
-from refold.cli.arguments.rehearsals import dropped_prints, program_option, subject, tools_option
+from refold.cli.arguments.rehearsals import program_option, rehearsed, tools_option
 from refold.cli.output import output, words
-from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING, USAGE
+from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING
 from refold.cli.output.pages import page
 from refold.replay.what_if.explore import ORDERS
 from refold.replay.what_if.order_report import FINDINGS_SHOWN, ExploreReport
@@ -73,27 +73,14 @@ def command(
     program would have made of it is not known.
     """
     tried = [0]
-    with subject(log, program, tools, session, command="explore") as given:
-        if given is None:
-            return USAGE
-        with dropped_prints(), output.progress(lambda: _progress(log, tried[0])):
-            report = explore(
-                given.log.path,
-                given.program,
-                tools=given.tools,
-                session=given.session,
-                orders=orders,
-                timers=timers,
-                seed=seed,
-                children=children,
-                on_order=lambda number: tried.__setitem__(0, number),
-            )
-        document = _document(report, given.log)
+    report, opened = rehearsed(
+        explore, log, program, tools, session,
+        said=lambda: f"exploring {log}: {words.counted(tried[0], 'order')}",
+        orders=orders, timers=timers, seed=seed, children=children,
+        on_order=lambda number: tried.__setitem__(0, number),
+    )  # fmt: skip
+    document = _document(report, opened)
     return output.answer(document, lambda: describe(report, is_all=is_all), _code(report))
-
-
-def _progress(log: Path, tried: int) -> str:
-    return f"exploring {log}: {words.counted(tried, 'order')}"
 
 
 def _document(report: ExploreReport, log: OpenedLog) -> dict[str, Any]:

@@ -25,17 +25,15 @@ from refold.cli.arguments.logs import (
     OpenedLog,
     json_option,
     opened_log,
-    program_started,
     started,
 )
-from refold.cli.arguments.rehearsals import replayed, say_which
+from refold.cli.arguments.rehearsals import replayed, run_of
 from refold.cli.commands.drift import drifted, tell
 from refold.cli.output import output, words
-from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE, USAGE
+from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
 from refold.engine.errors import RefoldError
 from refold.engine.log.damage import TORN_TAIL
-from refold.engine.ports.programs import names_shipped
 from refold.proxy.http.turns import OnMiss, Pace
 from refold.replay.audit.verify import verify
 from refold.replay.bulk.processes import Schedule
@@ -198,10 +196,7 @@ def _replay_one(
     tripwire: bool,
 ) -> int:
     """Re-execute one log in this process, and tell of it in full."""
-    run = program_started(log)
-    if program is None and not names_shipped(run):
-        say_which(log, run.program, "replay")
-        return USAGE
+    run_of(log, program)
     given["tools"] = load_tools(given["tools"])
 
     def again() -> ReplayReport:

@@ -24,11 +24,12 @@ from refold.cli.arguments.loading import (
 )
 from refold.cli.arguments.logs import (
     LOG,
-    complain_of_unnamed,
+    as_one,
     json_option,
     opened_log,
     place_of,
     started,
+    unnamed,
 )
 from refold.cli.arguments.rehearsals import program_option
 from refold.cli.output import output, people, words
@@ -67,6 +68,46 @@ is recorded · 3 the log is damaged or has ended.
 """
 
 
+@attrs.frozen(kw_only=True)
+class Given:
+    """The options of the command."""
+
+    log: Path
+    program: str | None = None
+    tools: str = ""
+    session: str | None = None
+    agent: Path | None = None
+    model: tuple[str, ...] = ()
+    base_url: str | None = None
+    runner: Literal["in-process", "subprocess"] | None = None
+    root: Path = Path()
+    config: Path | None = None
+    ask: bool = False
+    answers: tuple[str, ...] = ()
+    by: str = ""
+    retry: tuple[str, ...] = ()
+    fail: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    max_attempts: int = ATTEMPTS_MAX
+
+    def again(self) -> str:
+        """Return the command that goes on once more: what the run takes, without decisions."""
+        line = ["refold", "resume", output.shown_path(self.log)]
+        for name in _KEPT:
+            value = getattr(self, name)
+            for each in value if isinstance(value, tuple) else (value,):
+                if each and each != Path():
+                    line.append(f"--{name.replace('_', '-')}")
+                    line += [] if each is True else [output.shown_path(each)]
+        return shlex.join(line)
+
+
+_KEPT: Final = (
+    "program", "tools", "session", "agent", "model", "base_url", "runner", "root", "config", "ask",
+)  # fmt: skip
+"""Options that a run takes each time that it goes on."""
+
+
 @click.command("resume", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
 @program_option
@@ -77,7 +118,7 @@ is recorded · 3 the log is damaged or has ended.
 @session_option
 @click.option("--agent", type=LOG, metavar="AGENT.md", help="Of `refold run`: the agent's file.")
 @click.option(
-    "--model", "specs", metavar="[NAME=]SPEC", multiple=True,
+    "--model", metavar="[NAME=]SPEC", multiple=True,
     help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME or scripted:FILE; by default "
     "the one in the log.  NAME= says which model of the run.",
 )  # fmt: skip
@@ -119,12 +160,8 @@ is recorded · 3 the log is damaged or has ended.
     help="Only list what people have to say first; nothing is executed.",
 )  # fmt: skip
 @json_option
-def command(
-    *,
-    log: Path,
-    is_list: bool,
-    **options: Any,
-) -> int:
+@as_one("given", Given)
+def command(*, given: Given, is_list: bool) -> int:
     """Go on with a run that broke off, or that waits for a person.
 
     The program is run again up to the end of the record, with recorded
@@ -132,67 +169,22 @@ def command(
     not done again; what was under way is started again.  Of tools that change
     the world and may have done so, somebody has to say what became of them.
     """
-    _check_plain(log)
-    given = Given(log=log, **options)
+    log, shown = given.log, output.shown_path(given.log)
+    if log.suffix == PACKED_SUFFIX:
+        raise click.UsageError(f"{shown} is packed, and only read: unzip it first")
+    if log.is_dir():
+        raise click.UsageError(f"{shown} is a folder; refold ls lists its logs")
     with opened_log(log):
         return _listed(given) if is_list else _gone_on(given)
-
-
-@attrs.frozen(kw_only=True)
-class Given:
-    """The options of the command."""
-
-    log: Path
-    program: str | None = None
-    tools: str = ""
-    session: str | None = None
-    agent: Path | None = None
-    specs: tuple[str, ...] = ()
-    base_url: str | None = None
-    runner: Literal["in-process", "subprocess"] | None = None
-    root: Path = Path()
-    config: Path | None = None
-    answers: tuple[str, ...] = ()
-    by: str = ""
-    ask: bool = False
-    retry: tuple[str, ...] = ()
-    fail: tuple[str, ...] = ()
-    results: tuple[str, ...] = ()
-    max_attempts: int = ATTEMPTS_MAX
-
-    def again(self) -> str:
-        """Return the command that goes on once more: what the run takes, without decisions."""
-        return again(
-            self.log,
-            program=self.program,
-            tools=self.tools,
-            session=self.session,
-            agent=self.agent,
-            model=self.specs,
-            base_url=self.base_url,
-            runner=self.runner,
-            root=None if self.root == Path() else self.root,
-            config=self.config,
-            ask=self.ask,
-        )
-
-
-def again(log: Path, **options: Any) -> str:
-    """Return a `refold resume` command of a log with these options; empty ones are left out."""
-    line = ["refold", "resume", output.shown_path(log)]
-    for name, value in options.items():
-        for each in value if isinstance(value, tuple) else (value,) if value else ():
-            line.append(f"--{name.replace('_', '-')}")
-            line += [] if each is True else [output.shown_path(each)]
-    return shlex.join(line)
 
 
 def resume_line(log: Path) -> str:
     """Return the `refold resume` command of a log of which no more is known: what to fill in."""
     run = started(log)
     if names_shipped(run):
-        return again(log)
-    return again(log, program=place_of(run.program), tools="FILE.py:TOOLS" if run.tools else "")
+        return Given(log=log).again()
+    tools = "FILE.py:TOOLS" if run.tools else ""
+    return Given(log=log, program=place_of(run.program), tools=tools).again()
 
 
 def _gone_on(given: Given) -> int:
@@ -200,33 +192,16 @@ def _gone_on(given: Given) -> int:
     log = given.log
     run = refuse_observed(log, started(log))
     if given.program is None and not names_shipped(run):
-        return _unnamed(given, run.program)
+        if scan(log).ended:  # then to name the program would be of no use
+            raise LogSealed(output.shown_path(log))
+        again = Given(log=log, program=place_of(run.program), tools=given.tools)
+        raise unnamed(run.program, again.again())
     try:
         recording = _resumed(given)
     except InDoubt:
         ends = open_ends(log)
         return output.answer(_printed(given, ends), lambda: _in_doubt(given, ends), USAGE)
     return answer(recording, again=given.again())
-
-
-def _unnamed(given: Given, name: str) -> int:
-    """Say that the program has to be named, and the line that does it.
-
-    Raises:
-        LogSealed: it would be no use: the run has ended.
-    """
-    if scan(given.log).ended:
-        raise LogSealed(output.shown_path(given.log))
-    program = complain_of_unnamed(name)
-    output.hint(again(given.log, program=program, tools=given.tools))
-    return USAGE
-
-
-def _check_plain(log: Path) -> None:
-    if log.suffix == PACKED_SUFFIX:
-        raise click.UsageError(f"{output.shown_path(log)} is packed, and only read: unzip it first")
-    if log.is_dir():
-        raise click.UsageError(f"{output.shown_path(log)} is a folder; refold ls lists its logs")
 
 
 def _resumed(given: Given) -> Recording:
@@ -312,7 +287,7 @@ def _models(given: Given, start: RunStarted) -> dict[str, Model]:
     """
     from refold.engine.models import model_from  # noqa: PLC0415 - only where a model is asked
 
-    names, said = start.models, models_said(given.specs)
+    names, said = start.models, models_said(given.model)
     made = {spec: model_from(spec, given.base_url) for spec in said.values()}
     if unknown := sorted(said.keys() - {*names, "", "*"}):
         known = ", ".join(filter(None, names)) or "none"

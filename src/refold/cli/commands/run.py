@@ -2,21 +2,18 @@
 
 import contextlib
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
+import attrs
 import click
 
 from refold.cli.arguments.loading import base_url_option, joined, load_tools, models_said
 from refold.cli.arguments.logs import LOG, json_option, log_option
-from refold.cli.output import output
+from refold.cli.output import output, people
 from refold.cli.output.pages import page
 from refold.cli.output.recorded import answer
-from refold.engine.encoding.canonical import Json
 from refold.engine.events.limits import Limits
-from refold.engine.ports.ports import Question
-from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
 from refold.engine.secrets.redaction import narrowed
 from refold.tools.agents.agent_files import NAMEABLE_TOOLS
@@ -120,8 +117,6 @@ def command(
     project = load_config(config or Path(), known_tools=known)
     given = prepared(agent, task=_task(task), root=root, config=project, own=own)
     asked = Limits(max_depth=max_depth, max_iterations=max_turns, timeout_seconds=timeout)
-    words: dict[str, Any] = {"agent": agent, "model": specs, "base_url": base_url, "config": config}
-    words |= {"root": None if root == Path() else root, "runner": runner, "tools": tools}
     models = models_for(given.agents, project, said=models_said(specs), base_url=base_url)
     if "" not in models:
         raise click.UsageError(
@@ -143,11 +138,19 @@ def command(
             limits=given.limits.narrowed(asked),
             redaction=narrowed(project.redaction, *names) if project.redaction else None,
             volatile=project.volatile,
-            ask=_asker(is_on=ask),
+            ask=people.ask if ask else None,
         )
-    if ask and recording.questions:
-        recording = _go_on(recording, words)
-    return answer(recording, again=_again(recording.log, words))
+    again = ""
+    if recording.questions:
+        from refold.cli.commands.resume import Given, until_answered  # noqa: PLC0415 - few runs ask
+
+        more = Given(
+            log=recording.log, tools=tools, agent=agent, model=specs, base_url=base_url,
+            runner=runner, root=root, config=config, ask=ask,
+        )  # fmt: skip
+        recording = until_answered(recording, more) if ask else recording
+        again = attrs.evolve(more, runner=None, ask=False).again()
+    return answer(recording, again=again)
 
 
 def _task(task: str) -> str:
@@ -157,25 +160,3 @@ def _task(task: str) -> str:
     if not text:
         raise click.UsageError("--task - found no text on standard input")
     return text
-
-
-def _asker(*, is_on: bool) -> Callable[[Question], Json] | None:
-    from refold.cli.output.people import ask  # noqa: PLC0415 - few runs ask
-
-    return ask if is_on else None
-
-
-def _again(log: Path, words: dict[str, Any]) -> str:
-    """Return the command that goes on with the run."""
-    from refold.cli.commands.resume import again  # noqa: PLC0415 - few runs are suspended
-
-    return again(log, **{**words, "runner": None})
-
-
-def _go_on(recording: Recording, words: dict[str, Any]) -> Recording:
-    """Ask what children in other processes want to know."""
-    from refold.cli.commands.resume import Given, until_answered  # noqa: PLC0415 - as above
-
-    options = {**words, "specs": words["model"], "root": words["root"] or Path(), "ask": True}
-    del options["model"]
-    return until_answered(recording, Given(log=recording.log, **options))

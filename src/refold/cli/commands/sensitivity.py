@@ -4,16 +4,15 @@ What it prints is what `replay.what_if.sensitivity` found.  Rules: CONTRACT.md Â
 """
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from refold.api import sensitivity
 from refold.cli.arguments.loading import session_option
-from refold.cli.arguments.logs import LOG, OpenedLog, json_option
-from refold.cli.arguments.rehearsals import dropped_prints, program_option, subject, tools_option
+from refold.cli.arguments.logs import LOG, json_option
+from refold.cli.arguments.rehearsals import program_option, rehearsed, tools_option
 from refold.cli.output import output, words
-from refold.cli.output.exit_codes import USAGE
 from refold.cli.output.pages import page
 from refold.replay.what_if.sensitivity import CallSensitivity, Influence, SensitivityReport
 
@@ -63,31 +62,14 @@ def command(
     runs, no model is asked.  What nothing depends on was got for nothing.
     """
     done = [0, 0]
-    with subject(log, program, tools, session, command="sensitivity") as given:
-        if given is None:
-            return USAGE
-        with dropped_prints(), output.progress(lambda: _progress(log, done)):
-            report = sensitivity(
-                given.log.path,
-                given.program,
-                tools=given.tools,
-                session=given.session,
-                errors=errors,
-                only=only,
-                on_call=lambda number, count: done.__setitem__(slice(None), [number, count]),
-            )
-        document = _document(report, given.log)
+    report, opened = rehearsed(
+        sensitivity, log, program, tools, session,
+        said=lambda: f"altering the outcomes of {log}: {done[0]:,} of {done[1]:,}",
+        errors=errors, only=only,
+        on_call=lambda number, count: done.__setitem__(slice(None), [number, count]),
+    )  # fmt: skip
+    document = report.as_json() | {"log": opened.shown(report.log)}
     return output.answer(document, lambda: describe(report))
-
-
-def _progress(log: Path, done: list[int]) -> str:
-    return f"altering the outcomes of {log}: {done[0]:,} of {done[1]:,}"
-
-
-def _document(report: SensitivityReport, log: OpenedLog) -> dict[str, Any]:
-    document = report.as_json()
-    document["log"] = log.shown(report.log)
-    return document
 
 
 def describe(report: SensitivityReport) -> None:

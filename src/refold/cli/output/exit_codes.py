@@ -65,6 +65,8 @@ def guarded(command: Callable[[], Any]) -> int:
         return INTERRUPTED
     except RefoldError as error:
         output.complain(str(error))
+        for note in getattr(error, "__notes__", ()):  # what to do
+            output.hint(note)
         return code_of(error)
     except OSError as error:
         output.complain(_of_the_system(error))
