@@ -6,15 +6,12 @@
 An import of a package must cost nothing: a child's start, pytest's and the command line's wait for
 it.  So such a block imports nothing: which name comes from where is noted, and looked up when
 somebody asks for the name.  Type checkers, and tools that gather a program's files, read the block
-as it stands.
+as it stands.  Nothing here imports `typing`, which took half of the time of `import refold`.
 """
 
 import _thread  # as `threading`, which nobody may need
 import builtins
 import sys
-from importlib import import_module
-from types import SimpleNamespace
-from typing import Any, Final
 
 _FIELD = r'^    (\w+): [^\n]*\n(?:        [^\n]*\n|    \)[^\n]*\n)*    """(.*?)"""$'
 
@@ -42,22 +39,32 @@ def _with_fields(found: type) -> str:
     )
 
 
-_lock: Final = _thread.allocate_lock()
-_blocks: Final[dict[int, dict[str, str]]] = {}
+_lock = _thread.allocate_lock()
+_blocks: dict[int, dict[str, str]] = {}
 """By the identity of a package's globals, while its block is read: the module of each name."""
-_import: Any = None
+_import = builtins.__import__
 """What imports otherwise."""
 
 
+class _Empty:
+    """Stands for a module that is not imported yet."""
+
+    def __getattr__(self, _name: str) -> None: ...
+
+
 def _noted(
-    name: str, members: Any = None, scope: Any = None, names: Any = (), level: int = 0
-) -> Any:
+    name: str,
+    members: dict[str, object] | None = None,
+    scope: dict[str, object] | None = None,
+    names: tuple[str, ...] | None = (),
+    level: int = 0,
+) -> object:
     """Take the place of `__import__`: note what a block names, and import all else."""
     home = _blocks.get(id(members))
     if home is None:  # another thread imports something, or a finaliser
         return _import(name, members, scope, names, level)
-    home.update(dict.fromkeys(names, name))
-    return SimpleNamespace(**dict.fromkeys(names))
+    home.update(dict.fromkeys(names or (), name))
+    return _Empty()
 
 
 class lazily:  # noqa: N801 - it is said as a word: `with lazily(__name__)`
@@ -91,7 +98,8 @@ class lazily:  # noqa: N801 - it is said as a word: `with lazily(__name__)`
     def _load(self, name: str) -> object:
         if name not in self._home:
             raise AttributeError(f"module {self._package!r} has no attribute {name!r}")
-        found = self._members[name] = getattr(import_module(self._home[name]), name)
+        __import__(self._home[name])  # `importlib` would be another import at each start
+        found = self._members[name] = getattr(sys.modules[self._home[name]], name)
         if isinstance(found, type) and found.__doc__ and "sphinx" not in sys.modules:
             found.__doc__ = _with_fields(found)
         return found

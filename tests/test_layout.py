@@ -675,6 +675,16 @@ def test_importing_what_pytest_imports_is_light(module: str) -> None:
     assert not loaded & set(_HEAVY)
 
 
+def test_importing_refold_alone_loads_not_even_typing() -> None:
+    """Which takes longer than all that `import refold` does."""
+    code = "import sys; had = {*sys.modules}; import refold; print(*{*sys.modules} - had)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+
+    assert "refold.engine.lazy" in done.stdout.split()
+    assert not {"typing", "importlib", "collections"} & {*done.stdout.split()}
+
+
 def test_the_plugin_is_an_entry_point_of_pytest() -> None:
     """Installing Refold is enough."""
     found = {point.value for point in entry_points(group="pytest11") if point.name == "refold"}

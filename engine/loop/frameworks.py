@@ -4,9 +4,8 @@ Their adapters stand above the engine and tell of themselves in `ADAPTERS` (CONT
 """
 
 from types import FrameType
-from typing import Final
 
-ADAPTERS: Final[dict[str, str]] = {}
+ADAPTERS: dict[str, str] = {}
 """What makes programs of a framework's agents, by the name that the framework is imported by."""
 
 
