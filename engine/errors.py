@@ -600,7 +600,10 @@ class LogLocked(Detailed, LogError):
 
     def __str__(self) -> str:
         holder = f"process {self.pid}" if self.pid else "another writer"
-        return f"{self.path} is being written by {holder}; a log has one writer"
+        return (
+            f"{self.path} is being written by {holder}, or by one that it forked, and a log has "
+            "one writer: do this again when that process has ended"
+        )
 
 
 class LogSealed(Detailed, LogError):

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import resource
+import select
 import signal
 import threading
 import time
@@ -48,14 +49,15 @@ def leave_with_parent(request_fd: int, first: Callable[[], object] = bool) -> No
     """Start a daemon thread that ends this process and all below it when the parent is gone.
 
     Only after the request was read: the thread reads the rest of the stream, whose end is the
-    sign.  It calls `first`, ends descendants that left the group, then the group.  It signals no
-    group that this process does not lead.
+    sign.  Where the system tells of the end of a process, that is one as well, for a process that
+    the parent forked may hold the stream open.  It calls `first`, ends descendants that left the
+    group, then the group.  It signals no group that this process does not lead.
     """
     tag = os.environ.get(TAGS, "").rpartition(":")[2]
     # Made here: at the end, with a program in any state, is no time for an import.
     tree = Tree(os.getpid(), tag) if tag else None
     threading.Thread(
-        target=_watch, args=(request_fd, tree, first), name="refold-watchdog", daemon=True
+        target=_watch, args=(_signs(request_fd), tree, first), name="refold-watchdog", daemon=True
     ).start()
 
 
@@ -68,8 +70,15 @@ def apply_rlimits() -> None:
             resource.setrlimit(number, (soft, hard))
 
 
-def _watch(fd: int, tree: Tree | None, first: Callable[[], object]) -> None:
-    while _more(fd):
+def _signs(request_fd: int) -> list[int]:
+    """Return the descriptors that tell of the parent's end; the request's is the first."""
+    with contextlib.suppress(AttributeError, OSError):  # macOS, old kernels, a parent not in sight
+        return [request_fd, os.pidfd_open(os.getppid())]
+    return [request_fd]
+
+
+def _watch(signs: list[int], tree: Tree | None, first: Callable[[], object]) -> None:
+    while _more(signs):
         pass
     first()
     if tree is not None:
@@ -79,8 +88,13 @@ def _watch(fd: int, tree: Tree | None, first: Callable[[], object]) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _more(fd: int) -> bool:
+def _more(signs: list[int]) -> bool:
+    """Wait until a sign can be read; return whether it was more of the request and nothing else."""
+    poll = select.poll()  # unlike `select`, it takes descriptors of any number
+    for each in signs:
+        poll.register(each, select.POLLIN)
+    ready = [fd for fd, _ in poll.poll()]
     try:
-        return bool(os.read(fd, _READ_BYTES))
+        return ready == signs[:1] and bool(os.read(signs[0], _READ_BYTES))
     except OSError:  # Somebody closed it: the sign can never come, so this counts as the sign.
         return False

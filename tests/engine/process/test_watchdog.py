@@ -67,6 +67,36 @@ def test_the_end_of_the_stream_ends_the_group_and_more_data_does_not() -> None:
         assert child.wait() == -9
 
 
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="the system has no pidfds")
+def test_the_end_of_the_parent_ends_a_child_whose_stream_another_holds() -> None:
+    """As what the parent forked does; the child held its log, and nobody could go on with it."""
+    child = (
+        "import time; from refold.engine.process.watchdog import leave_with_parent\n"
+        "leave_with_parent(0); print('ready', flush=True)\n"
+        "time.sleep(30); print('stayed')\n"
+    )
+    parent = (
+        "import os, subprocess, sys\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {child!r}], stdin=subprocess.PIPE)\n"
+        "sys.stdin.readline()\n"
+        "if os.fork():\n"
+        "    os._exit(0)\n"  # the fork goes on, and with it the stream is open
+        "os.close(1)\n"
+        "sys.stdin.readline()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as run:
+        assert run.stdin
+        assert run.stdout
+        assert run.stdout.readline() == b"ready\n"
+        run.stdin.write(b"fork\n")
+        run.stdin.flush()
+
+        assert run.stdout.read() == b""  # until the child has ended, it has its own end of this
+        run.stdin.close()
+
+
 def test_what_comes_first_comes_before_anything_is_ended() -> None:
     """A run that sees its own children being ended would write that down as what became of them."""
     code = (

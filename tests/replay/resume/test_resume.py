@@ -576,7 +576,7 @@ async def pass_gate() -> bool:
     return await asyncio.to_thread(GATE.wait, 60)
 
 
-async def patient(run: refold.Run, _input: Any) -> bool:
+async def patient(run: refold.Run, _input: Any) -> Any:
     """A child that is under way as long as the gate is shut."""
     await run.tool(step, n=3)
     return await run.tool("pass_gate")
