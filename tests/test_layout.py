@@ -203,10 +203,7 @@ SHELL: Final = {
     "engine/process/watchdog.py": ("clock files processes threads environment", "leaves in time"),
     "engine/ports/programs.py": ("files threads environment", "finds and imports programs"),
     "engine/recording/recorder.py": ("threads", "the living world of a kernel"),
-    "engine/runners/recording.py": (
-        "clock random threads",
-        "seeds, names and threads of recordings",
-    ),
+    "engine/runners/recording.py": ("clock random", "seeds and names of recordings"),
     "engine/children/anchor.py": ("files", "reads a child's log"),
     "engine/runners/child.py": ("files", "writes the reply of a subprocess child"),
     "engine/children/envelope.py": ("environment", "the working directory of a child"),
@@ -216,7 +213,7 @@ SHELL: Final = {
         "children on nodes of a cluster, and their logs from there",
     ),
     "engine/runners/stub.py": ("files environment", "the first file of a subprocess child"),
-    "engine/children/unfinished.py": ("clock files", "waits for a child's old writer to leave"),
+    "engine/children/unfinished.py": ("clock", "waits for a child's old writer to leave"),
     "engine/children/tokens.py": (
         "files network threads",
         "a pair of sockets to a child's process",

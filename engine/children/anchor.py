@@ -16,7 +16,7 @@ import attrs
 from refold.engine.errors import LogError, LogMissing, RefoldError
 from refold.engine.events.outcome import ChildRef, Outcome, failed
 from refold.engine.log.names import child_path
-from refold.engine.log.reader import lines_of, read_entries, scan
+from refold.engine.log.reader import Scan, lines_of, read_entries, scan
 from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import ChildRequest
 
@@ -46,13 +46,24 @@ def anchored(outcome: Outcome, request: ChildRequest) -> Outcome:
     return attrs.evolve(outcome, child=child)
 
 
-def _reference(log: Path, run_id: str) -> ChildRef | None:
-    """Return where the log stands; `None`, and no file, where not one entry was written whole."""
+def begun(log: Path) -> Scan | None:
+    """Return how a child's log stands; `None`, and no file, where no entry was written whole.
+
+    Raises:
+        LogError: it cannot be read.
+    """
     found = scan(log)
     if found.damage is not None:
         raise found.damage.as_error()
     if found.entries == 0:
         log.unlink()  # killed between making the file and its first line: it holds nothing
+        return None
+    return found
+
+
+def _reference(log: Path, run_id: str) -> ChildRef | None:
+    """Return where the log stands, cut off where it is torn."""
+    if (found := begun(log)) is None:
         return None
     if found.torn is not None and not found.ended:
         LogWriter.resume(log).writer.close()

@@ -13,11 +13,11 @@ import attrs
 
 from refold.engine.children.tokens import asking
 from refold.engine.encoding.canonical import Json, encode, loads
+from refold.engine.encoding.plain import to_json
 from refold.engine.errors import LogUnsupported, ToolRefused, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.ports.clock import fixed_at
 from refold.engine.ports.ports import (
-    CancelSignal,
     ChildRequest,
     Identity,
     Model,
@@ -32,6 +32,8 @@ from refold.engine.secrets.vault import unpacked
 
 VERSION: Final = 1
 
+_AS_THEY_ARE: Final = ("program_name", "brief", "input", "durability", "runner")
+
 
 def pack(request: ChildRequest, *, entry: str, tokens_fd: int | None = None) -> bytes:
     """Return the envelope of a child, newline included.
@@ -44,27 +46,19 @@ def pack(request: ChildRequest, *, entry: str, tokens_fd: int | None = None) -> 
         ToolRefused: nor can a tool.
         UsageError: nor can a model.
     """
-    identity = attrs.asdict(request.identity)
-    envelope: dict[str, Json] = {
+    people = attrs.asdict(request.people, filter=attrs.filters.exclude("ask"))
+    envelope: dict[str, Json] = {name: getattr(request, name) for name in _AS_THEY_ARE} | {
         "version": VERSION,
         "entry": entry,
         "program": attrs.asdict(reference_of(request.program)),
-        "program_name": request.program_name,
-        "brief": request.brief,
-        "input": request.input,
-        "identity": identity,
+        "identity": attrs.asdict(request.identity),
         "limits": request.limits.as_json(),
-        "policy": {
-            **attrs.asdict(request.policy),
-            "artifact_kinds": list(request.policy.artifact_kinds),
-        },
+        "policy": to_json(request.policy),
         "log": os.path.abspath(request.log) if request.log else None,  # noqa: PTH100 - links stay
-        "durability": request.durability,
         "tools": [_tool_reference(tool) for tool in request.tools],
         "models": {name: _model_reference(model) for name, model in request.models.items()},
-        "runner": request.runner,
         "session": _session(request.session),
-        "people": _people(request.people),
+        "people": to_json(people),  # who can be asked stays with the root's process
         "resume": attrs.asdict(request.resume) if request.resume else None,
         "vault": request.vault.packed() if request.vault else None,
         "tokens_fd": tokens_fd,
@@ -87,30 +81,24 @@ def unpack(line: bytes) -> ChildRequest:
     if envelope.get("version") != VERSION:
         found = f"version {envelope.get('version')}"
         raise LogUnsupported("the envelope", f"version {VERSION}", found)
-    identity = dict(envelope["identity"])
-    parent = identity.pop("parent")
-    policy = dict(envelope["policy"])
+    identity, clock_us = envelope["identity"], envelope["clock_us"]
+    parent, policy, people = identity.pop("parent"), envelope["policy"], envelope["people"]
     policy["artifact_kinds"] = tuple(policy["artifact_kinds"])
-    clock_us = envelope["clock_us"]
+    people |= {name: frozenset(people[name]) for name in ("retry", "fail")}
     return ChildRequest(
+        **{name: envelope[name] for name in _AS_THEY_ARE},
         program=Reference(**envelope["program"]),
-        program_name=envelope["program_name"],
-        brief=envelope["brief"],
-        input=envelope["input"],
         identity=Identity(**identity, parent=Parentage(**parent) if parent else None),
         limits=Limits.from_json(envelope["limits"]),
         policy=Policy(**policy),
         log=Path(envelope["log"]) if envelope["log"] else None,
-        durability=envelope["durability"],
         tools=tuple(load(Reference(**tool)) for tool in envelope["tools"]),
         models={name: load(Reference(**ref)) for name, ref in envelope["models"].items()},
-        runner=envelope["runner"],
         session=_made_session(envelope["session"]),
-        people=_made_people(envelope["people"]),
+        people=People(**people),
         resume=Reference(**envelope["resume"]) if envelope["resume"] else None,
         vault=unpacked(envelope["vault"]) if envelope["vault"] else None,
         clock=fixed_at(clock_us) if clock_us is not None else None,
-        cancel=CancelSignal(),
         tokens=asking(envelope["tokens_fd"]) if envelope["tokens_fd"] is not None else None,
     )
 
@@ -123,22 +111,6 @@ def _tool_reference(tool: Tool) -> dict[str, Json]:
             "another process cannot import it; define it at the top level of a module",
         )
     return attrs.asdict(elsewhere(tool.reference))
-
-
-def _people(people: People) -> dict[str, Json]:
-    """Return what people said; who can be asked stays with the root's process."""
-    return {
-        "answers": dict(people.answers),
-        "by": people.by,
-        "retry": sorted(people.retry),
-        "fail": sorted(people.fail),
-        "results": dict(people.results),
-    }
-
-
-def _made_people(packed: dict[str, Any]) -> People:
-    said = {**packed, "retry": frozenset(packed["retry"]), "fail": frozenset(packed["fail"])}
-    return People(**said)
 
 
 def _session(session: Any) -> Json:

@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.children.anchor import anchored
+from refold.engine.children.anchor import anchored, begun
 from refold.engine.children.reply import outcome_of, reply_frame
 from refold.engine.errors import LogLocked, UsageError
 from refold.engine.events.codec import structure
 from refold.engine.events.events import RunFinished
 from refold.engine.events.outcome import ChildRef, Outcome
 from refold.engine.log.lock import refuse_if_locked
-from refold.engine.log.reader import Scan, read_entries, scan
+from refold.engine.log.reader import Scan, read_entries
 from refold.engine.ports.ports import CancelSignal, ChildRequest
 from refold.engine.state.folding import Fold
 
@@ -38,11 +38,7 @@ def take_up(request: ChildRequest) -> Outcome | ChildRequest:
     if log is None or not os.path.lexists(log):
         return attrs.evolve(request, resume=None)
     await_writer(log, request.cancel)
-    found = scan(log)
-    if found.damage is not None:
-        raise found.damage.as_error()
-    if found.entries == 0:
-        log.unlink()  # not one whole line: the child never began
+    if (found := begun(log)) is None:
         return attrs.evolve(request, resume=None)
     _check_is_its(request)
     if found.sealed:

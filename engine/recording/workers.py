@@ -1,12 +1,18 @@
-"""Threads for the synchronous tools and model requests of one run.
+"""Threads: for the synchronous tools and model requests of one run, and for one piece of work.
 
 A shell file.  What runs on them, and what becomes of it, is `engine.recording.driver`'s.
 """
 
+import contextvars
 import queue
 import threading
 from collections.abc import Callable
-from typing import Final
+from concurrent.futures import Future, wait
+from typing import Final, TypeVar
+
+from refold.engine.recording import interrupts
+
+T = TypeVar("T")
 
 WORKERS_MAX: Final = 64
 """Threads of one run; more jobs than these wait their turn."""
@@ -47,3 +53,34 @@ class Workers:
             job()
             del job
             self._idle.release()
+
+
+def on_thread(work: Callable[[], T], name: str = "refold-kernel") -> Future[T]:
+    """Run `work` on a daemon thread of its own, in a copy of this context; return what it will."""
+    ended: Future[T] = Future()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            ended.set_result(context.run(work))
+        except BaseException as error:  # noqa: BLE001 - raised again by who asks for the result
+            ended.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return ended
+
+
+def in_thread(work: Callable[[], T], cancel: Callable[[], None] = lambda: None) -> T:
+    """Run `work` on a thread of its own, in a copy of this context, and return what it returns.
+
+    Ctrl-C calls `cancel` and waits for the end all the same, before it goes on.
+    """
+    ended = on_thread(work)
+    try:
+        while not wait([ended], interrupts.at_a_stretch(None)).done:
+            pass
+    except KeyboardInterrupt:
+        cancel()
+        wait([ended])
+        raise
+    return ended.result()

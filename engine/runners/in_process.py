@@ -5,18 +5,20 @@ it next yields.  A child that never yields is abandoned: its log is fenced, so t
 later is recorded as if it still counted.
 """
 
-import threading
+import contextlib
 import time
-from typing import Any, Final
+from concurrent.futures import Future, wait
+from typing import Final
 
 from refold.engine.children.anchor import anchored
 from refold.engine.errors import RefoldError
-from refold.engine.events.outcome import ChildRef, Outcome, failed
+from refold.engine.events.outcome import ChildRef, Outcome, Status, failed
 from refold.engine.kernel.unawaited import tell_quietly
 from refold.engine.ports.ports import ChildRequest, Suspended
 from refold.engine.recording.host import Host
 from refold.engine.recording.recorder import GRACE_SECONDS, Recorder
 from refold.engine.recording.run_request import RecordedRun
+from refold.engine.recording.workers import on_thread
 from refold.engine.runners.child_run import (
     outcome_of_recorded,
     recorder_of,
@@ -43,75 +45,67 @@ class InProcess:
             recorder = recorder_of(request, host, runner_name=self.name)
         except RefoldError as error:
             return stopped_or_failed(error, request)
-        box: list[Any] = []
-        ended = threading.Event()
 
-        def run() -> None:
-            try:
-                box.append(recorder.record())
-            except BaseException as error:  # noqa: BLE001 - becomes the child's outcome
-                box.append(error)
-            finally:
+        def run() -> RecordedRun:
+            with contextlib.ExitStack() as stack:
                 if request.host is None:
-                    host.close()
-                ended.set()
+                    stack.callback(host.close)
+                return recorder.record()
 
-        thread = threading.Thread(
-            target=run, name=f"refold-run-{request.identity.run_id}", daemon=True
-        )
         try:
-            thread.start()
+            ended = on_thread(run, f"refold-run-{request.identity.run_id}")
         except RuntimeError as error:  # the system has no more threads
             recorder.fence()
             return anchored(failed("failed", "runner", str(error)), request)
-        status = _wait(ended, request, began, recorder)
-        if status == "ended":
-            return _outcome(box[0], request)
-        return self._abandoned(recorder, request, status, began)
-
-    @staticmethod
-    def _abandoned(recorder: Recorder, request: ChildRequest, status: str, began: float) -> Outcome:
+        why = _wait(ended, request, began, recorder)
+        if why is None:
+            return _outcome(ended, request)
         head, entries = recorder.fence()
-        child = ChildRef(run=request.identity.run_id, head=head, events=entries)
-        duration_ms = round((time.monotonic() - began) * 1000)
-        if status == "cancelled":
-            message = "cancelled; it never yielded, and its thread was abandoned"
-            return failed("cancelled", "cancelled", message, duration_ms=duration_ms, child=child)
-        seconds = request.limits.timeout_seconds or 0
-        message = f"no end within {seconds:g} s; it never yielded, and its thread was abandoned"
-        return failed("timed_out", "timeout_seconds", message, duration_ms=duration_ms, child=child)
+        return failed(
+            *why,
+            duration_ms=round((time.monotonic() - began) * 1000),
+            child=ChildRef(run=request.identity.run_id, head=head, events=entries),
+        )
 
 
-def _wait(ended: threading.Event, request: ChildRequest, began: float, recorder: Recorder) -> str:
-    """Return `ended`, or why the child has to be abandoned: `timed_out` or `cancelled`.
+def _wait(
+    ended: Future[RecordedRun], request: ChildRequest, began: float, recorder: Recorder
+) -> tuple[Status, str, str] | None:
+    """Wait for the end; else return why the child has to be abandoned: status, code and message.
 
     Its program has its time to clean up, and what that leaves has as much again (§9.4).
     """
     seconds = request.limits.timeout_seconds
     patience = GRACE_SECONDS + _SLACK_SECONDS
-    while not ended.is_set():
+    until = None if seconds is None else began + seconds + patience
+
+    def ends() -> bool:
+        return bool(wait([ended], patience).done)
+
+    while not wait([ended], _POLL_SECONDS).done:
         if request.cancel.is_set():
-            has_ended = ended.wait(patience) or (recorder.is_settling and ended.wait(patience))
-            return "ended" if has_ended else "cancelled"
-        left = None if seconds is None else began + seconds + patience - time.monotonic()
-        if left is not None and left <= 0:
-            has_ended = recorder.is_settling and ended.wait(patience)
-            return "ended" if has_ended else "timed_out"
-        ended.wait(min(left, _POLL_SECONDS) if left is not None else _POLL_SECONDS)
-    return "ended"
+            if ends() or (recorder.is_settling and ends()):
+                return None
+            return "cancelled", "cancelled", f"cancelled; {_DEAF}"
+        if until is not None and time.monotonic() >= until:
+            if recorder.is_settling and ends():
+                return None
+            return "timed_out", "timeout_seconds", f"no end within {seconds:g} s; {_DEAF}"
+    return None
 
 
+_DEAF: Final = "it never yielded, and its thread was abandoned"
 _POLL_SECONDS: Final = 0.05
 
 
-def _outcome(result: Any, request: ChildRequest) -> Outcome | Suspended:
-    if isinstance(result, RecordedRun):
-        tell_quietly((*result.slips, *result.unheard))
-    if isinstance(result, RecordedRun) and result.questions:
-        return suspended(result, request)
-    if isinstance(result, RefoldError):
-        return anchored(stopped_or_failed(result, request), request)
-    if isinstance(result, BaseException):
-        message = f"{type(result).__name__}: {result}"
-        return anchored(failed("failed", "crashed", message), request)
-    return anchored(outcome_of_recorded(result, request), request)
+def _outcome(ended: Future[RecordedRun], request: ChildRequest) -> Outcome | Suspended:
+    try:
+        recorded = ended.result()
+    except RefoldError as error:
+        return anchored(stopped_or_failed(error, request), request)
+    except BaseException as error:  # noqa: BLE001 - becomes the child's outcome
+        return anchored(failed("failed", "crashed", f"{type(error).__name__}: {error}"), request)
+    tell_quietly((*recorded.slips, *recorded.unheard))
+    if recorded.questions:
+        return suspended(recorded, request)
+    return anchored(outcome_of_recorded(recorded, request), request)

@@ -19,7 +19,7 @@ from refold.engine.errors import ChildStopped, RefoldError
 from refold.engine.events.outcome import ChildRef, Outcome, Status, Truncated, failed
 from refold.engine.ports.ports import ChildRequest, Question, Suspended
 from refold.engine.process.bounded import run_bounded
-from refold.engine.process.bounds import Bounds, Captured, Ended
+from refold.engine.process.bounds import Bounds, Captured, Ended, How
 from refold.engine.process.start import child_environment
 from refold.engine.runners.child_run import outcome_of_error
 from refold.engine.secrets.vault import Vault
@@ -123,39 +123,36 @@ def _outcome(ended: Ended, request: ChildRequest, duration_ms: int) -> Outcome:
     policy = request.policy
     if ended.reply.endswith(b"\n"):
         return outcome_of(ended.reply[:-1], policy, duration_ms=duration_ms)
-    seconds = request.limits.timeout_seconds or 0
-    match ended.how:
-        case "timed_out":
-            status, code, message = "timed_out", "timeout_seconds", f"no end within {seconds:g} s"
-        case "cancelled":
-            status, code, message = "cancelled", "cancelled", "cancelled by its parent"
-        case "spawn_failed":
-            status, code, message = "failed", "spawn_failed", ended.error
-        case "lost":
-            status, code = "failed", "node_lost"
-            message = f"lost, and nothing of it is run again: {ended.error}"
-        case "frame_overflow":
-            message = f"the reply has more than the {policy.frame_bytes} bytes allowed"
-            status, code = "limit", "frame_bytes"
-        case "stream_overflow":
-            message = f"it printed more than the {policy.stream_bytes} bytes allowed"
-            status, code = "limit", "stream_bytes"
-        case "memory":
-            status, code, message = "limit", "memory_bytes", "it used more memory than allowed"
-        case "signalled":
-            status, code = "failed", "crashed"
-            message = f"ended by signal {ended.signal}{_last_words(ended.stderr, request.vault)}"
-        case "exited":
-            status, code = "failed", "crashed"
-            words = _last_words(ended.stderr, request.vault)
-            message = f"exit code {ended.code} without a reply{words}"
-    return failed(
-        _status(status), code, message, duration_ms=duration_ms, truncated=_truncated(ended)
+    status, code, message = _ENDS[ended.how]
+    said = message.format(
+        seconds=request.limits.timeout_seconds or 0,
+        policy=policy,
+        ended=ended,
+        words=_last_words(ended.stderr, request.vault),
     )
+    return failed(status, code, said, duration_ms=duration_ms, truncated=_truncated(ended))
 
 
-def _status(status: str) -> Status:
-    return status  # type: ignore[return-value]  # the match above gives only these
+_ENDS: Final[dict[How, tuple[Status, str, str]]] = {
+    "timed_out": ("timed_out", "timeout_seconds", "no end within {seconds:g} s"),
+    "cancelled": ("cancelled", "cancelled", "cancelled by its parent"),
+    "spawn_failed": ("failed", "spawn_failed", "{ended.error}"),
+    "lost": ("failed", "node_lost", "lost, and nothing of it is run again: {ended.error}"),
+    "frame_overflow": (
+        "limit",
+        "frame_bytes",
+        "the reply has more than the {policy.frame_bytes} bytes allowed",
+    ),
+    "stream_overflow": (
+        "limit",
+        "stream_bytes",
+        "it printed more than the {policy.stream_bytes} bytes allowed",
+    ),
+    "memory": ("limit", "memory_bytes", "it used more memory than allowed"),
+    "signalled": ("failed", "crashed", "ended by signal {ended.signal}{words}"),
+    "exited": ("failed", "crashed", "exit code {ended.code} without a reply{words}"),
+}
+"""Status, code and message of the outcome, by how a process ended that handed back nothing."""
 
 
 def _truncated(ended: Ended) -> Truncated | None:

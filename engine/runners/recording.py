@@ -5,14 +5,12 @@ A shell file.  Here a request is completed (ids, seed, log path, limits) and han
 """
 
 import asyncio
-import contextvars
+import contextlib
 import datetime as dt
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
@@ -38,17 +36,15 @@ from refold.engine.ports.ports import (
     Tool,
 )
 from refold.engine.ports.programs import load_program, program_name
-from refold.engine.recording import interrupts
 from refold.engine.recording.host import Host
 from refold.engine.recording.nested import check_may_start
 from refold.engine.recording.recorder import Recorder, unset_hits
 from refold.engine.recording.run_request import RecordedRun, RunRequest, by_name
+from refold.engine.recording.workers import in_thread, on_thread
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.shipped import known_runners
 from refold.engine.secrets.redaction import Redaction, check_named
 from refold.engine.secrets.vault import Vault
-
-T = TypeVar("T")
 
 
 def record(
@@ -114,37 +110,6 @@ async def record_async(
         await asyncio.wait([ended])
         raise
     return recording_of(recorded)
-
-
-def on_thread(work: Callable[[], T], name: str = "refold-kernel") -> Future[T]:
-    """Run `work` on a daemon thread of its own, in a copy of this context; return what it will."""
-    ended: Future[T] = Future()
-    context = contextvars.copy_context()
-
-    def run() -> None:
-        try:
-            ended.set_result(context.run(work))
-        except BaseException as error:  # noqa: BLE001 - raised again by who asks for the result
-            ended.set_exception(error)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return ended
-
-
-def in_thread(work: Callable[[], T], cancel: Callable[[], None] = lambda: None) -> T:
-    """Run `work` on a thread of its own, in a copy of this context, and return what it returns.
-
-    Ctrl-C calls `cancel` and waits for the end all the same, before it goes on.
-    """
-    ended = on_thread(work)
-    try:
-        while not wait([ended], interrupts.at_a_stretch(None)).done:
-            pass
-    except KeyboardInterrupt:
-        cancel()
-        wait([ended])
-        raise
-    return ended.result()
 
 
 def root_request(
@@ -237,18 +202,12 @@ def known_models(model: Model | None, models: Mapping[str, Model] | None) -> dic
     known = dict(models or {})
     if model is not None:
         known[""] = model
-    _check_models(known)
-    return known
-
-
-def _check_models(models: Mapping[str, Any]) -> None:
-    for name, model in models.items():
-        if not hasattr(model, "complete"):
+    for name, given in known.items():
+        if not hasattr(given, "complete"):
             where = f"models[{name!r}]" if name else "model"
-            raise UsageError(
-                f"{where} is a Model, see refold.engine.models; found {type(model).__name__} "
-                f"{model!r:.60}"
-            )
+            found = f"{type(given).__name__} {given!r:.60}"
+            raise UsageError(f"{where} is a Model, see refold.engine.models; found {found}")
+    return known
 
 
 def _input(value: object) -> Json:
@@ -267,11 +226,8 @@ def _fresh_path(name: str) -> Path:
 def _hosted(
     work: Callable[[Host], RecordedRun], loop: asyncio.AbstractEventLoop | None
 ) -> RecordedRun:
-    host = Host(loop)
-    try:
+    with contextlib.closing(Host(loop)) as host:
         return work(host)
-    finally:
-        host.close()
 
 
 def recording_of(recorded: RecordedRun) -> Recording:

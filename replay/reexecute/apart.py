@@ -23,8 +23,8 @@ from refold.engine.ports.programs import elsewhere, reference_of
 from refold.engine.process.bounded import run_bounded
 from refold.engine.process.bounds import Bounds
 from refold.engine.process.start import child_environment
+from refold.engine.recording.workers import on_thread
 from refold.engine.runners.in_subprocess import STUB
-from refold.engine.runners.recording import on_thread
 from refold.replay.explain.divergence import Divergence
 from refold.replay.reexecute.report import ReplayReport, RunAgain, Watch
 

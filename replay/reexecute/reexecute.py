@@ -21,7 +21,7 @@ from refold.engine.ports.executed import counted
 from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
 from refold.engine.ports.programs import UNRULY, program_name
 from refold.engine.recording.nested import check_may_start
-from refold.engine.runners.recording import in_thread
+from refold.engine.recording.workers import in_thread
 from refold.engine.secrets.vault import checked_volatile
 from refold.replay.explain.divergence import Divergence
 from refold.replay.reexecute.apart import reexecute_apart

@@ -21,8 +21,8 @@ import attrs
 
 from refold.engine.errors import Nondeterministic
 from refold.engine.ports.ports import Reference, SessionPort
+from refold.engine.recording.workers import in_thread
 from refold.engine.runners.recorded import Recording
-from refold.engine.runners.recording import in_thread
 from refold.replay.bulk.processes import NotBegun, Row, Schedule, in_processes
 from refold.replay.bulk.report import LogResult
 from refold.replay.reexecute.apart import WALL_SECONDS

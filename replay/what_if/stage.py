@@ -14,7 +14,7 @@ from typing import Final
 
 from refold.engine.errors import Diverged, SessionNeeded, UsageError
 from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
-from refold.engine.runners.recording import on_thread
+from refold.engine.recording.workers import on_thread
 from refold.replay.difference.excuses import Excuses
 from refold.replay.index.by_call import Book
 from refold.replay.reexecute.reexecute import reexecute

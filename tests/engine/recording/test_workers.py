@@ -1,8 +1,11 @@
 """Threads that take jobs in order, and end with the process (CONTRACT.md §9.2)."""
 
 import threading
+from pathlib import Path
 
-from refold.engine.recording.workers import Workers
+import pytest
+
+from refold.engine.recording.workers import Workers, in_thread
 
 
 def test_workers_grow_to_their_cap_and_take_turns() -> None:
@@ -53,3 +56,10 @@ def test_a_job_is_done_where_no_thread_can_be_started() -> None:
         threading.stack_size(before)
 
     assert done.is_set()
+
+
+def test_in_thread_gives_back_what_came(tmp_path: Path) -> None:
+    """A value, or the exception itself."""
+    assert in_thread(threading.get_ident) != threading.get_ident()
+    with pytest.raises(FileNotFoundError):
+        in_thread((tmp_path / "none").read_text)

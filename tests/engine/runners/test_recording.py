@@ -18,7 +18,7 @@ from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.ports import Durability
 from refold.engine.ports.programs import load_program
 from refold.engine.program.run import PlainRun, Run
-from refold.engine.runners.recording import in_thread, record, record_async
+from refold.engine.runners.recording import record, record_async
 from refold.tools.contract.tool_types import tool
 from tests.support.steps import recorded
 
@@ -232,13 +232,6 @@ def test_context_variables_go_along(tmp_path: Path) -> None:
         return [awaited.output, record(program, log=tmp_path / "b.jsonl").output]
 
     assert asyncio.run(server()) == ["server", "server"]
-
-
-def test_in_thread_gives_back_what_came(tmp_path: Path) -> None:
-    """A value, or the exception itself."""
-    assert in_thread(threading.get_ident) != threading.get_ident()
-    with pytest.raises(FileNotFoundError):
-        in_thread((tmp_path / "none").read_text)
 
 
 def test_runs_on_threads_of_the_callers_own(tmp_path: Path) -> None:
