@@ -123,35 +123,39 @@ def check(value: Json, pointer: str = "") -> None:
 def _check(value: Json, pointer: str, depth: int) -> None:
     kind = type(value)
     if kind is str:
-        _check_text(value, pointer)
-    elif kind is int:
-        if not -(2**63) <= value < 2**63:
-            raise too_wide(value, pointer)
-    elif kind is float:
-        if not math.isfinite(value):
-            raise NotCanonical(pointer, "a finite number", repr(value))
+        check_text(value, pointer)
+    elif kind is int or kind is float:
+        check_number(value, pointer)
     elif kind is dict:
-        _check_depth(pointer, depth)
+        check_depth(pointer, depth)
         for key, item in value.items():
-            if type(key) is not str:
-                raise NotCanonical(
-                    pointer, "string keys", f"key {key!r:.80} ({type(key).__name__})"
-                )
-            _check_text(key, pointer)
+            check_key(key, pointer)
             _check(item, join(pointer, key), depth + 1)
     elif kind is list or kind is tuple:
-        _check_depth(pointer, depth)
+        check_depth(pointer, depth)
         for index, item in enumerate(value):
             _check(item, f"{pointer}/{index}", depth + 1)
     elif value is not None and kind is not bool:
         raise NotCanonical(pointer, "a JSON value", kind_of(value))
 
 
-def too_wide(value: int, pointer: str) -> NotCanonical:
-    """Return the refusal of an integer that has more than 64 bits with its sign."""
-    bits = value.bit_length()
-    found = str(value) if bits <= _BITS_SHOWN else f"one of {bits} bits"
-    return NotCanonical(pointer, "an integer within 64 bits, sign included", found)
+def check_number(value: float, pointer: str) -> None:
+    """Refuse an integer that has more than 64 bits with its sign, and what is no number."""
+    if type(value) is not int:
+        if not math.isfinite(value):
+            raise NotCanonical(pointer, "a finite number", repr(value))
+    elif not -(2**63) <= value < 2**63:
+        bits = value.bit_length()
+        found = str(value) if bits <= _BITS_SHOWN else f"one of {bits} bits"
+        raise NotCanonical(pointer, "an integer within 64 bits, sign included", found)
+
+
+def check_key(key: Any, pointer: str) -> None:
+    """Refuse the name of a member, in the object at `pointer`."""
+    if type(key) is not str:
+        raise NotCanonical(pointer, "string keys", f"key {key!r:.80} ({type(key).__name__})")
+    if not key.isascii():
+        check_text(key, pointer)
 
 
 def kind_of(value: object) -> str:
@@ -177,7 +181,8 @@ def shown(value: object) -> str:
     return f"{kind_of(value)} {value!r:.60}" if told else kind_of(value)
 
 
-def _check_text(value: str, pointer: str) -> None:
+def check_text(value: str, pointer: str) -> None:
+    """Refuse a text with a lone surrogate."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -186,7 +191,8 @@ def _check_text(value: str, pointer: str) -> None:
         ) from None
 
 
-def _check_depth(pointer: str, depth: int) -> None:
+def check_depth(pointer: str, depth: int) -> None:
+    """Refuse the value at `pointer`, which stands within so many others, if they are too many."""
     if depth >= DEPTH_MAX:
         raise NotCanonical(pointer, f"at most {DEPTH_MAX} levels of nesting", "more")
 

@@ -22,7 +22,6 @@ All else is refused.  So are bytes: text or base64 is for the caller to choose.
 
 import dataclasses
 import datetime as dt
-import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from enum import Enum
@@ -31,7 +30,16 @@ from typing import Any, Final
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from refold.engine.encoding.canonical import DEPTH_MAX, Json, encode_sorted, join, kind_of, too_wide
+from refold.engine.encoding.canonical import (
+    Json,
+    check_depth,
+    check_key,
+    check_number,
+    check_text,
+    encode_sorted,
+    join,
+    kind_of,
+)
 from refold.engine.encoding.secret import MEMBER, Secret
 from refold.engine.errors import NotCanonical
 
@@ -110,41 +118,28 @@ def _is_atom(value: Any) -> bool:
     return value is None or kind is bool
 
 
-def _checked_text(value: str, pointer: str, _depth: int) -> Json:
+def _text(value: str, pointer: str, _depth: int) -> Json:
     if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            found = f"{value[error.start]!a} at {error.start}"
-            raise NotCanonical(pointer, "text without lone surrogates", found) from None
-    return value
-
-
-def _integer(value: int, pointer: str, _depth: int) -> Json:
-    if not -_WIDE <= value < _WIDE:
-        raise too_wide(value, pointer)
+        check_text(value, pointer)
     return value
 
 
 def _number(value: float, pointer: str, _depth: int) -> Json:
-    if not math.isfinite(value):
-        raise NotCanonical(pointer, "a finite number", repr(value))
+    check_number(value, pointer)
     return value
 
 
 def _object(value: dict[Any, Any], pointer: str, depth: int) -> Json:
-    _check_depth(pointer, depth)
+    check_depth(pointer, depth)
     members: dict[str, Json] = {}
     for key, item in value.items():
-        if type(key) is not str:
-            raise NotCanonical(pointer, "string keys", f"key {key!r:.80} ({type(key).__name__})")
-        _checked_text(key, pointer, depth)
+        check_key(key, pointer)
         members[key] = item if _is_atom(item) else _to_json(item, join(pointer, key), depth + 1)
     return members
 
 
 def _array(value: list[Any] | tuple[Any, ...], pointer: str, depth: int) -> Json:
-    _check_depth(pointer, depth)
+    check_depth(pointer, depth)
     return [
         item if _is_atom(item) else _to_json(item, f"{pointer}/{at}", depth + 1)
         for at, item in enumerate(value)
@@ -152,7 +147,7 @@ def _array(value: list[Any] | tuple[Any, ...], pointer: str, depth: int) -> Json
 
 
 def _set(value: frozenset[Any], pointer: str, depth: int) -> Json:
-    _check_depth(pointer, depth)
+    check_depth(pointer, depth)
     items = [_to_json(item, f"{pointer}/-", depth + 1) for item in value]
     return sorted(items, key=encode_sorted)
 
@@ -180,20 +175,15 @@ def _instance(value: Any, pointer: str, depth: int) -> Json:
     if names is None:
         expected = "a JSON value, an attrs class or a dataclass"
         raise NotCanonical(pointer, expected, kind_of(value))
-    _check_depth(pointer, depth)
+    check_depth(pointer, depth)
     return {name: _to_json(getattr(value, name), join(pointer, name), depth + 1) for name in names}
-
-
-def _check_depth(pointer: str, depth: int) -> None:
-    if depth >= DEPTH_MAX:
-        raise NotCanonical(pointer, f"at most {DEPTH_MAX} levels of nesting", "more")
 
 
 _Convert = Callable[[Any, str, int], Json]
 
 _EXACT: Final[dict[type, _Convert]] = {
-    str: _checked_text,
-    int: _integer,
+    str: _text,
+    int: _number,
     float: _number,
     dict: _object,
     list: _array,
@@ -206,7 +196,7 @@ _KINDS: Final[tuple[tuple[type | tuple[type, ...], _Convert], ...]] = (
     (dict, _object),
     ((list, tuple), _array),
     ((set, frozenset), _set),
-    (PurePath, lambda value, pointer, depth: _checked_text(str(value), pointer, depth)),
+    (PurePath, lambda value, pointer, depth: _text(str(value), pointer, depth)),
     (UUID, lambda value, _pointer, _depth: str(value)),
     ((dt.date, dt.time), lambda value, _pointer, _depth: value.isoformat()),
     (dt.timedelta, _seconds),
