@@ -179,27 +179,14 @@ def _explained(kind: str, data: Json) -> EventMalformed:
 
 @functools.cache
 def _unstructurer() -> Converter:
-    converter = Converter()
+    converter = Converter(unstruct_collection_overrides={tuple: list})
     converter.register_unstructure_hook_func(_is_json, identity)
-    converter.register_unstructure_hook_factory(_is_tuple, _listed)
     converter.register_unstructure_hook_factory(attrs.has, lambda kind: _dumper(kind, converter))
     return converter
 
 
-def _is_tuple(kind: Any) -> bool:
-    return get_origin(kind) is tuple
-
-
 def _is_json(kind: Any) -> bool:
     return kind is Any or get_origin(kind) in (dict, list, Literal) or kind in (int, str, float)
-
-
-def _listed(kind: Any, converter: Converter) -> Callable[[Any], Any]:
-    inner = get_args(kind)[0]
-    if _is_json(inner):
-        return list
-    each = converter.get_unstructure_hook(inner)
-    return lambda value: [each(item) for item in value]
 
 
 def _dumper(kind: type, converter: Converter) -> Callable[[Any], Data]:

@@ -3,7 +3,7 @@
 Status comes from what happened, never from text (CONTRACT.md §7).  Pure values.
 """
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import attrs
 
@@ -15,15 +15,7 @@ Status = Literal["completed", "failed", "timed_out", "rejected", "malformed", "c
 `timed_out`: wall time · `rejected`: never started · `malformed`: the reply does not parse ·
 `cancelled`: the parent's doing · `limit`: stopped by any other cap."""
 
-STATUSES: tuple[Status, ...] = (
-    "completed",
-    "failed",
-    "timed_out",
-    "rejected",
-    "malformed",
-    "cancelled",
-    "limit",
-)
+STATUSES: tuple[Status, ...] = get_args(Status)
 
 ArtifactKind = Literal["note", "path", "diff", "json"]
 
@@ -116,13 +108,8 @@ class Usage:
 
 
 _NOTHING: Final = Usage()
-_PARTS: Final = (
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cache_write_1h_tokens",
-    "reasoning_tokens",
-    "cost_usd_micros",
-)
+_PARTS: Final = tuple(each.name for each in attrs.fields(Usage) if each.type == int | None)
+"""What is added up, and may be unknown."""
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

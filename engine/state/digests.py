@@ -11,7 +11,7 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
-from refold.engine.state.run_state import ChildState, LimitCount, RunState, Seal
+from refold.engine.state.run_state import ChildState, Counted, LimitCount, RunState, Seal
 
 STATE_VERSION: Final = 1
 """Raised whenever a rule or the JSON below changes."""
@@ -25,11 +25,14 @@ def state_json(state: RunState, *, volatile: bool = True) -> dict[str, Json]:
 
     Without `volatile`, what the digest leaves out is missing: ids, durations, clock readings.
     """
-    shown: dict[str, Json] = {name: getattr(state, name) for name in _PLAIN_FIELDS}
-    if volatile:
-        shown |= {"run_id": state.run_id, "root_id": state.root_id}
+    shown: dict[str, Json] = {
+        each.name: getattr(state, each.name) for each in attrs.fields(Counted)
+    }
+    if not volatile:
+        del shown["run_id"], shown["root_id"]
     shown |= {
         "state_version": STATE_VERSION,
+        "tokens_used": state.tokens_used,
         "limits": {name: _number(cap) for name, cap in state.limits.as_json().items()},
         "left": attrs.asdict(state.left),
         "open": [attrs.asdict(call) for call in state.open],
@@ -64,31 +67,6 @@ def state_digest(state: RunState) -> str:
         NotCanonical: the state holds text that no log can hold.
     """
     return digest.of_value(digest.STATE, state_json(state, volatile=False))
-
-
-_PLAIN_FIELDS: Final = (
-    "attempts",
-    "cancel_asked",
-    "cancelled",
-    "children_started",
-    "clock_reads",
-    "depth",
-    "entries",
-    "inputs_given",
-    "iterations",
-    "late",
-    "model_errors",
-    "notes",
-    "path",
-    "program",
-    "reason",
-    "session_seq",
-    "status",
-    "timers_fired",
-    "tokens_reserved",
-    "tokens_used",
-    "values_drawn",
-)
 
 
 def _child(child: ChildState, *, volatile: bool) -> dict[str, Json]:

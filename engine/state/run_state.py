@@ -4,7 +4,7 @@ A state never holds a transcript: closed calls are counters, messages are the se
 that store them.  So it stays small whatever the length of the log.  How events change it belongs
 to `engine.state.rules`, its JSON and its digest to `engine.state.digests`.
 
-To add a fact: add it to `Counted` and to its rule, show it in `digests.state_json`, and raise
+To add a fact: add it to `Counted`, which `digests.state_json` shows, and to its rule, and raise
 `digests.STATE_VERSION`.  The rules are CONTRACT.md §6.1 and §8.
 """
 
