@@ -19,7 +19,6 @@ from refold.engine.errors import LogDamaged
 from refold.engine.events.codec import structure
 from refold.engine.events.events import FROM_WORLD, MEASURED, Recorded
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
-from refold.engine.log.damage import ChainEnd
 from refold.engine.log.line import TRAILER
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry, entry_of, lines_of, read_entries
@@ -111,7 +110,8 @@ class Cursor:
     def parsed(self, unparsed: Unparsed) -> Entry:
         """Return a line that was taken as it was."""
         line, seq, offset = unparsed
-        return entry_of(line, ChainEnd(self.path, seq, offset, b""))
+        line, seq, offset = unparsed
+        return entry_of(line, self.path, seq, offset)
 
     def step(self) -> Iterator[Entry]:
         """Yield the lines that the program emitted in this step, from the next one on."""

@@ -11,7 +11,6 @@ import pytest
 
 from refold.engine.errors import EventMalformed, LogDamaged, LogMissing, LogUnsupported
 from refold.engine.events.events import NoteAdded, RunStarted
-from refold.engine.log.damage import ChainEnd
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
 from refold.engine.log.reader import entry_of, read_entries, scan
 from refold.engine.log.writer import LogWriter
@@ -165,7 +164,7 @@ def test_a_line_that_chains_but_is_no_entry_is_damage(
     assert damaged.value.what == "no entry"
     line = path.read_bytes().splitlines(keepends=True)[1]
     with pytest.raises(LogDamaged, match="no entry"):
-        entry_of(line, ChainEnd(str(path), 1, len(first), NO_HASH))
+        entry_of(line, str(path), 1, len(first))
 
 
 def test_data_of_another_shape_is_told_with_its_place(make_log: Callable[[int], Path]) -> None:

@@ -119,4 +119,4 @@ def _verified(file: BinaryIO, line: bytes, place: ChainEnd) -> Entry:
     is_next = line.startswith(b'{"seq":%d,' % place.seq)
     if not is_next or not line.endswith(trailer(place.previous, line[:-TRAILER])):
         raise judge(file, place).as_error()
-    return entry_of(line, place)
+    return entry_of(line, place.path, place.seq, place.offset)
