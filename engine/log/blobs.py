@@ -39,7 +39,7 @@ DOLLAR: Final = 0x24
 _MARKED: Final = b'"$'
 _NAME: Final = re.compile(r"[0-9a-f]{64}\Z")
 _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{8}\Z")
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 Put = Callable[[bytes], str]
 """Keeps the content of a blob, and returns its digest."""
@@ -153,9 +153,8 @@ def _unwrapped(marker: dict[str, Any]) -> dict[str, Any]:
 
 def _fetched(marker: dict[str, Any], get: Get) -> str:
     name, size = marker["$blob"], marker.get("bytes")
-    if type(size) is not int or type(name) is not str or marker.keys() != {"$blob", "bytes"}:
-        raise BlobBroken("marker", '{"$blob": sha256, "bytes": n}', f"{marker!a:.80}")
-    if not _NAME.match(name):
+    is_named = type(name) is str and _NAME.match(name)
+    if type(size) is not int or not is_named or marker.keys() != {"$blob", "bytes"}:
         raise BlobBroken("marker", '{"$blob": sha256, "bytes": n}', f"{marker!a:.80}")
     return get(name, size)
 
@@ -175,9 +174,7 @@ class BlobStore:
         """
         name = digest_only(content)
         with contextlib.ExitStack() as opened:
-            parent = self._open(opened, self._folder.parent, None)
-            folder = self._made(opened, self._folder.name, parent)
-            inner = self._made(opened, name[:2], folder)
+            inner = self._opened(name[:2], opened, make=True)
             if not _is_there(name, inner, len(content)):
                 self._write(name, inner, content)
         return name
@@ -208,9 +205,7 @@ class BlobStore:
 
     def _read(self, name: str, size: int) -> bytes:
         with contextlib.ExitStack() as opened:
-            parent = self._open(opened, self._folder.parent, None)
-            folder = self._open(opened, Path(self._folder.name), parent)
-            inner = self._open(opened, Path(name[:2]), folder)
+            inner = self._opened(name[:2], opened)
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
             descriptor = os.open(name, flags, dir_fd=inner)
             opened.callback(os.close, descriptor)
@@ -222,20 +217,17 @@ class BlobStore:
             with open(descriptor, "rb", closefd=False) as file:
                 return file.read(size)
 
-    def _made(self, opened: contextlib.ExitStack, name: str, parent: int) -> int:
-        try:
-            os.mkdir(name, 0o700, dir_fd=parent)
-        except FileExistsError:
-            pass
-        else:
-            self._settle(parent)
-        return self._open(opened, Path(name), parent)
-
-    @staticmethod
-    def _open(opened: contextlib.ExitStack, name: Path, parent: int | None) -> int:
-        flags = _DIRECTORY if parent is not None else _DIRECTORY & ~os.O_NOFOLLOW
-        descriptor = os.open(name, flags, dir_fd=parent)
+    def _opened(self, name: str, opened: contextlib.ExitStack, *, make: bool = False) -> int:
+        """Return the folder of that name, within the store's, which no link may stand for."""
+        descriptor = os.open(self._folder.parent, _DIRECTORY)
         opened.callback(os.close, descriptor)
+        for step in (self._folder.name, name):
+            if make:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(step, 0o700, dir_fd=descriptor)
+                    self._settle(descriptor)
+            descriptor = os.open(step, _DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+            opened.callback(os.close, descriptor)
         return descriptor
 
     def _write(self, name: str, folder: int, content: bytes) -> None:

@@ -89,7 +89,7 @@ def _lines_and_holes(file: BinaryIO) -> Iterator[bytes]:
     """Yield the lines of `file`; of a hole, which is no part of a line, only where it begins."""
     for line in lines(file):
         yield line
-        if len(line) > LINE_MAX and (data := _after_hole(file, at := file.tell())) > at:
+        if len(line) > LINE_MAX and (data := after_hole(file.fileno(), at := file.tell())) > at:
             file.seek(min(data, file.seek(0, os.SEEK_END)))
 
 
@@ -122,41 +122,22 @@ def _may_begin_a_log(first: bytes) -> bool:
 
 def _torn(file: BinaryIO, place: ChainEnd) -> Damage | None:
     """Return the report of a torn tail, if that is what the rest is (§4.5)."""
-    rest = _rest(file, place.offset)
-    if not rest.newline:
-        return place.damage(TORN_TAIL, "a newline at the end", f"{rest.size} bytes without one")
-    if rest.zeroed_sector and not _anything_verifies(file, place.offset):
-        return place.damage(TORN_TAIL, "an entry", f"{rest.size} bytes with a zeroed sector")
-    return None
-
-
-@attrs.frozen
-class _Rest:
-    size: int
-    newline: bool
-    zeroed_sector: bool
-
-
-def _rest(file: BinaryIO, offset: int) -> _Rest:
-    """Look through all from `offset` on; of holes, which are zeros, only where they end."""
     end = file.seek(0, os.SEEK_END)
-    newline, zeroed, at = False, False, offset
-    while at < end:
-        data = min(_after_hole(file, at), end)
+    newline, zeroed, at = False, False, place.offset
+    while at < end:  # of holes, which are zeros, only where they end
+        data = min(after_hole(file.fileno(), at), end)
         zeroed = zeroed or data - at >= 2 * _SECTOR
         file.seek(data)
         chunk = file.read(_CHUNK - data % _CHUNK)
         newline = newline or b"\n" in chunk
         zeroed = zeroed or _has_zeroed_sector(chunk, data)
         at = data + len(chunk)
-    return _Rest(end - offset, newline, zeroed)
-
-
-def _after_hole(file: BinaryIO, at: int) -> int:
-    try:
-        return after_hole(file.fileno(), at)
-    except OSError:  # bytes in memory
-        return at
+    size = end - place.offset
+    if not newline:
+        return place.damage(TORN_TAIL, "a newline at the end", f"{size} bytes without one")
+    if zeroed and not _anything_verifies(file, place.offset):
+        return place.damage(TORN_TAIL, "an entry", f"{size} bytes with a zeroed sector")
+    return None
 
 
 def after_hole(descriptor: int, at: int) -> int:
@@ -164,10 +145,7 @@ def after_hole(descriptor: int, at: int) -> int:
 
     A file may be said to have terabytes, and have none of them.  Where it cannot be told, `at`.
     """
-    try:
-        here = os.lseek(descriptor, 0, os.SEEK_CUR)
-    except OSError:
-        return at
+    here = os.lseek(descriptor, 0, os.SEEK_CUR)
     try:
         return os.lseek(descriptor, at, os.SEEK_DATA)
     except OSError as error:

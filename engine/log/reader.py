@@ -113,14 +113,23 @@ def open_log(path: str | os.PathLike[str]) -> BinaryIO:
     Raises:
         LogMissing: there is none, or it cannot be opened.
     """
+    return open(open_plain(path, os.O_RDONLY), "rb", _BUFFER)
+
+
+def open_plain(path: str | os.PathLike[str], flags: int) -> int:
+    """Return a descriptor of a plain file.
+
+    Raises:
+        LogMissing: there is none, or it cannot be opened.
+    """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
         raise LogMissing(os.fspath(path), getattr(error, "strerror", None) or str(error)) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise LogMissing(os.fspath(path), "not a plain file")
-    return open(descriptor, "rb", _BUFFER)  # noqa: PTH123 - a descriptor; the caller closes
+    return descriptor
 
 
 @contextlib.contextmanager

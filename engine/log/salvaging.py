@@ -13,6 +13,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Final
 
@@ -61,21 +62,21 @@ class Prefix:
     """How far a log verifies."""
 
     path: Path
-    entries: int
-    head: str
-    """Hash of the last of them; empty for none."""
-    offset: int
-    """Where they end, in bytes."""
     size: int
     """Of the whole file, in bytes."""
-    is_sealed: bool
-    """Whether the last of them is `run.finished`."""
-    parent: str
-    """Hash of the start that the first entry answers; empty for none."""
-    starts: tuple[_Start, ...]
-    """The children that they name."""
     wrong: Damage | None
     """Why they are not more; `None` where nothing follows."""
+    entries: int = 0
+    head: str = ""
+    """Hash of the last of them; empty for none."""
+    offset: int = 0
+    """Where they end, in bytes."""
+    is_sealed: bool = False
+    """Whether the last of them is `run.finished`."""
+    parent: str = ""
+    """Hash of the start that the first entry answers; empty for none."""
+    starts: tuple[_Start, ...] = ()
+    """The children that they name."""
 
 
 @attrs.frozen
@@ -117,8 +118,7 @@ def prefix_of(path: str | os.PathLike[str]) -> Prefix:
             entries, head = entry.seq + 1, entry.hash
             offset = entry.offset + len(entry.line)
     except LogDamaged as error:
-        fields = (error.path, error.line, error.byte, error.expected, error.found, error.what)
-        wrong = Damage(*fields)
+        wrong = Damage(*error.args)
     except EventMalformed as error:
         where = f"{error.kind} at {error.pointer or '(the data itself)'}: {error.expected}"
         wrong = Damage(str(log), entries + 1, line, where, error.found, "schema")
@@ -126,9 +126,8 @@ def prefix_of(path: str | os.PathLike[str]) -> Prefix:
         if error.path:  # of the format; an unknown kind has none
             raise
         wrong = Damage(str(log), entries + 1, line, error.expected, error.found, "unknown kind")
-    size = log.stat().st_size
     named = tuple(starts.values())
-    return Prefix(log, entries, head, offset, size, is_sealed, parent, named, wrong)
+    return Prefix(log, log.stat().st_size, wrong, entries, head, offset, is_sealed, parent, named)
 
 
 def _refuse_misshapen(entry: Entry, log: Path) -> None:
@@ -173,7 +172,7 @@ def salvage(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Salvag
         raise UsageError(f"{source.path}: each line verifies, so there is nothing to salvage")
     if source.entries == 0 and source.wrong is not None:
         raise source.wrong.as_error()
-    copies = [(_moved(numbers, new), child) for numbers, child in children if child.entries]
+    copies = [(reduce(child_path, at, new), child) for at, child in children if child.entries]
     for target, _ in [(new, source), *copies]:
         if target.exists() or target.is_symlink():
             raise LogExists(str(target))
@@ -227,29 +226,21 @@ def _child(path: Path, start: _Start) -> Prefix:
     try:
         found = prefix_of(path)
     except LogUnsupported as error:
-        return _none_of(path, ("newer format", error.expected, error.found))
+        return _none_of(path, "newer format", error.expected, error.found)
     if not found.entries:
         return found
     if found.parent != start.hash:
-        return _none_of(path, ("another child: parent", start.hash, found.parent or "none"))
+        return _none_of(path, "another child: parent", start.hash, found.parent or "none")
     anchor = start.anchor
     if anchor and found.entries >= anchor.events and found.head != anchor.head:
         expected = f"{anchor.events} entries and the head {anchor.head[:12]}"
-        return _none_of(path, ("another end", expected, f"{found.entries} and {found.head[:12]}"))
+        return _none_of(path, "another end", expected, f"{found.entries} and {found.head[:12]}")
     return found
 
 
-def _none_of(path: Path, why: tuple[str, str, str]) -> Prefix:
-    what, expected, found = why
+def _none_of(path: Path, what: str, expected: str, found: str) -> Prefix:
     wrong = Damage(str(path), 1, 0, expected, found, what)
-    size = path.stat().st_size
-    return Prefix(path, 0, "", 0, size, is_sealed=False, parent="", starts=(), wrong=wrong)
-
-
-def _moved(numbers: tuple[int, ...], new: Path) -> Path:
-    for number in numbers:
-        new = child_path(new, number)
-    return new
+    return Prefix(path, path.stat().st_size, wrong)
 
 
 def _copy_blobs(logs: list[Prefix], new: Path) -> int:

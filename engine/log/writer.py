@@ -12,14 +12,13 @@ import contextlib
 import errno
 import os
 import re
-import stat
 import time
 import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, NoReturn, Protocol, Self
+from typing import Final, NoReturn, Self
 
 import attrs
 
@@ -28,7 +27,6 @@ from refold.engine.encoding.digest import EVENT, HEADER
 from refold.engine.errors import (
     LogExists,
     LogLocked,
-    LogMissing,
     LogNameRefused,
     LogPoisoned,
     LogSealed,
@@ -49,7 +47,7 @@ from refold.engine.log import lock
 from refold.engine.log.blobs import BLOB_MIN, DOLLAR, BlobStore, encode_data, is_marked
 from refold.engine.log.line import LINE_MAX, NO_HASH, encode_meta, plain
 from refold.engine.log.names import blobs_of, check_root, root_of
-from refold.engine.log.reader import scan_file
+from refold.engine.log.reader import open_plain, scan_file
 from refold.engine.log.recovery import Cut, cut_tail, sync_folder
 from refold.engine.ports.ports import Durability
 
@@ -61,23 +59,11 @@ _time_ns: Final = time.time_ns
 _monotonic_ns: Final = time.monotonic_ns
 
 
-class Disk(Protocol):
+class SystemDisk:
     """What a writer asks of the system; the seam at which tests let a disk fail."""
 
-    def write(self, descriptor: int, content: bytes, /) -> int:
-        """Write at the end of a file; return how many bytes were taken."""
-        ...
-
-    def sync(self, descriptor: int, /) -> None:
-        """Return when what was written is on disk."""
-        ...
-
-
-class SystemDisk:
-    """The real one."""
-
-    write = staticmethod(os.write)
-    sync = staticmethod(os.fdatasync)
+    write: Callable[[int, bytes], int] = staticmethod(os.write)
+    sync: Callable[[int], None] = staticmethod(os.fdatasync)
 
 
 @attrs.frozen
@@ -96,7 +82,9 @@ class LogWriter:
     its data, `durable_seq` the last entry known to be on disk (-1 for none).
     """
 
-    def __init__(self, path: Path, descriptor: int, *, durability: Durability, disk: Disk) -> None:
+    def __init__(
+        self, path: Path, descriptor: int, *, durability: Durability, disk: SystemDisk
+    ) -> None:
         self.path = path
         self.entries = 0
         self.durable_seq = -1
@@ -123,7 +111,7 @@ class LogWriter:
         *,
         durability: Durability = "group",
         meta: Mapping[str, int | str] | None = None,
-        disk: Disk | None = None,
+        disk: SystemDisk | None = None,
     ) -> Self:
         """Make a log, lock it, and write its first line.
 
@@ -163,7 +151,7 @@ class LogWriter:
         path: str | os.PathLike[str],
         *,
         durability: Durability = "group",
-        disk: Disk | None = None,
+        disk: SystemDisk | None = None,
     ) -> Resumed:
         """Open an unsealed log again: verify its chain, take off a torn tail, go on after it.
 
@@ -177,7 +165,9 @@ class LogWriter:
             LogUnsupported: it was written by a newer version.
         """
         place = Path(path).absolute()
-        descriptor = _opened(place)
+        if place.is_symlink():  # refused below; but if what it leads to is written, that is said
+            lock.refuse_if_locked(place)
+        descriptor = open_plain(place, _FLAGS)
         try:
             lock.lock(descriptor, place)
             writer = cls(place, descriptor, durability=durability, disk=disk or SystemDisk())
@@ -481,20 +471,6 @@ def _make_folders(folder: Path, *, sync: bool) -> None:
         each.mkdir(mode=0o700, exist_ok=True)
         if sync:
             sync_folder(each.parent)
-
-
-def _opened(path: Path) -> int:
-    try:
-        descriptor = os.open(path, _FLAGS | os.O_NONBLOCK)
-    except (OSError, ValueError) as error:
-        if getattr(error, "errno", None) == errno.ELOOP:
-            lock.refuse_if_locked(path)
-        why = getattr(error, "strerror", None) or str(error)
-        raise LogMissing(str(path), why) from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise LogMissing(str(path), "not a plain file")
-    return descriptor
 
 
 # --- a process that is about to end ----------------------------------------------------------

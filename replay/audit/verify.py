@@ -185,8 +185,7 @@ class _Check:
                 self._size = entry.offset + len(entry.line)
                 self._take(entry)
         except LogDamaged as error:
-            fields = (error.path, error.line, error.byte, error.expected, error.found, error.what)
-            self._damage.append(Damage(*fields))
+            self._damage.append(Damage(*error.args))
             self._is_torn = error.what == TORN_TAIL
             self._is_cut_short = not self._is_torn
         self._check_end()

@@ -48,7 +48,7 @@ class FailingDisk(SystemDisk):
         self.content = b""
         """Of the file at the death of the process."""
 
-    def write(self, descriptor: int, content: bytes, /) -> int:  # type: ignore[override]  # the real one is a static method
+    def write(self, descriptor: int, content: bytes, /) -> int:
         if not self._is_due():
             return SystemDisk.write(descriptor, content)
         if self._fault == "nothing":
@@ -61,7 +61,7 @@ class FailingDisk(SystemDisk):
                 self._die()
         raise self._error()
 
-    def sync(self, descriptor: int, /) -> None:  # type: ignore[override]  # as above
+    def sync(self, descriptor: int, /) -> None:
         if not self._is_due() or self._fault in ("a part", "nothing"):
             SystemDisk.sync(descriptor)
         elif self._fault == "death":

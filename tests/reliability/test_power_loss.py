@@ -44,13 +44,13 @@ class Notebook(SystemDisk):
         self.synced = 0
         self.moments: list[tuple[int, int]] = []
 
-    def write(self, descriptor: int, content: bytes, /) -> int:  # type: ignore[override]  # the real one is a static method
+    def write(self, descriptor: int, content: bytes, /) -> int:
         taken = SystemDisk.write(descriptor, content)
         self.size += taken
         self.moments.append((self.size, self.synced))
         return taken
 
-    def sync(self, descriptor: int, /) -> None:  # type: ignore[override]  # as above
+    def sync(self, descriptor: int, /) -> None:
         SystemDisk.sync(descriptor)
         self.synced = self.size
 

@@ -36,14 +36,14 @@ from refold.engine.events.events import (
 )
 from refold.engine.log.line import LINE_MAX, plain
 from refold.engine.log.reader import read_entries, scan
-from refold.engine.log.writer import LogWriter
+from refold.engine.log.writer import LogWriter, SystemDisk
 from refold.engine.ports.ports import Durability
 from tests.support.descriptors import open_descriptors
 
 NOTE = NoteAdded("n")
 
 
-class FailingDisk:
+class FailingDisk(SystemDisk):
     """A disk that counts, and fails from a given write or sync on."""
 
     def __init__(self, *, write_at: int = -1, sync_at: int = -1, short: int = -1) -> None:

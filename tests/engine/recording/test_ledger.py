@@ -18,7 +18,7 @@ from refold.engine.events.events import (
 )
 from refold.engine.events.outcome import ChildRef
 from refold.engine.log.reader import read_entries
-from refold.engine.log.writer import LogWriter
+from refold.engine.log.writer import LogWriter, SystemDisk
 from refold.engine.recording.ledger import Ledger
 from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify
@@ -129,10 +129,8 @@ def test_behind_a_fence_nothing_is_written(tmp_path: Path) -> None:
         ledger.append(NoteAdded("late"), "0#1", 0)
 
 
-class HeldDisk:
+class HeldDisk(SystemDisk):
     """A disk on which a sync takes until it is let go, once it is held."""
-
-    write = staticmethod(os.write)
 
     def __init__(self) -> None:
         self.is_held = False
