@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import secrets
 import socket
-import threading
 from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import uvicorn
@@ -102,65 +102,35 @@ def served(
         application = Application(
             desk, routes, upstream, names=names, port=number, word=word, upgrades=upgrades
         )
-        proxy = _Proxy(application, upstream, listening)
-        proxy.start()
-        try:
-            yield f"http://{host}:{number}/{word}"
-        finally:
-            proxy.stop()
-        if proxy.fault is not None:
-            raise proxy.fault
-
-
-class _Proxy:
-    """A server in a thread of its own."""
-
-    def __init__(
-        self, application: Application, upstream: Upstream, listening: socket.socket
-    ) -> None:
-        self.fault: BaseException | None = None
-        self._upstream = upstream
-        self._application = application
-        self._server = _Server(_config(self._application))
-        self._listening = listening
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_up = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="refold-proxy", daemon=True)
-
-    def start(self) -> None:
-        """Start it; requests may come at once."""
-        self._thread.start()
-        self._is_up.wait()
-
-    def stop(self) -> None:
-        """Give up what is on its way, and end."""
-        with contextlib.suppress(RuntimeError):  # it has ended already: by a fault
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._end)
-        self._thread.join()
-
-    def _end(self) -> None:
-        self._application.close()
-        self._server.ending.set()
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._served())
-        except BaseException as error:  # noqa: BLE001  # it is raised again where the block ends
-            self.fault = error
-        finally:
-            self._is_up.set()
-        self.fault = self._application.fault or self.fault
-
-    async def _served(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        server = _Server(_config(application))
+        loop = asyncio.new_event_loop()
         # A connection that breaks is nobody's fault, and no text of it belongs on a terminal.
-        self._loop.set_exception_handler(lambda _loop, _context: None)
-        self._is_up.set()
-        try:
-            await self._server.serve(sockets=[self._listening])
-        finally:
-            await self._upstream.close()
+        loop.set_exception_handler(lambda _loop, _context: None)
+
+        async def serve() -> None:
+            try:
+                await server.serve(sockets=[listening])
+            finally:
+                await upstream.close()
+
+        def run() -> None:
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                runner.run(serve())
+
+        def end() -> None:
+            application.close()
+            server.ending.set()
+
+        with ThreadPoolExecutor(1, "refold-proxy") as thread:
+            running = thread.submit(run)
+            try:
+                yield f"http://{host}:{number}/{word}"
+            finally:
+                with contextlib.suppress(RuntimeError):  # it has ended already: by a fault
+                    loop.call_soon_threadsafe(end)
+        if application.fault is not None:
+            raise application.fault
+        running.result()
 
 
 def _config(application: Any) -> uvicorn.Config:
