@@ -18,6 +18,11 @@ EXACT: Final = "exact"
 """That what is printed is compared as it is."""
 NAMED: Final = "profile"
 """The member of `run.started.rules`."""
+_IN_LOGS: Final = (
+    "name", "hands_over", "left_out", "asides", "asks_last", "volatile", "volatile_texts",
+    "unordered", "output",
+)  # fmt: skip
+"""What of a profile stands in a log."""
 
 
 @attrs.frozen
@@ -54,19 +59,19 @@ class Profile:
     """Likewise: the thread above, and the agent's name."""
     hands_over: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     """Tools that hand work over, each with the arguments where the child's name may stand."""
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = attrs.field(default=(), converter=tuple)
     """Regular expressions of what says nothing about who it is or what it is to do: it is left out
     of names and briefs, and of nothing else."""
-    asides: tuple[str, ...] = ()
+    asides: tuple[str, ...] = attrs.field(default=(), converter=tuple)
     """How system prompts begin, as regular expressions, of what is asked beside the work (which
     model fits): no agent, whatever it repeats of a task."""
     asks_last: bool = False
     """Whether the last message of a first request is the brief: those before are examples."""
-    volatile: tuple[str, ...] = ()
+    volatile: tuple[str, ...] = attrs.field(default=(), converter=tuple)
     """Places that are another one at each run, as for `--volatile`."""
-    volatile_texts: tuple[str, ...] = ()
+    volatile_texts: tuple[str, ...] = attrs.field(default=(), converter=tuple)
     """Texts that are, as for `--volatile-text`."""
-    unordered: tuple[str, ...] = ()
+    unordered: tuple[str, ...] = attrs.field(default=(), converter=tuple)
     """Regular expressions of how messages begin that are put down as they come: they stand beside
     each other in any order."""
     output: str = EXACT
@@ -77,35 +82,14 @@ class Profile:
 
     def as_json(self) -> dict[str, Any]:
         """Return the part that stands in a log."""
-        told = {
-            "name": self.name,
-            "hands_over": {tool: list(names) for tool, names in self.hands_over.items()},
-            "left_out": list(self.left_out),
-            "asides": list(self.asides),
-            "asks_last": self.asks_last,
-            "volatile": list(self.volatile),
-            "volatile_texts": list(self.volatile_texts),
-            "unordered": list(self.unordered),
-            "output": self.output if self.output != EXACT else "",
-        }
-        return {name: value for name, value in told.items() if value}
+        return attrs.asdict(self, filter=_is_told)
 
     @classmethod
     def in_rules(cls, rules: Mapping[str, Any]) -> "Profile":
         """Return the profile of a log, as far as it stands there; one without a name for none."""
         told = rules.get(NAMED) or {}
-        handing = {tool: tuple(names) for tool, names in told.get("hands_over", {}).items()}
-        return cls(
-            name=told.get("name", ""),
-            hands_over=handing,
-            left_out=tuple(told.get("left_out", ())),
-            asides=tuple(told.get("asides", ())),
-            asks_last=bool(told.get("asks_last")),
-            volatile=tuple(told.get("volatile", ())),
-            volatile_texts=tuple(told.get("volatile_texts", ())),
-            unordered=tuple(told.get("unordered", ())),
-            output=told.get("output", EXACT),
-        )
+        known = {name: told[name] for name in _IN_LOGS if name in told}
+        return cls(**{"name": "", **known})
 
     def whose(self, header: Callable[[str], str]) -> Whose:
         """Return who asks, by the headers of a request; `header` gives one, empty for none."""
@@ -126,6 +110,11 @@ class Profile:
         for each in self.left_out:
             text = re.sub(each, "", text)
         return text.strip()
+
+
+def _is_told(field: "attrs.Attribute[Any]", value: Any) -> bool:
+    """Return whether a log says this of a profile: what it needs later, and no default."""
+    return field.name in _IN_LOGS and bool(value) and value != field.default
 
 
 NO_PROFILE: Final = Profile(name="")

@@ -7,7 +7,7 @@ Rules: CONTRACT.md §16.2.
 import os
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -65,23 +65,26 @@ def input_of(
     return given
 
 
+def _given_in(record: ObservedRecord) -> Mapping[str, Any]:
+    """Return what `input_of` wrote."""
+    given = record.started.input
+    return given if isinstance(given, dict) else {}
+
+
 def others_in(record: ObservedRecord) -> list[str]:
     """Return the variables that `--upstream` added when a command was recorded."""
-    given = record.started.input
-    return [str(name) for name in given.get("variables", ())] if isinstance(given, dict) else []
+    return [str(name) for name in _given_in(record).get("variables", ())]
 
 
 def terminal_in(record: ObservedRecord) -> Size | None:
     """Return the size of the terminal that a command had as standard output, if it had one."""
-    given = record.started.input
-    size = given.get("terminal") if isinstance(given, dict) else None
+    size = _given_in(record).get("terminal")
     return (int(size[0]), int(size[1])) if size else None
 
 
 def typed_at_in(record: ObservedRecord) -> bool:
     """Return whether people could type at a command when it was recorded."""
-    given = record.started.input
-    return isinstance(given, dict) and given.get(TYPED_AT) is True
+    return _given_in(record).get(TYPED_AT) is True
 
 
 def placeholders(record: ObservedRecord) -> dict[str, str]:
