@@ -114,7 +114,7 @@ class McpObserver:
             self._told_by_client(message)
         elif is_response(message):
             asked = self._asked.pop(id_key(message.get("id")), None)
-            self._answered_by_client(message, asked)
+            self._note("client", "response", _answer(message), asked)
         else:
             self.text("client", json.dumps(message).encode())
 
@@ -208,10 +208,6 @@ class McpObserver:
             opened.is_cancelled = True
             self._journal.append(EffectCancelled("tool"), opened.call, opened.seq)
 
-    def _answered_by_client(self, message: Message, asked: _Asked | None) -> None:
-        call, cause = (asked.call, asked.seq) if asked is not None else (None, self._began)
-        self._append("client", "response", _answer(message), call, cause)
-
     # --- the server ----------------------------------------------------------------------
 
     def _returned(self, opened: Open, message: Message) -> None:
@@ -226,12 +222,11 @@ class McpObserver:
     def _told_by_server(self, message: Message, channel: str) -> None:
         opened, more = self._tied(message, channel)
         kind: Kind = "request" if is_request(message) else "notification"
-        if message["method"] == "notifications/cancelled" and isinstance(
-            asked := self._asked.pop(id_key((message.get("params") or {}).get("requestId")), None),
-            _Asked,
-        ):
-            self._append("server", kind, _untied(message, None), asked.call, asked.seq)
-            return
+        if message["method"] == "notifications/cancelled":
+            wanted = id_key((message.get("params") or {}).get("requestId"))
+            if (asked := self._asked.pop(wanted, None)) is not None:
+                self._note("server", kind, _untied(message, None), asked)
+                return
         seq = self._note("server", kind, {**_untied(message, opened), **more}, opened)
         if kind == "request":
             call = opened.call if opened is not None else None
@@ -273,14 +268,14 @@ class McpObserver:
     # --- entries -------------------------------------------------------------------------
 
     def _note(
-        self, side: Side, kind: Kind, data: Mapping[str, Json], opened: Open | None = None
+        self,
+        side: Side,
+        kind: Kind,
+        data: Mapping[str, Json],
+        opened: "Open | _Asked | None" = None,
     ) -> int:
+        """Write down what passed, at the request that it belongs to; of none, at the beginning."""
         call, cause = (opened.call, opened.seq) if opened is not None else (None, self._began)
-        return self._append(side, kind, data, call, cause)
-
-    def _append(
-        self, side: Side, kind: Kind, data: Mapping[str, Json], call: str | None, cause: int
-    ) -> int:
         told = {"scope": self.scope, "from": side, "kind": kind, **data}
         return self._journal.append(Extension(MCP, told), call, cause)
 

@@ -165,18 +165,22 @@ class Observer:
             opened = Opened(opened.thread, None, "open")
         thread = self._threads.begin(asked, opened.thread if opened else None, whose)
         thread.agent = _agent(opened, whose)
-        data: dict[str, Json] = {"scope": thread.scope, "agent": thread.agent}
+        more: dict[str, Json] = {}
         if opened is not None and opened.call is not None:
             opened.call.opened += 1
             thread.is_opened = True
             opened.thread.away = [call for call in opened.thread.away if not call.opened]
             thread.last = opened.call.seq
-            data |= {"call": opened.call.call, "tool": opened.call.tool, "how": opened.how}
+            more = {"call": opened.call.call, "tool": opened.call.tool, "how": opened.how}
         elif opened is not None:
             thread.last = opened.thread.last
-            data |= {"how": opened.how}
-        self._journal.append(Extension(CONVERSATION, data), None, thread.last)
+            more = {"how": opened.how}
+        self._note_conversation(thread, thread.last, more)
         return thread
+
+    def _note_conversation(self, thread: Thread, cause: int, more: dict[str, Json]) -> None:
+        data = {"scope": thread.scope, "agent": thread.agent, **more}
+        self._journal.append(Extension(CONVERSATION, data), None, cause)
 
     def _continued(self, asked: Asked, whose: Whose, before: Thread) -> Thread:
         """Begin the conversation that another one is from here on.
@@ -189,8 +193,7 @@ class Observer:
         beside = next((one for one in self._threads if one.scope == above), None)
         thread = self._threads.begin(asked, beside, whose)
         thread.agent, thread.last = before.agent, before.last
-        data: dict[str, Json] = {"scope": thread.scope, "agent": thread.agent, "how": "continues"}
-        self._journal.append(Extension(CONVERSATION, data), None, thread.last)
+        self._note_conversation(thread, thread.last, {"how": "continues"})
         return thread
 
     def _tools(self, asked: Asked) -> None:
@@ -218,9 +221,8 @@ class Observer:
         early = self._threads.early(thread, whom.agent) if whom is not None else None
         if whom is not None and early is not None:
             early.agent, early.is_opened, opened.opened = whom.agent, True, 1
-            data: dict[str, Json] = {"scope": early.scope, "agent": early.agent}
-            data |= {"call": key, "tool": opened.tool, "how": "delegation"}
-            self._journal.append(Extension(CONVERSATION, data), None, seq)
+            more: dict[str, Json] = {"call": key, "tool": opened.tool, "how": "delegation"}
+            self._note_conversation(early, seq, more)
         return opened
 
     def _served(self, turn: RequestUnderway, message: dict[str, Any], cause: int) -> None:

@@ -8,7 +8,8 @@ Rules: CONTRACT.md §16.9.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import accumulate, islice
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -39,28 +40,23 @@ class Series:
 
     def each(self, make: Callable[[Any], Any], state: Hashable = None) -> "Series":
         """Return the series of `make(value)`, as it is under `state`."""
-        key = (make, state)
+        return self._extended((make, state), lambda _last, values: map(make, values))
+
+    def running(self, make: Callable[[str, Any], str]) -> "Series":
+        """Return the series of `make(what was made of the value before, value)`; "" at first."""
+        return self._extended(
+            make, lambda last, values: islice(accumulate(values, make, initial=last or ""), 1, None)
+        )
+
+    def _extended(self, key: Hashable, make: Callable[[Any, list[Any]], Iterable[Any]]) -> "Series":
+        """Return what is known under a key, with `make(last one, values)` of those that are new."""
         if key not in self._made:
             before = self._before(key)
             shared = self.shared if before is not None else 0
             made = before.values[:shared] if before is not None else []
-            made += map(make, self.values[shared:])
+            made += make(made[-1] if made else None, self.values[shared:])
             self._made[key] = Series(made, before, shared)
         found: Series = self._made[key]
-        return found
-
-    def running(self, make: Callable[[str, Any], str]) -> "Series":
-        """Return the series of `make(what was made of the value before, value)`; "" at first."""
-        if make not in self._made:
-            before = self._before(make)
-            shared = self.shared if before is not None else 0
-            made = before.values[:shared] if before is not None else []
-            at = made[-1] if made else ""
-            for value in self.values[shared:]:
-                at = make(at, value)
-                made.append(at)
-            self._made[make] = Series(made, before, shared)
-        found: Series = self._made[make]
         return found
 
     def grouped(self, take: Take, first: Sequence[Any] = ()) -> "Series":
