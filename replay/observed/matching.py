@@ -7,7 +7,7 @@ answer is served once, but for what only reads (`observed.reads`).  How it is to
 `observed.explaining`'s.  Pure.  Rules: CONTRACT.md §16.6.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
@@ -50,23 +50,31 @@ class Miss:
     """The last request of its conversation, where all that was recorded of that has been asked."""
 
 
+@attrs.define(eq=False)
+class _Equal:
+    """Recorded requests that ask the same, in the order of the record."""
+
+    recorded: list[RecordedTurn] = attrs.field(factory=list)
+    waiting: list[RecordedTurn] = attrs.field(factory=list)
+    """Those that nobody has asked again."""
+    asked: int = 0
+    """How often this run asked."""
+    served: int = 0
+    is_read_alike: bool | None = None
+    """Whether it only reads, and all answers are the same; `None` until somebody wants to know."""
+
+
 class Matcher:
     """The answers of one record, each served once but for what only reads."""
 
     def __init__(self, record: ObservedRecord, *, reads_again: bool = True) -> None:
         """Without `reads_again`, what only reads is served as often as it was recorded, too."""
         self._record = record
-        self._by_key: dict[str, list[RecordedTurn]] = {}
-        self._marked: list[RecordedTurn] = []
-        self._scopes: dict[str, str] = {}
-        self._asked: Counter[str] = Counter()
-        self._recorded: Counter[str] = Counter()
+        self._equal: defaultdict[str, _Equal] = defaultdict(_Equal)
+        """By key."""
         self._reads_again = reads_again
-        self._reads: dict[str, list[RecordedTurn]] = {}
-        """By key: what only reads, served or not."""
-        self._read: Counter[str] = Counter()
-        """By key: how often that was served."""
-        self._alike: dict[str, bool] = {}
+        self.scopes: dict[str, str] = {}
+        """By conversation of this run: the recorded one that it is."""
         self.misses: list[Miss] = []
         """In the order of asking."""
         self.ignoring = Ignoring(record)
@@ -74,24 +82,15 @@ class Matcher:
         """Requests that were served by their order alone: at the same time, another conversation
         asked the same, and was answered otherwise."""
         for turn in record.turns:
-            self._by_key.setdefault(turn.key, []).append(turn)
-            self._recorded[turn.key] += 1
-            if turn.is_marked:
-                self._marked.append(turn)
-            if only_reads(turn.asked):
-                self._reads.setdefault(turn.key, []).append(turn)
-
-    @property
-    def scopes(self) -> dict[str, str]:
-        """By conversation of this run: the recorded one that it is."""
-        return self._scopes
+            self._equal[turn.key].recorded.append(turn)
+            self._equal[turn.key].waiting.append(turn)
 
     def has(self, asked: Asked) -> bool:
         """Return whether `take` has an answer to a request."""
         plain = self._record.rules.applied(asked)
-        key = match_key(plain)
-        waiting = self._by_key.get(key) or self._but_for_redaction(plain)
-        return bool(waiting) or (self._reads_again and self._is_read_alike(key))
+        equal = self._equal[match_key(plain)]
+        waiting = equal.waiting or self._but_for_redaction(plain)
+        return bool(waiting) or (self._reads_again and self._is_read_alike(equal))
 
     def take(
         self, asked: Asked, scope: str, chain: str | None = None, agent: str = ""
@@ -103,18 +102,19 @@ class Matcher:
         """
         plain = self._record.rules.applied(asked)
         key = match_key(plain, chain if plain is asked else None)
-        self._asked[key] += 1
-        waiting = self._by_key.get(key) or self._but_for_redaction(plain)
+        equal = self._equal[key]
+        equal.asked += 1
+        waiting = equal.waiting or self._but_for_redaction(plain)
         if waiting:
             turn = self._likeliest(waiting, scope, agent)
-            self._by_key[turn.key].remove(turn)
-        elif self._reads_again and self._is_read_alike(key):
-            turn = self._reads[key][-1]
+            self._equal[turn.key].waiting.remove(turn)
+        elif self._reads_again and self._is_read_alike(equal):
+            turn = equal.recorded[-1]
         else:
-            return self._missed(asked, scope, key)
+            return self._missed(asked, scope, equal)
         turn.is_served = True
-        self._read[turn.key] += turn.key in self._reads
-        self._scopes.setdefault(scope, turn.scope)
+        self._equal[turn.key].served += 1
+        self.scopes.setdefault(scope, turn.scope)
         if plain is not asked or turn.key != key or turn.is_settled:
             self.ignoring.served(turn, asked)
         return turn
@@ -127,8 +127,8 @@ class Matcher:
         """
         if len(waiting) == 1:
             return waiting[0]
-        ours, above = self._scopes.get(scope), self._scopes.get(_above(scope))
-        taken = set(self._scopes.values())
+        ours, above = self.scopes.get(scope), self.scopes.get(_above(scope))
+        taken = set(self.scopes.values())
 
         def alike(turn: RecordedTurn) -> tuple[bool, ...]:
             return (
@@ -146,8 +146,9 @@ class Matcher:
     def _but_for_redaction(self, asked: Asked) -> list[RecordedTurn]:
         return [
             turn
-            for turn in self._marked
-            if not turn.is_served
+            for turn in self._record.turns
+            if turn.is_marked
+            and not turn.is_served
             and same_but_for_redaction(self._record.rules.applied(turn.asked), asked)
         ]
 
@@ -159,22 +160,23 @@ class Matcher:
         return [
             turn
             for turn in self._record.turns
-            if not turn.is_served and not (self._read[turn.key] and self._is_read_alike(turn.key))
+            if not turn.is_served
+            and not (self._equal[turn.key].served and self._is_read_alike(self._equal[turn.key]))
         ]
 
     def reads(self) -> list[ReadCount]:
         """Return how often each was read whose recorded answers are all the same."""
         return [
-            ReadCount(title_of(self._reads[key][0].asked), count, len(self._reads[key]))
-            for key, count in self._read.items()
-            if count and self._is_read_alike(key)
+            ReadCount(title_of(each.recorded[0].asked), each.served, len(each.recorded))
+            for each in self._equal.values()
+            if each.served and self._is_read_alike(each)
         ]
 
-    def _is_read_alike(self, key: str) -> bool:
-        if key not in self._alike:
-            turns = self._reads.get(key, ())
-            self._alike[key] = are_answered_alike(self._record, turns)
-        return self._alike[key]
+    def _is_read_alike(self, equal: "_Equal") -> bool:
+        if equal.is_read_alike is None:
+            only = bool(equal.recorded) and only_reads(equal.recorded[0].asked)
+            equal.is_read_alike = only and are_answered_alike(self._record, equal.recorded)
+        return equal.is_read_alike
 
     def following(self) -> dict[str, RecordedTurn]:
         """Return the next request of each recorded conversation that goes on, by conversation."""
@@ -183,14 +185,14 @@ class Matcher:
             found.setdefault(turn.scope, turn)
         return found
 
-    def _missed(self, asked: Asked, scope: str, key: str) -> Miss:
+    def _missed(self, asked: Asked, scope: str, equal: "_Equal") -> Miss:
         miss = Miss(
             asked,
             self._nearest(asked, scope),
             scope,
-            scope in self._scopes,
-            self._asked[key],
-            self._recorded[key],
+            scope in self.scopes,
+            equal.asked,
+            len(equal.recorded),
             self._past(scope),
         )
         self.misses.append(miss)
@@ -198,15 +200,15 @@ class Matcher:
 
     def _past(self, scope: str) -> RecordedTurn | None:
         """Return the last recorded request of a conversation that has been asked to its end."""
-        turns = [turn for turn in self._record.turns if turn.scope == self._scopes.get(scope)]
+        turns = [turn for turn in self._record.turns if turn.scope == self.scopes.get(scope)]
         return turns[-1] if turns and all(turn.is_served for turn in turns) else None
 
     def _nearest(self, asked: Asked, scope: str) -> RecordedTurn | None:
         """Return the unserved request that is nearest: the next of its conversation, if known."""
         following = self.following()
-        if scope in self._scopes:
-            return following.get(self._scopes[scope])
-        return likest(asked, following.values(), known=set(self._scopes.values()))
+        if scope in self.scopes:
+            return following.get(self.scopes[scope])
+        return likest(asked, following.values(), known=set(self.scopes.values()))
 
 
 def _above(scope: str) -> str:

@@ -91,33 +91,32 @@ def events(asked: Asked, answered: ModelAnswered) -> Iterator[SpelledEvent]:
 
 
 def _unnumbered(asked: Asked, answered: ModelAnswered) -> Iterator[dict[str, Any]]:
-    begun = _response(asked, answered, "in_progress", [])
-    yield {"type": "response.created", "response": begun}
-    yield {"type": "response.in_progress", "response": begun}
+    empty = _response(asked, answered, "in_progress", [])
+    yield {"type": "response.created", "response": empty}
+    yield {"type": "response.in_progress", "response": empty}
     for at, item in enumerate(_items(answered)):
-        yield from (_message_events if item["type"] == "message" else _called)(at, item)
+        is_said = item["type"] == "message"
+        nothing: dict[str, Any] = {"content": []} if is_said else {"arguments": ""}
+        begun = {**item, "status": "in_progress", **nothing}
+        yield {"type": "response.output_item.added", "output_index": at, "item": begun}
+        yield from (_said if is_said else _called)(at, item)
+        yield {"type": "response.output_item.done", "output_index": at, "item": item}
     yield {"type": "response.completed", "response": body(asked, answered)}
 
 
-def _message_events(at: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _said(at: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
     (part,) = item["content"]
     inside = {"output_index": at, "item_id": item["id"], "content_index": 0}
-    begun = {**item, "status": "in_progress", "content": []}
-    yield {"type": "response.output_item.added", "output_index": at, "item": begun}
     yield {"type": "response.content_part.added", **inside, "part": {**part, "text": ""}}
     text = part["text"]
     yield {"type": "response.output_text.delta", **inside, "delta": text, "logprobs": []}
     yield {"type": "response.output_text.done", **inside, "text": text, "logprobs": []}
     yield {"type": "response.content_part.done", **inside, "part": part}
-    yield {"type": "response.output_item.done", "output_index": at, "item": item}
 
 
 def _called(at: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
     inside = {"output_index": at, "item_id": item["id"]}
-    begun = {**item, "status": "in_progress", "arguments": ""}
-    yield {"type": "response.output_item.added", "output_index": at, "item": begun}
     whole = item["arguments"]
     yield {"type": "response.function_call_arguments.delta", **inside, "delta": whole}
     done = {"name": item["name"], "arguments": whole}
     yield {"type": "response.function_call_arguments.done", **inside, **done}
-    yield {"type": "response.output_item.done", "output_index": at, "item": item}

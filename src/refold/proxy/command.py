@@ -91,33 +91,17 @@ def run_command(
         UsageError: it cannot be started.
     """
     ours, its = _terminal(terminal) if terminal else os.pipe()
-    with _closing(ours, its) as close:
+    with open(ours, "rb", 0), open(its, "wb", 0) as its_end:  # noqa: PTH123 - descriptors
         try:
             process = subprocess.Popen(list(command), env={**os.environ, **variables}, stdout=its)
         except (OSError, ValueError) as error:
             raise UsageError(_why_not(command[0], error)) from None
-        close(its)
+        its_end.close()
         output = _Output(ours, write or _printed)
         resized = _resized(ours, terminal) if follows and terminal else contextlib.nullcontext()
         with output.drained(), signals.going_to(process), resized:
             code = waited(process)
         return output.ended(code if code >= 0 else BY_SIGNAL - code)
-
-
-@contextlib.contextmanager
-def _closing(*descriptors: int) -> Iterator[Callable[[int], None]]:
-    """Close what is still open at the end; give what closes one before."""
-    still_open = set(descriptors)
-
-    def close(descriptor: int) -> None:
-        still_open.discard(descriptor)
-        os.close(descriptor)
-
-    try:
-        yield close
-    finally:
-        for each in tuple(still_open):
-            close(each)
 
 
 @contextlib.contextmanager

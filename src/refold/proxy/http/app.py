@@ -76,15 +76,15 @@ class Application:
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answer one request."""
         answer = _Answer(send, self._word)
-        incoming = _incoming(scope)
-        if why := self._foreign(incoming):
+        word, incoming = _incoming(scope)
+        if why := self._foreign(word, incoming):
             await answer.refused(_FORBIDDEN, why)
             return
         body = await _body_of(receive)
         if body is None:
             return
         try:
-            await self._answered(_below(incoming, body), answer, receive)
+            await self._answered(attrs.evolve(incoming, body=body), answer, receive)
         except Exception as error:  # noqa: BLE001  # no text of it may reach the terminal from here
             self.fault = self.fault or error
             await answer.refused(_FAULT, _fault_text(error))
@@ -93,16 +93,16 @@ class Application:
         """Give up all that is on its way, and whatever comes yet; from the loop's thread."""
         self._closing.set()
 
-    def _foreign(self, incoming: Incoming) -> str:
+    def _foreign(self, word: str, incoming: Incoming) -> str:
         """Return why a request is none of the program's; empty for one that is."""
         hosts, origins = incoming.all_of("host"), incoming.all_of("origin")
         if len(hosts) != 1 or not self._places.fullmatch(hosts[0]):
             return "expected this proxy's own address as Host"
         if not all(self._places.fullmatch(each.removeprefix("http://")) for each in origins):
             return "no web page may ask here: found an Origin that is not this proxy"
-        if not secrets.compare_digest(incoming.route.encode(), self._word.encode()):
+        if not secrets.compare_digest(word.encode(), self._word.encode()):
             return "expected the whole base URL that the command was given, with all of its path"
-        if _climbs(incoming.target):
+        if _climbs(f"/{incoming.route}{incoming.target}"):
             return "the path leads above the base URL"
         return ""
 
@@ -211,16 +211,17 @@ class _Answer:
         await self.end()
 
 
-def _incoming(scope: Any) -> Incoming:
-    """Return a request without its body; its route is the first segment of its path."""
+def _incoming(scope: Any) -> tuple[str, Incoming]:
+    """Return the word that leads here, and a request as it is below it, without its body."""
     # The path as it came: what was escaped in it stays so.
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    target = raw.decode("latin-1")
-    if not target.startswith("/"):  # a whole URL, as clients of HTTP proxies send it
-        target = "/" + target.partition("://")[2].partition("/")[2]
-    route, slash, rest = target.removeprefix("/").partition("/")
+    path = raw.decode("latin-1")
+    if not path.startswith("/"):  # a whole URL, as clients of HTTP proxies send it
+        path = "/" + path.partition("://")[2].partition("/")[2]
+    word, _, below = path.removeprefix("/").partition("/")
+    route, slash, rest = below.partition("/")
     query = scope["query_string"].decode("latin-1")
-    return Incoming(
+    incoming = Incoming(
         route=route,
         method=scope["method"],
         target=f"{slash}{rest}?{query}" if query else f"{slash}{rest}",
@@ -230,15 +231,7 @@ def _incoming(scope: Any) -> Incoming:
         ),
         body=b"",
     )
-
-
-def _below(incoming: Incoming, body: bytes) -> Incoming:
-    """Return a request as it is below the word that leads here, with its body."""
-    route, slash, rest = incoming.target.removeprefix("/").partition("/")
-    if not slash:
-        route, mark, query = route.partition("?")
-        rest = f"{mark}{query}"
-    return attrs.evolve(incoming, route=route, target=f"{slash}{rest}", body=body)
+    return word, incoming
 
 
 def _climbs(target: str) -> bool:
