@@ -14,6 +14,8 @@ from refold.engine.wire.parts.notation import (
     bare,
     call_of,
     folded,
+    is_just,
+    is_said,
     is_text,
     plain_json,
     says,
@@ -40,6 +42,12 @@ _MEMBERS: Final = {
     "tool": {"role", "content", "tool_call_id"},
 }
 """What the neutral shape has a place for."""
+_CALL: Final = {
+    "id": is_text,
+    "type": "function",
+    "function": {"name": is_text, "arguments": is_said},
+}
+"""A call of which the neutral one says all."""
 
 
 def is_shaped(body: dict[str, Any], lists: Lists = NO_LISTS) -> bool:
@@ -144,20 +152,6 @@ def _is_plain(said: dict[str, Any], role: str) -> bool:
         and said.keys() <= _MEMBERS[role]
         and is_text(said.get("content", "" if role == "assistant" else None))
         and (role != "tool" or is_text(said.get("tool_call_id")))
-        and ("tool_calls" not in said or _are_plain_calls(said["tool_calls"]))
+        and all(is_just(call, _CALL) for call in _raw_calls(said))
+        and isinstance(said.get("tool_calls", []), list)
     )
-
-
-def _are_plain_calls(calls: Any) -> bool:
-    return isinstance(calls, list) and all(map(_is_plain_call, calls))
-
-
-def _is_plain_call(call: Any) -> bool:
-    if not isinstance(call, dict) or call.keys() != {"id", "type", "function"}:
-        return False
-    function = call["function"]
-    if call["type"] != "function" or not isinstance(function, dict):
-        return False
-    if function.keys() != {"name", "arguments"} or not is_text(function["arguments"]):
-        return False
-    return is_text(call["id"]) and is_text(function["name"]) and function["arguments"].strip() != ""

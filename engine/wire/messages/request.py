@@ -16,6 +16,7 @@ from refold.engine.wire.parts.notation import (
     bare,
     call_of,
     folded,
+    is_just,
     is_text,
     says,
     with_original,
@@ -29,7 +30,15 @@ MARKS: Final = "$cache_control"
 """The parameter that holds the marks of caching."""
 _MARK: Final = "cache_control"
 _ROLES: Final = {"user": "user", "assistant": "assistant", "system": "system"}
-_RESULT: Final = {"type", "tool_use_id", "content"}
+_RESULT: Final = {"type": "tool_result", "tool_use_id": is_text, "content": is_text}
+_TEXT: Final = {"type": "text", "text": lambda text: is_text(text) and text != ""}
+_USE: Final = {
+    "type": "tool_use",
+    "id": is_text,
+    "name": is_text,
+    "input": lambda given: isinstance(given, dict),
+}
+"""Blocks of which neutral messages say all; `is_error` may stand beside the first, too."""
 _DIRECT: Final = {"type": "direct"}
 
 
@@ -205,11 +214,10 @@ def _result(block: dict[str, Any]) -> tuple[dict[str, Any], bool]:
         "tool_call_id": text_of(block.get("tool_use_id")),
         "content": says(content),
     }
-    names = set(block)
+    rest = dict(block)
     if isinstance(block.get("is_error"), bool):
-        message["is_error"] = block["is_error"]
-        names.discard("is_error")
-    return message, names == _RESULT and is_text(block["tool_use_id"]) and is_text(content)
+        message["is_error"] = rest.pop("is_error")
+    return message, is_just(rest, _RESULT)
 
 
 def _is_result(block: Any) -> bool:
@@ -222,26 +230,5 @@ def _is_use(block: Any) -> bool:
 
 def _are_plain(blocks: list[Any]) -> bool:
     """Return whether text and calls say it all: at most one text, then calls."""
-    has_text = bool(blocks) and _is_plain_text(blocks[0])
-    uses = blocks[1:] if has_text else blocks
-    return bool(uses) and all(map(_is_plain_use, uses))
-
-
-def _is_plain_text(block: Any) -> bool:
-    return (
-        isinstance(block, dict)
-        and block.keys() == {"type", "text"}
-        and block["type"] == "text"
-        and is_text(block["text"])
-        and block["text"] != ""
-    )
-
-
-def _is_plain_use(block: Any) -> bool:
-    return (
-        _is_use(block)
-        and block.keys() == {"type", "id", "name", "input"}
-        and isinstance(block["input"], dict)
-        and is_text(block["id"])
-        and is_text(block["name"])
-    )
+    uses = blocks[1:] if blocks and is_just(blocks[0], _TEXT) else blocks
+    return bool(uses) and all(is_just(block, _USE) for block in uses)

@@ -11,7 +11,7 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
-from refold.engine.wire.parts.notation import held, is_name, is_offer
+from refold.engine.wire.parts.notation import held, is_offer, is_text
 from refold.engine.wire.parts.series import Lists, Series, series_in
 
 OTHER: Final = "other"
@@ -111,7 +111,7 @@ def asked_with(
     offered = series_in(lists, "tools", tools or []).each(held)
     return Asked(
         api=api,
-        model=rest.pop("model") if is_name(rest.get("model")) else "",
+        model=rest.pop("model") if rest.get("model") and is_text(rest["model"]) else "",
         messages=tuple(said.values),
         parameters=held(rest),
         tools=tuple(offered.values),

@@ -191,9 +191,27 @@ def bare(value: Any) -> Any:
     }
 
 
-def is_name(model: Any) -> bool:
-    """Return whether it names a model."""
-    return is_text(model) and model != ""
+def is_said(value: Any) -> bool:
+    """Return whether a value is a text that says something."""
+    return is_text(value) and value.strip() != ""
+
+
+def is_just(value: Any, members: Mapping[str, Any]) -> bool:
+    """Return whether a value is an object of just these members.
+
+    Of each is told what it is: its value, a function that returns whether it may be so, or of an
+    object its members likewise.
+    """
+    if not isinstance(value, dict) or value.keys() != members.keys():
+        return False
+    return all(
+        wanted(value[name])
+        if callable(wanted)
+        else is_just(value[name], wanted)
+        if isinstance(wanted, dict)
+        else value[name] == wanted
+        for name, wanted in members.items()
+    )
 
 
 def is_offer(tools: Any) -> bool:

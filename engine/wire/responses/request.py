@@ -16,6 +16,8 @@ from refold.engine.wire.parts.notation import (
     bare,
     call_of,
     folded,
+    is_just,
+    is_said,
     is_text,
     plain_json,
     says,
@@ -37,8 +39,14 @@ _MAIL: Final = "agent_message"
 """An item by which another agent of Codex says something: nothing that this one said."""
 _RESULTS: Final = ("_output", "_response")
 """How the types of items end that give back what a tool found."""
-_CALL: Final = {"type", "call_id", "name", "arguments"}
-_RESULT: Final = {"type", "call_id", "output"}
+_CALL: Final = {
+    "type": "function_call",
+    "call_id": is_text,
+    "name": is_text,
+    "arguments": is_said,
+}
+_RESULT: Final = {"type": "function_call_output", "call_id": is_text, "output": is_text}
+"""Items of which neutral messages say all."""
 
 
 def is_shaped(body: dict[str, Any], lists: Lists = NO_LISTS) -> bool:
@@ -135,9 +143,10 @@ def _message(role: str, item: dict[str, Any], *, is_first: bool) -> dict[str, An
         return _result(item)
     content = item.get("content")
     message = {"role": role, "content": says(content)}
-    is_plain = item.keys() == {"role", "content"} and item["role"] == role and is_text(content)
     # The first system message without its original is the one of `instructions`.
-    is_plain = is_plain and not (role == "system" and is_first)
+    is_plain = is_just(item, {"role": role, "content": is_text}) and not (
+        role == "system" and is_first
+    )
     return message if is_plain else with_original(message, API, [item])
 
 
@@ -145,13 +154,7 @@ def _result(item: dict[str, Any]) -> dict[str, Any]:
     output = item.get("output")
     call_id = item.get("call_id", item.get("approval_request_id"))
     message = {"role": "tool", "tool_call_id": text_of(call_id), "content": says(output)}
-    is_plain = (
-        item.keys() == _RESULT
-        and item["type"] == "function_call_output"
-        and is_text(call_id)
-        and is_text(output)
-    )
-    return message if is_plain else with_original(message, API, [item])
+    return message if is_just(item, _RESULT) else with_original(message, API, [item])
 
 
 def _assistant(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -194,20 +197,9 @@ def _are_plain(items: Sequence[dict[str, Any]]) -> bool:
     calls = items[1:] if has_text else items
     if has_text and not _is_plain_text(items[0], is_alone=not calls):
         return False
-    return bool(items) and all(map(_is_plain_call, calls))
+    return bool(items) and all(is_just(call, _CALL) for call in calls)
 
 
 def _is_plain_text(item: dict[str, Any], *, is_alone: bool) -> bool:
     content = item.get("content")
     return item.keys() == {"role", "content"} and is_text(content) and (is_alone or content != "")
-
-
-def _is_plain_call(item: dict[str, Any]) -> bool:
-    return (
-        item.keys() == _CALL
-        and item["type"] == "function_call"
-        and is_text(item["call_id"])
-        and is_text(item["name"])
-        and is_text(item["arguments"])
-        and item["arguments"].strip() != ""
-    )
