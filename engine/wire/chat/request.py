@@ -63,13 +63,12 @@ def _is_message(message: Any) -> bool:
 
 
 def asked(body: dict[str, Any], lists: Lists = NO_LISTS) -> Asked:
-    """Return what a body asks; never raises, and what is of no known shape is a parameter.
+    """Return what a body of the right shape asks.
 
     `lists` are lists among its members, some of whose items may have been read before.
     """
     rest = dict(body)
-    messages = rest.pop("messages") if is_shaped(body, lists) else []
-    said = series_in(lists, "messages", messages).each(message_of)
+    said = series_in(lists, "messages", rest.pop("messages")).each(message_of)
     return asked_with(API, rest, said, lists)
 
 

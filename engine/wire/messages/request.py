@@ -45,7 +45,7 @@ _DIRECT: Final = {"type": "direct"}
 def is_shaped(body: dict[str, Any], lists: Lists = NO_LISTS) -> bool:
     """Return whether the members that this interface rests on have its shapes."""
     turns = body.get("messages")
-    if not isinstance(turns, list) or not _is_system(body.get("system")):
+    if not isinstance(turns, list) or not isinstance(body.get("system"), str | list | None):
         return False
     return all(series_in(lists, "messages", turns).each(_is_turn).values)
 
@@ -56,10 +56,6 @@ def _is_turn(turn: Any) -> bool:
         and isinstance(turn.get("role"), str)
         and isinstance(turn.get("content"), str | list)
     )
-
-
-def _is_system(system: Any) -> bool:
-    return system is None or isinstance(system, str | list)
 
 
 def without_marks(body: dict[str, Any], lists: Lists) -> tuple[dict[str, Any], Lists]:
@@ -102,20 +98,16 @@ def _unmarked(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 def asked(body: dict[str, Any], lists: Lists = NO_LISTS) -> Asked:
-    """Return what a body asks; never raises, and what is of no known shape is a parameter.
+    """Return what a body of the right shape asks.
 
     `lists` are lists among its members, some of whose items may have been read before.
     """
     rest = dict(body)
     first: list[dict[str, Any]] = []
-    turns: list[dict[str, Any]] = []
-    if is_shaped(body, lists):
-        system = folded(rest.pop("system", None), "text")
-        if system is not None:
-            message = {"role": "system", "content": says(system)}
-            first.append(message if is_text(system) else with_original(message, API, system))
-        turns = rest.pop("messages")
-    said = series_in(lists, "messages", turns).grouped(_take_turn, first)
+    if (system := folded(rest.pop("system", None), "text")) is not None:
+        message = {"role": "system", "content": says(system)}
+        first.append(message if is_text(system) else with_original(message, API, system))
+    said = series_in(lists, "messages", rest.pop("messages")).grouped(_take_turn, first)
     return asked_with(API, rest, said, lists)
 
 

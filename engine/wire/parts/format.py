@@ -135,18 +135,6 @@ class AskedPaths:
         return text_of(self.escaped.sub(lambda code: chr(int(code[1], 16)), model))
 
 
-def _as_it_is(body: Body, lists: Lists) -> tuple[Body, Lists]:
-    return body, lists
-
-
-def _none_served(_original: Any) -> Iterable[ServedCall]:
-    return ()
-
-
-def _server_sent(_place: str) -> Framing:
-    return "sse"
-
-
 @attrs.frozen(kw_only=True)
 class WireFormat:
     """One way in which models are asked and answer over HTTP."""
@@ -162,7 +150,7 @@ class WireFormat:
     """The member of a request that repeats the conversation; empty where it is read anew."""
     is_shaped: Callable[[Body, Lists], bool]
     """Whether the members of a body that the format rests on have its shapes."""
-    apart: Callable[[Body, Lists], tuple[Body, Lists]] = _as_it_is
+    apart: Callable[[Body, Lists], tuple[Body, Lists]] = lambda body, lists: (body, lists)
     """Takes apart what a client moves on or draws with each request: marks of caching, ids."""
     apart_since: int = 1
     """From which `reads` of `wire.apis` on."""
@@ -170,13 +158,13 @@ class WireFormat:
     """What a body asks.  Never raises."""
     speaker: Callable[[Asked], Speaker]
     """Reads an answer, whole or streamed."""
-    framing: Callable[[str], Framing] = _server_sent
+    framing: Callable[[str], Framing] = lambda _place: "sse"
     """How the events of a stream are told apart, of the path and query that asked for it."""
     body: Callable[[Asked, ModelAnswered], Body]
     """Spells an answer."""
     events: Callable[[Asked, ModelAnswered], Iterator[SpelledEvent]]
     """Spells an answer as the events of a stream."""
-    served: Callable[[Any], Iterable[ServedCall]] = _none_served
+    served: Callable[[Any], Iterable[ServedCall]] = lambda _original: ()
     """Finds the tool calls that the server made itself, in what the neutral message of an answer
     has as `provider.<name>`."""
     refused: Callable[[int, str], Body] = refused_as_openai

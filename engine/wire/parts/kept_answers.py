@@ -117,11 +117,12 @@ class Wire:
         kept = self._scrub(body)
         if kept != body:  # the boundaries inside of it are no longer there
             sizes, times = [len(kept)], times[-1:]
-        self._keep({**self._head, **_body(kept), "sizes": sizes, "at_ms": times, **more})
+        self._keep({**self._head, **body_of(kept), "sizes": sizes, "at_ms": times, **more})
         self._head = {}
 
 
-def _body(content: bytes) -> dict[str, Json]:
+def body_of(content: bytes) -> dict[str, Json]:
+    """Return bytes as {text}, or as {base64} where they are none."""
     try:
         return {"text": content.decode()}
     except UnicodeDecodeError:

@@ -51,50 +51,33 @@ _RESULT: Final = {"type": "function_call_output", "call_id": is_text, "output": 
 
 def is_shaped(body: dict[str, Any], lists: Lists = NO_LISTS) -> bool:
     """Return whether the members that this interface rests on have its shapes."""
-    return _is_input(body.get("input"), lists) and _is_instructions(body.get("instructions"))
-
-
-def _is_input(given: Any, lists: Lists) -> bool:
-    if isinstance(given, list):
-        return all(series_in(lists, "input", given).each(_is_item).values)
-    return given is None or isinstance(given, str)
+    given = body.get("input")
+    if isinstance(given, list) and not all(series_in(lists, "input", given).each(_is_item).values):
+        return False
+    is_instructed = isinstance(body.get("instructions"), str | None)
+    return is_instructed and isinstance(given, list | str | None)
 
 
 def _is_item(item: Any) -> bool:
     return isinstance(item, dict)
 
 
-def _is_instructions(given: Any) -> bool:
-    return given is None or isinstance(given, str)
-
-
 def asked(body: dict[str, Any], lists: Lists = NO_LISTS) -> Asked:
-    """Return what a body asks; never raises, and what is of no known shape is a parameter.
+    """Return what a body of the right shape asks.
 
     `lists` are lists among its members, some of whose items may have been read before.
     """
     rest = dict(body)
     first: list[dict[str, Any]] = []
-    items: list[dict[str, Any]] = []
-    if _is_instructions(body.get("instructions")):
-        _take_instructions(first, rest.pop("instructions", None))
-    if _is_input(body.get("input"), lists) and body.get("input") != []:
-        items = _items(rest.pop("input", None))
-    said = series_in(lists, "input", items).each(_bare_item).grouped(_take_items, first)
+    if (given := rest.pop("instructions", None)) is not None:
+        said_first = {"role": "system", "content": text_of(given)}
+        first.append(said_first if is_text(given) else with_original(said_first, API, given))
+    items = rest.pop("input", None) if body.get("input") != [] else []
+    if isinstance(items, str):
+        items = [{"role": "user", "content": items}]
+    said = series_in(lists, "input", items or []).each(_bare_item).grouped(_take_items, first)
     follows = text_of(rest.get("previous_response_id"))
     return asked_with(API, rest, said, lists, follows=follows)
-
-
-def _take_instructions(found: list[dict[str, Any]], given: str | None) -> None:
-    if given is not None:
-        said = {"role": "system", "content": text_of(given)}
-        found.append(said if is_text(given) else with_original(said, API, given))
-
-
-def _items(given: Any) -> list[dict[str, Any]]:
-    if isinstance(given, str):
-        return [{"role": "user", "content": given}]
-    return given or []
 
 
 def _take_items(found: list[dict[str, Any]], items: Sequence[dict[str, Any]], at: int) -> int:

@@ -1,9 +1,11 @@
 """The OpenAI responses interface, read from outside: requests."""
 
+import json
 from typing import Any
 
 import pytest
 
+from refold.engine.wire.apis import read_request
 from refold.engine.wire.responses import request as responses
 
 
@@ -63,12 +65,14 @@ def test_instructions_and_a_system_item_are_not_the_same() -> None:
     assert asked([], instructions=None) == []
 
 
-def test_what_has_no_known_shape_is_a_parameter() -> None:
+@pytest.mark.parametrize("members", [{"input": 7}, {"input": [7]}, {"instructions": ["Be brief"]}])
+def test_what_has_no_known_shape_is_a_parameter(members: dict[str, Any]) -> None:
     """Nothing of a request is lost, and none of it is taken for something that was said."""
-    found = responses.asked({"input": 7, "instructions": ["Be brief"]})
+    body = {"model": "m", "input": "Hello", **members}
+    found = read_request("POST", "/v1/responses", json.dumps(body).encode())
 
-    assert found.messages == ()
-    assert found.parameters == {"input": 7, "instructions": ["Be brief"]}
+    assert (found.api, found.messages) == ("other", ())
+    assert found.parameters["body"] == body
 
 
 def test_neighbouring_items_of_the_assistant_are_one_message() -> None:
