@@ -8,7 +8,6 @@ client's affair: they tie messages together, and are not written.  Pure but for 
 What messages say is `observed.mcp_messages`'s.  Rules: CONTRACT.md §16.11.
 """
 
-import base64
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -42,6 +41,7 @@ from refold.engine.observed.mcp_messages import (
     subscription_of,
 )
 from refold.engine.observed.observer import Journal
+from refold.engine.wire.parts.kept_answers import body_of
 
 MCP: Final = "x-refold.mcp"
 """What passes beside requests and responses: {scope, from, kind, …}; kinds are `Kind`."""
@@ -138,11 +138,8 @@ class McpObserver:
 
     def text(self, side: Side, content: bytes, channel: str = "") -> None:
         """Write down a line that is no message."""
-        try:
-            body: dict[str, Json] = {"text": content.decode()}
-        except UnicodeDecodeError:
-            body = {"base64": base64.b64encode(content).decode()}
-        self._note(side, "text", body, self._newest(channel) if side == "server" else None)
+        opened = self._newest(channel) if side == "server" else None
+        self._note(side, "text", body_of(content), opened)
 
     def failed(self, channel: str, code: str, message: str, result: Json = None) -> None:
         """Write down that the requests of a channel get no response; `result` is what came."""

@@ -7,7 +7,7 @@ Rules: CONTRACT.md §16.13.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -23,6 +23,10 @@ _IN_LOGS: Final = (
     "unordered", "output",
 )  # fmt: skip
 """What of a profile stands in a log."""
+
+
+def _texts(given: Iterable[str]) -> tuple[str, ...]:
+    return tuple(given)
 
 
 @attrs.frozen
@@ -59,19 +63,19 @@ class Profile:
     """Likewise: the thread above, and the agent's name."""
     hands_over: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     """Tools that hand work over, each with the arguments where the child's name may stand."""
-    left_out: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    left_out: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Regular expressions of what says nothing about who it is or what it is to do: it is left out
     of names and briefs, and of nothing else."""
-    asides: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    asides: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """How system prompts begin, as regular expressions, of what is asked beside the work (which
     model fits): no agent, whatever it repeats of a task."""
     asks_last: bool = False
     """Whether the last message of a first request is the brief: those before are examples."""
-    volatile: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    volatile: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Places that are another one at each run, as for `--volatile`."""
-    volatile_texts: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    volatile_texts: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Texts that are, as for `--volatile-text`."""
-    unordered: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    unordered: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Regular expressions of how messages begin that are put down as they come: they stand beside
     each other in any order."""
     output: str = EXACT

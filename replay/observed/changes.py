@@ -4,7 +4,7 @@ The cause is told in the words of who wrote the agent: which prompt, which tool'
 tool's result, which parameter.  Pure.  Rules: CONTRACT.md §16.6.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import attrs
@@ -119,10 +119,8 @@ def _paired(
 ) -> Iterator[str]:
     pairs = zip(olds, news, strict=False)
     changed = [at for at, (old, new) in enumerate(pairs) if not same(old, new)]
-    for at in changed[:_NAMED_MAX]:
-        yield _of_message(start + at, olds[at], news[at], after)
-    if changed[_NAMED_MAX:]:
-        yield f"and {counted(len(changed) - _NAMED_MAX, 'message')} more"
+    told = (_of_message(start + at, olds[at], news[at], after) for at in changed)
+    yield from _first(told, "message")
     if len(news) != len(olds):
         more = len(news) - len(olds)
         word = "more" if more > 0 else "fewer"
@@ -195,22 +193,29 @@ def _of_tools(before: Sequence[Any], after: Sequence[Any]) -> Iterator[str]:
         if places:
             where = ", ".join(one.pointer for one in places[:_NAMED_MAX])
             said.append(f"the definition of the tool {name} was changed ({where})")
-    yield from said[:_NAMED_MAX] or ["the same tools are offered in another order"]
-    if said[_NAMED_MAX:]:
-        yield f"and {counted(len(said) - _NAMED_MAX, 'tool')} more"
+    yield from _first(said or ["the same tools are offered in another order"], "tool")
 
 
 def _of_parameters(diff: Sequence[Difference]) -> Iterator[str]:
     lead = "/arguments/parameters/"
-    found = [one for one in diff if one.pointer.startswith(lead)]
-    for one in found[:_NAMED_MAX]:
-        name = one.pointer.removeprefix(lead)
-        match one.kind:
-            case "added":
-                yield f"the parameter {name} was not given: {shown(one.after, 60)}"
-            case "removed":
-                yield f"the parameter {name} is no longer given: {shown(one.before, 60)}"
-            case "changed":
-                yield f"the parameter {name} was changed"
-    if found[_NAMED_MAX:]:
-        yield f"and {counted(len(found) - _NAMED_MAX, 'parameter')} more"
+    found = (one for one in diff if one.pointer.startswith(lead))
+    told = (_of_parameter(one.pointer.removeprefix(lead), one) for one in found)
+    yield from _first(told, "parameter")
+
+
+def _of_parameter(name: str, one: Difference) -> str:
+    match one.kind:
+        case "added":
+            return f"the parameter {name} was not given: {shown(one.after, 60)}"
+        case "removed":
+            return f"the parameter {name} is no longer given: {shown(one.before, 60)}"
+        case "changed":
+            return f"the parameter {name} was changed"
+
+
+def _first(told: Iterable[str], what: str) -> Iterator[str]:
+    """Yield the first causes of one kind, and how many more there are."""
+    found = list(told)
+    yield from found[:_NAMED_MAX]
+    if more := found[_NAMED_MAX:]:
+        yield f"and {counted(len(more), what)} more"

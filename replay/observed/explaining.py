@@ -35,7 +35,7 @@ def all_divergences(record: ObservedRecord, matcher: Matcher) -> list[Divergence
     telling = _Telling(record, matcher)
     telling.misses()
     telling.left_over()
-    return telling.found
+    return list(telling.found.values())
 
 
 def asked_otherwise(record: ObservedRecord, matcher: Matcher) -> tuple[Divergence, ...]:
@@ -49,9 +49,8 @@ class _Telling:
     def __init__(self, record: ObservedRecord, matcher: Matcher) -> None:
         self._record = record
         self._matcher = matcher
-        self.found: list[Divergence] = []
-        self._of: dict[str, int] = {}
-        """By recorded conversation: its divergence among those found."""
+        self.found: dict[str | int, Divergence] = {}
+        """By recorded conversation; what is of none by what is its own."""
 
     def misses(self) -> None:
         """Tell what was asked and not recorded."""
@@ -62,14 +61,15 @@ class _Telling:
         near = self._paired(first)
         for miss in first:
             turn, more = near.get(id(miss)), len(by_scope[miss.scope]) - 1
-            if turn is not None and turn.scope in self._of:
+            if turn is not None and turn.scope in self.found:
                 self._follows(turn.scope, more + 1)
                 continue
             told = _explained(self._record, miss, turn)
             if turn is not None:
-                self._of[turn.scope] = len(self.found)
-                more = max(more, self._unserved(turn.scope) - 1)
-            self.found.append(attrs.evolve(told, later_count=more))
+                left = sum(each.scope == turn.scope for each in self._matcher.left())
+                more = max(more, left - 1)
+            at = id(miss) if turn is None else turn.scope
+            self.found[at] = attrs.evolve(told, later_count=more)
 
     def _paired(self, misses: Iterable[Miss]) -> dict[int, RecordedTurn]:
         """Return what each was likely to be: the likest pairs first, each request once."""
@@ -92,27 +92,23 @@ class _Telling:
             waiting.remove(best)
         return paired
 
-    def _unserved(self, scope: str) -> int:
-        return sum(turn.scope == scope for turn in self._matcher.left())
-
     def _follows(self, scope: str, count: int) -> None:
-        at = self._of[scope]
-        one = self.found[at]
-        self.found[at] = attrs.evolve(one, later_count=one.later_count + count)
+        one = self.found[scope]
+        self.found[scope] = attrs.evolve(one, later_count=one.later_count + count)
 
     def left_over(self) -> None:
         """Tell what was recorded and not asked, in conversations of which nothing was told yet."""
         left = self._matcher.left()
         counts = Counter(turn.scope for turn in left)
-        told = {scope: self.found[at] for scope, at in self._of.items()}
+        told = dict(self.found)
         for scope, turn in self._matcher.following().items():
             above = next((each for each in _above(scope) if each in told), None)
-            if scope in self._of:
+            if scope in told:
                 continue
             if above is not None and (told[above].seq or 0) < turn.seq:
                 self._follows(above, counts[scope])
             else:
-                self.found.append(self._unconsumed(turn, counts[scope]))
+                self.found[scope] = self._unconsumed(turn, counts[scope])
 
     def _unconsumed(self, turn: RecordedTurn, count: int) -> Divergence:
         later = [each for each in self._record.turns if each.scope == turn.scope]
@@ -132,7 +128,7 @@ class _Telling:
     def _why_left(self, *, is_begun: bool, count: int) -> str:
         requests = "1 recorded request was" if count == 1 else f"{count} recorded requests were"
         what = f"{requests} not made" if is_begun else "this conversation was not begun"
-        if self._of or self._matcher.misses:
+        if self._matcher.misses:
             return f"{what}; that may follow from the first difference"
         return f"{what}: the command ended before, or went another way"
 

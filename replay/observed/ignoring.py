@@ -4,11 +4,8 @@ Volatile places and texts are rules of the record or of who replays; a marker of
 record stands for any text in its place (CONTRACT.md §3.9).  Pure.  Rules: CONTRACT.md §16.7.
 """
 
-from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Final
-
-import attrs
+from typing import Final
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.observed.order import ORDER, in_order
@@ -59,16 +56,12 @@ class Ignoring:
     def _list(self, turn: RecordedTurn, pointer: str, before: Json, now: Json, rule: str) -> None:
         self.count += 1
         if len(self.found) < IGNORED_MAX:
-            what = f"model:{turn.asked.model}"
-            told: dict[str, Any] = {
-                "pointer": pointer,
-                "recorded": before,
-                "now": now,
-                "rule": rule,
-            }
             self.found.append(
-                Ignored(log=self._log, seq=turn.seq, what=what, call=turn.call, **told)
-            )
+                Ignored(
+                    log=self._log, seq=turn.seq, what=f"model:{turn.asked.model}", call=turn.call,
+                    pointer=pointer, recorded=before, now=now, rule=rule,
+                )
+            )  # fmt: skip
 
     def _rule(self, what: str, one: Difference) -> str:
         rule = self._excuses.rule(what, one)
@@ -83,29 +76,15 @@ def _says(rule: VolatileRules, before: str, after: str) -> bool:
     return rule.text(before) != before and rule.text(after) != after
 
 
-@attrs.frozen
-class IgnoredPlace:
-    """A place that was passed over in several requests."""
-
-    place: str
-    rule: str
-    count: int
-    recorded: Json
-    now: Json
-
-    def __str__(self) -> str:
-        times = f", {self.count} times" if self.count > 1 else ""
-        pair = f"{shown(self.recorded, 60)} → {shown(self.now, 60)}"
-        return f"{self.place}: {pair}  ({self.rule}{times})"
+def places_of(ignored: Iterable[Ignored]) -> list[str]:
+    """Return what was ignored place by place, as lines: a conversation repeats its messages."""
+    places: dict[tuple[str, str], list[Ignored]] = {}
+    for one in ignored:
+        places.setdefault((f"{one.what}  {one.pointer}", one.rule), []).append(one)
+    return [_line(place, rule, found) for (place, rule), found in places.items()]
 
 
-def places_of(ignored: Iterable[Ignored]) -> list[IgnoredPlace]:
-    """Return what was ignored place by place: a conversation repeats its messages."""
-    given = list(ignored)
-    keys = [(f"{one.what}  {one.pointer}", one.rule) for one in given]
-    counts = Counter(keys)
-    first = dict(zip(reversed(keys), reversed(given), strict=True))
-    return [
-        IgnoredPlace(*key, counts[key], first[key].recorded, first[key].now)
-        for key in dict.fromkeys(keys)
-    ]
+def _line(place: str, rule: str, found: list[Ignored]) -> str:
+    times = f", {len(found)} times" if found[1:] else ""
+    pair = f"{shown(found[0].recorded, 60)} → {shown(found[0].now, 60)}"
+    return f"{place}: {pair}  ({rule}{times})"

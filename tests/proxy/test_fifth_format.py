@@ -114,7 +114,7 @@ def test_it_is_recorded_and_replayed(
     assert answered["message"]["content"] == "grey sea"
     assert (answered["usage"]["input_tokens"], answered["usage"]["output_tokens"]) == (7, 2)
     assert "x-refold.wire" in kinds(log)
-    assert (desk.served, len(desk.divergences)) == (1, 1)
+    assert (desk.served, len(desk.matcher.misses)) == (1, 1)
     assert other[0] == 400
     assert json.loads(other[1])["refused"][0] == 400
 

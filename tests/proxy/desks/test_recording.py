@@ -148,7 +148,7 @@ def test_a_request_that_makes_no_sense_passes_and_is_matched(body: bytes, tmp_pa
         second = said(base, body)
 
     assert first == second == (200, b"{}")
-    assert desk.divergences == []
+    assert desk.matcher.misses == []
     assert refold.verify(log).complete
 
 
@@ -205,7 +205,7 @@ def test_the_proxys_own_address_is_a_fixed_word(tmp_path: Path) -> None:
 
     assert first == second
     assert b"HERE, HERE/openai, PLACE and PLACE/other" in second
-    assert desk.divergences == []
+    assert desk.matcher.misses == []
     assert f"http://{ADDRESS}" in json.dumps(data_of(log, "model.asked"))
 
 
@@ -320,7 +320,7 @@ def test_a_stream_is_whole_when_all_is_said(tmp_path: Path) -> None:
     assert seen == stream
     assert (answer["message"]["content"], answer["usage"]["input_tokens"]) == ("Snow.", 20)
     assert data_of(log, "x-refold.wire")[0]["end"] == "whole"
-    assert (again, desk.divergences) == ((200, stream), [])
+    assert (again, desk.matcher.misses) == ((200, stream), [])
 
 
 def test_a_message_that_was_read_before_is_searched_again_for_what_is_secret_since(

@@ -91,7 +91,7 @@ def test_no_answer_waits_for_what_only_reads(tmp_path: Path) -> None:
             with asked(base, path="/openai/models", method="GET") as response:
                 assert response.read() == models
 
-    assert (desk.left(), desk.order.notes()) == ([], [])
+    assert (desk.matcher.left(), desk.order.notes()) == ([], [])
 
 
 def test_what_was_not_recorded_may_go_on_live(hello: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_request_that_no_entry_can_hold_is_served_again(
 
     assert live[0] == 200
     assert again == live
-    assert (other[0], desk.served, len(desk.divergences)) == (400, 1, 1)
+    assert (other[0], desk.served, len(desk.matcher.misses)) == (400, 1, 1)
 
 
 def test_pace_may_be_as_recorded(tmp_path: Path) -> None:
@@ -358,4 +358,4 @@ def test_what_an_agent_is_told_at_once_is_there_when_its_answer_ends(tmp_path: P
     assert b"wait" in body
     assert len(there) == 2
     assert [b"four" in read[0], b"six" in read[1], last[0]] == [True, True, 200]
-    assert (desk.order.notes(), desk.left()) == ([], [])
+    assert (desk.order.notes(), desk.matcher.left()) == ([], [])

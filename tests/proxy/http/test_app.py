@@ -110,7 +110,7 @@ def test_any_method_passes_and_is_recorded_as_it_is(method: str, tmp_path: Path)
     assert first == second == (200, body)
     assert head.startswith(f"{method} /v1/models/a%2Fb?limit=2 HTTP/1.1\r\n".encode())
     assert data_of(log, "model.asked")[0]["parameters"]["method"] == method
-    assert desk.divergences == []
+    assert desk.matcher.misses == []
 
 
 @pytest.mark.parametrize("count", [50, pytest.param(200, marks=pytest.mark.long)])
@@ -134,7 +134,7 @@ def test_many_requests_at_once_each_get_their_own_answer(count: int, tmp_path: P
         second = ask(base)
 
     assert first == second == [f"answer {n}" for n in range(count)]
-    assert (desk.served, desk.divergences, desk.left()) == (count, [], [])
+    assert (desk.served, desk.matcher.misses, desk.matcher.left()) == (count, [], [])
     assert kinds(log).count("model.answered") == count
 
 

@@ -174,7 +174,7 @@ def test_a_server_that_speaks_no_http_is_a_bad_gateway(answer: bytes, tmp_path: 
         second = outcome(base)
 
     assert first == second
-    assert desk.divergences == []
+    assert desk.matcher.misses == []
     assert data_of(log, "model.answered")[0]["status"] == "error"
 
 
@@ -269,7 +269,7 @@ def test_a_busy_server_and_a_broken_one_are_recorded_as_they_are(tmp_path: Path)
         second = ask(base)
 
     assert first == second == [(429, "1"), (200, None), (500, None)]
-    assert (desk.served, desk.divergences) == (3, [])
+    assert (desk.served, desk.matcher.misses) == (3, [])
     assert [each["status"] for each in data_of(log, "model.answered")] == ["error", "ok", "error"]
 
 

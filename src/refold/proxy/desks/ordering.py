@@ -98,7 +98,7 @@ class Order:
         """
         if (noted := self._noted.get(turn.call)) is None:
             return
-        self._out(turn)
+        self.done(turn)
         await self._until(lambda: not noted & self._left.keys())
         if self._is_kept:
             await self._calm(self._last_to[turn.scope].at)
@@ -165,16 +165,13 @@ class Order:
             looks = looks + 1 if used is None and not changed.is_set() else 0
             worked += max(0, used - before) if used is not None and before is not None else 0
 
-    def _out(self, turn: RecordedTurn) -> None:
+    def done(self, turn: RecordedTurn) -> None:
+        """Take note that an answer is out."""
         self._left.pop(turn.call, None)
         self._open.discard(turn.call)
         self._last = _Sent(turn, time.monotonic(), frozenset(self._open))
         self._last_to[self._reader(turn)] = self._last
         self._tell()
-
-    def done(self, turn: RecordedTurn) -> None:
-        """Take note that an answer is out."""
-        self._out(turn)
 
     def stop(self) -> None:
         """Hold nothing any more: the program does not do what it did."""

@@ -26,7 +26,6 @@ from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.ordering import Order, Work
 from refold.proxy.desks.recording import MODEL, Log, RecordingDesk, reads_of, refusal
 from refold.proxy.http.turns import Ending, Forward, Incoming, OnMiss, Pace, Serve
-from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.explaining import divergence_of
 from refold.replay.observed.folders import FOLDERS, Folders
 from refold.replay.observed.matching import Matcher, Miss
@@ -103,14 +102,8 @@ class Replaying:
         in_order = kept if pace == "full" else ()
         self.order = Order(in_order, record.tools, record.started_by, work)
         self.matcher = Matcher(record, reads_again=reads_again)
-        self.divergences: list[Divergence] = []
-        """What could be said of each request without an answer while the command ran."""
         self.served = 0
         self.live = 0
-
-    def left(self) -> list[RecordedTurn]:
-        """Return the recorded requests that were not asked again."""
-        return self.matcher.left()
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Return the recorded answer; without one, refuse the request or pass it on."""
@@ -204,7 +197,6 @@ class Replaying:
 
     def _missed(self, miss: Miss, turn: RequestUnderway, incoming: Incoming) -> Forward | Serve:
         divergence = divergence_of(self._record, miss)
-        self.divergences.append(divergence)
         self.order.stop()
         if self._on_miss == "live":
             self.live += 1
