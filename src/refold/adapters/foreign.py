@@ -59,7 +59,7 @@ def checked_kind(name: str, kind: object) -> ToolKind:
     return kind  # type: ignore[return-value]  # just seen
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.frozen(eq=False)
 class ForeignTool:
     """One call of a framework's tool: a `Tool` of the engine whose arguments `work` holds."""
 

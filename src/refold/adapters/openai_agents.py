@@ -33,11 +33,8 @@ from typing import Any, Final
 
 import attrs
 from agents import FunctionTool, RunConfig
-from agents.agent_output import AgentOutputSchemaBase
-from agents.handoffs import Handoff
-from agents.items import ModelResponse, TResponseInputItem, TResponseStreamEvent
-from agents.model_settings import ModelSettings
-from agents.models.interface import Model, ModelProvider, ModelTracing
+from agents.items import ModelResponse, TResponseStreamEvent
+from agents.models.interface import Model, ModelProvider
 from agents.models.multi_provider import MultiProvider
 from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
 from agents.run_config import CallModelData, ModelInputData
@@ -62,6 +59,7 @@ from refold.adapters.openai_agents_items import (
 from refold.adapters.openai_agents_stream import drained, events_of
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
+from refold.engine.events.events import EffectClass
 from refold.engine.models import endpoint
 from refold.engine.ports.ports import ModelReply
 from refold.engine.program.run import Run
@@ -182,87 +180,83 @@ class RecordedModel(Model):
         if self._made is not None:
             await self._made.close()
 
-    async def get_response(
-        self,
-        system_instructions: str | None,
-        input: str | list[TResponseInputItem],  # noqa: A002 - the framework's
-        model_settings: ModelSettings,
-        tools: list[Tool],
-        output_schema: AgentOutputSchemaBase | None,
-        handoffs: list[Handoff[Any, Any]],
-        tracing: ModelTracing,
-        **more: Any,
-    ) -> ModelResponse:
-        """Return the model's answer.
+    async def get_response(self, *asked: Any, **more: Any) -> ModelResponse:
+        """Return the model's answer to what the framework asks.
 
         Raises:
             ModelError: the request failed.
         """
-        asked = (system_instructions, input, model_settings, list(tools), output_schema, handoffs)
-
-        async def answered() -> ModelResponse:
-            return await self._model().get_response(*asked, tracing, **more)
-
         run = program_run(self._recorder.run if self._recorder else None)
         if run is None:
-            return await answered()
-        return await self._asked(run, tools, asked, more, answered)
+            return await self._model().get_response(*asked, **more)
+        said = _by_name(asked, more)
+        return await self._asked(run, said, lambda again: self._model().get_response(**again))
 
     async def stream_response(
-        self,
-        system_instructions: str | None,
-        input: str | list[TResponseInputItem],  # noqa: A002 - the framework's
-        model_settings: ModelSettings,
-        tools: list[Tool],
-        output_schema: AgentOutputSchemaBase | None,
-        handoffs: list[Handoff[Any, Any]],
-        tracing: ModelTracing,
-        **more: Any,
+        self, *asked: Any, **more: Any
     ) -> AsyncIterator[TResponseStreamEvent]:
         """Yield the model's answer; in a recorded run each item as one event, when all is there.
 
         Raises:
             ModelError: the request failed.
         """
-        asked = (system_instructions, input, model_settings, list(tools), output_schema, handoffs)
-
-        def stream() -> AsyncIterator[TResponseStreamEvent]:
-            return self._model().stream_response(*asked, tracing, **more)
-
         run = program_run(self._recorder.run if self._recorder else None)
         if run is None:
-            async for event in stream():
+            async for event in self._model().stream_response(*asked, **more):
                 yield event
             return
-        answer = await self._asked(run, tools, asked, more, lambda: drained(stream()))
+        answer = await self._asked(
+            run,
+            _by_name(asked, more),
+            lambda again: drained(self._model().stream_response(**again)),
+        )
         for event in events_of(answer, self._name, run.now().timestamp()):
             yield event
 
     async def _asked(
         self,
         run: Run,
-        tools: list[Tool],
-        asked: tuple[Any, ...],
-        more: dict[str, Any],
-        answered: Callable[[], Awaitable[ModelResponse]],
+        said: dict[str, Any],
+        answered: Callable[[dict[str, Any]], Awaitable[ModelResponse]],
     ) -> ModelResponse:
         recorder = self._recorder or _current.get() or _Recorder()
-        instructions, given, settings, offered, schema, handoffs = asked
+        tools: list[Tool] = said["tools"]
+        said["tools"] = [*tools]
 
         async def work() -> ModelReply:
-            return reply_of(self._name, await answered())
+            return reply_of(self._name, await answered(said))
 
         reply = await run.model(
-            recorder.conversation.messages(instructions, given),
-            tools=neutral_tools(offered, handoffs),
+            recorder.conversation.messages(said["system_instructions"], said["input"]),
+            tools=neutral_tools(said["tools"], said["handoffs"]),
             model=ForeignModel(name=self._name, work=work),
-            **neutral_parameters(settings, schema, **more),
+            **neutral_parameters(
+                said["model_settings"],
+                said["output_schema"],
+                **{name: value for name, value in said.items() if name not in _PLACES},
+            ),
         )
         answer = answer_of(self._name, reply)
         recorder.conversation.came(answer, reply.message)
         # The framework runs the very tools of this list for the calls in the answer.
         tools[:] = [_as_effect(tool, run, recorder.effects) for tool in tools]
         return answer
+
+
+_PLACES: Final = (
+    "system_instructions",
+    "input",
+    "model_settings",
+    "tools",
+    "output_schema",
+    "handoffs",
+    "tracing",
+)
+"""What the framework asks a model by place, too."""
+
+
+def _by_name(asked: tuple[Any, ...], more: dict[str, Any]) -> dict[str, Any]:
+    return {**dict(zip(_PLACES, asked, strict=False)), **more}
 
 
 # -- tools ------------------------------------------------------------------------------------
@@ -279,29 +273,25 @@ def _as_effect(tool: Tool, run: Run, effects: Mapping[str, ToolKind]) -> Tool:
     return made
 
 
+@attrs.frozen(eq=False)
 class _RecordedCall:
     """Records a call, in the place of a function tool of the framework."""
 
-    def __init__(self, tool: FunctionTool, call: Any, run: Run, effect: Any) -> None:
-        self._tool = tool
-        self._call = call
-        self._run = run
-        self._effect = effect
+    tool: FunctionTool
+    call: Any
+    run: Run
+    effect: EffectClass
 
     async def __call__(self, context: ToolContext[Any], text: str) -> Any:
         async def work() -> Json:
-            return _shown(await self._call(copy.copy(context), text))
+            return _shown(await self.call(copy.copy(context), text))
 
-        effect = ForeignTool(
-            name=self._tool.name,
-            description=self._tool.description,
-            effect=self._effect,
-            parameters=self._tool.params_json_schema,
-            work=work,
-        )
-        call = endpoint.call_of("", "", self._tool.name, text)
+        tool = self.tool
+        parameters = tool.params_json_schema
+        effect = ForeignTool(tool.name, tool.description, self.effect, parameters, work)
+        call = endpoint.call_of("", "", tool.name, text)
         arguments = {"invalid_json": call["invalid"]} if "invalid" in call else call["arguments"]
-        return await self._run.tool(effect, **arguments)
+        return await self.run.tool(effect, **arguments)
 
 
 def _shown(result: Any) -> Json:

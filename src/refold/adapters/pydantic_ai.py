@@ -178,13 +178,8 @@ class _RecordedToolset(WrapperToolset[Any]):
         if kind == "program":
             return await super().call_tool(name, tool_args, ctx, tool)
         call = functools.partial(super().call_tool, name, tool_args, ctx, tool)
-        effect = ForeignTool(
-            name=name,
-            description=tool.tool_def.description or "",
-            effect=kind,
-            parameters=tool.tool_def.parameters_json_schema,
-            work=functools.partial(called, name, call),
-        )
+        said, parameters = tool.tool_def.description or "", tool.tool_def.parameters_json_schema
+        effect = ForeignTool(name, said, kind, parameters, functools.partial(called, name, call))
         try:
             result = await self.run.tool(effect, **plain_arguments(tool_args))
         except ToolError as error:
