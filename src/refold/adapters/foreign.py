@@ -18,7 +18,7 @@ from refold.engine.encoding.plain import to_json
 from refold.engine.errors import ModelError, ToolRefused, UsageError
 from refold.engine.events.events import EffectClass
 from refold.engine.models.endpoint import failure_of
-from refold.engine.ports.ports import CallContext, ModelReply, ModelRequest
+from refold.engine.ports.ports import CallContext, ModelReply, ModelRequest, ToolDefinition
 from refold.engine.program.run import PlainRun, Run, current_run
 
 ToolKind = EffectClass | Literal["program"]
@@ -122,6 +122,23 @@ class ForeignModel:
         except Exception as error:  # noqa: BLE001 - a model's failure is data, whatever it raised
             failure = failure_of(self.name, error)
         raise failure  # outside of the handler: the error holds the request, and so the key
+
+
+def message_of(role: str, content: str) -> dict[str, Any]:
+    """Return a neutral message that is a text."""
+    return {"role": role, "content": content}
+
+
+def result_message(call: str, name: str, content: str, *, is_error: bool) -> dict[str, Any]:
+    """Return the neutral message of what the tool `name` gave for the call of that id."""
+    of_call = {"role": "tool", "tool_call_id": call, "name": name}
+    return {**of_call, "content": content, "is_error": is_error}
+
+
+def tool_definition(name: str, description: str, parameters: Any) -> ToolDefinition:
+    """Return a tool as a model is offered it; `parameters` is a JSON schema."""
+    schema = plain_of(parameters)
+    return ToolDefinition(name=name, description=description, parameters=schema)
 
 
 def status_of(error: ModelError) -> int | None:

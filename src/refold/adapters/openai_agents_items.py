@@ -8,7 +8,8 @@ answer as several items; where they are those of an answer of the same conversat
 one message again, which the log has already.  Rules: CONTRACT.md §17.2, §17.3.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from agents.agent_output import AgentOutputSchemaBase
@@ -20,7 +21,7 @@ from agents.usage import Usage as AgentsUsage
 from openai.types.responses import ResponseOutputItem
 from pydantic import BaseModel, TypeAdapter
 
-from refold.adapters.foreign import plain_of
+from refold.adapters.foreign import message_of, plain_of, result_message, tool_definition
 from refold.engine.encoding.canonical import Json, encode_sorted
 from refold.engine.encoding.plain import without_empty
 from refold.engine.errors import ModelError
@@ -52,32 +53,18 @@ class AnswersSoFar:
         self, instructions: str | None, given: str | Sequence[TResponseInputItem]
     ) -> list[dict[str, Any]]:
         """Return a conversation, its instructions first, as `run.model` takes it."""
-        found = [_message_of("system", instructions)] if instructions else []
+        found = [message_of("system", instructions)] if instructions else []
         if isinstance(given, str):
-            return [*found, _message_of("user", given)]
+            return [*found, message_of("user", given)]
         names: dict[str, str] = {}
-        for group in _grouped([plain_of(item) for item in given]):
-            if _is_models(group[0]):
-                names |= {item["call_id"]: item.get("name", "") for item in group if _is_call(item)}
-                found.append(self._answers.get(encode_sorted(group)) or _answer(group))
+        for is_models, group in groupby(map(plain_of, given), _is_models):
+            items = [*group]  # what one answer may have been together, or all else between two
+            if is_models:
+                names |= {item["call_id"]: item.get("name", "") for item in items if _is_call(item)}
+                found.append(self._answers.get(encode_sorted(items)) or _answer(items))
             else:
-                found.append(_item(group[0], names))
+                found += [_item(item, names) for item in items]
         return found
-
-
-def _grouped(items: Sequence[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
-    """Yield what one answer may have been together, and all else alone."""
-    group: list[dict[str, Any]] = []
-    for item in items:
-        if _is_models(item):
-            group.append(item)
-            continue
-        if group:
-            yield group
-        group = []
-        yield [item]
-    if group:
-        yield group
 
 
 def _is_models(item: Mapping[str, Any]) -> bool:
@@ -89,25 +76,15 @@ def _is_call(item: Mapping[str, Any]) -> bool:
     return item.get("type") == "function_call"
 
 
-def _message_of(role: str, content: str) -> dict[str, Any]:
-    return {"role": role, "content": content}
-
-
 def _item(item: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     if item.get("type") == "function_call_output" and isinstance(item.get("output"), str):
         call = item["call_id"]
-        return {
-            "role": "tool",
-            "tool_call_id": call,
-            "name": names.get(call, ""),
-            "content": item["output"],
-            "is_error": False,
-        }
+        return result_message(call, names.get(call, ""), item["output"], is_error=False)
     content = item.get("content")
     role = "system" if item.get("role") in ("system", "developer") else "user"
     if item.get("role") == role and isinstance(content, str):
-        return _message_of(role, content)
-    return {**_message_of(role, _text_of(content)), "provider": {PROVIDER: item}}
+        return message_of(role, content)
+    return {**message_of(role, _text_of(content)), "provider": {PROVIDER: item}}
 
 
 def _text_of(content: Any) -> str:
@@ -120,23 +97,18 @@ def _text_of(content: Any) -> str:
 def neutral_tools(tools: Sequence[Tool], handoffs: Sequence[Handoff[Any, Any]]) -> list[Any]:
     """Return what a model is offered: functions, hosted tools and handoffs."""
     offered = [_tool(tool) for tool in tools]
-    return offered + [
-        ToolDefinition(
-            name=handoff.tool_name,
-            description=handoff.tool_description,
-            parameters=plain_of(handoff.input_json_schema),
-        )
-        for handoff in handoffs
-    ]
+    for handoff in handoffs:
+        name, said = handoff.tool_name, handoff.tool_description
+        offered.append(tool_definition(name, said, handoff.input_json_schema))
+    return offered
 
 
 def _tool(tool: Tool) -> ToolDefinition:
     if isinstance(tool, FunctionTool):
-        parameters = plain_of(tool.params_json_schema)
-        return ToolDefinition(name=tool.name, description=tool.description, parameters=parameters)
+        return tool_definition(tool.name, tool.description, tool.params_json_schema)
     plain = plain_of(tool)
-    said = plain if isinstance(plain, dict) else {}
-    return ToolDefinition(name=tool.name, description="", parameters=without_empty(said))
+    said = without_empty(plain) if isinstance(plain, dict) else {}
+    return tool_definition(tool.name, "", said)
 
 
 def neutral_parameters(
@@ -181,7 +153,15 @@ def reply_of(model: str, answer: ModelResponse) -> ModelReply:
     Raises:
         ModelError: `malformed`: a log cannot hold it.
     """
-    message = _answer([_dumped(item) for item in answer.output])
+    items: list[Any] = answer.output
+    message = _answer(
+        [
+            item.model_dump(mode="json", exclude_unset=True)
+            if isinstance(item, BaseModel)
+            else item
+            for item in items
+        ]
+    )
     message["provider"][PROVIDER] |= without_empty(
         {
             "usage": _USAGE.dump_python(answer.usage, mode="json"),
@@ -199,15 +179,6 @@ def reply_of(model: str, answer: ModelResponse) -> ModelReply:
         reasoning_tokens=spent.output_tokens_details.reasoning_tokens,
     )
     return endpoint.reply_of(model, message, usage, "stop")
-
-
-def _dumped(item: Any) -> dict[str, Any]:
-    plain = item.model_dump(mode="json", exclude_unset=True) if _is_object(item) else item
-    return dict(plain)
-
-
-def _is_object(item: Any) -> bool:
-    return isinstance(item, BaseModel)
 
 
 def answer_of(model: str, reply: ModelReply) -> ModelResponse:

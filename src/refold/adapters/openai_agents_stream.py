@@ -4,7 +4,7 @@ A recorded answer is whole; what a program streams is made of it.  Rules: CONTRA
 """
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Final
 
 from agents.exceptions import ModelBehaviorError
 from agents.items import ModelResponse, TResponseStreamEvent
@@ -32,7 +32,11 @@ async def drained(stream: AsyncIterator[TResponseStreamEvent]) -> ModelResponse:
     if last is None or last.status in ("failed", "incomplete"):
         why = _unfinished(last)
         raise ModelBehaviorError(f"the stream ended without a completed response: {why}")
-    return ModelResponse(output=last.output or done, usage=_usage(last.usage), response_id=last.id)
+    return ModelResponse(
+        output=last.output or done,
+        usage=Usage(requests=1, **_tokens(last.usage)),
+        response_id=last.id,
+    )
 
 
 def _unfinished(last: Response | None) -> str:
@@ -45,17 +49,18 @@ def _unfinished(last: Response | None) -> str:
     return f"{last.status}: {details.reason}" if details and details.reason else str(last.status)
 
 
-def _usage(usage: ResponseUsage | None) -> Usage:
-    if usage is None:
-        return Usage(requests=1)
-    return Usage(
-        requests=1,
-        input_tokens=usage.input_tokens,
-        input_tokens_details=usage.input_tokens_details,
-        output_tokens=usage.output_tokens,
-        output_tokens_details=usage.output_tokens_details,
-        total_tokens=usage.total_tokens,
-    )
+_TOKENS: Final = (
+    "input_tokens",
+    "input_tokens_details",
+    "output_tokens",
+    "output_tokens_details",
+    "total_tokens",
+)
+
+
+def _tokens(spent: Usage | ResponseUsage | None) -> dict[str, Any]:
+    """Return what both kinds of usage say."""
+    return {} if spent is None else {name: getattr(spent, name) for name in _TOKENS}
 
 
 def events_of(answer: ModelResponse, model: str, now: float) -> list[TResponseStreamEvent]:
@@ -83,14 +88,6 @@ def _texts(item: Any) -> list[tuple[int, str]]:
 
 
 def _response(answer: ModelResponse, model: str, now: float) -> Response:
-    spent = answer.usage
-    usage = ResponseUsage(
-        input_tokens=spent.input_tokens,
-        input_tokens_details=spent.input_tokens_details,
-        output_tokens=spent.output_tokens,
-        output_tokens_details=spent.output_tokens_details,
-        total_tokens=spent.total_tokens,
-    )
     return Response(
         id=answer.response_id or "",
         created_at=now,
@@ -101,5 +98,5 @@ def _response(answer: ModelResponse, model: str, now: float) -> Response:
         status="completed",
         tool_choice="auto",
         tools=[],
-        usage=usage,
+        usage=ResponseUsage(**_tokens(answer.usage)),
     )

@@ -9,14 +9,12 @@ CONTRACT.md §17.2.
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-import pydantic_core
 from pydantic import TypeAdapter
 from pydantic_ai import messages as pai
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
-from pydantic_ai.tools import ToolDefinition as PydanticTool
 
-from refold.adapters.foreign import plain_of
+from refold.adapters.foreign import message_of, plain_of, result_message, tool_definition
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import without_empty
 from refold.engine.models.pydantic_ai import PROVIDER, neutral_answer
@@ -43,7 +41,7 @@ def neutral_messages(
     messages: Sequence[pai.ModelMessage], parameters: ModelRequestParameters
 ) -> list[dict[str, Any]]:
     """Return a conversation, its instructions first, as `run.model` takes it."""
-    found = [_message_of("system", text)] if (text := _instructions(messages, parameters)) else []
+    found = [message_of("system", text)] if (text := _instructions(messages, parameters)) else []
     for message in messages:
         if isinstance(message, pai.ModelResponse):
             found.append(neutral_answer(message))
@@ -59,10 +57,6 @@ def _instructions(messages: Sequence[pai.ModelMessage], parameters: ModelRequest
     return last.instructions or "" if last is not None else ""
 
 
-def _message_of(role: str, content: str) -> dict[str, Any]:
-    return {"role": role, "content": content}
-
-
 def _request(message: pai.ModelRequest) -> Iterable[dict[str, Any]]:
     dumped = _REQUEST.dump_python(message, mode="json")["parts"]
     for part, plain in zip(message.parts, dumped, strict=True):
@@ -72,7 +66,7 @@ def _request(message: pai.ModelRequest) -> Iterable[dict[str, Any]]:
 def _part(part: Any, plain: dict[str, Any]) -> dict[str, Any]:
     match part.part_kind:
         case "system-prompt":
-            return _message_of("system", part.content)
+            return message_of("system", part.content)
         case "user-prompt":
             return _user(part.content, plain["content"])
         case "tool-return":
@@ -80,17 +74,17 @@ def _part(part: Any, plain: dict[str, Any]) -> dict[str, Any]:
         case "retry-prompt" if part.tool_name is not None:
             return _result(part, part.model_response(), is_error=True)
         case "retry-prompt" | "retry-feedback":
-            return _message_of("user", part.model_response())
+            return message_of("user", part.model_response())
         case _:
             kept = {name: value for name, value in plain.items() if name != "timestamp"}
-            return {**_message_of("system", ""), "provider": {PROVIDER: without_empty(kept)}}
+            return {**message_of("system", ""), "provider": {PROVIDER: without_empty(kept)}}
 
 
 def _user(content: Any, plain: Json) -> dict[str, Any]:
     if isinstance(content, str):
-        return _message_of("user", content)
+        return message_of("user", content)
     texts = "\n".join(item for item in content if isinstance(item, str))
-    return {**_message_of("user", texts), "provider": {PROVIDER: plain}}
+    return {**message_of("user", texts), "provider": {PROVIDER: plain}}
 
 
 def _tool_result(part: pai.ToolReturnPart, plain: dict[str, Any]) -> dict[str, Any]:
@@ -102,23 +96,15 @@ def _tool_result(part: pai.ToolReturnPart, plain: dict[str, Any]) -> dict[str, A
 
 
 def _result(part: Any, content: str, *, is_error: bool) -> dict[str, Any]:
-    return {
-        "role": "tool",
-        "tool_call_id": part.tool_call_id,
-        "name": part.tool_name,
-        "content": content,
-        "is_error": is_error,
-    }
+    return result_message(part.tool_call_id, part.tool_name, content, is_error=is_error)
 
 
 def neutral_tools(parameters: ModelRequestParameters) -> list[ToolDefinition]:
     """Return the tools that a model is offered, those that end a run among them."""
-    return [_tool(tool) for tool in (*parameters.function_tools, *parameters.output_tools)]
-
-
-def _tool(tool: PydanticTool) -> ToolDefinition:
-    parameters = pydantic_core.to_jsonable_python(tool.parameters_json_schema)
-    return ToolDefinition(name=tool.name, description=tool.description or "", parameters=parameters)
+    return [
+        tool_definition(tool.name, tool.description or "", tool.parameters_json_schema)
+        for tool in (*parameters.function_tools, *parameters.output_tools)
+    ]
 
 
 def neutral_parameters(
