@@ -7,6 +7,7 @@ Rules: CONTRACT.md §10.
 import copy
 import inspect
 import re
+import textwrap
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -20,8 +21,11 @@ from refold.engine.encoding.plain import to_json
 from refold.engine.errors import ArgumentsRefused, NotCanonical, ToolRefused
 from refold.engine.ports.ports import CallContext
 
-_SECTION: Final = re.compile(r"^(Args|Arguments|Parameters):\s*$")
-_ENTRY: Final = re.compile(r"^\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
+_SECTION: Final = re.compile(
+    r"^(?:Args|Arguments|Parameters):[ \t]*\n((?:[ \t].*\n?|\n)*)", re.MULTILINE
+)
+"""What is indented below the heading."""
+_ENTRY: Final = re.compile(r"\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)")
 _FIXABLE: Final = (NameError, TypeError, AttributeError, SyntaxError)
 
 
@@ -273,25 +277,12 @@ def _default(value: Any, hook: strict.Hook) -> dict[str, Any]:
 def _argument_notes(doc: str) -> dict[str, str]:
     """Return the `Args:` lines of a docstring; a deeper indent goes on with the line above."""
     notes: dict[str, str] = {}
-    base: int | None = None
     name = ""
-    for line in _section(doc.splitlines()):
-        indent = len(line) - len(line.lstrip())
-        base = indent if base is None else base
-        entry = _ENTRY.match(line.strip()) if indent <= base else None
-        if entry:
+    section = _SECTION.search(doc)
+    for line in textwrap.dedent(section[1]).splitlines() if section else ():
+        if entry := _ENTRY.match(line):
             name = entry[1]
             notes[name] = entry[2]
         elif name:
             notes[name] = f"{notes[name]} {line.strip()}".strip()
     return notes
-
-
-def _section(lines: list[str]) -> Iterator[str]:
-    inside = False
-    for line in lines:
-        if inside and line.strip() and not line[0].isspace():
-            return
-        if inside and line.strip():
-            yield line
-        inside = inside or _SECTION.match(line) is not None

@@ -155,17 +155,10 @@ class FunctionTool(Generic[P, R]):
         return self._result.load(result)
 
     def _remade(self, reference: Reference) -> Reference:
-        arguments = {
-            "source": reference.source,
-            "function": reference.name,
-            "effect": self.effect,
-            "name": self.name,
-            "description": self.description,
-            "timeout_seconds": self.timeout_seconds,
-            "approval": self.approval,
-            "volatile": list(self.volatile),
-        }
-        return Reference(__name__, "remade", arguments)
+        names = ("effect", "name", "description", "timeout_seconds", "approval")
+        options = {name: getattr(self, name) for name in names} | {"volatile": [*self.volatile]}
+        place = {"source": reference.source, "function": reference.name}
+        return Reference(__name__, "remade", place | options)
 
 
 Tell = Callable[[Json], tuple[str, bool]]
@@ -417,18 +410,5 @@ def _no_delegation(tool: str) -> ToolRefused:
     return ToolRefused(tool, "delegate", "a leaf tool has no program code: run.tool(…) calls it")
 
 
-_PARTS: Final = (
-    "name",
-    "description",
-    "effect",
-    "parameters",
-    "delegates",
-    "is_async",
-    "typed",
-    "timeout_seconds",
-    "reference",
-    "call",
-    "delegate",
-    "dump",
-    "load",
-)
+_PARTS: Final = [name for name in vars(Tool) if not name.startswith("_")]
+"""The members of `engine.ports.ports.Tool`, in their order."""
