@@ -23,7 +23,7 @@ from refold.engine.process.bounded import run_bounded
 from refold.engine.process.bounds import Bounds, Captured
 from refold.engine.process.start import child_environment
 from refold.tools.contract.tool_types import FunctionTool
-from refold.tools.files.rooted import Root, kind_of
+from refold.tools.files.rooted import Root, checked_root, kind_of
 
 NAMES: Final = ("run_command", "write_file")
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -63,7 +63,7 @@ def write_file_tool(
         ToolRefused: `root` is no folder.
         LimitRefused: `max_file_bytes` is no positive integer.
     """
-    top = Root(_checked_root(root, "write_file"), "write_file")
+    top = Root(checked_root(root, "write_file"), "write_file")
     _check_cap("max_file_bytes", max_file_bytes)
     arguments = {"root": os.fspath(root), "max_file_bytes": max_file_bytes}
     return FunctionTool(
@@ -96,7 +96,7 @@ def run_command_tool(
         ToolRefused: `root` is no folder, or nothing is allowed.
         LimitRefused: a cap is no positive number.
     """
-    top = _checked_root(root, "run_command")
+    top = checked_root(root, "run_command")
     allowed, variables = tuple(sorted(set(allow))), tuple(environment)
     if not allowed or any("/" in name or not name for name in allowed):
         raise ToolRefused("run_command", "allow", f"expected names of programs, found {allowed!r}")
@@ -241,13 +241,6 @@ def _output_text(captured: Captured) -> str:
 
 
 # --- checks --------------------------------------------------------------------------------------
-
-
-def _checked_root(root: str | os.PathLike[str], tool: str) -> Path:
-    top = Path(root).resolve()
-    if not top.is_dir():
-        raise ToolRefused(tool, "root", f"{os.fspath(root)!r} is no folder")
-    return top
 
 
 def _check_cap(name: str, value: int) -> None:

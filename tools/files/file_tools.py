@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable
 from contextlib import closing, suppress
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import IO, Annotated, Any, Final
 
 import attrs
@@ -19,7 +18,7 @@ from refold.engine.encoding.patterns import Pattern, PatternRefusedError, compil
 from refold.engine.errors import ToolError, ToolRefused
 from refold.engine.ports.ports import Reference
 from refold.tools.contract.tool_types import FunctionTool
-from refold.tools.files.rooted import FileEntry, FolderWalk, Root, opened
+from refold.tools.files.rooted import FileEntry, FolderWalk, Root, checked_root, opened
 
 NAMES: Final = ("list_files", "read_file", "search_text")
 
@@ -111,21 +110,11 @@ def file_tools(
     Raises:
         ToolRefused: `root` is no folder, or a cap is no positive integer.
     """
-    return tuple(
-        file_tool(
-            name,
-            root=os.fspath(root),
-            max_file_bytes=max_file_bytes,
-            max_entries=max_entries,
-            max_matches=max_matches,
-        )
-        for name in NAMES
-    )
+    caps = _Caps(max_file_bytes=max_file_bytes, max_entries=max_entries, max_matches=max_matches)
+    return tuple(file_tool(name, root=os.fspath(root), **attrs.asdict(caps)) for name in NAMES)
 
 
-def file_tool(
-    name: str, *, root: str, max_file_bytes: int, max_entries: int, max_matches: int
-) -> FunctionTool[..., Any]:
+def file_tool(name: str, *, root: str, **caps: int) -> FunctionTool[..., Any]:
     """Return one of the file tools: what its reference names, with these arguments.
 
     Raises:
@@ -133,14 +122,7 @@ def file_tool(
     """
     if name not in NAMES:
         raise ToolRefused(name, "name", f"the file tools are {', '.join(NAMES)}")
-    top = Path(root).resolve()
-    if not top.is_dir():
-        raise ToolRefused(name, "root", f"{top} is no folder: make it, or name another")
-    caps = {
-        "max_file_bytes": max_file_bytes,
-        "max_entries": max_entries,
-        "max_matches": max_matches,
-    }
+    top = checked_root(root, name)
     for cap, value in caps.items():
         if type(value) is not int or value < 1:
             raise ToolRefused(name, cap, f"expected a positive integer, found {value!r}")
@@ -190,13 +172,14 @@ def _reading_function(root: Root, caps: _Caps) -> Callable[..., FileText]:
         with root.file(path) as file:
             root.require(not _is_binary(file), f"{path} is no text file", code="binary")
             _skip_lines(file, start_line - 1)
-            piece = _take_lines(file, caps.max_file_bytes, max_lines)
+            content, lines, is_cut = _take_lines(file, caps.max_file_bytes, max_lines)
+            is_more = (is_cut and lines) or file.read(1)
             return FileText(
                 path=path,
-                text=piece.content.decode(errors="replace"),
+                text=content.decode(errors="replace"),
                 start_line=start_line,
-                next_line=start_line + piece.lines if piece.more else None,
-                truncated=piece.cut,
+                next_line=start_line + (lines or 1) if is_more else None,
+                truncated=is_cut,
                 size_bytes=os.fstat(file.fileno()).st_size,
             )
 
@@ -243,16 +226,6 @@ def _fits(below: str, pattern: str) -> bool:
     return fnmatchcase(below if "/" in pattern else below.rpartition("/")[2], pattern)
 
 
-@attrs.frozen
-class _Piece:
-    content: bytes
-    lines: int
-    cut: bool
-    """Whether the cap on bytes ended it."""
-    more: bool
-    """Whether lines follow it."""
-
-
 def _is_binary(file: IO[bytes]) -> bool:
     sniffed = file.read(_SNIFFED_BYTES)
     file.seek(0)
@@ -260,31 +233,26 @@ def _is_binary(file: IO[bytes]) -> bool:
 
 
 def _skip_lines(file: IO[bytes], count: int) -> None:
-    while count:
-        piece = file.readline(_PIECE_BYTES)
-        if not piece:
-            return
+    while count and (piece := file.readline(_PIECE_BYTES)):
         count -= piece.endswith(b"\n")
 
 
-def _take_lines(file: IO[bytes], max_bytes: int, max_lines: int | None) -> _Piece:
+def _take_lines(file: IO[bytes], most: int, max_lines: int | None) -> tuple[bytes, int, bool]:
+    """Return the whole lines that fit into `most` bytes, how many, and whether one did not fit.
+
+    Of a first line that does not fit it is the beginning, and the file stands behind that line.
+    """
     kept = bytearray()
     lines = 0
-    while max_lines is None or lines < max_lines:
-        room = max_bytes - len(kept)
-        line = file.readline(room + 1)
-        if not line:
-            break
-        if len(line) <= room:
-            kept += line
+    while lines != max_lines and (line := file.readline(most - len(kept) + 1)):
+        kept += line
+        if len(kept) <= most:
             lines += 1
-        elif lines:
-            return _Piece(bytes(kept), lines, cut=True, more=True)
-        else:
-            if not line.endswith(b"\n"):
-                _skip_lines(file, 1)
-            return _Piece(line[:room], 1, cut=True, more=bool(file.read(1)))
-    return _Piece(bytes(kept), lines, cut=False, more=bool(file.read(1)))
+            continue
+        if not lines and not line.endswith(b"\n"):
+            _skip_lines(file, 1)
+        return bytes(kept[: -len(line)] if lines else kept[:most]), lines, True
+    return bytes(kept), lines, False
 
 
 @attrs.define
@@ -310,25 +278,18 @@ class _Search:
         lines = content[:max_bytes].decode(errors="replace").split("\n")
         whole = len(content) <= max_bytes
         for number, line in enumerate(lines, 1):
-            whole = whole and len(line) <= self.pattern.line_max
-            if self._matches(line) and not self._take(path, number, line):
+            searched = line[: self.pattern.line_max]
+            whole = whole and searched == line
+            if self.pattern.expression.search(searched.rstrip("\r")) is None:
+                continue
+            if len(self.matches) == self.caps.max_matches:
+                self.full = True
                 break
+            text = line.rstrip("\r")[:SHOWN_CHARACTERS]
+            self.matches.append(TextMatch(path=path, line=number, text=text))
         if not whole and len(self.partial) < self.caps.max_entries:
             self.partial.append(path)
         self.full = self.full or not self.bytes_left
-
-    def _matches(self, line: str) -> bool:
-        return (
-            self.pattern.expression.search(line[: self.pattern.line_max].rstrip("\r")) is not None
-        )
-
-    def _take(self, path: str, number: int, line: str) -> bool:
-        if len(self.matches) == self.caps.max_matches:
-            self.full = True
-            return False
-        text = line.rstrip("\r")[:SHOWN_CHARACTERS]
-        self.matches.append(TextMatch(path=path, line=number, text=text))
-        return True
 
 
 def _search_folder(search: _Search, walk: FolderWalk, path: str, glob: str) -> None:

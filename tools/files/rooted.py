@@ -10,13 +10,13 @@ the folder.  The tools themselves are `tools.files.file_tools`.
 import os
 import stat
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final, Literal
 
 import attrs
 
-from refold.engine.errors import ToolError
+from refold.engine.errors import ToolError, ToolRefused
 
 VISITED_MAX: Final = 100_000
 """Names that one call looks at."""
@@ -38,6 +38,18 @@ class FileEntry:
     kind: Kind
     size_bytes: int | None = None
     """Of a file."""
+
+
+def checked_root(root: str | os.PathLike[str], tool: str) -> Path:
+    """Return the folder that a tool is kept to, resolved.
+
+    Raises:
+        ToolRefused: it is no folder.
+    """
+    top = Path(root).resolve()
+    if not top.is_dir():
+        raise ToolRefused(tool, "root", f"{top} is no folder: make it, or name another")
+    return top
 
 
 @attrs.frozen
@@ -143,11 +155,9 @@ class FolderWalk:
         """Yield what lies in `path`; close it when you stop early."""
         prefix = "/".join(name for name in path.split("/") if name not in ("", "."))
         with self.root.folder(path) as folder:
-            yield from self._inside(folder, f"{prefix}/" if prefix else "", "", 1)
+            yield from self._inside(folder, f"{prefix}/" if prefix else "", "")
 
-    def _inside(
-        self, folder: int, prefix: str, below: str, level: int
-    ) -> Generator[Found, None, None]:
+    def _inside(self, folder: int, prefix: str, below: str) -> Generator[Found, None, None]:
         for name in self._names(folder):
             self.visited += 1
             if self.visited > VISITED_MAX:
@@ -159,27 +169,25 @@ class FolderWalk:
                 continue
             entry = _entry(f"{prefix}{below}{name}", status)
             yield entry, f"{below}{name}", folder
-            if self.deep and entry.kind == "folder":
-                yield from self._deeper(name, folder, prefix, f"{below}{name}/", level)
+            if not self.deep or entry.kind != "folder":
+                continue
+            inner = self._entered(name, folder, level=below.count("/") + 1)
+            if inner is not None:
+                try:
+                    yield from self._inside(inner, prefix, f"{below}{name}/")
+                finally:
+                    os.close(inner)
 
-    def _deeper(
-        self, name: str, folder: int, prefix: str, below: str, level: int
-    ) -> Generator[Found, None, None]:
-        try:
-            inner = -1 if level >= LEVELS_MAX else os.open(name, _FOLDER, dir_fd=folder)
-        except OSError:  # not ours to read, or no folder any more
-            inner = -1
-        if inner < 0:
-            self.truncated = True
-            return
-        try:
-            yield from self._inside(inner, prefix, below, level + 1)
-        finally:
-            os.close(inner)
+    def _entered(self, name: str, folder: int, *, level: int) -> int | None:
+        if level < LEVELS_MAX:
+            with suppress(OSError):  # not ours to read, or no folder any more
+                return os.open(name, _FOLDER, dir_fd=folder)
+        self.truncated = True
+        return None
 
     def _names(self, folder: int) -> list[str]:
         names = os.listdir(folder)
-        known = [name for name in names if _is_text(name)]
+        known = [name for name in names if name.encode(errors="ignore").decode() == name]
         self.unnameable += len(names) - len(known)
         return sorted(known)
 
@@ -196,11 +204,3 @@ def kind_of(status: os.stat_result) -> Kind:
 def _entry(path: str, status: os.stat_result) -> FileEntry:
     kind = kind_of(status)
     return FileEntry(path=path, kind=kind, size_bytes=status.st_size if kind == "file" else None)
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
