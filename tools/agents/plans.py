@@ -73,7 +73,7 @@ class PlanSetUp:
 
 @attrs.frozen
 class StepsAdded:
-    """Steps were added at the end, `pending`."""
+    """Steps were added at the end, `pending`; what `planning_add_step` takes."""
 
     steps: tuple[str, ...]
     """Titles."""
@@ -81,7 +81,7 @@ class StepsAdded:
 
 @attrs.frozen
 class StepUpdated:
-    """A step has another title, status, or both."""
+    """A step has another title, status, or both; what `planning_update_step` takes."""
 
     step_id: int
     title: str | None = None
@@ -150,22 +150,6 @@ class SetupPlan:
 
 
 @attrs.frozen
-class AddStep:
-    """What `planning_add_step` takes."""
-
-    steps: tuple[str, ...] = attrs.field(converter=tuple[str, ...])
-
-
-@attrs.frozen
-class UpdateStep:
-    """What `planning_update_step` takes."""
-
-    step_id: int
-    title: str | None = None
-    status: StepStatus | None = None
-
-
-@attrs.frozen
 class ReadPlan:
     """What `planning_read_plan` takes: nothing."""
 
@@ -175,14 +159,14 @@ def _setup_plan(params: SetupPlan, *, context: ToolContext) -> ToolResult[Plan]:
     return _changed(context, event, "Plan set up.")
 
 
-def _add_step(params: AddStep, *, context: ToolContext) -> ToolResult[Plan]:
+def _add_step(params: StepsAdded, *, context: ToolContext) -> ToolResult[Plan]:
     _active_plan(context)
     if not params.steps:
         raise ToolValidationError("Provide at least one step to add.")
     return _changed(context, StepsAdded(_titles(params.steps)), f"Added {len(params.steps)}.")
 
 
-def _update_step(params: UpdateStep, *, context: ToolContext) -> ToolResult[Plan]:
+def _update_step(params: StepUpdated, *, context: ToolContext) -> ToolResult[Plan]:
     plan = _active_plan(context)
     if params.title is None and params.status is None:
         raise ToolValidationError("Provide a new title or status to update a step.")
@@ -239,9 +223,9 @@ def _trimmed(field: str, value: str) -> str:
 
 _TOOLS: Final[dict[str, tuple[type, Callable[..., Any], str]]] = {
     "planning_setup_plan": (SetupPlan, _setup_plan, "Start a plan; it replaces the one there is."),
-    "planning_add_step": (AddStep, _add_step, "Add steps to the end of the plan."),
+    "planning_add_step": (StepsAdded, _add_step, "Add steps to the end of the plan."),
     "planning_update_step": (
-        UpdateStep,
+        StepUpdated,
         _update_step,
         "Change a step's title or status (pending, in_progress, done).",
     ),

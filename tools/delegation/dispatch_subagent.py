@@ -24,10 +24,8 @@ from refold.engine.errors import (
     ToolValidationError,
 )
 from refold.engine.events.outcome import Outcome
-from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Policy, Reference
 from refold.engine.ports.programs import load
-from refold.engine.program.agent import caller
 from refold.engine.session.session import Session
 from refold.engine.session.shared import SharedSession
 from refold.engine.session.snapshot import SCHEMA_VERSION, Snapshot
@@ -106,7 +104,6 @@ class DispatchSubagentOptions(ForkedOptions):
     prompts: PromptRegistry = attrs.field(factory=lambda: PromptRegistry(reference=_EMPTY))
     """What a call may name."""
     levels: int | None = POLICIES[NAME].levels
-    """How many levels below the caller may exist; None for no cap of its own."""
     policy: Policy = POLICIES[NAME].policy
     session: Session | None = attrs.field(default=None, eq=False, repr=False)
     """The section's: a run that calls has to have it, or one made of it; None: any run may."""
@@ -156,20 +153,14 @@ def _asked(
         child.bus.close()
         message = f"Failed to build subagent prompt {name}. {rendered['failure']}"
         return ToolResult(message, None, success=False)
-    agent = {"name": name, "system": rendered["text"]}
-    if model := options.model or caller().model:
-        agent["model"] = model
-    delegation = Delegation(
+    own = context.rendered_prompt
+    delegation = options.delegation(
+        NAME,
+        name,
+        rendered["text"],
+        params.instructions,
         program=program,
-        input={"agent": agent, "task": params.instructions},
-        brief=params.instructions,
-        agent=name,
-        tool=NAME,
-        tools=_offered(context),
-        levels=options.levels,
-        limits=options.limits,
-        policy=options.policy,
-        runner=options.runner,
+        tools=None if own is None else tuple(tool.name for tool in own.tools),
         session=child,
     )
     return ForkedCall(NAME, params.instructions, [delegation], child.bus.close)
@@ -240,11 +231,6 @@ def _rendered(
     except Exception as error:  # noqa: BLE001 - a prompt's factory may raise what it likes
         return {"failure": f"{type(error).__name__}: {error}"}
     return {"text": f"{text}\n\n{_TASK.render(values)}"}
-
-
-def _offered(context: ToolContext) -> tuple[str, ...] | None:
-    rendered = context.rendered_prompt
-    return None if rendered is None else tuple(tool.name for tool in rendered.tools)
 
 
 # --- render --------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ from refold.engine.errors import SnapshotRestoreError, SnapshotSerializationErro
 from refold.engine.events.outcome import Outcome
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Policy
-from refold.engine.program.agent import caller
 from refold.engine.session.bus import EventBus
 from refold.engine.session.session import Session
 from refold.tools.agents.plans import PlanSetUp, planning_tools, register_plans
@@ -105,7 +104,6 @@ class DispatchSubagentsOptions(ForkedOptions):
     require_output_type: bool = False
     """Whether the caller's prompt has to name a class for its output."""
     levels: int | None = POLICIES[NAME].levels
-    """How many levels below the caller may exist; None for no cap of its own."""
     policy: Policy = POLICIES[NAME].policy
 
 
@@ -176,21 +174,14 @@ def _delegation(
     rendered = Prompt[str](
         ns=f"{parent.ns}.subagent", key=f"{parent.key}-delegation", sections=(prompt,)
     ).render(values={"objective": task.objective, "steps": steps or "(none given)"})
-    agent = {"name": rendered.key, "system": rendered.text}
-    if model := options.model or caller().model:
-        agent["model"] = model
-    return Delegation(
+    return options.delegation(
+        NAME,
+        rendered.key,
+        rendered.text,
+        task.objective,
         program=forked(options.program, planning=True),
-        input={"agent": agent, "task": task.objective},
-        brief=task.objective,
-        agent=rendered.key,
-        tool=NAME,
         tools=tuple(tool.name for tool in parent.tools),
-        levels=options.levels,
-        limits=options.limits,
         part=part,
-        policy=options.policy,
-        runner=options.runner,
         session=session,
         shared=not is_full and session is not None,
     )

@@ -18,8 +18,9 @@ from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Outcome, Report
 from refold.engine.kernel.kernel import is_async
 from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Program, Reference, Tool
+from refold.engine.ports.ports import Policy, Program, Reference, Tool
 from refold.engine.ports.programs import load_program, program_name, reference_of
+from refold.engine.program.agent import caller
 from refold.engine.program.run import PlainRun
 from refold.engine.session.session import Session
 from refold.tools.agents.plans import Plan, planning_tools
@@ -182,8 +183,11 @@ class ForkedOptions:
     """What a child runs, on {"agent": {"name", "system"}, "task"}."""
     model: str = ""
     """A child's model, by a name given to `record(models=…)`; empty for the caller's own."""
+    levels: int | None = None
+    """How many levels below the caller may exist; None for no cap of its own."""
     limits: Limits | None = None
     """Caps of a child, besides the caller's."""
+    policy: Policy = Policy()
     runner: str = ""
     """What children run on; empty for the run's default."""
     missing: str = ""
@@ -193,6 +197,23 @@ class ForkedOptions:
     def reference(self) -> Reference | None:
         """How a subprocess makes the same tool; None where it cannot."""
         return remaking(type(self).__module__, values_of(self), self.program)
+
+    def delegation(self, tool: str, agent: str, system: str, task: str, **more: Any) -> Delegation:
+        """Return a child with a system prompt; `more` is what the tool itself knows of it."""
+        own = {"name": agent, "system": system}
+        if model := self.model or caller().model:
+            own["model"] = model
+        return Delegation(
+            input={"agent": own, "task": task},
+            brief=task,
+            agent=agent,
+            tool=tool,
+            levels=self.levels,
+            limits=self.limits,
+            policy=self.policy,
+            runner=self.runner,
+            **more,
+        )
 
 
 def recorded(run: Any, name: str, options: T, now: T | None = None) -> T:

@@ -104,6 +104,11 @@ def call_ends(run: Run, ticket: Ticket, *, ids: Iterable[str] = (), **status: Js
         structlog.get_logger("refold.delegation").info(ticket.tool, **told)
 
 
+def call_failed(run: Run, ticket: Ticket, error: str) -> None:
+    """Write that a call ended before it had a child, and why."""
+    call_ends(run, ticket, success=False, timed_out=False, error=error, duration_ms=0)
+
+
 def why_missing(program: Program | Reference | str) -> str:
     """Return why a child's program cannot be had; empty where it can.
 

@@ -25,15 +25,22 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Reference
 from refold.engine.program.agent import REFUSED
 from refold.engine.program.run import Run
-from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, SubAgent, SubAgentFactory
+from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, SubAgentFactory
 from refold.tools.contract.memory import memory_of, settings_of
 from refold.tools.contract.tool_types import DelegationTool
 from refold.tools.delegation.policy import POLICIES
-from refold.tools.delegation.shared import call_begins, call_ends, text_of
+from refold.tools.delegation.shared import call_begins, call_ends, call_failed, text_of
 
 _SPAWN, _AWAIT = SPAWN_TOOLS
 _ROW: Final = POLICIES[_SPAWN]
 _ID_DIGITS: Final = 6
+_WELL: Final[dict[str, Any]] = {
+    "success": True,
+    "timed_out": False,
+    "error": None,
+    "duration_ms": 0,
+}
+"""What the log has of a call that did what it was to do."""
 _RULES: Final = 2
 """In the settings of a run's log; 1, from before unknown names were errors, where they say nothing.
 """
@@ -173,23 +180,19 @@ def job_id_of(run_id: str, taken: Container[str]) -> str:
 
 
 def _spawn_schema(profiles: list[str]) -> dict[str, Any]:
-    profile: dict[str, Any] = {"type": "string", "description": "Named profile of the sub-agent"}
-    task = {"type": "string", "description": "The task for the sub-agent, complete in itself"}
     texts = {
+        "task": "The task for the sub-agent, complete in itself",
+        "profile": "Named profile of the sub-agent",
         "context": "What it needs to know beyond the task",
         "system_prompt": "Takes the place of the profile's own prompt",
         "tools": "Comma-separated names of tools; takes the place of the profile's",
     }
-    described = {name: {"type": "string", "description": text} for name, text in texts.items()}
-    return {
-        "type": "object",
-        "properties": {
-            "task": task,
-            "profile": profile | ({"enum": profiles} if profiles else {}),
-            **described,
-        },
-        "required": ["task"],
+    properties: dict[str, Any] = {
+        name: {"type": "string", "description": text} for name, text in texts.items()
     }
+    if profiles:
+        properties["profile"]["enum"] = profiles
+    return {"type": "object", "properties": properties, "required": ["task"]}
 
 
 async def _spawned(
@@ -198,41 +201,41 @@ async def _spawned(
     """Start one child and return its job id."""
     task, profile = arguments.get("task"), arguments.get("profile") or ""
     ticket = call_begins(run, _SPAWN, task, profile=profile)
-    told: dict[str, Json] = {"success": True, "timed_out": False, "error": None, "duration_ms": 0}
     try:
         child = await run.start(_delegation(run, factory, arguments, rules))
         if child.outcome is not None and child.outcome.error is not None:
             raise _refused(child.outcome.error.message)
     except ToolError as error:
-        call_ends(run, ticket, **{**told, "success": False, "error": error.message})
+        call_failed(run, ticket, error.message)
         raise
     jobs = JobStore.of(run)
     job_id = job_id_of(child.run_id, jobs.all_job_ids())
     jobs.start(job_id, child)
-    call_ends(run, ticket, ids=[job_id], **told, job_id=job_id)
+    call_ends(run, ticket, ids=[job_id], **_WELL, job_id=job_id)
     return job_id
 
 
 def _delegation(
     run: Run, factory: SubAgentFactory, arguments: Mapping[str, Json], rules: int
 ) -> Delegation:
-    task, profile = arguments.get("task"), arguments.get("profile") or ""
+    task = arguments.get("task")
     if type(task) is not str or not task.strip():
         raise _refused("task is required")
-    for name in ("profile", "context", "system_prompt", "tools"):
-        if type(arguments.get(name) or "") is not str:
+    names = ("profile", "context", "system_prompt", "tools")
+    profile, context, override, tools = texts = [arguments.get(name) or "" for name in names]
+    for name, text in zip(names, texts, strict=True):
+        if type(text) is not str:
             raise _refused(f"{name} must be text")
     if profile and profile not in factory.profiles:
         raise _refused(f"unknown profile '{profile}'")
-    override, names = arguments.get("system_prompt") or "", arguments.get("tools") or ""
-    if rules > 1 and (unknown := factory.unknown(run, _split(names), profile)):
+    if rules > 1 and (unknown := factory.unknown(run, _split(tools), profile)):
         raise _refused(unknown)
-    agent = factory.build(run, override, _split(names), profile)
-    context = arguments.get("context") or ""
-    message = f"{context}\n\n{task}" if context else task
+    agent = factory.build(run, override, _split(tools), profile)
+    own: dict[str, Json] = {"name": profile or _SPAWN, "system": agent.system}
+    own |= {"model": agent.model} if agent.model else {}
     return Delegation(
         program="agent",
-        input={"agent": _agent_json(agent, profile), "task": message},
+        input={"agent": own, "task": f"{context}\n\n{task}" if context else task},
         brief=task,
         agent=profile or _SPAWN,
         tool=_SPAWN,
@@ -240,11 +243,6 @@ def _delegation(
         levels=_ROW.levels,
         policy=_ROW.policy,
     )
-
-
-def _agent_json(agent: SubAgent, profile: str) -> dict[str, Json]:
-    plain: dict[str, Json] = {"name": profile or _SPAWN, "system": agent.system}
-    return plain | {"model": agent.model} if agent.model else plain
 
 
 def _split(names: str) -> list[str]:
@@ -262,15 +260,14 @@ async def _awaited(run: Run, arguments: Mapping[str, Json]) -> str:
     """Wait for jobs and return a block for each, in the order asked."""
     asked, jobs = arguments.get("job_ids"), JobStore.of(run)
     ticket = call_begins(run, _AWAIT, None, job_ids=asked)
-    told: dict[str, Json] = {"success": True, "timed_out": False, "error": None, "duration_ms": 0}
     ids = _split(asked) if type(asked) is str else []
     if not ids:
         error = ToolError(_AWAIT, "Error: job_ids is required", REFUSED)
-        call_ends(run, ticket, **{**told, "success": False, "error": error.message})
+        call_failed(run, ticket, error.message)
         raise error
     ids = jobs.all_job_ids() if ids == ["*"] else ids
     outcomes = await jobs.await_jobs(ids)
-    call_ends(run, ticket, **told, jobs={each: one.status for each, one in outcomes.items()})
+    call_ends(run, ticket, **_WELL, jobs={each: one.status for each, one in outcomes.items()})
     return "\n\n".join(_block(each, outcomes.get(each)) for each in ids) or "No jobs found."
 
 

@@ -13,7 +13,7 @@ is `tools.delegation.shared`; the child's own loop is `engine.program.agent`.  R
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -174,8 +174,8 @@ async def _handled(
             result = _refusal(refused)
         else:
             limits, clamped = _granted(run.limits, options, arguments)
-            details = {"limits": _shown(limits), "clamped": clamped}
-            ticket = call_begins(run, NAME, arguments["task"], **details)
+            caps = {name: getattr(limits, name) for name in _CAPPED}
+            ticket = call_begins(run, NAME, arguments["task"], limits=caps, clamped=clamped)
             (outcome,) = await delegate_all(run, [_delegation(options, arguments, limits)])
             result = result_of(outcome, seconds=limits.timeout_seconds)
         told = ("success", "timed_out", "error", "duration_ms")
@@ -247,7 +247,7 @@ def _granted(
     """Return the caller's caps narrowed for a call, and what was asked for and is too much."""
     caps: dict[str, Any] = {}
     clamped: dict[str, Json] = {}
-    for name in ("timeout_seconds", "max_iterations"):
+    for name in _CAPPED:
         asked = arguments.get(name, getattr(options, name))
         allowed = [getattr(options, f"{name}_cap"), getattr(own, name)]
         caps[name] = min(asked, *(cap for cap in allowed if cap is not None))
@@ -256,28 +256,18 @@ def _granted(
     return attrs.evolve(own, **caps), clamped
 
 
-def _shown(limits: Limits) -> dict[str, Json]:
-    return {
-        "timeout_seconds": limits.timeout_seconds,
-        "max_iterations": limits.max_iterations,
-    }
-
-
 # --- arguments ---------------------------------------------------------------------------------
 
 
 def _schema(options: SubagentOptions) -> dict[str, Any]:
-    iterations = {
-        "type": "integer",
-        "minimum": 1,
-        "description": f"Model requests that it may make; at most {options.max_iterations_cap}.",
-        "default": options.max_iterations,
-    }
-    seconds = {
-        "type": "integer",
-        "minimum": 1,
-        "description": f"Wall time that it may take; at most {options.timeout_seconds_cap}.",
-        "default": options.timeout_seconds,
+    numbers = {
+        name: {
+            "type": "integer",
+            "minimum": 1,
+            "description": f"{what}; at most {getattr(options, f'{name}_cap')}.",
+            "default": getattr(options, name),
+        }
+        for name, what in _CAPPED.items()
     }
     return {
         "type": "object",
@@ -289,29 +279,41 @@ def _schema(options: SubagentOptions) -> dict[str, Any]:
                 "items": {"type": "string"},
                 "description": "Paths worth reading; hints only.",
             },
-            "max_iterations": iterations,
-            "timeout_seconds": seconds,
+            **numbers,
         },
         "required": ["task"],
         "additionalProperties": False,
     }
 
 
-_EXPECTED: Final = {
-    "task": "text that is not blank",
-    "context": "text",
-    "files": "an array of texts",
-    "max_iterations": "an integer of at least 1",
-    "timeout_seconds": "an integer of at least 1",
+_CAPPED: Final = {
+    "max_iterations": "Model requests that it may make",
+    "timeout_seconds": "Wall time that it may take",
 }
+"""What a call may ask for, up to a cap."""
+
+
+def _is_text(value: Json) -> bool:
+    return type(value) is str
+
+
+_EXPECTED: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
+    "task": ("text that is not blank", lambda value: _is_text(value) and bool(value.strip())),
+    "context": ("text", _is_text),
+    "files": ("an array of texts", lambda value: type(value) is list and all(map(_is_text, value))),
+    **dict.fromkeys(
+        _CAPPED, ("an integer of at least 1", lambda value: type(value) is int and value >= 1)
+    ),
+}
+"""By argument: what it is to be, and whether a value is."""
 
 
 def _problems(arguments: Mapping[str, Json]) -> tuple[str, ...]:
     """Return what does not fit, in the order of the schema, unknown names last."""
     found = [
         f"/{name}: expected {expected}, found {_seen(arguments, name)}"
-        for name, expected in _EXPECTED.items()
-        if (name in arguments or name == "task") and not _fits(name, arguments.get(name))
+        for name, (expected, fits) in _EXPECTED.items()
+        if (name in arguments or name == "task") and not fits(arguments.get(name))
     ]
     known = ", ".join(_EXPECTED)
     found += [
@@ -330,18 +332,6 @@ def _too_large(arguments: Mapping[str, Json], allowed: int | None) -> list[str]:
         for name, size in sizes.items()
         if allowed is not None and size > allowed
     ]
-
-
-def _fits(name: str, value: Json) -> bool:
-    match name:
-        case "task":
-            return type(value) is str and bool(value.strip())
-        case "context":
-            return type(value) is str
-        case "files":
-            return type(value) is list and all(type(item) is str for item in value)
-        case _:
-            return type(value) is int and value >= 1
 
 
 def _seen(arguments: Mapping[str, Json], name: str) -> str:

@@ -36,6 +36,7 @@ from refold.tools.delegation.shared import (
     Ticket,
     call_begins,
     call_ends,
+    call_failed,
     delegate_one,
     remaking,
     text_of,
@@ -90,7 +91,12 @@ def dispatch_tool(
     context: SharedContext | None = None,
 ) -> DelegationTool | None:
     """Return the tool over agents that are at hand; `None` where there is none but the caller."""
-    catalog = _Catalog.of(current_agent_id, agents, skipped)
+    known = {agent.id: agent.as_json() for agent in agents}
+    catalog = _Catalog(
+        caller=current_agent_id,
+        agents=dict(sorted(known.items())),
+        skipped={error.agent: error.reason for error in skipped},
+    )
     return _made(catalog, context or SharedContext()) if catalog.others else None
 
 
@@ -128,17 +134,6 @@ class _Catalog:
     """Definitions by id, sorted, the caller's among them."""
     skipped: dict[str, str] = attrs.field(factory=dict)
     """Why a file was passed over, by the id that it would have had."""
-
-    @classmethod
-    def of(
-        cls, current: str, agents: Iterable[AgentDef], skipped: Iterable[InvalidDefError]
-    ) -> "_Catalog":
-        known = {agent.id: agent.as_json() for agent in agents}
-        return cls(
-            caller=current,
-            agents=dict(sorted(known.items())),
-            skipped={error.agent: error.reason for error in skipped},
-        )
 
     @property
     def all(self) -> tuple[AgentDef, ...]:
@@ -215,7 +210,7 @@ async def _handled(
     try:
         delegation = _delegation(run, catalog, shared, arguments, strict=strict)
     except (DefNotFoundError, ToolError) as error:
-        call_ends(run, ticket, success=False, timed_out=False, error=str(error), duration_ms=0)
+        call_failed(run, ticket, str(error))
         if strict and isinstance(error, DefNotFoundError):  # the model gets its text, and no more
             raise ToolError(NAME, str(error), REFUSED, type(error).__name__) from None
         raise
