@@ -7,7 +7,7 @@ CONTRACT.md §10.6, §10.18.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -223,35 +223,32 @@ class _Shelf:
 
     def tools(self) -> tuple[Tool, ...]:
         """Return the tools that the agent has, sorted by name."""
-        shipped = {tool.name: tool for make in self._makers() for tool in make()}
-        has = [tool for name, tool in (shipped | self.own).items() if self._may(name)]
-        asked = [with_approval(tool) if self._asks(tool) else tool for tool in has]
-        return tuple(sorted(asked, key=lambda tool: tool.name))
-
-    def _asks(self, tool: Tool) -> bool:
-        return tool.name in self.config.approval
-
-    def _makers(self) -> tuple[Callable[[], Any], ...]:
-        return (
-            lambda: file_tools(self.root),
-            lambda: [subagent_tool(enabled=self.config.allows("subagent"))],
-            self._spawning,
-            lambda: planning_tools() if self._names(*PLANNING) else (),
-            lambda: [build_dispatch_subagents_tool()],
-            lambda: self._dispatching() if self._dispatches else (),
-            lambda: self._prompting() if self._names("dispatch_subagent") else (),
-            lambda: [write_file_tool(self.root)] if self._names("write_file") else (),
-            lambda: self._commands() if self._names("run_command") else (),
+        shipped: list[Tool] = [
+            *file_tools(self.root),
+            subagent_tool(enabled=self.config.allows("subagent")),
+            *self._spawning(),
+            build_dispatch_subagents_tool(),
+        ]
+        if self._names(*PLANNING):
+            shipped += planning_tools()
+        if self.config.agents is not None or self._names("subagent_dispatch"):
+            shipped += self._dispatching()
+        if self._names("dispatch_subagent"):
+            others = [one for one in self._loader().discover_agents() if one.id != self.agent.id]
+            shipped.append(dispatch_subagent_tool(prompts=agent_prompts(others)))
+        if self._names("write_file"):
+            shipped.append(write_file_tool(self.root))
+        if self._names("run_command"):
+            shipped.append(self._command())
+        has = {tool.name: tool for tool in (*shipped, *self.own.values()) if self._may(tool.name)}
+        asked = self.config.approval
+        return tuple(
+            with_approval(has[name]) if name in asked else has[name] for name in sorted(has)
         )
 
     def _names(self, *names: str) -> bool:
         """Return whether the agent names one of them."""
         return any(name in (self.agent.tools or ()) for name in names)
-
-    @property
-    def _dispatches(self) -> bool:
-        """Whether there are agents to dispatch to: a folder is configured, or the file asks."""
-        return self.config.agents is not None or self._names("subagent_dispatch")
 
     def _may(self, name: str) -> bool:
         """Return whether the agent has a tool: what is disabled it lacks, but for `subagent`.
@@ -263,13 +260,9 @@ class _Shelf:
             return name not in self.agent.disallowed_tools and self.config.allows(name)
         if name not in self.agent.tools_among([name]):
             return False
-        if self.agent.tools is None and not self._is_default(name):
+        if self.agent.tools is None and name not in (*SHIPPED_TOOLS, *SPAWN_TOOLS, *self.own):
             return False
         return name == "subagent" or self.config.allows(name)
-
-    def _is_default(self, name: str) -> bool:
-        shipped = name in SHIPPED_TOOLS or name in SPAWN_TOOLS
-        return shipped or name in self.own
 
     def _spawning(self) -> tuple[Tool, ...]:
         folder = self.config.folder
@@ -292,16 +285,9 @@ class _Shelf:
         tool = dispatch_tool(self.agent.id, agents, loader.skipped)
         return [] if tool is None else [tool]
 
-    def _prompting(self) -> list[Tool]:
-        others = [one for one in self._loader().discover_agents() if one.id != self.agent.id]
-        return [dispatch_subagent_tool(prompts=agent_prompts(others))]
-
-    def _commands(self) -> list[Tool]:
+    def _command(self) -> Tool:
         if not self.config.commands:
             why = "run_command needs tools.run_command.allow in refold.yaml: what it may run"
             raise InvalidDefError(self.agent.id, why, os.fspath(self.path))
-        return [
-            run_command_tool(
-                self.root, allow=self.config.commands, environment=self.config.environment
-            )
-        ]
+        variables = self.config.environment
+        return run_command_tool(self.root, allow=self.config.commands, environment=variables)

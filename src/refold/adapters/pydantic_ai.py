@@ -34,7 +34,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Final, Self
 
 from pydantic_ai._utils import disable_threads
@@ -198,6 +197,9 @@ class _RecordedToolset(WrapperToolset[Any]):
 # -- models -----------------------------------------------------------------------------------
 
 
+_Asked = tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]
+
+
 class _RecordedModel(WrapperModel):
     def __init__(self, wrapped: Model, run: Run) -> None:
         super().__init__(wrapped)
@@ -206,12 +208,7 @@ class _RecordedModel(WrapperModel):
     async def __aenter__(self) -> Self:
         return self  # the client is opened where it is used: on the host
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Leave the client alone."""
 
     async def request(
@@ -220,10 +217,8 @@ class _RecordedModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        async def answered() -> ModelResponse:
-            return await self.wrapped.request(messages, model_settings, model_request_parameters)
-
-        return await self._asked(messages, model_settings, model_request_parameters, answered)
+        asked = (messages, model_settings, model_request_parameters)
+        return await self._asked(asked, lambda: self.wrapped.request(*asked))
 
     @asynccontextmanager
     async def request_stream(
@@ -233,36 +228,31 @@ class _RecordedModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
+        asked = (messages, model_settings, model_request_parameters)
+
         async def answered() -> ModelResponse:
-            async with self.wrapped.request_stream(
-                messages, model_settings, model_request_parameters, run_context
-            ) as stream:
+            async with self.wrapped.request_stream(*asked, run_context) as stream:
                 async for _ in stream:
                     pass
                 return stream.get()
 
-        response = await self._asked(messages, model_settings, model_request_parameters, answered)
+        response = await self._asked(asked, answered)
         yield CompletedStreamedResponse(
             response, model_request_parameters=model_request_parameters, replay_events=True
         )
 
-    async def _asked(
-        self,
-        messages: list[ModelMessage],
-        settings: ModelSettings | None,
-        parameters: ModelRequestParameters,
-        answered: Callable[[], Any],
-    ) -> ModelResponse:
+    async def _asked(self, asked: _Asked, answered: Callable[[], Any]) -> ModelResponse:
+        given, settings, parameters = asked
         name = self.wrapped.model_id
-        asked = neutral_messages(messages, parameters)
+        messages = neutral_messages(given, parameters)
 
         async def work() -> ModelReply:
             async with self.wrapped:  # with a client of this loop
-                return reply_of(name, await answered(), len(asked))
+                return reply_of(name, await answered(), len(messages))
 
         try:
             reply = await self._run.model(
-                asked,
+                messages,
                 tools=neutral_tools(parameters),
                 model=ForeignModel(name=name, work=work),
                 **neutral_parameters(settings, parameters),
