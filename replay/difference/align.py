@@ -7,10 +7,13 @@ Pure: knows keys, not logs.  What pairs mean is `replay.compare.diff`'s to say.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Final, TypeVar
 
 import attrs
+
+T = TypeVar("T")
 
 Key = tuple[str, str, bytes]
 """Kind, name, and digest of what was asked."""
@@ -21,7 +24,8 @@ Pair = tuple[int | None, int | None]
 CELLS_MAX: Final = 1_000_000
 """Largest product of two lengths that is aligned exactly."""
 
-_GAP: Final = 4
+GAP: Final = 4
+"""What it costs to say that a call is only on one side."""
 _SAME, _RENAMED, _OTHER_ARGUMENTS, _OTHER_NAME, _OTHER_KIND = 0, 4, 5, 7, 8
 _PAIRED, _ONLY_A, _ONLY_B = 0, 1, 2
 
@@ -70,7 +74,7 @@ def _middle(
         only_a: list[Pair] = [(at, None) for at in range(len(a))]
         return only_a + [(None, at) for at in range(len(b))], True
     if len(a) * len(b) <= cells_max:
-        return (_earliest if early else _cheapest)(a, b), True
+        return cheapest(a, b, cost, lambda _: GAP, early=early), True
     return _anchored(a, b, cells_max, early=early)
 
 
@@ -128,35 +132,40 @@ def _place_by_place(length_a: int, length_b: int) -> list[Pair]:
     return pairs
 
 
-def _earliest(a: Sequence[Key], b: Sequence[Key]) -> list[Pair]:
-    """Return the cheapest pairs; of equally cheap ones, those that stand earliest.
+def cheapest(
+    a: Sequence[T],
+    b: Sequence[T],
+    price: Callable[[T, T], int],
+    gap: Callable[[T], int],
+    *,
+    early: bool,
+) -> list[Pair]:
+    """Return the cheapest pairs; of equally cheap ones, those that stand latest, or earliest.
 
-    The table is walked from its end, which prefers late pairs: so both are turned around.
+    `price` says what it costs to pair two, `gap` to let one be alone.  The table of costs is filled
+    row by row, and only the way is kept in which each cell was reached.  It is walked from its end,
+    which prefers late pairs: for early ones, both sides are turned around.
     """
-    pairs = _cheapest(a[::-1], b[::-1])
-    return [
-        (
-            len(a) - 1 - one if one is not None else None,
-            len(b) - 1 - other if other is not None else None,
-        )
-        for one, other in reversed(pairs)
-    ]
-
-
-def _cheapest(a: Sequence[Key], b: Sequence[Key]) -> list[Pair]:
-    """Fill the table of costs row by row; keep only which way each cell was reached."""
-    width = len(b) + 1
-    ways = bytearray([_ONLY_B]) * width
-    costs = [at * _GAP for at in range(width)]
-    for row, key in enumerate(a, 1):
-        diagonal, costs[0] = costs[0], row * _GAP
-        way = bytearray([_ONLY_A]) * width
+    if early:
+        pairs = cheapest(a[::-1], b[::-1], price, gap, early=False)
+        last_a, last_b = len(a) - 1, len(b) - 1
+        return [
+            (None if one is None else last_a - one, None if other is None else last_b - other)
+            for one, other in reversed(pairs)
+        ]
+    alone = [gap(other) for other in b]
+    costs = list(accumulate(alone, initial=0))
+    ways = bytearray([_ONLY_B]) * len(costs)
+    for key in a:
+        gone = gap(key)
+        diagonal, costs[0] = costs[0], costs[0] + gone
+        way = bytearray([_ONLY_A]) * len(costs)
         for column, other in enumerate(b, 1):
-            best, step = diagonal + cost(key, other), _PAIRED
-            if costs[column] + _GAP < best:
-                best, step = costs[column] + _GAP, _ONLY_A
-            if costs[column - 1] + _GAP < best:
-                best, step = costs[column - 1] + _GAP, _ONLY_B
+            best, step = diagonal + price(key, other), _PAIRED
+            if costs[column] + gone < best:
+                best, step = costs[column] + gone, _ONLY_A
+            if costs[column - 1] + alone[column - 1] < best:
+                best, step = costs[column - 1] + alone[column - 1], _ONLY_B
             diagonal, costs[column] = costs[column], best
             way[column] = step
         ways += way

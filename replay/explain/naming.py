@@ -119,7 +119,7 @@ def _exploded(differing: list[AlignmentStep]) -> list[AlignmentStep]:
         if one is None or other is None:
             steps.append(step)
         elif one.key in added or other.key in dropped or (one.key in news and other.key in olds):
-            steps += [AlignmentStep("dropped", one, None), AlignmentStep("added", None, other)]
+            steps += [AlignmentStep(one, None), AlignmentStep(None, other)]
         else:
             steps.append(step)
     return steps
@@ -198,7 +198,7 @@ def _of_lines(explorer: Explorer, found: list[Found]) -> Found | None:
     if old is None or new is None or old is new:
         return old or new
     if _is_replaced(old, new, explorer):
-        return _found_at(AlignmentStep("changed", old.recorded, new.now), has_ended=False)
+        return _found_at(AlignmentStep(old.recorded, new.now), has_ended=False)
     if _is_put_below(old, new):
         return old
     is_cancel = old.recorded is not None and old.recorded.kind == "cancel"

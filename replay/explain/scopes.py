@@ -10,17 +10,18 @@ Pure: knows items, not logs.  `replay.difference.align` aligns two plain sequenc
 called is `replay.explain.naming`'s to say.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Literal, TypeVar
 
 import attrs
 
-from refold.replay.difference.align import align, cost
+from refold.replay.difference.align import GAP, align, cheapest, cost
 from refold.replay.index.asked_items import Item
+
+T = TypeVar("T")
 
 Op = Literal["same", "changed", "added", "dropped"]
 
-_GAP: Final = 4
 _CELLS_MAX: Final = 10_000
 """Of one alignment of calls: what is longer is cut at requests that occur once on each side."""
 _PAIRS_MAX: Final = 400
@@ -31,9 +32,28 @@ _PAIRS_MAX: Final = 400
 class AlignmentStep:
     """One step of an alignment."""
 
-    op: Op
     recorded: Item | None
     now: Item | None
+
+    @property
+    def op(self) -> Op:
+        """What became of what was recorded."""
+        if self.recorded is None:
+            return "added"
+        if self.now is None:
+            return "dropped"
+        return "same" if self.recorded.key == self.now.key else "changed"
+
+    @property
+    def price(self) -> int:
+        """What it costs; what was changed costs less than dropping and adding."""
+        if self.recorded is None or self.now is None:
+            return GAP
+        return cost(self.recorded.key, self.now.key)
+
+
+_Way = tuple[int, list[AlignmentStep]]
+"""What it costs that some scopes became others, and the steps of it."""
 
 
 class _Node:
@@ -84,24 +104,15 @@ def aligned_scopes(
 
 def aligned(recorded: Sequence[Item], now: Sequence[Item]) -> list[AlignmentStep]:
     """Return the cheapest way from one sequence of requests to another, step by step."""
-    pairs = align(
-        [item.key for item in recorded],
-        [item.key for item in now],
-        cells_max=_CELLS_MAX,
-        early=True,
-    ).pairs
+    before, after = ([item.key for item in items] for items in (recorded, now))
     return [
-        _step(recorded[one] if one is not None else None, now[other] if other is not None else None)
-        for one, other in pairs
+        AlignmentStep(_at(recorded, one), _at(now, other))
+        for one, other in align(before, after, cells_max=_CELLS_MAX, early=True).pairs
     ]
 
 
-def _step(recorded: Item | None, now: Item | None) -> AlignmentStep:
-    if recorded is None:
-        return AlignmentStep("added", None, now)
-    if now is None:
-        return AlignmentStep("dropped", recorded, None)
-    return AlignmentStep("same" if recorded.key == now.key else "changed", recorded, now)
+def _at(items: Sequence[T], place: int | None) -> T | None:
+    return None if place is None else items[place]
 
 
 def _tree(items: Iterable[Item]) -> _Node:
@@ -129,124 +140,76 @@ class _Aligner:
 
     def __init__(self, known: Callable[[str], bool]) -> None:
         self._known = known
-        self._pairs: dict[tuple[str, str], tuple[int, list[AlignmentStep]]] = {}
+        self._pairs: dict[tuple[str, str], _Way] = {}
 
-    def pair(self, recorded: _Node, now: _Node) -> tuple[int, list[AlignmentStep]]:
+    def pair(self, recorded: _Node, now: _Node) -> _Way:
         """Return what it costs to say that one scope became the other, and the steps of it."""
         key = (recorded.path, now.path)
         if key not in self._pairs:
             steps = [*aligned(recorded.calls, now.calls), *aligned(recorded.marks, now.marks)]
-            price = sum(map(_price, steps))
-            below, more = self._children(recorded, now)
-            self._pairs[key] = (price + below, steps + more)
+            price = sum(step.price for step in steps)
+            for more, below in self._children(recorded, now):
+                price, steps = price + more, steps + below
+            self._pairs[key] = (price, steps)
         return self._pairs[key]
 
-    def _children(self, recorded: _Node, now: _Node) -> tuple[int, list[AlignmentStep]]:
+    def _children(self, recorded: _Node, now: _Node) -> Iterator[_Way]:
         """Align the scopes below two; the known ones are paired with themselves."""
         fixed = sorted(
             number
             for number in {*recorded.below, *now.below}
             if self._known(f"{recorded.path}/{number}") and recorded.path == now.path
         )
-        price, steps, last = 0, list[AlignmentStep](), 0
+        last = 0
         for number in [*fixed, 1 << 62]:
-            between = self._free(
+            yield from self._free(
                 [each for each in recorded.children if last < each.number < number],
                 [each for each in now.children if last < each.number < number],
             )
-            at = self._either(recorded.below.get(number), now.below.get(number))
-            price += between[0] + at[0]
-            steps += between[1] + at[1]
+            yield self._either(recorded.below.get(number), now.below.get(number))
             last = number
-        return price, steps
 
-    def _either(self, recorded: _Node | None, now: _Node | None) -> tuple[int, list[AlignmentStep]]:
+    def _either(self, recorded: _Node | None, now: _Node | None) -> _Way:
         """Pair two scopes, or say that one of them is all there is."""
         if recorded is not None and now is not None:
             return self.pair(recorded, now)
-        steps = (
-            [AlignmentStep("dropped", item, None) for item in recorded.all_items()]
-            if recorded
-            else []
-        )
-        steps += [AlignmentStep("added", None, item) for item in now.all_items()] if now else []
-        return _GAP * len(steps), steps
+        steps = [AlignmentStep(item, None) for item in recorded.all_items()] if recorded else []
+        steps += [AlignmentStep(None, item) for item in now.all_items()] if now else []
+        return GAP * len(steps), steps
 
-    def _free(self, recorded: list[_Node], now: list[_Node]) -> tuple[int, list[AlignmentStep]]:
+    def _free(self, recorded: list[_Node], now: list[_Node]) -> Iterator[_Way]:
         """Align scopes of which none is known, by what was asked in them."""
-        pairs = align(
-            [_key_of(each) for each in recorded], [_key_of(each) for each in now], cells_max=0
-        ).pairs
-        price, steps = 0, list[AlignmentStep]()
+        before, after = ([_key_of(each) for each in nodes] for nodes in (recorded, now))
         gap_a: list[_Node] = []
         gap_b: list[_Node] = []
-        for a, b in [*pairs, (None, None)]:
-            one, other = recorded[a] if a is not None else None, now[b] if b is not None else None
+        for a, b in align(before, after, cells_max=0).pairs:
+            one, other = _at(recorded, a), _at(now, b)
             if one is not None and other is not None and one.signature() == other.signature():
-                found = self._weighed(gap_a, gap_b)
-                same = self.pair(one, other)
-                price, steps = price + found[0], steps + found[1] + same[1]
+                yield from self._weighed(gap_a, gap_b)
+                yield self.pair(one, other)
                 gap_a, gap_b = [], []
                 continue
             gap_a += [one] if one is not None else []
             gap_b += [other] if other is not None else []
-        found = self._weighed(gap_a, gap_b)
-        return price + found[0], steps + found[1]
+        yield from self._weighed(gap_a, gap_b)
 
-    def _weighed(self, recorded: list[_Node], now: list[_Node]) -> tuple[int, list[AlignmentStep]]:
-        """Align scopes of which none is as it was: a table of what each pair would cost."""
+    def _weighed(self, recorded: list[_Node], now: list[_Node]) -> Iterator[_Way]:
+        """Align scopes of which none is as it was: by what each pair would cost, or by number."""
         if len(recorded) * len(now) > _PAIRS_MAX:
-            return self._by_place(recorded, now)
-        rows, columns = len(recorded), len(now)
-        cost = [[0] * (columns + 1) for _ in range(rows + 1)]
-        for row in range(rows, -1, -1):
-            for column in range(columns, -1, -1):
-                cost[row][column] = self._cheapest(recorded, now, row, column, cost)[0]
-        steps, row, column = list[AlignmentStep](), 0, 0
-        while row < rows or column < columns:
-            _, op = self._cheapest(recorded, now, row, column, cost)
-            one = recorded[row] if op != "added" else None
-            other = now[column] if op != "dropped" else None
-            steps += self._either(one, other)[1]
-            row += op != "added"
-            column += op != "dropped"
-        return cost[0][0], steps
-
-    def _cheapest(
-        self, recorded: list[_Node], now: list[_Node], row: int, column: int, cost: list[list[int]]
-    ) -> tuple[int, str]:
-        choices: list[tuple[int, str]] = []
-        if row < len(recorded) and column < len(now):
-            price = self.pair(recorded[row], now[column])[0]
-            choices.append((price + cost[row + 1][column + 1], "paired"))
-        if row < len(recorded):
-            choices.append((_GAP * recorded[row].weight() + cost[row + 1][column], "dropped"))
-        if column < len(now):
-            choices.append((_GAP * now[column].weight() + cost[row][column + 1], "added"))
-        return min(choices, key=lambda choice: choice[0], default=(0, "same"))
-
-    def _by_place(self, recorded: list[_Node], now: list[_Node]) -> tuple[int, list[AlignmentStep]]:
-        both = {each.number: each for each in now}
-        price, steps = 0, list[AlignmentStep]()
-        for one in recorded:
-            found = self._either(one, both.pop(one.number, None))
-            price, steps = price + found[0], steps + found[1]
-        for other in both.values():
-            found = self._either(None, other)
-            price, steps = price + found[0], steps + found[1]
-        return price, steps
-
-
-_PRICES: Final = {"same": 0, "added": _GAP, "dropped": _GAP}
-
-
-def _price(step: AlignmentStep) -> int:
-    """Return what a step costs; what was changed costs less than dropping and adding."""
-    if step.op in _PRICES:
-        return _PRICES[step.op]
-    assert step.recorded is not None
-    assert step.now is not None
-    return cost(step.recorded.key, step.now.key)
+            both = {each.number: each for each in now}
+            for one in recorded:
+                yield self._either(one, both.pop(one.number, None))
+            for other in both.values():
+                yield self._either(None, other)
+            return
+        for a, b in cheapest(
+            recorded,
+            now,
+            lambda one, other: self.pair(one, other)[0],
+            lambda node: GAP * node.weight(),
+            early=True,
+        ):
+            yield self._either(_at(recorded, a), _at(now, b))
 
 
 def _key_of(node: _Node) -> tuple[str, str, bytes]:
