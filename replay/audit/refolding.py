@@ -59,10 +59,19 @@ def state(log: str | PathLike[str], at: int | None = None) -> RunState:
     path = fspath(log_path("state", log))
     if at is not None:
         check_seq("state", "at", at)
-    entries = read_entries(path, resolve=True, torn_ok=True)
-    if at is None or at < 0:
-        return _state_from_end(path, entries, -1 if at is None else at)
-    return _state_at(path, entries, at)
+    at = -1 if at is None else at
+    fold = Fold()
+    waiting: deque[EntryLike] = deque()  # of those at the end, how many there are is not known yet
+    for entry in read_entries(path, resolve=True, torn_ok=True):
+        waiting.append(entry)
+        if len(waiting) >= -at:
+            due = waiting.popleft()
+            fold.apply(due.event, due.call, due.seq)
+            if due.seq == at:
+                return fold.state()
+    if at >= 0 or fold.entries == 0:
+        raise EntryMissing(path, at, fold.entries + len(waiting))
+    return fold.state()
 
 
 def state_diff(log: str | PathLike[str], before: int, after: int) -> tuple[Difference, ...]:
@@ -102,26 +111,3 @@ def refolded(entries: Iterable[EntryLike]) -> Refolded:
         recorded_digest=recorded,
         state_version=last.state_version,
     )
-
-
-def _state_at(path: str, entries: Iterable[EntryLike], at: int) -> RunState:
-    fold = Fold()
-    for entry in entries:
-        fold.apply(entry.event, entry.call, entry.seq)
-        if entry.seq == at:
-            return fold.state()
-    raise EntryMissing(path, at, fold.entries)
-
-
-def _state_from_end(path: str, entries: Iterable[EntryLike], at: int) -> RunState:
-    """Fold all but the last `-at - 1` entries, which wait outside until the end is known."""
-    fold = Fold()
-    waiting: deque[EntryLike] = deque()
-    for entry in entries:
-        waiting.append(entry)
-        if len(waiting) >= -at:
-            due = waiting.popleft()
-            fold.apply(due.event, due.call, due.seq)
-    if fold.entries == 0:
-        raise EntryMissing(path, at, len(waiting))
-    return fold.state()

@@ -19,7 +19,7 @@ from refold.engine.log.reader import scan
 from refold.engine.observed.volatile import VolatileRules
 from refold.replay.compare.calls import NO_OUTCOME, Call, RunCalls
 from refold.replay.compare.measured import Declared
-from refold.replay.difference.pointer_diff import shared_start
+from refold.replay.difference.pointer_diff import shared_ends
 from refold.replay.observed.record import ObservedRecord, RecordedTurn, read_record
 
 _IDS: Final = frozenset(
@@ -123,7 +123,7 @@ class ObservedCalls(RunCalls):
         plain = self._record.rules.applied(turn.asked)
         messages = [self._without_ids(turn.scope, each) for each in plain.messages]
         before = said.get(turn.scope, [])
-        shared = shared_start(before, messages)
+        shared, _ = shared_ends(before, messages)
         asked: dict[str, Json] = {
             "api": plain.api,
             "model": plain.model,

@@ -6,8 +6,9 @@ order: they pair the most alike first.  Pure, but for arguments that must be rea
 The modes are CONTRACT.md §13.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable
+from itertools import islice
 from typing import Literal, NamedTuple
 
 import attrs
@@ -118,7 +119,7 @@ def _by_likeness(a: RunCalls, b: RunCalls, arguments: ArgumentMode) -> list[Pair
     pool.pair(lambda call: (*call.identity, call.ended))
     pool.pair(lambda call: call.identity)
     if arguments in ("subset", "superset"):
-        pool.pair_fitting(lambda x, y: _fits(a, x, b, y, arguments))
+        pool.pair(lambda call: (call.kind, call.name), lambda x, y: _fits(a, x, b, y, arguments))
     pool.pair(lambda call: (call.kind, call.name, call.ended))
     pool.pair(lambda call: (call.kind, call.name))
     return pool.result()
@@ -137,37 +138,27 @@ class _Pool:
         self._b = list(b)
         self._paired: list[Paired] = []
 
-    def pair(self, key: Callable[[Call], Hashable]) -> None:
-        """Pair calls of equal keys, the earlier with the earlier."""
-        waiting: dict[Hashable, list[Call]] = defaultdict(list)
-        for call in reversed(self._b):
-            waiting[key(call)].append(call)
-        self._settle(lambda call: waiting[key(call)].pop() if waiting.get(key(call)) else None)
-
-    def pair_fitting(self, fits: Callable[[Call, Call], bool]) -> None:
-        """Pair calls of one kind and name for which `fits` is true."""
-        waiting: dict[Hashable, list[Call]] = defaultdict(list)
+    def pair(
+        self,
+        key: Callable[[Call], Hashable],
+        fits: Callable[[Call, Call], bool] = lambda _a, _b: True,
+    ) -> None:
+        """Pair calls of equal keys for which `fits` is true, the earlier with the earlier."""
+        waiting: dict[Hashable, deque[Call]] = defaultdict(deque)
         for call in self._b:
-            waiting[call.kind, call.name].append(call)
-
-        def partner(call: Call) -> Call | None:
-            candidates = waiting[call.kind, call.name]
-            for at, other in enumerate(candidates[:TRIES_MAX]):
-                if fits(call, other):
-                    return candidates.pop(at)
-            return None
-
-        self._settle(partner)
-
-    def _settle(self, partner: Callable[[Call], Call | None]) -> None:
+            waiting[key(call)].append(call)
         left, taken = [], set()
         for call in self._a:
-            other = partner(call)
-            if other is None:
+            candidates = waiting[key(call)]
+            tried = enumerate(islice(candidates, TRIES_MAX))
+            found = next((at for at, other in tried if fits(call, other)), None)
+            if found is None:
                 left.append(call)
-            else:
-                taken.add(id(other))
-                self._paired.append(Paired(call, other))
+                continue
+            other = candidates[found]
+            del candidates[found]
+            taken.add(id(other))
+            self._paired.append(Paired(call, other))
         self._a = left
         self._b = [call for call in self._b if id(call) not in taken]
 

@@ -5,6 +5,7 @@ call, the same call with other arguments, another tool in its place, a call more
 Pure: knows keys, not logs.  What pairs mean is `replay.compare.diff`'s to say.
 """
 
+import operator
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,6 +13,8 @@ from itertools import accumulate
 from typing import Final, TypeVar
 
 import attrs
+
+from refold.replay.difference.pointer_diff import shared_ends
 
 T = TypeVar("T")
 
@@ -49,22 +52,13 @@ def align(
     What both share at the start and at the end is paired first.  Where what is left is too long
     for a full table, it is cut at calls that occur once on each side, and then place by place.
     """
-    start = common(a, b)
-    end = min(common(a[::-1], b[::-1]), len(a) - start, len(b) - start)
+    start, end = shared_ends(a, b, operator.eq)
     pairs: list[Pair] = [(at, at) for at in range(start)]
     middle_a, middle_b = a[start : len(a) - end], b[start : len(b) - end]
     inner, is_exact = _middle(middle_a, middle_b, cells_max, early=early)
     pairs += _shifted(inner, start, start)
     pairs += [(len(a) - at, len(b) - at) for at in range(end, 0, -1)]
     return Alignment(pairs, is_exact)
-
-
-def common(a: Sequence[Key], b: Sequence[Key]) -> int:
-    """Return how many keys the two share at the start."""
-    for at, (one, other) in enumerate(zip(a, b, strict=False)):
-        if one != other:
-            return at
-    return min(len(a), len(b))
 
 
 def _middle(

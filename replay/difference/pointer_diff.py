@@ -9,13 +9,16 @@ inserted element is one addition; what an alignment of whole calls needs is in
 Pure: nothing here reads a log.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Literal, TypeVar
 
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode, join
 from refold.engine.encoding.document import Document
+
+T = TypeVar("T")
 
 DifferenceKind = Literal["changed", "added", "removed"]
 
@@ -84,10 +87,17 @@ def shown(value: Json, characters_max: int = _CHARACTERS_SHOWN) -> str:
     if len(text) <= characters_max:
         return text
     if characters_max < _COUNTED_FROM:
-        kept = (characters_max - 1) // 2
-        return f"{text[:kept]}…{text[-kept:]}"
+        return cut(text, (characters_max - 1) // 2)
     kept = (characters_max - 30) // 2
     return f"{text[:kept]}…({len(text) - 2 * kept} more)…{text[-kept:]}"
+
+
+def cut(text: str, head: int, tail: int | None = None) -> str:
+    """Return a text without its middle, where it is longer than what is kept of its two ends."""
+    tail = head if tail is None else tail
+    if len(text) <= head + tail:
+        return text
+    return f"{text[:head]}…{text[len(text) - tail :]}"
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
@@ -118,8 +128,7 @@ def _members(before: dict[str, Json], after: dict[str, Json], pointer: str) -> I
 
 def _elements(before: Sequence[Json], after: Sequence[Json], pointer: str) -> Iterator[Difference]:
     """Compare what lies between the common start and the common end, place by place."""
-    start = shared_start(before, after)
-    end = shared_start(before[start:][::-1], after[start:][::-1])
+    start, end = shared_ends(before, after)
     olds, news = before[start : len(before) - end], after[start : len(after) - end]
     paired = min(len(olds), len(news))
     for at in range(paired):
@@ -130,12 +139,15 @@ def _elements(before: Sequence[Json], after: Sequence[Json], pointer: str) -> It
         yield Difference(f"{pointer}/{start + at}", "added", after=news[at])
 
 
-def shared_start(before: Sequence[Json], after: Sequence[Json]) -> int:
-    """Return how many elements the two share at the start."""
-    for at, (old, new) in enumerate(zip(before, after, strict=False)):
-        if not same(old, new):
-            return at
-    return min(len(before), len(after))
+def shared_ends(
+    before: Sequence[T], after: Sequence[T], alike: Callable[[T, T], bool] = same
+) -> tuple[int, int]:
+    """Return how many elements the two share at the start, and of the rest at the end."""
+    most = min(len(before), len(after))
+    start = next((at for at in range(most) if not alike(before[at], after[at])), most)
+    most -= start
+    end = next((at for at in range(most) if not alike(before[-1 - at], after[-1 - at])), most)
+    return start, end
 
 
 def _pair(before: Json, after: Json) -> str:
@@ -143,10 +155,7 @@ def _pair(before: Json, after: Json) -> str:
     old, new = encode(before).decode(), encode(after).decode()
     if len(old) <= _CHARACTERS_SHOWN and len(new) <= _CHARACTERS_SHOWN:
         return f"{old} → {new}"
-    at = next(
-        (i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y),
-        min(len(old), len(new)),
-    )
+    at, _ = shared_ends(old, new, operator.eq)
     where = f" (from character {at})" if at else ""
     return f"{_around(old, at)} → {_around(new, at)}{where}"
 

@@ -6,6 +6,7 @@ comes from a log.
 
 import difflib
 import itertools
+import operator
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -14,7 +15,14 @@ import attrs
 
 from refold.engine.encoding.canonical import Json, encode
 from refold.engine.encoding.document import Document
-from refold.replay.difference.pointer_diff import Difference, differences, same, shared_start, shown
+from refold.replay.difference.pointer_diff import (
+    Difference,
+    cut,
+    differences,
+    same,
+    shared_ends,
+    shown,
+)
 
 LINES_MAX: Final = 12
 """Lines shown of one text that changed."""
@@ -55,8 +63,7 @@ def text_changes(diff: Sequence[Difference]) -> tuple[TextChange, ...]:
 
 def message_changes(before: Sequence[Json], after: Sequence[Json]) -> tuple[TextChange, ...]:
     """Return what changed in a conversation, message by message."""
-    start = shared_start(before, after)
-    end = shared_start(before[start:][::-1], after[start:][::-1])
+    start, end = shared_ends(before, after)
     olds, news = before[start : len(before) - end], after[start : len(after) - end]
     changes = []
     for at in range(max(len(olds), len(news))):
@@ -94,17 +101,8 @@ def _long_by_words(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _is_like(old: str, new: str) -> bool:
-    start, end = _shared_ends(old, new)
+    start, end = shared_ends(old, new, operator.eq)
     return 2 * (start + end) >= min(len(old), len(new))
-
-
-def _shared_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """Return how much two texts, or two lists of words, share at the start, and then at the end."""
-    most = min(len(old), len(new))
-    start = next((at for at in range(most) if old[at] != new[at]), most)
-    most -= start
-    end = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
-    return start, end
 
 
 def _message(at: int, old: Any, new: Any) -> TextChange:
@@ -159,7 +157,7 @@ _Block = tuple[str, int, int, int, int]
 
 def _blocks(olds: list[str], news: list[str]) -> list[_Block]:
     """Return how one list of words became the other."""
-    start, end = _shared_ends(olds, news)
+    start, end = shared_ends(olds, news, operator.eq)
     old_end, new_end = len(olds) - end, len(news) - end
     found: list[_Block] = [("equal", 0, start, 0, start)] if start else []
     if (old_end - start) * (new_end - start) > _CELLS_MAX:
@@ -185,28 +183,13 @@ def _block(
     old, new = "".join(olds[old_from:old_to]), "".join(news[new_from:new_to])
     start = end = 0
     if max(len(old), len(new)) > _SHORT and _is_like(old, new):  # a long word, or no words at all
-        start, end = _shared_ends(old, new)
-    yield _last_of(old[:start])
+        start, end = shared_ends(old, new, operator.eq)
+    yield cut(old[:start], 0, _PIECE // 2)
     if len(old) > start + end:
-        yield f"[-{_piece(old[start : len(old) - end])}-]"
+        yield f"[-{cut(old[start : len(old) - end], _PIECE // 2)}-]"
     if len(new) > start + end:
-        yield f"{{+{_piece(new[start : len(new) - end])}+}}"
-    yield _first_of(old[len(old) - end :])
-
-
-def _piece(text: str) -> str:
-    if len(text) <= _PIECE:
-        return text
-    half = _PIECE // 2
-    return f"{text[:half]}…{text[-half:]}"
-
-
-def _first_of(text: str) -> str:
-    return text if len(text) <= _PIECE // 2 else f"{text[: _PIECE // 2]}…"
-
-
-def _last_of(text: str) -> str:
-    return text if len(text) <= _PIECE // 2 else f"…{text[-(_PIECE // 2) :]}"
+        yield f"{{+{cut(new[start : len(new) - end], _PIECE // 2)}+}}"
+    yield cut(old[len(old) - end :], _PIECE // 2, 0)
 
 
 def _kept(words: list[str], *, is_first: bool, is_last: bool) -> str:
@@ -229,7 +212,4 @@ def _capped(lines: Sequence[str]) -> tuple[str, ...]:
 def _safe(line: str) -> str:
     """Return a line that moves no cursor, cut in its middle where it is long."""
     text = encode(line.expandtabs()).decode()[1:-1].replace('\\"', '"').replace("\\\\", "\\")
-    if len(text) <= _CHARACTERS_MAX:
-        return text
-    half = _CHARACTERS_MAX // 2
-    return f"{text[:half]}…{text[-half:]}"
+    return cut(text, _CHARACTERS_MAX // 2)

@@ -16,7 +16,7 @@ from refold.replay.difference.pointer_diff import (
     counted,
     differences,
     same,
-    shared_start,
+    shared_ends,
     shown,
 )
 from refold.replay.difference.text_diff import TextChange, message_changes, text_changes
@@ -91,8 +91,7 @@ def _causes(recorded: Asked, now: Asked, diff: Sequence[Difference]) -> Iterator
 
 def _of_messages(recorded: Asked, now: Asked) -> Iterator[str]:
     before, after = recorded.messages, now.messages
-    start = shared_start(before, after)
-    end = shared_start(before[start:][::-1], after[start:][::-1])
+    start, end = shared_ends(before, after)
     olds, news = before[start : len(before) - end], after[start : len(after) - end]
     if not olds and not news:
         return

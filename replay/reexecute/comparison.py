@@ -43,7 +43,7 @@ from refold.replay.explain.naming import Found, Named, named
 from refold.replay.explain.run_on import Explorer, Mismatch
 from refold.replay.index.asked_items import Item, item_of
 from refold.replay.index.run_end import end_of, end_of_verdict
-from refold.replay.reexecute.network import ProgramWatch
+from refold.replay.reexecute.network import program_watch
 from refold.replay.reexecute.report import RunAgain, Watch, damaged
 from refold.replay.reexecute.world import Replayed, program_of
 
@@ -88,7 +88,7 @@ class Comparison:
         replayed.kernel.seals_interrupts = True
         replayed.check_session()
         try:
-            with ProgramWatch(replayed.kernel.fail):  # whatever the program makes of it
+            with program_watch(replayed.kernel.fail):  # whatever the program makes of it
                 verdict = replayed.kernel.execute(
                     self.program, faces_of(replayed.kernel), replayed.started.input
                 )

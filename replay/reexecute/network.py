@@ -2,7 +2,7 @@
 
 A replay needs no network: what a program asks of it bypassed the record.  Watched are connections,
 datagrams and look-ups of names.  `NetworkWatch` is a test's: it sees the thread that replays and
-those that are started meanwhile; threads that were there before are left alone.  `ProgramWatch` is
+those that are started meanwhile; threads that were there before are left alone.  `program_watch` is
 every replay's: it sees one thread, that of the kernel.  Both hang on an audit hook, which cannot be
 taken out again: it is set with the first watch, and does nothing between them.
 The rules are CONTRACT.md §12.13 and §13.14.
@@ -14,9 +14,9 @@ import ipaddress
 import logging
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType, TracebackType
+from traceback import walk_stack
 from typing import Any, Final, Literal, Self
 
 from refold.engine.errors import OutsideLoop
@@ -42,8 +42,9 @@ _OUTERMOST: Final = (Loop.step.__code__, Kernel.execute.__code__)
 _LOGGING: Final = str(Path(logging.__file__).parent)
 
 _watches: "list[NetworkWatch]" = []
-_programs: "dict[int, ProgramWatch]" = {}
-"""By the id of the thread on which the program runs."""
+_Judge = Callable[[str, tuple[Any, ...]], None]
+_judges: dict[int, _Judge] = {}
+"""Of uses of the network, by the id of the thread on which the program runs."""
 _is_hooked: Final[list[bool]] = []
 
 
@@ -63,12 +64,7 @@ class NetworkWatch:
         _watches.append(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _watches.remove(self)
 
     def judge(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -86,53 +82,36 @@ class NetworkWatch:
             raise refused
 
 
-class ProgramWatch:
-    """While it is entered, the program that runs on this thread is refused the network.
+@contextlib.contextmanager
+def program_watch(
+    refused: Callable[[OutsideLoop], None], applies: Callable[[], bool] = lambda: True
+) -> Iterator[None]:
+    """Refuse the network to the program that runs on this thread in the block.
 
     For where all that the program asks for is recorded: what goes past the record would be done
-    again, for real, and nothing would say so.
+    again, for real, and nothing would say so.  `refused` is told of each attempt, before it is
+    raised; `applies` may let all pass.  A handler of `logging` is no part of the run.
     """
 
-    def __init__(
-        self, refused: Callable[[OutsideLoop], None], *, applies: Callable[[], bool] | None = None
-    ) -> None:
-        """Tell `refused` of each attempt, before it is raised; `applies` may let all pass."""
-        self._refused = refused
-        self._applies = applies
-        self._before: ProgramWatch | None = None
-
-    def __enter__(self) -> Self:
-        _install()
-        thread = threading.get_ident()
-        self._before = _programs.get(thread)
-        _programs[thread] = self
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        thread = threading.get_ident()
-        if self._before is None:
-            del _programs[thread]
-        else:
-            _programs[thread] = self._before
-
-    def judge(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Refuse one use of the network; a handler of `logging` is no part of the run.
-
-        Raises:
-            OutsideLoop: it is not allowed.
-        """
-        if self._applies is not None and not self._applies():
+    def judge(event: str, arguments: tuple[Any, ...]) -> None:
+        if not applies():
             return
         where = _asked(event, arguments, _watches[-1].allowed if _watches else "none")
         if where and not _is_logged():
-            refused = OutsideLoop(where, *_asking_line(), remedy=_REMEDY)
-            self._refused(refused)
-            raise refused
+            found = OutsideLoop(where, *_asking_line(), remedy=_REMEDY)
+            refused(found)
+            raise found
+
+    _install()
+    thread = threading.get_ident()
+    before = _judges.get(thread)
+    _judges[thread] = judge
+    try:
+        yield
+    finally:
+        del _judges[thread]
+        if before is not None:
+            _judges[thread] = before
 
 
 def _install() -> None:
@@ -147,15 +126,15 @@ def _hook(
     # Held here, for the hook outlives the names of this module: Python takes those away at its end.
     events: frozenset[str] = _EVENTS,
     watches: list[NetworkWatch] = _watches,
-    programs: dict[int, ProgramWatch] = _programs,
+    judges: dict[int, _Judge] = _judges,
     thread: Callable[[], int] = threading.get_ident,
 ) -> None:
     if event not in events:
         return
     if watches:
         watches[-1].judge(event, arguments)
-    if (program := programs.get(thread())) is not None:
-        program.judge(event, arguments)
+    if (judge := judges.get(thread())) is not None:
+        judge(event, arguments)
 
 
 def _asked(event: str, arguments: tuple[Any, ...], allowed: Allowed) -> str:
@@ -189,11 +168,11 @@ def _decoded(part: Any) -> str:
 
 def _is_logged() -> bool:
     """Return whether a handler of `logging` asks: what it sends is no part of a run."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the callers are what is asked for
-    while frame is not None and frame.f_code not in _OUTERMOST:
+    for frame, _ in walk_stack(sys._getframe(1)):  # noqa: SLF001 - the callers are what is asked for
+        if frame.f_code in _OUTERMOST:
+            break
         if frame.f_code.co_filename.startswith(_LOGGING):
             return True
-        frame = frame.f_back
     return False
 
 
@@ -202,13 +181,11 @@ def _asking_line() -> tuple[str, int]:
 
     Of a program that is installed itself, the nearest that is not Python's.
     """
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the call site is what is asked for
     installed = ("(unknown)", 0)
-    while frame is not None:
+    for frame, line in walk_stack(sys._getframe(1)):  # noqa: SLF001 - the call site is asked for
         file = frame.f_code.co_filename
         if "site-packages" in file:
-            installed = installed if installed[1] else (file, frame.f_lineno)
+            installed = installed if installed[1] else (file, line)
         elif file != __file__ and not file.startswith((_STDLIB, "<")):
-            return installed if frame.f_code in _OUTERMOST else (file, frame.f_lineno)
-        frame = frame.f_back
+            return installed if frame.f_code in _OUTERMOST else (file, line)
     return installed

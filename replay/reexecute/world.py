@@ -11,7 +11,9 @@ import platform
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from itertools import takewhile
 from pathlib import Path
+from traceback import walk_stack
 from types import FrameType
 from typing import Any, Final, NoReturn
 
@@ -561,15 +563,21 @@ def asking_place(kernel: Kernel) -> tuple[str, int] | None:
 
 def program_place() -> tuple[str, int] | None:
     """Return the file and line of the program's innermost frame; `None` where it does not run."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the call site is what is asked for
+    stack = walk_stack(sys._getframe(1))  # noqa: SLF001 - the call site is what is asked for
+    return _innermost(
+        frame for frame, _ in takewhile(lambda each: each[0].f_code not in _OUTERMOST, stack)
+    )
+
+
+def _innermost(frames: Iterable[FrameType]) -> tuple[str, int] | None:
+    """Return the file and line of the first frame of the program's own, else of a framework's."""
     beside = None
-    while frame is not None and frame.f_code not in _OUTERMOST:
+    for frame in frames:
         name = frame.f_code.co_filename
         if not name.startswith(_STDLIB) and not _is_ours(name):
             if not _is_beside(name):
                 return name, frame.f_lineno
             beside = beside or (name, frame.f_lineno)
-        frame = frame.f_back
     return beside
 
 
@@ -590,12 +598,8 @@ def waiting_place(kernel: Kernel) -> tuple[str, int] | None:
 def task_place(task: asyncio.Task[Any]) -> tuple[str, int] | None:
     """Return the file and line of the program where a task waits: its innermost frame."""
     waiting: Any = task.get_coro()
-    place = beside = None
+    frames = []
     while (frame := getattr(waiting, "cr_frame", None)) is not None:
-        name = frame.f_code.co_filename
-        if _is_beside(name):
-            beside = (name, frame.f_lineno)
-        elif not name.startswith(_STDLIB) and not _is_ours(name):
-            place = (name, frame.f_lineno)
+        frames.append(frame)
         waiting = getattr(waiting, "cr_await", None)
-    return place or beside
+    return _innermost(reversed(frames))

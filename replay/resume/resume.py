@@ -64,7 +64,7 @@ from refold.engine.runners.recording import key_variables, run_to_end
 from refold.engine.runners.shipped import default_runners, known_runners
 from refold.engine.secrets.vault import Vault, vault_of
 from refold.replay.index.guarantee import refuse_observed
-from refold.replay.reexecute.network import ProgramWatch
+from refold.replay.reexecute.network import program_watch
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.reexecute.world import Replayed, identity_of, program_of
 from refold.replay.resume.open_ends import OpenEnds, Standing, open_ends
@@ -200,7 +200,7 @@ class Continued(Recorder):
             LogPoisoned: the log cannot be written; what was appended stays.
         """
         self._replayed.check_session()
-        with ProgramWatch(self._refuse, applies=lambda: not self._has_writer):
+        with program_watch(self._refuse, applies=lambda: not self._has_writer):
             return super().record()
 
     def _refuse(self, error: OutsideLoop) -> None:

@@ -39,7 +39,7 @@ from refold.replay.difference.pointer_diff import same
 from refold.replay.index.asked_items import Item
 from refold.replay.index.by_call import OUTSIDE, AskedCall, Book, asked_of
 from refold.replay.index.run_end import end_of_verdict
-from refold.replay.reexecute.network import ProgramWatch
+from refold.replay.reexecute.network import program_watch
 from refold.replay.reexecute.world import LoggedModel, identity_of, waiting_place
 from refold.replay.what_if.alter import stand_in
 from refold.replay.what_if.matcher import BookMatcher, Looks
@@ -157,7 +157,7 @@ class Rehearsal(World):
         kernel = self._kernel
         argument = loads(encode(self._book.started.input))  # a copy: a program may change its own
         try:
-            with ProgramWatch(self._refuse):
+            with program_watch(self._refuse):
                 verdict = kernel.execute(program, faces_of(kernel), argument)
         finally:
             self._close()

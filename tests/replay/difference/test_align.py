@@ -1,8 +1,11 @@
+import operator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.replay.difference.align import Key, align, common
+from refold.replay.difference.align import Key, align
+from refold.replay.difference.pointer_diff import shared_ends
 
 
 def keys(text: str) -> list[Key]:
@@ -67,8 +70,7 @@ def test_every_call_of_both_sides_has_one_place_in_order(
 @given(KEYS, KEYS)
 def test_what_both_share_at_start_and_end_is_the_same_call(a: list[Key], b: list[Key]) -> None:
     """However much lies between, it never disturbs what is the same around it."""
-    start = common(a, b)
-    end = min(common(a[::-1], b[::-1]), len(a) - start, len(b) - start)
+    start, end = shared_ends(a, b, operator.eq)
 
     pairs = align(a, b).pairs
 
