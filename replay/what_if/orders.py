@@ -98,20 +98,16 @@ class _Tries:
 def _put_back(
     order: DeliveryOrder, recorded: DeliveryOrder, holds: Callable[[DeliveryOrder], bool]
 ) -> DeliveryOrder:
-    half = len(displaced(order, recorded))
-    while half := half // 2:  # many at once, as long as that works
-        for keys in _chunks(displaced(order, recorded), half):
-            nearer = _restored(order, recorded, keys)
+    size = max(1, len(displaced(order, recorded)) // 2)
+    while True:  # many at once, as long as that works; at last one by one
+        before, moved = order, displaced(order, recorded)
+        for at in range(0, len(moved), size):
+            nearer = _restored(order, recorded, moved[at : at + size])
             if nearer != order and holds(nearer):
                 order = nearer
-    is_changed = True
-    while is_changed:
-        is_changed = False
-        for key in displaced(order, recorded):
-            nearer = _restored(order, recorded, [key])
-            if nearer != order and holds(nearer):
-                order, is_changed = nearer, True
-    return order
+        if size == 1 and order == before:
+            return order
+        size = max(1, size // 2)
 
 
 def _by_itself(
@@ -123,9 +119,7 @@ def _by_itself(
     if len(gone) < _MOVES_MIN:
         return order
     for key in gone:
-        at, own = order.index(key), places[key]
-        overtaken = [each for each in order[at + 1 :] if places.get(each, own) < own]
-        ahead = [each for each in order[:at] if places.get(each, own) > own]
+        overtaken, ahead = _passed(order, key, places)
         tried = []
         if overtaken:
             tried.append(promoted(recorded, key, min(overtaken, key=lambda each: places[each])))
@@ -135,10 +129,6 @@ def _by_itself(
             if holds(one):
                 return one
     return order
-
-
-def _chunks(keys: list[str], size: int) -> Iterable[list[str]]:
-    return (keys[at : at + size] for at in range(0, len(keys), size))
 
 
 def _restored(order: DeliveryOrder, recorded: DeliveryOrder, keys: Iterable[str]) -> DeliveryOrder:
@@ -164,26 +154,27 @@ def _nearer(
 ) -> DeliveryOrder:
     """Return an order in which `key` overtakes, or is overtaken by, as few as will do."""
     places = {each: at for at, each in enumerate(recorded)}
-    own = places.get(key)
-    if own is None:
+    if key not in places:
         return order
-    at = order.index(key)
-    overtaken = [each for each in order[at + 1 :] if places.get(each, own) < own]
+    overtaken, ahead = _passed(order, key, places)
     if overtaken:
         nearest = sorted(overtaken, key=lambda each: -places[each])
-        tried = (promoted(order, key, each) for each in nearest)
+        tried = [promoted(order, key, each) for each in nearest]
     else:
-        ahead = [each for each in order[:at] if places.get(each, own) > own]
-        tried = (
-            deferred(order, key, each) for each in sorted(ahead, key=lambda each: places[each])
-        )
+        nearest = sorted(ahead, key=lambda each: places[each])
+        tried = [deferred(order, key, each) for each in nearest]
     return next((one for one in tried if one != order and holds(one)), order)
 
 
 def _move(order: Sequence[str], key: str, places: dict[str, int]) -> Move:
-    at, own = order.index(key), places[key]
-    overtaken = [each for each in order[at + 1 :] if places[each] < own]
+    overtaken, ahead = _passed(order, key, places)
     if overtaken:
         return Move(key, "before", overtaken[0])
-    ahead = [each for each in order[:at] if places[each] > own]
     return Move(key, "after", ahead[-1])
+
+
+def _passed(order: Sequence[str], key: str, places: dict[str, int]) -> tuple[list[str], list[str]]:
+    """Return what `key` overtakes, and what overtook it, each in their order."""
+    at, own = order.index(key), places[key]
+    overtaken = [each for each in order[at + 1 :] if places.get(each, own) < own]
+    return overtaken, [each for each in order[:at] if places.get(each, own) > own]
