@@ -105,6 +105,19 @@ def counted(number: int, thing: str, things: str = "") -> str:
     return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 
+def few(names: Sequence[str], most: int) -> str:
+    """Return the first of some names, and how many more there are: `a, b and 2 more`."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def differing(places: Sequence[Difference], most: int) -> list[str]:
+    """Return lines that tell the first of some differences, and how many more there are."""
+    lines = [f"  differs   {one}" for one in places[:most]]
+    more = len(places) - most
+    return [*lines, f"            … and in {more} more places"] if more > 0 else lines
+
+
 def _walk(before: Json, after: Json, pointer: str) -> Iterator[Difference]:
     if isinstance(before, dict) and isinstance(after, dict):
         yield from _members(before, after, pointer)

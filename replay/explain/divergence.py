@@ -13,7 +13,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.log.reader import Entry
-from refold.replay.difference.pointer_diff import Difference, differences, shown
+from refold.replay.difference.pointer_diff import Difference, differences, differing, shown
 from refold.replay.difference.text_diff import TextChange
 from refold.replay.index.asked_items import item_of
 
@@ -145,9 +145,7 @@ class Divergence(Document):
             if one.pointer not in shown_below
             and not (is_told and one.pointer.startswith(_OF_CONVERSATION))
         ]
-        lines = [f"  differs   {difference}" for difference in diff[:_DIFFS_SHOWN]]
-        if len(diff) > _DIFFS_SHOWN:
-            lines.append(f"            … and in {len(diff) - _DIFFS_SHOWN} more places")
+        lines = differing(diff, _DIFFS_SHOWN)
         for change in self.texts[:_DIFFS_SHOWN]:
             lines.append(f"  differs   {change.what}:")
             lines += [f"            {line}" for line in change.lines]

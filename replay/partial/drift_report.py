@@ -13,7 +13,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.errors import OutcomeMissing
 from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored, words_of
-from refold.replay.difference.pointer_diff import Difference
+from refold.replay.difference.pointer_diff import Difference, differing
 from refold.replay.explain.junit import JUnitCase, JUnitSuite
 from refold.replay.partial.sources import Sources
 
@@ -137,7 +137,4 @@ def row_text(row: CallDrift) -> str:
     marks = ["consequent"] * row.consequent + ["noise"] * row.noise
     tail = f"  ({', '.join(marks)})" if marks else ""
     lines = [f"{row.verdict}: {_WORDS.get(row.verdict, 'the same')}  {row.where}{tail}"]
-    lines += [f"  differs   {one}" for one in row.diff[:_DIFFS_SHOWN]]
-    if len(row.diff) > _DIFFS_SHOWN:
-        lines.append(f"            … and in {len(row.diff) - _DIFFS_SHOWN} more places")
-    return "\n".join(lines)
+    return "\n".join(lines + differing(row.diff, _DIFFS_SHOWN))

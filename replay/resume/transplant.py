@@ -7,7 +7,7 @@ children are bound to it both ways.  The origin is only read.  The rules are CON
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -139,9 +139,6 @@ def edited(event: Any, edits: Mapping[str, Json], key: str) -> Any:
     except (UsageError, EventMalformed) as error:
         raise UsageError(f"the edit of {key!r}: {error}") from None
     return event if changed is None else changed
-
-
-_EDITED: Final = (ToolReturned, ModelAnswered, ChildFinished, InputGiven, ValueDrawn)
 
 
 def edit(event: Any, value: Json) -> Any:

@@ -11,7 +11,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
-from refold.replay.difference.pointer_diff import Difference, counted
+from refold.replay.difference.pointer_diff import Difference, counted, differing, few
 
 FindingKind = Literal["output", "error", "missing", "endless"]
 
@@ -83,10 +83,7 @@ class OrderFinding(Document):
         if self.missing is not None:
             verb = "given up" if self.is_given_up else "asks for"
             lines.append(f"  {verb}  {self._missing()}")
-        lines += [f"  differs   {one}" for one in self.diff[:_DIFFS_SHOWN]]
-        if len(self.diff) > _DIFFS_SHOWN:
-            lines.append(f"            … and in {len(self.diff) - _DIFFS_SHOWN} more places")
-        return "\n".join(lines)
+        return "\n".join(lines + differing(self.diff, _DIFFS_SHOWN))
 
     def _missing(self) -> str:
         missing = self.missing or {}
@@ -169,10 +166,8 @@ class ExploreReport(Document):
         """Return what no order here could show, a line each; empty for nothing."""
         lines = []
         if self.untried:
-            rest = len(self.untried) - _GIVEN_UP_SHOWN
-            more = f" and {rest} more" if rest > 0 else ""
-            shown = ", ".join(self.untried[:_GIVEN_UP_SHOWN])
-            lines.append(f"given up in the record, so in no order here: {shown}{more}")
+            shown = few(self.untried, _GIVEN_UP_SHOWN)
+            lines.append(f"given up in the record, so in no order here: {shown}")
         if self.timers_armed and not self.timers:
             timers = counted(self.timers_armed, "timer")
             lines.append(f"not raced: {timers}; let them with timers=True (--timers)")

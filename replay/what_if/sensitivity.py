@@ -20,7 +20,7 @@ from refold.engine.errors import RefoldError
 from refold.engine.events.call_key import in_order
 from refold.engine.events.events import Event, ToolReturned
 from refold.engine.ports.programs import program_name
-from refold.replay.difference.pointer_diff import Difference, counted, differences, same
+from refold.replay.difference.pointer_diff import Difference, counted, differences, few, same
 from refold.replay.index.asked_items import Item
 from refold.replay.index.by_call import AskedCall, Book, label_of
 from refold.replay.what_if.alter import (
@@ -73,10 +73,7 @@ class Influence(Document):
         status = next((one.after for one in self.diff if one.pointer == "/status"), None)
         if status is not None:
             return f"the run ends as {status}"
-        pointers = [one.pointer for one in self.diff]
-        rest = len(pointers) - _POINTERS_SHOWN
-        more = f" and {rest} more" if rest > 0 else ""
-        return f"shows in {', '.join(pointers[:_POINTERS_SHOWN])}{more}"
+        return f"shows in {few([one.pointer for one in self.diff], _POINTERS_SHOWN)}"
 
 
 @attrs.frozen(kw_only=True)
@@ -155,12 +152,8 @@ class SensitivityReport(Document):
         if self.unnamed:
             lines.append(f"not altered, as not named: {self.unnamed:,}")
         if self.given_up:
-            shown = ", ".join(self.given_up[:_POINTERS_SHOWN])
-            rest = len(self.given_up) - _POINTERS_SHOWN
-            lines.append(
-                f"given up in the record, so without an outcome: {shown}"
-                + (f" and {rest:,} more" if rest > 0 else "")
-            )
+            shown = few(self.given_up, _POINTERS_SHOWN)
+            lines.append(f"given up in the record, so without an outcome: {shown}")
         return lines
 
     def headline(self) -> str:

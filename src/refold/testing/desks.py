@@ -46,22 +46,31 @@ class Opening:
     routes: Sequence[Route]
     rules: VolatileRules
 
-    def secrets(self) -> Secrets:
-        """Return what is to be in no log."""
+
+class LoggedDesk:
+    """What a test's requests come to, and the log of them."""
+
+    def __init__(self) -> None:
+        self._journal: ObservedLog | None = None
+        self.made: Path | None = None
+        """The log of this time; `None` while nothing was asked."""
+
+    def begun(
+        self, path: Path, opening: Opening, rules: Mapping[str, Json]
+    ) -> tuple[ObservedLog, Secrets]:
+        """Begin a log of what the test asks; return it, and what is to be in no log."""
         secrets = Secrets()
         secrets.learn_environment()
-        secrets.hide_address(self.base)
-        return secrets
+        secrets.hide_address(opening.base)
+        asked = {"test": opening.test}
+        journal = ObservedLog(path, program=opening.name, input=asked, vault=secrets, rules=rules)
+        self._journal, self.made = journal, path
+        return journal, secrets
 
-    def log(self, path: Path, secrets: Secrets, rules: Mapping[str, Json]) -> ObservedLog:
-        """Begin a log of what the test asks."""
-        return ObservedLog(
-            path,
-            program=self.name,
-            input={"test": self.test},
-            vault=secrets,
-            rules=rules,
-        )
+    def close(self) -> None:
+        """Let go of the log."""
+        if self._journal is not None:
+            self._journal.close()
 
 
 class Front:
@@ -116,21 +125,18 @@ class _Followed:
             self._over()
 
 
-class LiveDesk:
-    """Records in a new log, which is nobody's recording yet."""
+class LiveDesk(LoggedDesk):
+    """Records in a new log under a hidden name, which is nobody's recording yet."""
 
     def __init__(self, log: Path) -> None:
+        super().__init__()
         self._log = log
-        self._journal: ObservedLog | None = None
-        self.made: Path | None = None
-        """Where the new log is, under a hidden name; `None` while nothing was asked."""
 
     def opened(self, opening: Opening) -> RecordingDesk:
         """Begin to record."""
-        made, secrets = fresh_beside(self._log), opening.secrets()
-        self._journal = opening.log(made, secrets, {**READ_NOW, **opening.rules.as_json()})
-        self.made = made
-        return RecordingDesk(self._journal, secrets, opening.routes)
+        rules = {**READ_NOW, **opening.rules.as_json()}
+        journal, secrets = self.begun(fresh_beside(self._log), opening, rules)
+        return RecordingDesk(journal, secrets, opening.routes)
 
     def seal(self, *, is_passed: bool) -> None:
         """End the log, with the exit code that pytest ends with for this test alone."""
@@ -142,23 +148,16 @@ class LiveDesk:
             fault = Fault(code="test", message="the test did not pass")
             self._journal.seal("failed", "error", {"exit_code": 1}, fault)
 
-    def close(self) -> None:
-        """Let go of the log."""
-        if self._journal is not None:
-            self._journal.close()
 
-
-class RecordedDesk:
+class RecordedDesk(LoggedDesk):
     """Answers from a recording, and keeps a log of this time for as long as the test lasts."""
 
     def __init__(self, log: Path, folder: Callable[[], Path]) -> None:
+        super().__init__()
         self.log = log
         self._folder = folder
         self._record: ObservedRecord | None = None
         self._replaying: Replaying | None = None
-        self._journal: ObservedLog | None = None
-        self.made: Path | None = None
-        """The log of this time; `None` while nothing was asked."""
 
     def opened(self, opening: Opening) -> Replaying:
         """Begin to replay.
@@ -168,11 +167,10 @@ class RecordedDesk:
             LogObserved: it is a program's log.
         """
         self._record = record = read_record(self.log, opening.rules)
-        made, secrets = self._folder() / f"now{SUFFIX}", opening.secrets()
-        self._journal = opening.log(made, secrets, again_rules(record))
-        self.made = made
+        now = self._folder() / f"now{SUFFIX}"
+        journal, secrets = self.begun(now, opening, again_rules(record))
         self._replaying = Replaying(
-            record, secrets, routes=opening.routes, log=self._journal, advice=ADVICE
+            record, secrets, routes=opening.routes, log=journal, advice=ADVICE
         )
         return self._replaying
 
@@ -186,18 +184,12 @@ class RecordedDesk:
         asked = [each for each in report.divergences if each.category != "unconsumed"]
         return attrs.evolve(report, divergences=tuple(asked))
 
-    def close(self) -> None:
-        """Let go of the log of this time."""
-        if self._journal is not None:
-            self._journal.close()
 
-
-class Unrecorded:
+class Unrecorded(LoggedDesk):
     """Refuses all requests: there is no recording, and none is to be made."""
 
-    made: Final = None
-
     def __init__(self, why: str) -> None:
+        super().__init__()
         self._why = why
 
     def opened(self, _opening: Opening) -> "Unrecorded":
@@ -208,6 +200,3 @@ class Unrecorded:
         """Refuse a request, so that clients of any provider can say why."""
         error = {"type": "invalid_request_error", "code": "not_recorded", "message": self._why}
         return Serve.json(REFUSED, {"type": "error", "error": error}, may_retry=False)
-
-    def close(self) -> None:
-        """Do nothing."""

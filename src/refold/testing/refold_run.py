@@ -103,6 +103,18 @@ class Settings:
         return f"{self.shown(log)}: no recording of {what}.\n{advice or first}"
 
 
+@attrs.frozen
+class _Asked:
+    """One run that a test asks for."""
+
+    log: Path
+    """Its recording."""
+    program: Program | Reference | str
+    argument: Any
+    tools: Sequence[Tool]
+    options: dict[str, Any]
+
+
 class RefoldRun:
     """Records or replays the runs of one test, under its name."""
 
@@ -176,13 +188,14 @@ class RefoldRun:
             self._ways[log] = replay_command(
                 program, ready, self._settings.base, has_session=session is not None
             )
+            asked = _Asked(log, program, input, ready, given)
             if self._is_replayed(log):
-                return self._replay(log, program, input, ready, given)
+                return self._replay(asked)
             if self._mode == "accept" and log.exists() and session is None:  # a replay fills it
                 with contextlib.suppress(pytest.fail.Exception, RefoldError):
-                    return self._replay(log, program, input, ready, given)
+                    return self._replay(asked)
                 self.explained = None  # for it is recorded anew: that stops no test
-            return self._record(log, program, input, ready, given)
+            return self._record(asked)
         except RefoldError as error:
             if isinstance(error, LogDamaged):
                 error.add_note(
@@ -220,20 +233,16 @@ class RefoldRun:
 
     # --- recording -----------------------------------------------------------------------
 
-    def _record(
-        self,
-        log: Path,
-        program: Program | Reference | str,
-        argument: Any,
-        tools: Sequence[Tool],
-        options: dict[str, Any],
-    ) -> Recording:
+    def _record(self, asked: _Asked) -> Recording:
+        log = asked.log
         made = fresh_beside(log)
         try:
             with warnings.catch_warnings():
                 # A test that is a coroutine is not served meanwhile: it waits for this very run.
                 warnings.filterwarnings("ignore", "refold.record blocked", RuntimeWarning)
-                recording = record(program, argument, log=made, tools=tools, **options)
+                recording = record(
+                    asked.program, asked.argument, log=made, tools=asked.tools, **asked.options
+                )
         except KeyboardInterrupt:
             remove(made)
             raise
@@ -285,19 +294,13 @@ class RefoldRun:
 
     # --- replaying -----------------------------------------------------------------------
 
-    def _replay(
-        self,
-        log: Path,
-        program: Program | Reference | str,
-        argument: object,
-        tools: Sequence[Tool],
-        options: dict[str, Any],
-    ) -> Recording:
+    def _replay(self, asked: _Asked) -> Recording:
         __tracebackhide__ = True
+        log, session = asked.log, asked.options["session"]
         recording = recording_of_log(log)
-        self._check_request(log, argument, tools, options)
+        self._check_request(asked)
         with NetworkWatch(self._settings.network) as watch:
-            report = reexecute(log, program, tools=tools, session=options["session"])
+            report = reexecute(log, asked.program, tools=asked.tools, session=session)
         if watch.seen:
             _fail(_network_text(self._shown(log), watch.seen))
         if not report.identical:
@@ -311,15 +314,14 @@ class RefoldRun:
             raise damage.as_error()
         return recording
 
-    def _check_request(
-        self, log: Path, argument: object, tools: Sequence[Tool], options: dict[str, Any]
-    ) -> None:
+    def _check_request(self, asked: _Asked) -> None:
         __tracebackhide__ = True
+        options = asked.options
         named = {"": options["model"], **(options["models"] or {})}
         found = asked_otherwise(
-            first_event(log),
-            argument,
-            tools=[tool.name for tool in tools],
+            first_event(asked.log),
+            asked.argument,
+            tools=[tool.name for tool in asked.tools],
             models={name: _name_of(model) for name, model in named.items() if model is not None},
             limits=options["limits"],
             seed=options["seed"],
@@ -327,7 +329,7 @@ class RefoldRun:
         if found:
             lines = "\n".join(f"  differs   {difference}" for difference in found)
             _fail(
-                f"the test asks for another run than {self._shown(log)} recorded\n{lines}\n"
+                f"the test asks for another run than {self._shown(asked.log)} recorded\n{lines}\n"
                 f"{self._settings.if_meant()}"
             )
 
