@@ -12,6 +12,7 @@ from typing import Final
 from refold.cli.output.printed import (
     CheckedAgents,
     ComparedRun,
+    ListedRun,
     PrintedCauses,
     PrintedDemo,
     PrintedEnds,
@@ -154,26 +155,9 @@ def _diff() -> Schema:
 
 
 def _ls() -> Schema:
-    run = record(
-        {
-            "log": TEXT,
-            "started": or_null(TEXT),
-            "program": TEXT,
-            "status": TEXT,
-            "entries": COUNT,
-            "runs": COUNT,
-            "duration_ms": or_null(COUNT),
-            "models": list_of(TEXT),
-            "usage": or_null(_of(Usage)),
-            "failed_children": or_null(COUNT),
-            "refused": or_null(COUNT),
-            "bytes": COUNT,
-        },
-        {
-            "forked": record({"head": HASH, "at": COUNT, "edits": list_of(TEXT)}),
-            **_GUARANTEE,
-        },
-    )
+    run = _perhaps_matched(_of(ListedRun))
+    forked = record({"head": HASH, "at": COUNT, "edits": list_of(TEXT)})
+    run["properties"] = {**run["properties"], "forked": forked}
     return record({"folder": TEXT, "runs": list_of(run), "orphans": list_of(TEXT)})
 
 
