@@ -10,12 +10,12 @@ Rules: CONTRACT.md §10.
 """
 
 import datetime as dt
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from decimal import Decimal
 from enum import Enum
-from functools import partial
 from pathlib import Path, PurePath
 from types import NoneType
 from typing import Any, Final, Literal, get_args, get_origin, is_typeddict
@@ -59,6 +59,10 @@ def hook_for(hint: Any) -> Hook:
     if origin is not None:
         return _container(origin, get_args(hint))
     return _class(hint)
+
+
+reader_of: Final = functools.cache(hook_for)
+"""The same, made once: for classes of our own."""
 
 
 def problems_of(error: Exception, pointer: str = "") -> Iterator[NotCanonical]:
@@ -247,7 +251,7 @@ def _container(origin: Any, arguments: tuple[Any, ...]) -> Hook:
     if origin is dict:
         return lambda value: _read_dict(item, value)
     if origin is list:
-        return partial(_read_list, item)
+        return functools.partial(_read_list, item)
     return lambda value: _read_set(origin, item, value)
 
 

@@ -21,17 +21,17 @@ The file that `engine.models.parse` reads, and what `replies` may be, in YAML or
 A list instead of the object is the script of every agent.  Rules: CONTRACT.md §11.
 """
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, NotRequired, Self, TypedDict
 
 import attrs
 import yaml
 
-from refold.engine.encoding.canonical import Json, check, join
-from refold.engine.errors import ModelError, NotCanonical, ScriptRefused
+from refold.engine.encoding.canonical import check, join
+from refold.engine.encoding.strict import problems_of, reader_of
+from refold.engine.errors import ModelError, ScriptRefused
 from refold.engine.events.outcome import Usage
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
 
@@ -40,20 +40,31 @@ Reply = str | Mapping[str, Any] | ModelReply | ModelError
 
 ANY_AGENT: Final = "*"
 
-_REPLY: Final = {
-    "text": str,
-    "tool_calls": list,
-    "stop_reason": str,
-    "usage": dict,
-    "provider": dict,
-    "error": dict,
-}
-_CALL: Final = {"id": str, "name": str, "arguments": dict, "invalid": str}
-_USAGE: Final = {
-    field.name: str if field.name == "prices" else int for field in attrs.fields(Usage)
-}
-_ERROR: Final = {"code": str, "message": str}
-_KINDS: Final = {str: "text", list: "a list", dict: "an object", int: "an integer"}
+
+class _Call(TypedDict):
+    id: NotRequired[str]
+    name: str
+    arguments: NotRequired[dict[str, Any]]
+    invalid: NotRequired[str]
+
+
+_Usage = TypedDict(  # type: ignore[misc]  # its members are not spelled out
+    "_Usage", dict.fromkeys(attrs.fields_dict(Usage), int) | {"prices": str}, total=False
+)
+
+
+class _Error(TypedDict):
+    code: str
+    message: str
+
+
+class _LongReply(TypedDict, total=False):
+    text: str
+    tool_calls: list[_Call]
+    stop_reason: str
+    usage: _Usage
+    provider: dict[str, Any]
+    error: _Error
 
 
 class ScriptedModel:
@@ -206,22 +217,17 @@ def _script(replies: Any, where: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def _checked_reply(reply: Any, where: str, pointer: str) -> dict[str, Any]:
-    """Return one reply in its long form: an object with the members of `_REPLY`."""
-    long = deepcopy(_long(reply))
+    """Return one reply in its long form."""
+    long = _long(reply)
     if long is None:
         raise ScriptRefused(where, pointer, "a text or an object", _kind(reply))
-    _check_members(long, _REPLY, where, pointer, more=("name", "arguments"))  # of the short form
-    for index, call in enumerate(long.get("tool_calls", ())):
-        _check_members(call, _CALL, where, f"{pointer}/tool_calls/{index}", needed=("name",))
-    if "usage" in long:
-        _check_members(long["usage"], _USAGE, where, f"{pointer}/usage")
-    if "error" in long:
-        _check_members(long["error"], _ERROR, where, f"{pointer}/error", needed=tuple(_ERROR))
     try:
-        check(long, pointer)
-    except NotCanonical as error:
-        raise ScriptRefused(where, error.pointer, error.expected, error.found) from None
-    return long
+        check(long)
+        read: dict[str, Any] = deepcopy(reader_of(_LongReply)(long))
+    except Exception as error:  # noqa: BLE001 - what the reader raises is explained
+        wrong = next(problems_of(error, pointer))
+        raise ScriptRefused(where, wrong.pointer, wrong.expected, wrong.found) from None
+    return read
 
 
 def _long(reply: Any) -> dict[str, Any] | None:
@@ -232,7 +238,7 @@ def _long(reply: Any) -> dict[str, Any] | None:
             return _from_reply(reply)
         case ModelError():
             return {"error": {"code": reply.code, "message": reply.message}}
-        case Mapping() if "name" in reply:
+        case Mapping() if "name" in reply or "arguments" in reply:
             return {"tool_calls": [dict(reply)]}
         case Mapping():
             return dict(reply)
@@ -245,33 +251,6 @@ def _from_reply(reply: ModelReply) -> dict[str, Any]:
     long = {"text": message.get("content", ""), "stop_reason": reply.stop_reason}
     long |= {name: message[name] for name in ("tool_calls", "provider") if name in message}
     return long | {"usage": reply.usage.as_json()}
-
-
-def _check_members(
-    value: Json,
-    known: Mapping[str, type],
-    where: str,
-    pointer: str,
-    *,
-    needed: Iterable[str] = (),
-    more: Iterable[str] = (),
-) -> None:
-    if not isinstance(value, dict):
-        raise ScriptRefused(where, pointer, "an object", _kind(value))
-    for name, member in value.items():
-        if name not in known:
-            raise ScriptRefused(where, pointer, _near(name, (*known, *more)), f"{name!r}")
-        if type(member) is not known[name]:
-            expected = _KINDS[known[name]]
-            raise ScriptRefused(where, join(pointer, name), expected, _kind(member))
-    for name in needed:
-        if name not in value:
-            raise ScriptRefused(where, pointer, f"a member {name!r}", "none")
-
-
-def _near(name: Any, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(str(name), known, n=1)
-    return f"{close[0]!r}" if close else "one of " + ", ".join(known)
 
 
 def _kind(value: Any) -> str:

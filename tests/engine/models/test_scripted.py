@@ -170,20 +170,21 @@ def test_the_file_in_the_docstring_is_a_script(tmp_path: Path) -> None:
         ({"a": "hello"}, "/a", "a list of replies"),
         ({1: []}, "/1", "an agent's name"),
         ([1], "/0", "a text or an object"),
-        ([{"tool_call": []}], "/0", "'tool_calls'"),
+        ([{"tool_call": []}], "/0/tool_call", "'tool_calls'"),
         (
             [{"zzz": 1}],
-            "/0",
-            "one of text, tool_calls, stop_reason, usage, provider, error, name, arguments",
+            "/0/zzz",
+            "one of text, tool_calls, stop_reason, usage, provider, error",
         ),
-        ([{"text": None}], "/0/text", "text"),
+        ([{"nam": "f", "arguments": {}}], "/0/tool_calls/0/name", "required"),
+        ([{"text": None}], "/0/text", "a string"),
         ([{"tool_calls": ["search"]}], "/0/tool_calls/0", "an object"),
-        ([{"tool_calls": [{"arguments": {}}]}], "/0/tool_calls/0", "a member 'name'"),
-        ([{"name": "f", "argument": {}}], "/0/tool_calls/0", "'arguments'"),
+        ([{"tool_calls": [{"arguments": {}}]}], "/0/tool_calls/0/name", "required"),
+        ([{"name": "f", "argument": {}}], "/0/tool_calls/0/argument", "'arguments'"),
         ([{"name": "f", "arguments": {"n": 2**80}}], "/0/tool_calls/0/arguments/n", "64 bits"),
-        ([{"usage": {"input_token": 1}}], "/0/usage", "'input_tokens'"),
+        ([{"usage": {"input_token": 1}}], "/0/usage/input_token", "'input_tokens'"),
         ([{"usage": {"input_tokens": True}}], "/0/usage/input_tokens", "an integer"),
-        ([{"error": {"code": "x"}}], "/0/error", "a member 'message'"),
+        ([{"error": {"code": "x"}}], "/0/error/message", "required"),
     ],
 )
 def test_a_script_is_refused_where_it_is_wrong(replies: Any, pointer: str, expected: str) -> None:
@@ -192,7 +193,7 @@ def test_a_script_is_refused_where_it_is_wrong(replies: Any, pointer: str, expec
         ScriptedModel(replies)
 
     assert caught.value.pointer == pointer
-    assert expected in caught.value.expected
+    assert expected in f"{caught.value.expected}, not {caught.value.found}"
     assert str(caught.value).startswith("replies")
 
 
