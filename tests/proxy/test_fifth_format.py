@@ -15,7 +15,7 @@ from refold.engine.wire.parts.counts import Counts
 from refold.engine.wire.parts.exchange import Asked, asked_with
 from refold.engine.wire.parts.format import AskedPaths, Route, WireFormat
 from refold.engine.wire.parts.kept_answers import pieces
-from refold.engine.wire.parts.reading import FirstFault, Speaker, answered_with
+from refold.engine.wire.parts.reading import Said, Speaker
 from refold.engine.wire.parts.series import Lists, Series
 from refold.engine.wire.parts.spelled import SpelledEvent, said_in
 from refold.engine.wire.spelling import spelled
@@ -39,20 +39,22 @@ class _Words(Speaker):
 
     def __init__(self) -> None:
         super().__init__()
-        self._said = ""
+        self._told = ""
         self._count: Any = None
 
     def whole(self, body: dict[str, Any], /) -> None:
-        self._said, self._count = body["said"], body["count"]
+        self._told, self._count = body["said"], body["count"]
 
     def _take(self, _name: str, event: dict[str, Any], /) -> None:
-        self._said += event.get("more", "")
+        self._told += event.get("more", "")
         self._count = event.get("count")
 
-    def _answered(self, fault: FirstFault, /) -> ModelAnswered:
-        message = {"role": "assistant", "content": self._said}
-        usage = Counts(input=("in",), output=("out",)).usage(self._count)
-        return answered_with(fault, message, usage=usage)
+    def _is_cut(self) -> bool:
+        return False
+
+    def _said(self) -> Said:
+        message = {"role": "assistant", "content": self._told}
+        return message, Counts(input=("in",), output=("out",)).usage(self._count), ""
 
 
 def _body(_asked: Asked, answered: ModelAnswered) -> dict[str, Any]:

@@ -8,17 +8,10 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.chat.request import message_of
 from refold.engine.wire.parts.counts import Counts
 from refold.engine.wire.parts.gathered import Budget, Gathered
-from refold.engine.wire.parts.reading import (
-    FirstFault,
-    Speaker,
-    answered_with,
-    objects,
-    words_in,
-)
+from refold.engine.wire.parts.reading import Said, Speaker, objects, words_in
 from refold.engine.wire.parts.texts import text_of
 
 COUNTS: Final = Counts(
@@ -36,6 +29,7 @@ class ChatSpeaker(Speaker):
     """Reads what an answer of this format says."""
 
     unit = "a chunk"
+    holds = "choice with a message"
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,19 +66,16 @@ class ChatSpeaker(Speaker):
             self._choices[at].take(given, member)
         self._usage = chunk.get("usage") or self._usage
 
-    def _answered(self, fault: FirstFault, /) -> ModelAnswered:
+    def _is_cut(self) -> bool:
+        choices = self._choices.values()
+        return not self._is_over and not (choices and all(choice.stop for choice in choices))
+
+    def _said(self) -> Said | None:
         choices = [self._choices[at] for at in sorted(self._choices)]
-        if not self._is_over and not (choices and all(choice.stop for choice in choices)):
-            fault.found("cut", "the stream ends before its end")
         if not any(choice.is_said for choice in choices):
-            fault.found("malformed", "the answer holds no choice with a message")
-            return answered_with(fault, None)
-        return answered_with(
-            fault,
-            self._marked(self._message(choices)),
-            COUNTS.usage(self._usage),
-            choices[0].stop_reason,
-        )
+            return None
+        message = self._marked(self._message(choices))
+        return message, COUNTS.usage(self._usage), choices[0].stop_reason
 
     def _message(self, choices: list["_Choice"]) -> dict[str, Any]:
         message, *others = [message_of(choice.message()) for choice in choices]

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
 
-from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.generate.request import answer_of
 from refold.engine.wire.parts.counts import Counts
 from refold.engine.wire.parts.exchange import Asked, ServedCall
 from refold.engine.wire.parts.notation import held, json_text
-from refold.engine.wire.parts.reading import FirstFault, Speaker, answered_with, objects, words_in
+from refold.engine.wire.parts.reading import Said, Speaker, objects, words_in
 from refold.engine.wire.parts.texts import text_of
 
 COUNTS: Final = Counts(
@@ -27,6 +26,8 @@ _STOPS: Final = {"STOP": "stop", "MAX_TOKENS": "length", "SAFETY": "refusal"}
 
 class GenerateSpeaker(Speaker):
     """Reads what an answer of this format says."""
+
+    holds = "candidate"
 
     def __init__(self, asked: Asked) -> None:
         super().__init__()
@@ -57,18 +58,14 @@ class GenerateSpeaker(Speaker):
     def _take(self, _name: str, event: dict[str, Any], /) -> None:
         self.whole(event)
 
-    def _answered(self, fault: FirstFault, /) -> ModelAnswered:
+    def _is_cut(self) -> bool:
+        return self._is_begun and not self._stop
+
+    def _said(self) -> Said | None:
         if not self._is_begun:
-            fault.found("malformed", "the answer holds no candidate")
-            return answered_with(fault, None)
-        if not self._stop:
-            fault.found("cut", "the stream ends before its end")
-        return answered_with(
-            fault,
-            self._marked(answer_of(self._asked.messages, self._parts)),
-            COUNTS.usage(self._counts),
-            _STOPS.get(self._stop, self._stop),
-        )
+            return None
+        message = self._marked(answer_of(self._asked.messages, self._parts))
+        return message, COUNTS.usage(self._counts), _STOPS.get(self._stop, self._stop)
 
 
 def served(turn: Any) -> Iterator[ServedCall]:

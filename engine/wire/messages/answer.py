@@ -7,19 +7,12 @@ Streamed or not, an answer is the message that a client which repeats it will se
 from collections.abc import Iterator
 from typing import Any, Final
 
-from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.messages.request import answer_of
 from refold.engine.wire.parts.counts import Counts
 from refold.engine.wire.parts.exchange import ServedCall
 from refold.engine.wire.parts.gathered import Budget, Gathered, Text
 from refold.engine.wire.parts.notation import json_text, object_in
-from refold.engine.wire.parts.reading import (
-    FirstFault,
-    Speaker,
-    answered_with,
-    objects,
-    words_in,
-)
+from refold.engine.wire.parts.reading import Said, Speaker, objects, words_in
 from refold.engine.wire.parts.texts import text_of
 
 COUNTS: Final = Counts(
@@ -92,19 +85,12 @@ class MessagesSpeaker(Speaker):
         if type(index) is int and index in self._blocks:
             self._blocks[index].add(delta)
 
-    def _answered(self, fault: FirstFault, /) -> ModelAnswered:
-        if not self._is_over:
-            fault.found("cut", "the stream ends before its end")
+    def _said(self) -> Said | None:
         if not self._is_begun:
-            fault.found("malformed", "the answer holds no content")
-            return answered_with(fault, None)
+            return None
         blocks = [self._blocks[index].value() for index in sorted(self._blocks)]
-        return answered_with(
-            fault,
-            self._marked(answer_of(blocks)),
-            COUNTS.usage(self._usage),
-            STOPS.get(self._stop, self._stop),
-        )
+        message = self._marked(answer_of(blocks))
+        return message, COUNTS.usage(self._usage), STOPS.get(self._stop, self._stop)
 
 
 class _Block:

@@ -25,8 +25,11 @@ BODY_BYTES_MAX: Final = 32 * 1024 * 1024
 
 _ERROR_BYTES_MAX: Final = 64 * 1024
 _SUCCESS: Final = range(200, 300)
-_NO_USAGE: Final = Usage()
 _EVENT_DATA: Final = re.compile(rb"(?m)^data:[ ]?(.*)$")
+
+
+Said = tuple[dict[str, Any] | None, Usage, str]
+"""The message of an answer, `None` for none; what it used; why it ended, in neutral words."""
 
 
 @attrs.define
@@ -47,6 +50,8 @@ class Speaker(ABC):
 
     unit = "an event"
     """What a stream consists of."""
+    holds = "content"
+    """What an answer has at least."""
 
     answer_id = ""
     """What a later request may go on from (`Asked.follows`); empty for none."""
@@ -65,8 +70,12 @@ class Speaker(ABC):
         """Take one event of a stream."""
 
     @abstractmethod
-    def _answered(self, fault: FirstFault, /) -> ModelAnswered:
-        """Return what was said so far; `fault` is what was found already, and may be added to."""
+    def _said(self) -> Said | None:
+        """Return what was said so far; `None` for nothing that an answer has to hold."""
+
+    def _is_cut(self) -> bool:
+        """Return whether more was to come."""
+        return not self._is_over
 
     def event(self, name: str, data: bytes, /) -> None:
         """Take one event of a stream, as bytes; what comes behind the end says nothing."""
@@ -80,7 +89,18 @@ class Speaker(ABC):
 
     def answered(self) -> ModelAnswered:
         """Return what was said so far; more may come."""
-        return self._answered(attrs.evolve(self.fault))
+        fault = attrs.evolve(self.fault)
+        if self._is_cut():
+            fault.found("cut", "the stream ends before its end")
+        said = self._said()
+        if said is None:
+            fault.found("malformed", f"the answer holds no {self.holds}")
+        message, usage, stop = said or (None, Usage(), "")
+        if message is not None and "tool_calls" in message and stop in ("", "stop"):
+            stop = "tool_calls"
+        if fault.code:
+            return ModelAnswered("error", message, usage, stop, attrs.asdict(fault))
+        return ModelAnswered("ok", message, usage, stop or "stop")
 
     def _marked(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return a message that says so, if not all of it was kept."""
@@ -206,20 +226,6 @@ def words_in(body: Any) -> str:
         if isinstance(value, dict) and value.get(member):
             value = value[member]
     return text_of(value) if isinstance(value, str) else json_text(value)
-
-
-def answered_with(
-    fault: FirstFault,
-    message: dict[str, Any] | None,
-    usage: Usage = _NO_USAGE,
-    stop_reason: str = "",
-) -> ModelAnswered:
-    """Return an answer: what was said, and the error if there was a fault."""
-    if message is not None and "tool_calls" in message and stop_reason in ("", "stop"):
-        stop_reason = "tool_calls"
-    if fault.code:
-        return ModelAnswered("error", message, usage, stop_reason, attrs.asdict(fault))
-    return ModelAnswered("ok", message, usage, stop_reason or "stop")
 
 
 def objects(value: Any) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ not whole is bounded.  What an event means belongs to the readers.  Pure.
 Rules: CONTRACT.md §16.10.
 """
 
-import re
 from typing import Final
 
 import attrs
@@ -14,7 +13,7 @@ import attrs
 EVENT_BYTES_MAX: Final = 16 * 1024 * 1024
 """Of one event; what is larger is given up."""
 
-_LINE_END: Final = re.compile(rb"\r\n|\r|\n")
+_END: Final = b"\n\n"
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -23,7 +22,7 @@ class ServerEvent:
     """One event of a stream."""
 
     name: str
-    """As `event:` says; empty where nothing does."""
+    """As `event:` says; empty where nothing does, and of what was given up."""
     data: bytes
     """Its lines of data, joined by LF."""
     is_given_up: bool = False
@@ -35,18 +34,12 @@ class EventParser:
 
     def __init__(self, bytes_max: int = EVENT_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
-        self._line = bytearray()
-        self._line_bytes = 0
+        self._held = bytearray()
+        """Of an event that is not whole, line ends as LF."""
+        self._is_given_up = False
         self._after_cr = False
         self._start: bytes | None = b""
         """What may be the start of a BOM; `None` once that is settled."""
-        self._begin()
-
-    def _begin(self) -> None:
-        self._name = ""
-        self._data = bytearray()
-        self._has_data = False
-        self._held = 0
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         """Return the events that these bytes end; never raises."""
@@ -55,15 +48,18 @@ class EventParser:
             self._after_cr = False
             chunk = chunk.removeprefix(b"\n")
         self._after_cr = self._after_cr or chunk.endswith(b"\r")
-        *ended, rest = _LINE_END.split(chunk)
+        looked = max(len(self._held) - 1, 0)
+        self._held += chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         found = []
-        for line in ended:
-            self._keep(line)
-            event = self._line_ended()
-            if event is not None:
-                found.append(event)
-        self._keep(rest)
-        return found
+        while (end := self._held.find(_END, looked)) >= 0:
+            found.append(self._ended(bytes(self._held[:end])))
+            del self._held[: end + len(_END)]
+            looked = 0
+        line_end = b"\n" if self._held.endswith(b"\n") else b""  # maybe the first of two
+        if len(self._held) - len(line_end) > self._bytes_max:
+            self._is_given_up = True
+            self._held[:] = line_end
+        return [event for event in found if event is not None]
 
     def _without_bom(self, chunk: bytes) -> bytes:
         if self._start is None:
@@ -76,37 +72,16 @@ class EventParser:
         self._start = None
         return start.removeprefix(_BOM)
 
-    def _keep(self, piece: bytes) -> None:
-        self._held += len(piece)
-        self._line_bytes += len(piece)
-        if self._held <= self._bytes_max:
-            self._line += piece
-        else:
-            self._line.clear()
-            self._data.clear()
-
-    def _line_ended(self) -> ServerEvent | None:
-        line, is_empty = bytes(self._line), not self._line_bytes
-        self._line.clear()
-        self._line_bytes = 0
-        if is_empty:
-            return self._ended()
-        if line:
-            self._field(line)
-        return None
-
-    def _field(self, line: bytes) -> None:
-        name, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        if name == b"data":
-            self._data += b"\n" + value if self._has_data else value
-            self._has_data = True
-        elif name == b"event":
-            self._name = value.decode(errors="replace")
-
-    def _ended(self) -> ServerEvent | None:
-        is_given_up = self._held > self._bytes_max
-        event = ServerEvent(self._name, bytes(self._data), is_given_up)
-        has_data = self._has_data or is_given_up
-        self._begin()
-        return event if has_data else None
+    def _ended(self, text: bytes) -> ServerEvent | None:
+        if self._is_given_up or len(text) > self._bytes_max:
+            self._is_given_up = False
+            return ServerEvent("", b"", is_given_up=True)
+        name, data = "", []
+        for line in text.split(b"\n"):
+            field, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if field == b"data":
+                data.append(value)
+            elif field == b"event":
+                name = value.decode(errors="replace")
+        return ServerEvent(name, b"\n".join(data)) if data else None

@@ -7,18 +7,11 @@ Streamed or not, an answer is the message that a client which repeats it will se
 from collections.abc import Iterator
 from typing import Any, Final
 
-from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.parts.counts import Counts
 from refold.engine.wire.parts.exchange import ServedCall
 from refold.engine.wire.parts.gathered import Budget, Gathered, Text
 from refold.engine.wire.parts.notation import call_of
-from refold.engine.wire.parts.reading import (
-    FirstFault,
-    Speaker,
-    answered_with,
-    objects,
-    words_in,
-)
+from refold.engine.wire.parts.reading import Said, Speaker, objects, words_in
 from refold.engine.wire.parts.texts import text_of
 from refold.engine.wire.responses.request import answer_of
 
@@ -59,6 +52,8 @@ class ResponsesSpeaker(Speaker):
 
     A stream says it all again at its end; its deltas matter only where there is no end.
     """
+
+    holds = "output"
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,19 +108,12 @@ class ResponsesSpeaker(Speaker):
         elif kind in _DELTAS and at in self._partial:
             self._partial[at].add(text_of(event.get("delta")))
 
-    def _answered(self, fault: FirstFault, /) -> ModelAnswered:
-        if not self._is_over:
-            fault.found("cut", "the stream ends before its end")
+    def _said(self) -> Said | None:
         items = self._items()
+        if self._output is None and not items:
+            return None
         message = self._message(items) if items else None
-        if self._output is None and message is None:
-            fault.found("malformed", "the answer holds no output")
-        return answered_with(
-            fault,
-            message,
-            COUNTS.usage(self._response.get("usage")),
-            self._stop_reason(items),
-        )
+        return message, COUNTS.usage(self._response.get("usage")), self._stop_reason(items)
 
     def _items(self) -> list[dict[str, Any]]:
         if self._output is not None:
