@@ -137,14 +137,7 @@ class VolatileRules:
         """Return a request with all that is not compared taken out of it; itself for nothing."""
         if self.paths or self.texts:
             value = self.applied_to(asked.as_json(), f"model:{asked.model}")
-            asked = Asked(
-                api=asked.api,
-                model=value["model"],
-                messages=tuple(value["messages"]),
-                parameters=value["parameters"],
-                tools=tuple(value["tools"]),
-                follows=asked.follows,
-            )
+            asked = asked.asking(value)
         order = self.order(asked)
         if order == list(range(len(order))):
             return asked
@@ -167,8 +160,6 @@ def match_key(asked: Asked, chain: str | None = None) -> str:
     `chain` is the chain digest of the messages, where it is known.
     """
     if chain is None:
-        chain = ""
-        for message in asked.messages:
-            chain = digest.chained(chain, message)
+        chain = functools.reduce(digest.chained, asked.messages, "")
     asks = [asked.api, asked.model, chain, asked.parameters, asked.tools_digest()]
     return digest.of_value(digest.VALUE, asks)

@@ -3,7 +3,6 @@
 To add one: a folder like `wire.chat`, and its row here.  Pure.  Rules: CONTRACT.md §16.9.
 """
 
-import base64
 import json
 import re
 from typing import Final
@@ -16,6 +15,7 @@ from refold.engine.wire.generate.format import FORMAT as GENERATE
 from refold.engine.wire.messages.format import FORMAT as MESSAGES
 from refold.engine.wire.parts.exchange import OTHER, PLACE, Asked
 from refold.engine.wire.parts.format import AskedPaths, Route, WireFormat
+from refold.engine.wire.parts.kept_answers import body_of
 from refold.engine.wire.parts.notation import held, read_json
 from refold.engine.wire.parts.reading import FailedReader, Reader, reader_for
 from refold.engine.wire.parts.remembered import Remembered
@@ -116,10 +116,9 @@ def _without_boundary(body: bytes) -> bytes:
 def _body(body: bytes) -> Json:
     if not body:
         return None
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(body).decode()}
+    kept = body_of(body)
+    if not isinstance(text := kept.get("text"), str):
+        return kept
     try:
         value = read_json(text)
     except ValueError:

@@ -9,8 +9,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
-
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.difference.pointer_diff import counted
 
@@ -45,14 +43,7 @@ class Folders:
         if plain == value:
             return asked
         self.count += 1
-        return attrs.evolve(
-            asked,
-            messages=tuple(plain["messages"]),
-            parameters=plain["parameters"],
-            tools=tuple(plain["tools"]),
-            said=None,
-            offered=None,
-        )
+        return asked.asking({**plain, "model": asked.model})
 
     def as_recorded_text(self, text: str) -> str:
         """Return a text with the recorded folders."""

@@ -33,23 +33,26 @@ _PARTS: Final = {"lines": _lines, "words": _words}
 """By a way to compare what is printed: what may stand in any order."""
 
 
-def alike(how: str, before: dict[str, Json], now: dict[str, Json]) -> dict[str, Json]:
-    """Return how a command ended, with what it printed before where that is compared as equal."""
-    printed = [str(each.get("stdout") or "") for each in (before, now)]
-    parts = _PARTS.get(how)
-    same = how == "ignore" or (parts is not None and parts(printed[0]) == parts(printed[1]))
-    rest = {name: value for name, value in now.items() if name not in _PRINTED}
-    return {**rest, **{name: before[name] for name in _PRINTED if name in before}} if same else now
+def compared(
+    record: ObservedRecord, before: dict[str, Json], now: dict[str, Json]
+) -> tuple[dict[str, Json], dict[str, Json]]:
+    """Return both ends of a command without what is not compared.
 
-
-def printed_of(record: ObservedRecord, output: dict[str, Json]) -> dict[str, Json]:
-    """Return an output without volatile texts; how long it is then says nothing."""
-    told = output.get("stdout")
-    plain = record.rules.text(told) if isinstance(told, str) else told
-    kept = {name: value for name, value in output.items() if name != "stdout_bytes"}
-    is_same = plain == told
-    more = {"stdout_bytes": output.get("stdout_bytes")} if is_same else {}
-    return {**kept, "stdout": plain, **more}
+    How many bytes were printed says something only of the same text: it is kept to a length.
+    """
+    texts = [each.get("stdout") for each in (before, now)]
+    plain = [record.rules.text(each) if isinstance(each, str) else each for each in texts]
+    parts = _PARTS.get(record.output)
+    is_same = record.output == "ignore" or (
+        parts is not None and parts(str(plain[0] or "")) == parts(str(plain[1] or ""))
+    )
+    printed = () if is_same else ("stdout_bytes",) if texts[0] == texts[1] else ("stdout",)
+    ends: list[dict[str, Json]] = [
+        {name: value for name, value in each.items() if name not in _PRINTED}
+        | {name: {**each, "stdout": text}.get(name) for name in printed}
+        for each, text in zip((before, now), plain, strict=True)
+    ]
+    return ends[0], ends[1]
 
 
 def advice(record: ObservedRecord, before: str, after: str) -> str:

@@ -219,12 +219,7 @@ class _Reading:
         own = refuse_program(self._path, started).rules
         recorded, notes = VolatileRules.recorded(own)
         profile = Profile.in_rules(own) if self._profile is None else self._profile
-        told = {
-            "volatile": profile.volatile,
-            "volatile_texts": profile.volatile_texts,
-            "unordered": profile.unordered,
-        }
-        known, more = VolatileRules.recorded(told)
+        known, more = VolatileRules.recorded(profile.as_json())
         self._rules = recorded.plus(known).plus(self._rules)
         output = str(own.get(OUTPUT) or profile.output)
         return ObservedRecord(self._path, started, self._rules, (*notes, *more), profile, output)

@@ -19,7 +19,7 @@ from refold.replay.index.guarantee import GUARANTEE, MATCHED
 from refold.replay.observed.explaining import all_divergences
 from refold.replay.observed.ignoring import places_of
 from refold.replay.observed.matching import Matcher
-from refold.replay.observed.printed import advice, alike, printed_of
+from refold.replay.observed.printed import advice, compared
 from refold.replay.observed.reads import notes_on
 from refold.replay.observed.record import OUTPUT, ObservedRecord
 
@@ -28,7 +28,6 @@ __all__ = ["GUARANTEE", "ObservedReport", "ended_otherwise", "joined", "report_o
 NOTHING: Final = "nothing to replay"
 _EXIT_CODE: Final = "/arguments/exit_code"
 _STDOUT: Final = "/arguments/stdout"
-_STDOUT_BYTES: Final = "/arguments/stdout_bytes"
 
 
 @attrs.frozen(kw_only=True)
@@ -207,11 +206,8 @@ def ended_otherwise(
         return []
     before, now = record.finished.output, output
     if isinstance(before, dict):
-        before, now = printed_of(record, before), printed_of(record, output)
-        now = alike(record.output, before, now)
+        before, now = compared(record, before, output)
     diff = differences(_end(before), _end(now))
-    if any(one.pointer == _STDOUT for one in diff):  # it is of another length then
-        diff = tuple(one for one in diff if one.pointer != _STDOUT_BYTES)
     if not diff:
         return []
     return [

@@ -5,6 +5,7 @@ exchanges, and the replay that matches requests.  Pure.  Rules: CONTRACT.md §16
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import attrs
@@ -88,6 +89,18 @@ class Asked:
             "parameters": self.parameters,
             "tools": list(self.tools),
         }
+
+    def asking(self, value: Mapping[str, Any]) -> "Asked":
+        """Return a request that asks something else: a value as `as_json` gives it."""
+        return attrs.evolve(
+            self,
+            model=value["model"],
+            messages=tuple(value["messages"]),
+            parameters=value["parameters"],
+            tools=tuple(value["tools"]),
+            said=None,
+            offered=None,
+        )
 
 
 def _known(series: Series | None, values: tuple[Any, ...]) -> Series:
