@@ -8,6 +8,7 @@ from refold.cli.arguments.run_list import listed_runs
 from refold.engine.log.reader import scan
 from refold.engine.program.run import PlainRun
 from refold.engine.runners.recording import record
+from tests.support.forks import TOOLS, model, report
 
 
 def test_a_folder_s_roots_are_listed_and_no_child(survey_log: Path, tmp_path: Path) -> None:
@@ -17,8 +18,8 @@ def test_a_folder_s_roots_are_listed_and_no_child(survey_log: Path, tmp_path: Pa
     found = listed_runs(tmp_path)
 
     assert [each.path.name for each in found] == ["other.jsonl", "survey.jsonl"]
-    assert [each.row["status"] for each in found] == ["unreadable", "completed"]
-    assert found[1].row["runs"] == 4
+    assert [each.status for each in found] == ["unreadable", "completed"]
+    assert found[1].runs == 4
 
 
 def test_a_run_with_a_long_last_line_is_read_to_its_beginning(tmp_path: Path) -> None:
@@ -31,7 +32,7 @@ def test_a_run_with_a_long_last_line_is_read_to_its_beginning(tmp_path: Path) ->
 
     (found,) = listed_runs(tmp_path)
 
-    assert (found.row["status"], found.row["entries"]) == ("completed", 2)
+    assert (found.status, found.entries) == ("completed", 2)
 
 
 def test_a_run_with_a_long_torn_tail_is_listed_as_one(survey_log: Path, tmp_path: Path) -> None:
@@ -42,4 +43,17 @@ def test_a_run_with_a_long_torn_tail_is_listed_as_one(survey_log: Path, tmp_path
 
     (found,) = listed_runs(tmp_path)
 
-    assert (found.row["status"], found.row["entries"]) == ("open", scan(log).entries)
+    assert (found.status, found.entries) == ("open", scan(log).entries)
+
+
+def test_what_a_run_without_an_end_spent_is_not_known(tmp_path: Path) -> None:
+    """Its last line may be an answer, with what that one cost."""
+    path = record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log
+    lines = path.read_bytes().splitlines(keepends=True)
+    last = max(at for at, line in enumerate(lines) if b'"kind":"model.answered"' in line)
+    path.write_bytes(b"".join(lines[: last + 1]))
+
+    (found,) = listed_runs(tmp_path)
+
+    assert b'"usage"' in lines[last]
+    assert (found.status, found.usage) == ("open", None)

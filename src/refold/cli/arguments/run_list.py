@@ -8,13 +8,14 @@ import contextlib
 import datetime as dt
 import os
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import attrs
 import click
 
 from refold.cli.arguments.logs import opened_log
 from refold.cli.output import output
+from refold.cli.output.printed import ListedRun
 from refold.cli.output.trees import run_name
 from refold.engine.encoding.canonical import loads
 from refold.engine.errors import LogMissing, LogNameRefused, RefoldError
@@ -39,7 +40,7 @@ _NO_LOG: Final = (
 """What reading a file raises that is no log, whatever its name says."""
 
 
-def listed_runs(folder: Path) -> list["Listed"]:
+def listed_runs(folder: Path) -> list[ListedRun]:
     """Return the root runs of a folder, the newest last; a file that is no log says so.
 
     Raises:
@@ -48,7 +49,7 @@ def listed_runs(folder: Path) -> list["Listed"]:
     beside = Folder(folder)
     return sorted(
         (listed(path, beside) for path in folder.iterdir() if _is_root(path)),
-        key=lambda each: (each.wall_us, each.row["log"]),
+        key=lambda each: (each.wall_us, each.log),
     )
 
 
@@ -78,81 +79,52 @@ def _is_root(path: Path) -> bool:
     return path.suffix == SUFFIX
 
 
-@attrs.frozen(kw_only=True)
-class Listed:
-    """One root run: its row in the document, and what people get besides."""
-
-    row: dict[str, Any]
-    path: Path
-    who: str = ""
-    wall_us: int = 0
-    nonce: str = ""
-    origin: str = ""
-    """The nonce of the log that it was forked from; empty for none."""
-
-
-def listed(path: Path, beside: Folder) -> Listed:
+def listed(path: Path, beside: Folder) -> ListedRun:
     """Return what is known of one root run; a file that is none says so as its status."""
-    row: dict[str, Any] = {
-        "log": output.shown_path(path),
-        "started": None,
-        "program": "",
-        "status": "unreadable",
-        "entries": 0,
-        "runs": 0,
-        "duration_ms": None,
-        "models": [],
-        "usage": None,
-        "failed_children": None,
-        "refused": None,
-        "bytes": 0,
-    }
+    run = ListedRun(log=output.shown_path(path), path=path)
     try:
         with opened_log(path) as opened:
             is_plain = opened.path == path
             logs = beside.tree(path) if is_plain else tree(opened.path)
-            row["runs"] = len(logs)
-            files = logs if is_plain else [path]
-            row["bytes"] = sum(file.stat().st_size for file in files)
-            return _with_ends(row, opened.path, path)
+            size = sum(file.stat().st_size for file in (logs if is_plain else [path]))
+            run = attrs.evolve(run, runs=len(logs), bytes=size)
+            return _with_ends(run, opened.path)
     except _NO_LOG:
-        return Listed(row=row, path=path)
+        return run
 
 
-def _with_ends(row: dict[str, Any], path: Path, named: Path) -> Listed:
-    """Return what the first and the last whole line of a log say."""
+def _with_ends(run: ListedRun, path: Path) -> ListedRun:
+    """Return a run with what the first and the last whole line of its log say."""
     with open_log(path) as file:
         first = loads(file.readline(LINE_MAX + 1))
         last = loads(_last_line(file, path))
-    began_us = first["meta"]["wall_us"]
-    is_sealed = last["kind"] == "run.finished"
-    took_us = last["meta"]["wall_us"] - began_us
-    program, given = str(first["data"]["program"]), first["data"].get("input")
-    ends = {
-        "started": dt.datetime.fromtimestamp(began_us // 1_000_000, dt.UTC).strftime(
-            "%Y-%m-%dT%H:%M:%SZ"
-        ),
-        "program": program,
-        "status": str(last["data"]["status"]) if is_sealed else "open",
-        "entries": int(last["seq"]) + 1,
-        "duration_ms": max(0, took_us // 1000) if is_sealed else None,
-        "models": list(last["data"].get("models") or ()) if is_sealed else [],
-        "usage": attrs.asdict(Usage(**usage)) if (usage := last["data"].get("usage")) else None,
-        "failed_children": int(last["meta"].get("failed_children", 0)) if is_sealed else None,
-        "refused": sum(refused_in(last["meta"]).values()) if is_sealed else None,
-    }
-    if first["data"].get("guarantee"):
-        ends["guarantee"] = str(first["data"]["guarantee"])
-    origin = first["data"].get("origin") or {}
-    if origin:
-        ends["forked"] = {name: origin[name] for name in ("head", "at", "edits")}
-    return Listed(
-        row=row | ends,
-        path=named,
-        who=run_name(program, given),
+    data, began_us = first["data"], first["meta"]["wall_us"]
+    began = dt.datetime.fromtimestamp(began_us // 1_000_000, dt.UTC)
+    origin = data.get("origin") or {}
+    run = attrs.evolve(
+        run,
+        started=began.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        program=str(data["program"]),
+        status="open",
+        entries=int(last["seq"]) + 1,
+        guarantee=str(data.get("guarantee") or ""),
+        forked={name: origin[name] for name in ("head", "at", "edits") if origin},
+        who=run_name(str(data["program"]), data.get("input")),
         wall_us=int(began_us),
-        nonce=str(first["data"].get("nonce", "")),
+        nonce=str(data.get("nonce", "")),
         origin=str(origin.get("nonce", "")),
+    )
+    if last["kind"] != "run.finished":
+        return run
+    usage = last["data"].get("usage")
+    return attrs.evolve(
+        run,
+        status=str(last["data"]["status"]),
+        duration_ms=max(0, (last["meta"]["wall_us"] - began_us) // 1000),
+        models=tuple(last["data"].get("models") or ()),
+        usage=Usage(**usage) if usage else None,
+        failed_children=int(last["meta"].get("failed_children", 0)),
+        refused=sum(refused_in(last["meta"]).values()),
     )
 
 

@@ -11,10 +11,10 @@ from typing import Final
 import click
 
 from refold.cli.arguments.logs import PLACE, json_option
-from refold.cli.arguments.run_list import Listed, listed_runs, orphans
+from refold.cli.arguments.run_list import listed_runs, orphans
 from refold.cli.output import output, words
 from refold.cli.output.pages import page
-from refold.engine.events.outcome import Usage
+from refold.cli.output.printed import ListedRun
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
 from refold.store.place import StoredRun
 
@@ -100,15 +100,15 @@ def command(
         if lost:
             output.line((f"`refold rm {shlex.quote(lost[0])}` removes what is left", "dim"))
 
-    runs = [each.row for each in found]
+    runs = [each.as_json() for each in found]
     document = {"folder": output.shown_path(folder), "runs": runs, "orphans": lost}
     return output.answer(document, describe)
 
 
-def _lineage(found: list[Listed]) -> Iterator[tuple[int, Listed]]:
+def _lineage(found: list[ListedRun]) -> Iterator[tuple[int, ListedRun]]:
     """Yield runs with how often they were forked, each below the run that it left."""
     known = {each.nonce for each in found if each.nonce}
-    below: dict[str, list[Listed]] = {}
+    below: dict[str, list[ListedRun]] = {}
     for each in found:
         below.setdefault(each.origin if each.origin in known else "", []).append(each)
     waiting = [(0, each) for each in reversed(below.get("", []))]
@@ -119,43 +119,39 @@ def _lineage(found: list[Listed]) -> Iterator[tuple[int, Listed]]:
             waiting += [(depth + 1, fork) for fork in reversed(below.pop(each.nonce, []))]
 
 
-def _print(found: Listed, depth: int = 0) -> None:
+def _print(found: ListedRun, depth: int = 0) -> None:
     """Print a run on one line: its log stands before what a terminal may cut off."""
-    row = found.row
     branch = "   " * (depth - 1) + "└─ " if depth else ""
-    forked = row.get("forked")
-    started = (row["started"] or "(no time)").replace("T", " ").removesuffix("Z")
-    took = "" if row["duration_ms"] is None else f" · {words.seconds(row['duration_ms'])}"
-    status = row["status"]
+    started = (found.started or "(no time)").replace("T", " ").removesuffix("Z")
+    took = "" if found.duration_ms is None else f" · {words.seconds(found.duration_ms)}"
     output.line(
         branch,
         (f"{started}  ", "dim"),
-        (status, output.status_style(status)),
-        f"  {row['log']}",
+        (found.status, output.status_style(found.status)),
+        f"  {found.log}",
         (f"  {found.who or '?'}", "bold"),
-        f"  forked at entry {forked['at']} ·" if forked else " ",
-        f" {words.counted(row['entries'], 'entry', 'entries')}",
+        f"  forked at entry {found.forked['at']} ·" if found.forked else " ",
+        f" {words.counted(found.entries, 'entry', 'entries')}",
         (" · matched", "yellow")
-        if "guarantee" in row
-        else f" · {words.counted(max(0, row['runs'] - 1), 'run')} below",
-        (f" · {row['failed_children']} failed", "red") if row["failed_children"] else "",
-        (f" · {row['refused']} refused by default limits", "yellow") if row["refused"] else "",
+        if found.guarantee
+        else f" · {words.counted(max(0, found.runs - 1), 'run')} below",
+        (f" · {found.failed_children} failed", "red") if found.failed_children else "",
+        (f" · {found.refused} refused by default limits", "yellow") if found.refused else "",
         took,
-        f" · {', '.join(row['models'])}" if row["models"] else "",
-        f" · {words.spent(Usage(**row['usage']))}" if row["usage"] else "",
-        (f"  {words.size(row['bytes'])}", "dim"),
+        f" · {', '.join(found.models)}" if found.models else "",
+        f" · {words.spent(found.usage)}" if found.usage else "",
+        (f"  {words.size(found.bytes)}", "dim"),
         cut=True,
     )
 
 
 def _is_asked_for(
-    run: Listed, status: tuple[str, ...], program: str, since: float | None, text: str
+    run: ListedRun, status: tuple[str, ...], program: str, since: float | None, text: str
 ) -> bool:
-    row = run.row
-    told = " ".join((row["log"], row["program"], row["status"], run.who)).lower()
+    told = f"{run.log} {run.program} {run.status} {run.who}".lower()
     return (
-        (not status or row["status"] in status)
-        and program in row["program"]
+        (not status or run.status in status)
+        and program in run.program
         and (since is None or run.wall_us >= since * 1_000_000)
         and text.lower() in told
     )

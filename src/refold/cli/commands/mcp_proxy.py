@@ -4,6 +4,7 @@ Standard output is the protocol's: whatever is told stands on standard error.
 Rules: CONTRACT.md §16.11.
 """
 
+import contextlib
 import re
 from pathlib import Path
 from typing import Any, Final
@@ -93,29 +94,15 @@ def command(
         raise click.UsageError("expected -- SERVER ARGS…, or --url URL")
     if log is not None and replay is not None:
         raise click.UsageError("--log and --replay do not go together: one records, one serves")
-    options: dict[str, Any] = {
-        "name": name,
-        "log": log,
-        "rules": rules_of(volatile, volatile_texts),
-    }
-    if replay is None:
-        return _report_end(_passed(given, url, (port, word), replay=None, **options))
-    with opened_log(replay) as opened:
-        return _report_end(_passed(given, url, (port, word), replay=opened.path, **options))
-
-
-def _passed(
-    given: tuple[str, ...] | None, url: str | None, place: tuple[int, str], **options: Any
-) -> Any:
-    if given is not None:
-        return proxy_module("mcp.sessions").proxy_command(given, **options)
-    port, word = place
-    proxy_url = proxy_module("mcp.http").proxy_url
-    return proxy_url(url, port=port, word=word, announce=click.echo, **options)
-
-
-def _report_end(passed: Any) -> int:
-    """Say on standard error what came of it."""
+    options: dict[str, Any] = {"name": name, "log": log}
+    options["rules"] = rules_of(volatile, volatile_texts)
+    with opened_log(replay) if replay is not None else contextlib.nullcontext() as opened:
+        options["replay"] = opened and opened.path
+        if given is not None:
+            passed = proxy_module("mcp.sessions").proxy_command(given, **options)
+        else:
+            options |= {"port": port, "word": word, "announce": click.echo}
+            passed = proxy_module("mcp.http").proxy_url(url, **options)
     if passed.report is not None:
         return _report(passed.report)
     if passed.log is not None:
@@ -127,20 +114,16 @@ def _report_end(passed: Any) -> int:
 
 
 def _report(report: Any) -> int:
+    """Say on standard error how a replay went."""
     served = f"{report.served} of {words.counted(report.requests, 'recorded request')} served"
     if report.identical:
         output.told(("identical", "green"), f": {served}; the server had no part in it")
-        _tell_notes(report)
-        return FINE
-    count = words.counted(len(report.divergences), "difference")
-    output.told((count, "bold red"), f": {served}")
+    else:
+        count = words.counted(len(report.divergences), "difference")
+        output.told((count, "bold red"), f": {served}")
     for divergence in report.divergences:
         output.told()
         output.told_lines(str(divergence))
-    _tell_notes(report)
-    return DIFFERS
-
-
-def _tell_notes(report: Any) -> None:
     for note in report.notes:
         output.told(f"note: {note}")
+    return FINE if report.identical else DIFFERS

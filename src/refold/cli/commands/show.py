@@ -7,17 +7,9 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli.arguments.logs import (
-    PLACE,
-    OpenedLog,
-    first_entry,
-    guarantee_of,
-    json_option,
-    opened_log,
-    say_guarantee,
-)
+from refold.cli.arguments.logs import PLACE, OpenedLog, json_option, opened_log
+from refold.cli.commands.tail import tell_entries
 from refold.cli.output import output, words
-from refold.cli.output.entries import heading, kind_width, origin_of, print_entry
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
 from refold.cli.output.trees import print_tree
@@ -26,7 +18,7 @@ from refold.engine.errors import EntryMissing, LogLocked
 from refold.engine.log.gaps import blob_gaps
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import root_of
-from refold.engine.log.reader import Entry, read_entries, scan
+from refold.engine.log.reader import read_entries, scan
 from refold.page.one_run import below, totals
 from refold.replay.index.guarantee import is_observed
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
@@ -88,7 +80,7 @@ def command(
         if at is not None:
             output.document(_entry(opened, at))
         elif is_events:
-            _events(opened)
+            tell_entries(opened, read_entries(opened.path, torn_ok=True))
         else:
             return _tree(opened, details=details, is_failed=is_failed)
     return FINE
@@ -168,21 +160,6 @@ def tree_document(tree: RunNode, log: OpenedLog) -> dict[str, Any]:
     return document
 
 
-def _events(log: OpenedLog) -> None:
-    origin_us = origin_of(first_entry(log.path).meta)
-    entries = read_entries(log.path, torn_ok=True)
-    if output.is_json():
-        rows = [loads(entry.line) for entry in entries]
-        told = {"log": output.shown_path(log.given), "entries": rows}
-        output.document({**told, **guarantee_of(log.path)})
-        return
-    say_guarantee(guarantee_of(log.path))
-    width = kind_width(log.path)
-    heading(width)
-    for entry in entries:
-        print_entry(entry, origin_us, width)
-
-
 def _entry(log: OpenedLog, at: int) -> dict[str, Any]:
     """Return one entry, its large texts in place.
 
@@ -198,10 +175,5 @@ def _entry(log: OpenedLog, at: int) -> dict[str, Any]:
     for entry in read_entries(log.path, resolve=True, torn_ok=True):
         seen += 1
         if entry.seq == at:
-            return _whole(entry)
+            return {**loads(entry.line), "data": entry.data}
     raise EntryMissing(str(log.given), at, seen)
-
-
-def _whole(entry: Entry) -> dict[str, Any]:
-    row: dict[str, Any] = loads(entry.line)
-    return row | {"data": entry.data}

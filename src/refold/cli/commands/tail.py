@@ -1,15 +1,18 @@
 """`refold tail`: the last entries of a log, and with `--follow` those still to come."""
 
+import functools
 import os
 import time
 from collections import deque
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import click
 
 from refold.cli.arguments.logs import (
     LOG,
+    OpenedLog,
     first_entry,
     guarantee_of,
     json_option,
@@ -54,33 +57,30 @@ def command(*, log: Path, count: int, follow: bool) -> int:
     if follow and output.is_json():
         raise click.UsageError("--follow never ends in one document: leave --json out")
     with opened_log(log) as opened:
-        origin_us = origin_of(first_entry(opened.path).meta)
-        last, guarantee = _last(opened.path, count), guarantee_of(opened.path)
-        if output.is_json():
-            rows = [_plain(entry) for entry in last]
-            output.document({"log": output.shown_path(log), "entries": rows, **guarantee})
-            return FINE
-        say_guarantee(guarantee)
-        width = kind_width(opened.path)
-        heading(width)
-        for entry in last:
-            print_entry(entry, origin_us, width)
+        last = deque(read_entries(opened.path, torn_ok=True), maxlen=count)
+        tell = tell_entries(opened, last)
         if follow and last and last[-1].kind != "run.finished":
-            _follow(opened.path, last[-1], origin_us, width)
+            _follow(opened.path, last[-1], tell)
     return FINE
 
 
-def _last(path: Path, count: int) -> list[Entry]:
-    """Return the last entries that verify."""
-    return list(deque(read_entries(path, torn_ok=True), maxlen=count))
+def tell_entries(log: OpenedLog, entries: Iterable[Entry]) -> Callable[[Entry], None]:
+    """Print entries, in lines or as one document; return what prints one more line."""
+    guarantee, width = guarantee_of(log.path), kind_width(log.path)
+    origin_us = origin_of(first_entry(log.path).meta)
+    tell = functools.partial(print_entry, origin_us=origin_us, width=width)
+    if output.is_json():
+        rows = [loads(entry.line) for entry in entries]
+        output.document({"log": output.shown_path(log.given), "entries": rows, **guarantee})
+        return tell
+    say_guarantee(guarantee)
+    heading(width)
+    for entry in entries:
+        tell(entry)
+    return tell
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
-    document: dict[str, Any] = loads(entry.line)
-    return document
-
-
-def _follow(path: Path, last: Entry, origin_us: int, width: int) -> None:
+def _follow(path: Path, last: Entry, tell: Callable[[Entry], None]) -> None:
     """Print entries as they are written, each verified; a log says nothing when it grows."""
     end, head = last.offset + len(last.line), last.hash.encode()
     place = ChainEnd(str(path), last.seq + 1, end, head)
@@ -89,7 +89,7 @@ def _follow(path: Path, last: Entry, origin_us: int, width: int) -> None:
             line = _whole_line(file, place)
             if line:
                 entry = _verified(file, line, place)
-                print_entry(entry, origin_us, width)
+                tell(entry)
                 if entry.kind == "run.finished":
                     return
                 end, head = place.offset + len(line), entry.hash.encode()

@@ -3,7 +3,7 @@
 A log is described in full; of a folder, each root log is a row, and what is wrong stands below.
 """
 
-import re
+import functools
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,7 +35,6 @@ from refold.store.place import ObjectStore, StoredRun
 _SHOWN: Final = 10
 """Places of damage that people are shown of one tree."""
 _HEAD_DIGITS: Final = 64
-_HEX: Final = re.compile(r"[0-9a-f]*\Z")
 
 
 _PAGE: Final = """
@@ -56,9 +55,22 @@ Exit code: 0 all intact and complete · 3 not.
 """
 
 
+def _whole_head(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
+    """Return a head as logs spell it; refuse what is none, or a part of one."""
+    head = (given or "").strip().lower()
+    if head.strip("0123456789abcdef"):
+        raise click.UsageError(f"a head has {_HEAD_DIGITS} hex digits, and nothing else")
+    if given is not None and len(head) != _HEAD_DIGITS:
+        raise click.UsageError(f"a head has {_HEAD_DIGITS} hex digits, this has {len(head)}")
+    return head or None
+
+
 @click.command("verify", epilog=page(_PAGE))
 @click.argument("logs", metavar="LOG…", type=PLACE, nargs=-1, required=True)
-@click.option("--expect-head", metavar="HASH", help="The head kept elsewhere: of one LOG only.")
+@click.option(
+    "--expect-head", metavar="HASH", callback=_whole_head,
+    help="The head kept elsewhere: of one LOG only.",
+)  # fmt: skip
 @heads_option
 @executor_option
 @json_option
@@ -81,8 +93,6 @@ def command(
     is_many = executor is not None or any(_is_folder(log) for log in logs)
     if expect_head is not None and (is_many or len(logs) > 1 or heads):
         raise click.UsageError("--expect-head is the head of one log; give one LOG, no --heads")
-    if expect_head is not None:
-        expect_head = _whole_head(expect_head)
     if executor is not None and (heads or any(isinstance(log, StoredRun) for log in logs)):
         raise click.UsageError("--executor is for logs in folders, without --heads")
     kept = ObjectStore(heads) if heads else None
@@ -127,20 +137,6 @@ class _Verified:
         return self.verification.intact and self.verification.complete
 
 
-def _whole_head(given: str) -> str:
-    """Return a head as logs spell it.
-
-    Raises:
-        UsageError: it is no head, or a part of one.
-    """
-    head = given.strip().lower()
-    if not _HEX.match(head):
-        raise click.UsageError(f"a head has {_HEAD_DIGITS} hex digits, and nothing else")
-    if len(head) != _HEAD_DIGITS:
-        raise click.UsageError(f"a head has {_HEAD_DIGITS} hex digits, this has {len(head)}")
-    return head
-
-
 def _one(given: Path | StoredRun, expect_head: str | None) -> _Verified:
     with opened_log(given) as log, output.progress(f"verifying {given}"):
         verified = _Verified(verify(log.path, expect_head=expect_head), log)
@@ -182,13 +178,13 @@ def _all_below(places: Sequence[Path | StoredRun], kept: ObjectStore | None) -> 
     for each in places:
         if isinstance(each, StoredRun):
             logs += [each] if each.name else _stored(each, kept)
-    folders: dict[Path, Folder] = {}
+    folder = functools.cache(Folder)  # listed once for all logs that lie in it
     found: list[_Verified] = []
 
     def verified(given: Path | StoredRun) -> _Verified:
         try:
             with opened_log(given) as log:
-                beside = _folder(log.path, folders) if log.path == given else None
+                beside = folder(log.path.parent) if log.path == given else None
                 report = verify(log.path, expect_head=_head(kept, given), beside=beside)
                 return _Verified(report, log)
         except StoreFailed:  # no run would be read any more
@@ -205,13 +201,6 @@ def _all_below(places: Sequence[Path | StoredRun], kept: ObjectStore | None) -> 
         for result in results:
             found.append(result)  # noqa: PERF402 - progress is how many there are
     return found
-
-
-def _folder(log: Path, known: dict[Path, Folder]) -> Folder:
-    """Return the folder of a log, listed once for all logs that lie in it."""
-    if log.parent not in known:
-        known[log.parent] = Folder(log.parent)
-    return known[log.parent]
 
 
 def _unread(log: Path | StoredRun, error: RefoldError | click.UsageError) -> Verification:

@@ -11,10 +11,11 @@ from urllib.parse import quote
 import click
 
 from refold.cli.arguments.logs import PLACE, opened_log
-from refold.cli.arguments.run_list import Listed, listed_runs
+from refold.cli.arguments.run_list import listed_runs
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
+from refold.cli.output.printed import ListedRun
 from refold.engine.errors import RefoldError
 from refold.store.place import StoredRun
 
@@ -103,23 +104,23 @@ class FolderOfRuns:
             self._row(each, is_read=time.monotonic() - began < _PATIENCE_SECONDS) for each in runs
         ]
 
-    def _row(self, run: Listed, *, is_read: bool) -> dict[str, Any]:
+    def _row(self, run: ListedRun, *, is_read: bool) -> dict[str, Any]:
         row = {
             "id": run.path.name,
-            "path": self._shown or run.row["log"],
-            "status": run.row["status"],
-            "program": run.row["program"],
+            "path": self._shown or run.log,
+            "status": run.status,
+            "program": run.program,
             "agent": run.who,
             "started_us": run.wall_us or None,
-            "duration_ms": run.row["duration_ms"],
+            "duration_ms": run.duration_ms,
         }
         return row | self._counted(run, is_read=is_read)
 
-    def _counted(self, run: Listed, *, is_read: bool) -> dict[str, Any]:
+    def _counted(self, run: ListedRun, *, is_read: bool) -> dict[str, Any]:
         """Return what only the whole tree tells: subagents, models, tokens."""
-        seen = (run.row["bytes"], run.row["entries"])
+        seen = (run.bytes, run.entries)
         kept, counts = self._counts.get(run.path, (None, {}))
-        if kept == seen or not is_read or run.row["status"] == "unreadable":
+        if kept == seen or not is_read or run.status == "unreadable":
             return counts
         from refold.page.one_run import below, totals  # noqa: PLC0415 - not for help pages
         from refold.replay.tree.delegation_tree import delegation_tree  # noqa: PLC0415 - the same

@@ -9,19 +9,7 @@ Rules: CONTRACT.md §14.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from refold.cli.output.printed import (
-    CheckedAgents,
-    ComparedRun,
-    PrintedCauses,
-    PrintedDemo,
-    PrintedEnds,
-    PrintedFork,
-    PrintedState,
-    PrintedStates,
-    ReadLog,
-    Recovery,
-    SalvagedLog,
-)
+from refold.cli.output import printed
 from refold.cli.schema.derived import (
     ANY,
     COUNT,
@@ -134,17 +122,17 @@ def _state() -> Schema:
     needed = ["state_version", "status", "entries", "open", "tools", "children"]
     state = {**OBJECT, "required": needed}
     return _perhaps_matched(
-        _of(PrintedState, digest=HASH, recorded_digest=or_null(HASH), state=state)
+        _of(printed.PrintedState, digest=HASH, recorded_digest=or_null(HASH), state=state)
     )
 
 
 def _states() -> Schema:
-    return _perhaps_matched(_of(PrintedStates, before_digest=HASH, after_digest=HASH))
+    return _perhaps_matched(_of(printed.PrintedStates, before_digest=HASH, after_digest=HASH))
 
 
 def _recover() -> Schema:
-    salvaged = or_null(_of(SalvagedLog, head=HASH))
-    return _of(Recovery, logs=list_of(_of(ReadLog, head=HASH)), salvaged=salvaged)
+    salvaged = or_null(_of(printed.SalvagedLog, head=HASH))
+    return _of(printed.Recovery, logs=list_of(_of(printed.ReadLog, head=HASH)), salvaged=salvaged)
 
 
 def _diff() -> Schema:
@@ -154,26 +142,9 @@ def _diff() -> Schema:
 
 
 def _ls() -> Schema:
-    run = record(
-        {
-            "log": TEXT,
-            "started": or_null(TEXT),
-            "program": TEXT,
-            "status": TEXT,
-            "entries": COUNT,
-            "runs": COUNT,
-            "duration_ms": or_null(COUNT),
-            "models": list_of(TEXT),
-            "usage": or_null(_of(Usage)),
-            "failed_children": or_null(COUNT),
-            "refused": or_null(COUNT),
-            "bytes": COUNT,
-        },
-        {
-            "forked": record({"head": HASH, "at": COUNT, "edits": list_of(TEXT)}),
-            **_GUARANTEE,
-        },
-    )
+    run = _perhaps_matched(_of(printed.ListedRun))
+    forked = record({"head": HASH, "at": COUNT, "edits": list_of(TEXT)})
+    run["properties"] = {**run["properties"], "forked": forked}
     return record({"folder": TEXT, "runs": list_of(run), "orphans": list_of(TEXT)})
 
 
@@ -195,7 +166,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "replay-command": ("refold replay LOG --json -- COMMAND", _watched),
     "replays": ("refold replay DIR --json: several logs", lambda: _of(BulkReport)),
     "drift": ("refold drift --json", lambda: _of(DriftReport)),
-    "fork": ("refold fork --json", lambda: _of(PrintedFork)),
+    "fork": ("refold fork --json", lambda: _of(printed.PrintedFork)),
     "explore": ("refold explore --json", _explore),
     "sensitivity": ("refold sensitivity --json", _sensitivity),
     "show": ("refold show --json: the delegation tree", _show),
@@ -204,7 +175,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "diff": ("refold diff --json", _diff),
     "state": ("refold state --json", _state),
     "state-diff": ("refold state --diff N M --json", _states),
-    "why": ("refold why --json", lambda: _perhaps_matched(_of(PrintedCauses))),
+    "why": ("refold why --json", lambda: _perhaps_matched(_of(printed.PrintedCauses))),
     "ls": ("refold ls --json", _ls),
     "recover": ("refold recover --json", _recover),
     "pack": (
@@ -219,7 +190,10 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
         "refold rm --json",
         lambda: record({"removed": list_of(TEXT), "bytes": COUNT, "dry_run": FLAG}),
     ),
-    "compare": ("refold compare --json", lambda: record({"runs": list_of(_of(ComparedRun))})),
+    "compare": (
+        "refold compare --json",
+        lambda: record({"runs": list_of(_of(printed.ComparedRun))}),
+    ),
     "export": (
         "refold export --json",
         lambda: record({"exported": TEXT, "to": TEXT, "bytes": COUNT}),
@@ -228,10 +202,13 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
         "refold run --json, refold resume --json",
         _run,
     ),
-    "open-ends": ("refold resume --list --json: what people have to say", lambda: _of(PrintedEnds)),
-    "agents": ("refold agents check --json", lambda: _of(CheckedAgents)),
+    "open-ends": (
+        "refold resume --list --json: what people have to say",
+        lambda: _of(printed.PrintedEnds),
+    ),
+    "agents": ("refold agents check --json", lambda: _of(printed.CheckedAgents)),
     "delegation": ("what a subprocess child is told, and what it hands back", delegation_schema),
-    "demo": ("refold demo --json", lambda: _of(PrintedDemo)),
+    "demo": ("refold demo --json", lambda: _of(printed.PrintedDemo)),
 }
 """By name: what it describes, and how the schema is made."""
 
