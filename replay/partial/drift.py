@@ -21,8 +21,8 @@ from refold.engine.secrets.vault import checked_volatile
 from refold.replay.difference.comparators import Comparator, comparator
 from refold.replay.difference.excuses import IGNORED_MAX
 from refold.replay.index.by_call import AskedCall, Book
-from refold.replay.partial.drift_report import CallDrift, DriftReport
-from refold.replay.partial.drift_rows import COMPARED_KINDS, compared_rows, comparison
+from refold.replay.partial.drift_report import DriftReport
+from refold.replay.partial.drift_rows import COMPARED_KINDS, comparison
 from refold.replay.partial.rerun import Again, rerun
 from refold.replay.partial.sources import Sources
 
@@ -59,15 +59,19 @@ def drifted(
         _check_compared(path, rules, again.tools)
     with tempfile.TemporaryDirectory(prefix="refold-drift-") as folder:
         new = into or Path(folder) / "once.jsonl"
-        first = rerun(book, again, new)
-        found = comparison(path, first.log, rules, paths)
-        rows = list(found.rows())
-        missing = first.missing
+        _, supply = rerun(book, again, new)
+        found = comparison(path, new, rules, paths)
+        rows, missing = list(found.rows()), supply.missing
         if twice:
-            second = rerun(Book(path), again, Path(folder) / "twice.jsonl")
-            missing += second.missing
-            noise = _noise(compared_rows(first.log, second.log, rules, paths))
-            rows = list(_without_noise(rows, noise))
+            second = Path(folder) / "twice.jsonl"
+            _, supply = rerun(Book(path), again, second)
+            missing += supply.missing
+            again_otherwise = comparison(new, second, rules, paths).rows()
+            noise = {row.where for row in again_otherwise if row.verdict == "result_changed"}
+            rows = [
+                attrs.evolve(row, noise=row.verdict == "result_changed" and row.where in noise)
+                for row in rows
+            ]
     if missing:  # the run stopped there: what it did not come to is no drift of its own
         rows = [
             attrs.evolve(row, consequent=row.consequent or row.verdict == "missing") for row in rows
@@ -111,14 +115,3 @@ def _check_compared(log: Path, rules: Iterable[str], tools: Iterable[str]) -> No
                 f"compare {name!r}: the record has no tool, model or child of that name; it has "
                 f"{', '.join(sorted(names)) or 'none'}, and there are {', '.join(COMPARED_KINDS)}"
             )
-
-
-def _noise(rows: Iterable[CallDrift]) -> set[str]:
-    """Return where results differ between two runs with the same sources."""
-    return {row.where for row in rows if row.verdict == "result_changed"}
-
-
-def _without_noise(rows: Iterable[CallDrift], noise: set[str]) -> Iterator[CallDrift]:
-    for row in rows:
-        is_noise = row.where in noise and row.verdict == "result_changed"
-        yield attrs.evolve(row, noise=True) if is_noise else row

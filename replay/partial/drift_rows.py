@@ -26,15 +26,8 @@ COMPARED_KINDS: Final = ("tool", "model", "child", "input", "*")
 """For what a comparator may be named, besides single tools, models and children."""
 
 
-def compared_rows(
-    old: Path, new: Path, rules: Mapping[str, Comparator], volatile: Sequence[str] = ()
-) -> Iterator[CallDrift]:
-    """Yield what became of each call of the record `old` in the run `new`."""
-    yield from comparison(old, new, rules, volatile).rows()
-
-
 def comparison(
-    old: Path, new: Path, rules: Mapping[str, Comparator], volatile: Sequence[str] = ()
+    old: Path, new: Path, rules: Mapping[str, Comparator], volatile: Sequence[str]
 ) -> "_Records":
     """Return the comparison of two records; its rows are made as they are asked for."""
     one, other = Book(old, unfinished_ok=True), Book(new, unfinished_ok=True)
@@ -97,9 +90,7 @@ class _Records:
         return [(one, other) for _, _, one, other in sorted(found, key=lambda pair: pair[:2])]
 
     def _of(self, one: AskedCall | None, other: AskedCall | None) -> Iterator[CallDrift]:
-        asked = other or one
-        if asked is None:
-            return
+        asked: Any = other or one
         where = " > ".join([*self._names, label_of(asked.item)])
         row = CallDrift(
             where=where, call=asked.call, kind=asked.item.kind, name=asked.item.name, verdict="same"

@@ -13,6 +13,8 @@ from refold.engine.errors import NotCanonical, OutcomeMissing, ToolAbsent, Usage
 from refold.engine.events.events import RunStarted
 from refold.engine.events.limits import Limits
 from refold.engine.ports.ports import ChildRunner, Model, Program, Reference, SessionPort, Tool
+from refold.engine.recording.host import Host
+from refold.engine.recording.recorder import Recorder
 from refold.engine.recording.run_request import RunRequest
 from refold.engine.recording.supplied import Supplied
 from refold.engine.runners.in_process import InProcess
@@ -37,20 +39,10 @@ class Again:
     """Paths in which a request may differ from its record, besides those that the log lists."""
 
 
-@attrs.frozen(kw_only=True)
-class Rerun:
-    """One run, run again."""
+def rerun(book: Book, again: Again, log: Path) -> tuple[Recording | None, BookSupply]:
+    """Run what `book` recorded again, into a new log; return how it ended, and what served it.
 
-    log: Path
-    recording: Recording | None
-    """`None` where an outcome was missing: the log stops there."""
-    missing: tuple[OutcomeMissing, ...]
-    live: int
-    """Outcomes that came from the world, in the root run."""
-
-
-def rerun(book: Book, again: Again, log: Path) -> Rerun:
-    """Run what `book` recorded again, into a new log.
+    `None` where an outcome was missing: the log stops there.
 
     Raises:
         LogExists: a log is never overwritten.
@@ -62,11 +54,7 @@ def rerun(book: Book, again: Again, log: Path) -> Rerun:
     request = request_again(book, again, log, supply)
     identity = attrs.evolve(request.identity, parent=None)
     request = attrs.evolve(request, identity=identity, durability="fast")
-    recording = unless_missing(
-        supply,
-        lambda: run_to_end(lambda host: Supplied(request, host).record(), request.cancel),
-    )
-    return Rerun(log=log, recording=recording, missing=tuple(supply.missing), live=len(supply.live))
+    return unless_missing(request, supply, Supplied), supply
 
 
 def request_again(book: Book, again: Again, log: Path, supply: BookSupply) -> RunRequest:
@@ -88,10 +76,12 @@ def request_again(book: Book, again: Again, log: Path, supply: BookSupply) -> Ru
     )
 
 
-def unless_missing(supply: BookSupply, work: Callable[[], Recording]) -> Recording | None:
-    """Return what `work` records; `None` where an outcome was missing, which the supply notes."""
+def unless_missing(
+    request: RunRequest, supply: BookSupply, recorder: Callable[[RunRequest, Host], Recorder]
+) -> Recording | None:
+    """Return what is recorded; `None` where an outcome was missing, which the supply notes."""
     try:
-        return work()
+        return run_to_end(lambda host: recorder(request, host).record(), request.cancel)
     except NotCanonical as error:
         problem = f"an edited or stubbed result is none of its tool's type: {error}"
         raise UsageError(problem) from None

@@ -33,7 +33,6 @@ from refold.engine.log.reader import scan
 from refold.engine.ports.effects import RunChild
 from refold.engine.ports.ports import ChildRequest
 from refold.engine.runners.recorded import Recording
-from refold.engine.runners.recording import run_to_end
 from refold.replay.index.by_call import Book, blank
 from refold.replay.index.run_end import recording_of_log
 from refold.replay.partial.rerun import Again, check_given, request_again, unless_missing
@@ -105,10 +104,7 @@ def forked(
     with _undone(into, Diverged, UsageError):
         if recording is None:
             request = request_again(book, again, into, supply)
-            recording = unless_missing(
-                supply,
-                lambda: run_to_end(lambda host: continued(request, host).record(), request.cancel),
-            )
+            recording = unless_missing(request, supply, continued)
         if recording is not None and not is_checked:  # what was sealed is copied without being run
             tools = tuple(again.tools.values())
             reexecute(into, again.program, tools=tools, session=again.session).check()

@@ -23,13 +23,13 @@ def test_a_run_with_everything_recorded_comes_out_line_by_line(tmp_path: Path) -
     """The same kinds, calls and data in the same order, children's outcomes included."""
     origin = record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model())
 
-    found = rerun(Book(origin.log), again(Sources()), tmp_path / "b.jsonl")
+    recording, supply = rerun(Book(origin.log), again(Sources()), tmp_path / "b.jsonl")
 
-    assert found.recording is not None
-    assert found.recording.data_digest == origin.data_digest
-    assert found.live == 0
+    assert recording is not None
+    assert recording.data_digest == origin.data_digest
+    assert not supply.live
     kinds = [(entry.kind, entry.call) for entry in read_entries(origin.log)]
-    assert [(entry.kind, entry.call) for entry in read_entries(found.log)] == kinds
+    assert [(entry.kind, entry.call) for entry in read_entries(tmp_path / "b.jsonl")] == kinds
 
 
 def test_live_outcomes_are_delivered_in_recorded_order(tmp_path: Path) -> None:
@@ -37,12 +37,11 @@ def test_live_outcomes_are_delivered_in_recorded_order(tmp_path: Path) -> None:
     origin = record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model())
 
     for number in range(10):
-        found = rerun(
-            Book(origin.log), again(Sources(tools="live")), tmp_path / f"b{number}x.jsonl"
-        )
-        assert found.live == 2
+        log = tmp_path / f"b{number}x.jsonl"
+        _, supply = rerun(Book(origin.log), again(Sources(tools="live")), log)
+        assert len(supply.live) == 2
         order = [entry.call for entry in read_entries(origin.log)]
-        assert [entry.call for entry in read_entries(found.log)] == order
+        assert [entry.call for entry in read_entries(log)] == order
 
 
 def test_tools_that_are_to_run_live_have_to_be_passed(tmp_path: Path) -> None:
@@ -57,4 +56,4 @@ def test_tools_that_are_to_run_live_have_to_be_passed(tmp_path: Path) -> None:
         rerun(book, again(may, passed=False), tmp_path / "b.jsonl")
     assert not (tmp_path / "b.jsonl").exists()
     sources = Sources(tool={"put": "live"})
-    assert rerun(book, again(sources, passed=False), tmp_path / "c.jsonl").recording is not None
+    assert rerun(book, again(sources, passed=False), tmp_path / "c.jsonl")[0] is not None
