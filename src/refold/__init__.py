@@ -19,7 +19,6 @@ with lazily(__name__, "__version__"):
         drift as drift,
         explore as explore,
         fork as fork,
-        open_ends as open_ends,
         record as record,
         record_async as record_async,
         reexecute as reexecute,
@@ -78,6 +77,7 @@ with lazily(__name__, "__version__"):
     from refold.replay.audit.why import why as why
     from refold.replay.compare.diff import diff as diff
     from refold.replay.partial.sources import Sources as Sources
+    from refold.replay.resume.open_ends import open_ends as open_ends
     from refold.replay.tree.delegation_tree import delegation_tree as delegation_tree
     from refold.tools.contract.tool_types import DelegationTool as DelegationTool, tool as tool
     from refold.tools.files.file_tools import file_tools as file_tools

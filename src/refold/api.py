@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from refold.replay.partial.sources import Sources
     from refold.replay.reexecute.report import ReplayReport
     from refold.replay.resume.fork import Fork
-    from refold.replay.resume.open_ends import OpenEnds
     from refold.replay.what_if.order_report import ExploreReport
     from refold.replay.what_if.sensitivity import SensitivityReport
 
@@ -369,17 +368,6 @@ def resume(
         session=given["session"],
         durability=durability,
     )
-
-
-def open_ends(log: LogPath) -> "OpenEnds":
-    """Return what waits for people in an unfinished run and its children: questions and doubts.
-
-    Raises:
-        LogError: the log is damaged, or there is none.
-    """
-    from refold.replay.resume.open_ends import open_ends as found  # noqa: PLC0415 - as in `reexecute`
-
-    return found(log)
 
 
 def replay_all(

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import attrs
 import click
 
-from refold.api import open_ends, resume
+from refold.api import resume
 from refold.cli.arguments.loading import (
     base_url_option,
     import_from_here,
@@ -46,7 +46,7 @@ from refold.engine.ports.programs import names_shipped
 from refold.engine.runners.recorded import Recording
 from refold.programs.shipped import tools_of
 from refold.replay.index.guarantee import refuse_observed
-from refold.replay.resume.open_ends import OpenEnds
+from refold.replay.resume.open_ends import OpenEnds, open_ends
 from refold.replay.resume.resume import ATTEMPTS_MAX
 
 _PAGE: Final = """
