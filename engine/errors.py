@@ -537,12 +537,11 @@ class LogError(RefoldError):
 
 _SUMS: Final = frozenset({"entries", "data digest", "children root", "another end", "another head"})
 """Damage that may lie in any line before the one that it is told of."""
-_MEANINGS: Final = {"hash": "the line was altered or replaced"}
 
 
 def damage_meaning(what: str) -> str:
     """Return what a kind of damage means, where its name does not say so: `""` for the others."""
-    return _MEANINGS.get(what, "")
+    return "the line was altered or replaced" if what == "hash" else ""
 
 
 class LogDamaged(Detailed, LogError):
@@ -559,14 +558,11 @@ class LogDamaged(Detailed, LogError):
     """What is wrong, in a few words: `hash`, `seq`, `torn tail`, `blob missing`, …"""
 
     def __str__(self) -> str:
-        return (
-            f"{self.path}:{self.line} (byte {self.byte}): {self.what}: "
-            f"expected {self.expected}, found {self.found}{self._meant()}.{self._kept()}"
-        )
-
-    def _meant(self) -> str:
         meaning = damage_meaning(self.what)
-        return f": {meaning}" if meaning else ""
+        return (
+            f"{self.path}:{self.line} (byte {self.byte}): {self.what}: expected {self.expected}, "
+            f"found {self.found}{': ' if meaning else ''}{meaning}.{self._kept()}"
+        )
 
     def _kept(self) -> str:
         """Return what is known of the lines before; nothing, where a sum over them is wrong."""

@@ -6,13 +6,13 @@ passes all of it with each request, and hashing all of it each time would make a
 Pure.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
 from refold.engine.encoding import digest
-from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.canonical import Json, encode_sorted
 from refold.engine.encoding.secret import refuse_handles
 from refold.engine.errors import UsageError
 
@@ -92,8 +92,8 @@ class _Conversation:
     """Copies, which models are given: if one changes them, the next comparison finds it out."""
     digests: list[str] = attrs.field(factory=list)
     """The chain digest after each of them."""
-    exact: dict[int, Any] = attrs.field(factory=dict)
-    """Of messages with numbers, by place: what equals no message in which 1 became 1.0 or True."""
+    exact: dict[int, bytes] = attrs.field(factory=dict)
+    """Of messages with numbers, by place: their bytes.  In Python, 1 is equal to 1.0 and True."""
 
     def add(self, message: Json) -> None:
         """Add a message.
@@ -103,14 +103,14 @@ class _Conversation:
         """
         self.digests.append(digest.chained(self.digests[-1] if self.digests else "", message))
         if _has_numbers(message):
-            self.exact[len(self.messages)] = _copied(message, _Exactly)
-        self.messages.append(_copied(message, lambda number: number))
+            self.exact[len(self.messages)] = encode_sorted(message)
+        self.messages.append(_copied(message))
 
     def is_begun_by(self, messages: list[Json]) -> bool:
         """Return whether `messages` begins with all of these."""
         if self.messages != messages[: len(self.messages)]:
             return False
-        return all(exact == messages[at] for at, exact in self.exact.items())
+        return all(exact == encode_sorted(messages[at]) for at, exact in self.exact.items())
 
     def alike(self, messages: list[Json]) -> int:
         """Return at how many places from the first on `messages` is the same."""
@@ -121,7 +121,8 @@ class _Conversation:
                 low = middle
             else:
                 high = middle - 1
-        other = (at for at, exact in self.exact.items() if at < low and exact != messages[at])
+        numbers = ((at, exact) for at, exact in self.exact.items() if at < low)
+        other = (at for at, exact in numbers if exact != encode_sorted(messages[at]))
         return min(other, default=low)
 
     def beginning(self, count: int) -> "_Conversation":
@@ -194,18 +195,6 @@ def no_messages(found: object) -> UsageError:
     )
 
 
-class _Exactly:
-    """Equals a number of the same canonical bytes alone."""
-
-    def __init__(self, number: Any) -> None:
-        self._kind, self._text = type(number), repr(number)
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is self._kind and repr(other) == self._text
-
-    __hash__ = None  # type: ignore[assignment]  # compared, never looked up
-
-
 def _has_numbers(value: Json) -> bool:
     if isinstance(value, dict):
         return any(map(_has_numbers, value.values()))
@@ -214,10 +203,8 @@ def _has_numbers(value: Json) -> bool:
     return isinstance(value, int | float)
 
 
-def _copied(value: Json, of_number: Callable[[Any], Any]) -> Any:
-    """Return a copy of a JSON value, its numbers as `of_number` gives them; shares the texts."""
+def _copied(value: Json) -> Json:
+    """Return a copy of a JSON value, which shares the texts."""
     if isinstance(value, dict):
-        return {name: _copied(item, of_number) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_copied(item, of_number) for item in value]
-    return of_number(value) if isinstance(value, int | float) else value
+        return {name: _copied(item) for name, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list | tuple) else value

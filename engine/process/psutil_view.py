@@ -7,17 +7,16 @@ their session, and by having been seen below the child.
 
 import contextlib
 import os
-from collections.abc import Iterable
 
 import psutil
 
-from refold.engine.process.views import TAGS, Member
+from refold.engine.process.views import TAGS, Member, View
 
 
-class PsutilView:
+class PsutilView(View):
     """Any system that psutil knows."""
 
-    def pids(self) -> Iterable[int]:
+    def pids(self) -> list[int]:
         """Return all processes there are."""
         return psutil.pids()
 

@@ -13,15 +13,15 @@ import os
 import time
 from typing import Final
 
-from refold.engine.process.views import Member, ProcView, View
+from refold.engine.process.views import Member, View
 
 _PAUSE_SECONDS: Final = 0.005
 
 
 def system_view() -> View:
     """Return the view for this system."""
-    if ProcView.is_there():
-        return ProcView()
+    if View.is_there():
+        return View()
     # Not at the top: only a system that needs psutil pays for its import.
     from refold.engine.process.psutil_view import PsutilView  # noqa: PLC0415
 

@@ -2,15 +2,15 @@
 
 Reads and kills single processes; which of them are ours is said in `tree`.  Other systems are in
 `psutil_view`; on Linux a walk of `/proc` costs a third of it, and needs no import.  To add a
-system: a class with the methods of `View`, and a line in `tree.system_view`.
+system: a class below `View` that has each of its methods, and a line in `tree.system_view`.
 """
 
 import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 TAGS: Final = "REFOLD_PROCESS_TAGS"
 """The environment variable with the tags of a process and of all above it, joined by `:`."""
@@ -29,50 +29,11 @@ class Member(NamedTuple):
     session: int
 
 
-class View(Protocol):
-    """How a system shows its processes.  Nothing here raises: what cannot be seen is absent."""
+class View:
+    """How a system shows its processes: Linux, by the files under `/proc`.
 
-    def pids(self) -> Iterable[int]:
-        """Return all processes there are."""
-        ...
-
-    def children(self, pid: int) -> Iterable[int]:
-        """Return the direct children of a process."""
-        ...
-
-    def member(self, pid: int) -> Member | None:
-        """Return a process that lives; a zombie does not."""
-        ...
-
-    def tags(self, pid: int) -> str | None:
-        """Return the value of `TAGS` in the environment that the process started with.
-
-        `None` where no environment can be seen, as for a process in the middle of an exec.
-        """
-        ...
-
-    def resident_bytes(self, pid: int) -> int:
-        """Return the memory that a process holds."""
-        ...
-
-    def cpu_seconds(self, pid: int) -> float:
-        """Return the time that a process has had a processor."""
-        ...
-
-    def is_at_work(self, pid: int) -> bool:
-        """Return whether a thread of a process runs, or waits for a processor or a disk.
-
-        `False` where the system does not say.
-        """
-        ...
-
-    def kill(self, member: Member) -> None:
-        """Send KILL to that very process, and to no later owner of its pid."""
-        ...
-
-
-class ProcView:
-    """Linux: the files under `/proc`."""
+    Nothing here raises: what cannot be seen is absent.
+    """
 
     @staticmethod
     def is_there() -> bool:
@@ -84,29 +45,27 @@ class ProcView:
         return False
 
     def pids(self) -> list[int]:
-        """Return the numbers in `/proc`."""
+        """Return all processes there are: the numbers in `/proc`."""
         with os.scandir("/proc") as entries:
             return [int(entry.name) for entry in entries if entry.name.isdecimal()]
 
     def children(self, pid: int) -> list[int]:
-        """Return the children of all threads of the process."""
-        found: list[int] = []
-        with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/task") as tasks:
-            for task in tasks:
-                found += map(int, _read(f"{task.path}/children").split())
-        return found
+        """Return the direct children of a process, those of all its threads."""
+        return [int(each) for task in _tasks(pid) for each in _read(f"{task}/children").split()]
 
     def member(self, pid: int) -> Member | None:
-        """Return what `/proc/<pid>/stat` says, unless it says zombie or dead."""
-        # The name, in brackets, may hold spaces and brackets itself: fields count from the last.
-        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        """Return a process that lives; what `/proc/<pid>/stat` calls zombie or dead does not."""
+        fields = _stat(f"/proc/{pid}")
         if not fields or fields[0] in b"ZX":
             return None
         parent, group, session = map(int, fields[1:4])
         return Member(pid, int(fields[19]), parent, group, session)
 
     def tags(self, pid: int) -> str | None:
-        """Return it from the environment as it was at the last exec."""
+        """Return the value of `TAGS` in the environment that the process started with.
+
+        `None` where no environment can be seen, as for a process in the middle of an exec.
+        """
         key = f"{TAGS}=".encode()
         environment = _read(f"/proc/{pid}/environ")
         for line in environment.split(b"\0"):
@@ -115,30 +74,39 @@ class ProcView:
         return "" if environment else None
 
     def resident_bytes(self, pid: int) -> int:
-        """Return the resident pages, in bytes."""
+        """Return the memory that a process holds: its resident pages, in bytes."""
         fields = _read(f"/proc/{pid}/statm").split()
         return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if fields else 0
 
     def cpu_seconds(self, pid: int) -> float:
-        """Return its user and system time."""
-        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+        """Return the time that a process has had a processor, for itself and in the system."""
+        return sum(map(int, _stat(f"/proc/{pid}")[11:13])) / os.sysconf("SC_CLK_TCK")
 
     def is_at_work(self, pid: int) -> bool:
-        """Return whether a thread is in the state R or D."""
-        with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/task") as tasks:
-            for task in tasks:
-                fields = _read(f"{task.path}/stat").rpartition(b")")[2].split()
-                if fields and fields[0] in b"RD":
-                    return True
-        return False
+        """Return whether a thread of a process runs, or waits for a processor or a disk: R or D.
+
+        `False` where the system does not say.
+        """
+        return any(fields and fields[0] in b"RD" for fields in map(_stat, _tasks(pid)))
 
     def kill(self, member: Member) -> None:
-        """Pin the process by a descriptor, look whether it is the right one, kill it."""
+        """Send KILL to that very process, which is pinned, and to no later owner of its pid."""
         with contextlib.suppress(OSError), _pinned(member.pid) as handle:
             now = self.member(member.pid)
             if now and now.born == member.born:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
+
+
+def _tasks(pid: int) -> list[str]:
+    """Return the folders of a process's threads; none where it has ended."""
+    with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/task") as tasks:
+        return [task.path for task in tasks]
+    return []
+
+
+def _stat(folder: str) -> list[bytes]:
+    """Return the fields behind the name, which may hold spaces and brackets itself."""
+    return _read(f"{folder}/stat").rpartition(b")")[2].split()
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, Protocol, get_origin
 import attrs
 
 from refold.engine.encoding.canonical import Json, unescaped
+from refold.engine.encoding.strict import nearest
 from refold.engine.errors import UsageError
 from refold.engine.events.events import (
     Event,
@@ -122,10 +123,7 @@ def check_named(rules: Redaction, tools: Iterable[str], models: Iterable[str]) -
     for where, kind, name in named(rules):
         if name in known[kind]:
             continue
-        from difflib import get_close_matches  # noqa: PLC0415 - only to complain
-
-        near = get_close_matches(name, known[kind], n=1)
-        meant = f", did you mean {near[0]!r}?" if near else "."
+        meant = nearest(name, known[kind]) or "."
         listed = ", ".join(known[kind]) or "none"
         advice = f"pass it in {kind}s, or write {name + _ANY!r}, which need not be there"
         raise UsageError(

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import attrs
+
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.secret import put
 from refold.engine.errors import UsageError
@@ -156,12 +158,7 @@ class Vault:
 
     def packed(self) -> dict[str, Json]:
         """Return all of it for a child in a process of its own; holds the values."""
-        rules = self.redaction
-        return {
-            "paths": {key: list(value) for key, value in rules.paths.items()},
-            "tools": list(rules.tools),
-            "environment": list(rules.environment),
-            "secrets": list(rules.secrets),
+        return attrs.asdict(self.redaction) | {
             "given": {**self._known, **self._given},
             "named": sorted(self._given),
             "keys": list(self.key_variables),
@@ -197,12 +194,7 @@ def vault_of(
 
 def unpacked(packed: Mapping[str, Any]) -> Vault:
     """Return the vault that `packed` was made of; the environment here is another."""
-    rules = Redaction(
-        secrets=packed["secrets"],
-        environment=packed["environment"],
-        paths=packed["paths"],
-        tools=packed["tools"],
-    )
+    rules = Redaction(**{name: packed[name] for name in attrs.fields_dict(Redaction)})
     made = Vault(rules, volatile=packed["volatile"], key_variables=packed["keys"])
     made.hand_over(packed["given"], packed["named"])
     return made
