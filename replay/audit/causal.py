@@ -200,19 +200,16 @@ class Causality:
     # --- the run -------------------------------------------------------------------------
 
     def _take_run(self, entry: Entry, event: Recorded) -> None:
-        match event:
-            case RunStarted() if entry.seq == 0:
-                self.started = event
-                deepest = event.limits.get("max_depth")
-                if type(deepest) is int and event.depth > deepest:
-                    self._say("limit", f"max_depth {deepest}", f"depth {event.depth}")
-            case ChildStarted():
-                self._start(entry, event)
-            case RunFinished():
-                self.finished = event
-                self._finish(entry, event)
-            case _:
-                pass
+        if isinstance(event, RunStarted) and entry.seq == 0:
+            self.started = event
+            deepest = event.limits.get("max_depth")
+            if type(deepest) is int and event.depth > deepest:
+                self._say("limit", f"max_depth {deepest}", f"depth {event.depth}")
+        elif isinstance(event, ChildStarted):
+            self._start(entry, event)
+        elif isinstance(event, RunFinished):
+            self.finished = event
+            self._finish(entry, event)
 
     def _start(self, entry: Entry, event: ChildStarted) -> None:
         if event.number != len(self.starts) + 1:
@@ -228,10 +225,10 @@ class Causality:
         self._digest.add(entry.kind, entry.call, entry.data_bytes)
         anchors = [start.anchor for _, start in sorted(self.starts.items())]
         root = merkle_root([child_leaf(a.run, a.head, a.events) for a in anchors if a])
-        said = (str(event.entries), event.data_digest, event.children_root)
-        real = (str(entry.seq + 1), self._digest.hexdigest(), root)
-        for what, is_so, was_said in zip(
-            ("entries", "data digest", "children root"), real, said, strict=True
+        for what, is_so, was_said in (
+            ("entries", str(entry.seq + 1), str(event.entries)),
+            ("data digest", self._digest.hexdigest(), event.data_digest),
+            ("children root", root, event.children_root),
         ):
             if is_so != was_said:
                 self._say(what, is_so, f"{was_said!a:.80}")

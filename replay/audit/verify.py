@@ -33,6 +33,8 @@ OTHER_HEAD: Final = "another head"
 _CUT_SHORT: Final = "log cut short"
 START_MISSING: Final = "start missing"
 """What is wrong with a log whose parent's lost its last lines."""
+_AT_END: Final = ("", TORN_TAIL)
+"""What ends the reading where the entries end."""
 LEAVES_INTACT: Final = frozenset({TORN_TAIL, OTHER_HEAD, _CUT_SHORT, START_MISSING})
 """What is wrong with a log whose entries are all sound."""
 
@@ -173,8 +175,8 @@ class _Check:
         self._head = ""
         self._size = 0
         self._is_anchored = False
-        self._is_torn = False
-        self._is_cut_short = False
+        self._broken = ""
+        """What ended the reading before the end of the file; empty for nothing."""
         self._damage: list[Damage] = []
 
     def run(self) -> None:
@@ -186,9 +188,10 @@ class _Check:
                 self._take(entry)
         except LogDamaged as error:
             self._damage.append(Damage(*error.args))
-            self._is_torn = error.what == TORN_TAIL
-            self._is_cut_short = not self._is_torn
-        self._check_end()
+            self._broken = error.what
+        self._add(self._entries + 1, self._size, *self._at_end())
+        if self._bond.is_unnamed:
+            self._add(1, 0, self._unnamed())
 
     def _take(self, entry: Entry) -> None:
         if not is_well_formed(entry.line):
@@ -197,11 +200,9 @@ class _Check:
         else:
             event = self._event(entry)
         if event is not None:
-            for problem in self._causality.take(entry, event):
-                self._note(entry, problem)
+            self._note(entry, *self._causality.take(entry, event))
             if entry.seq == 0 and isinstance(event, RunStarted):
-                for problem in self._foreign(event):
-                    self._note(entry, problem)
+                self._note(entry, *self._foreign(event))
         if self._bond.anchor and self._entries == self._bond.anchor.events:
             self._is_anchored = self._head == self._bond.anchor.head
 
@@ -228,12 +229,11 @@ class _Check:
             self._note(entry, (broken.what, broken.expected, broken.found))
             return ""  # text in its place, so that the rest of the entry is still looked at
 
-    def _note(self, entry: Entry, problem: Problem) -> None:
-        self._add(entry.seq + 1, entry.offset, problem)
+    def _note(self, entry: Entry, *problems: Problem) -> None:
+        self._add(entry.seq + 1, entry.offset, *problems)
 
-    def _add(self, line: int, byte: int, problem: Problem) -> None:
-        what, expected, found = problem
-        if len(self._damage) < DAMAGE_MAX:
+    def _add(self, line: int, byte: int, *problems: Problem) -> None:
+        for what, expected, found in problems[: DAMAGE_MAX - len(self._damage)]:
             self._damage.append(Damage(str(self._path), line, byte, expected, found, what))
 
     # --- bonds to the parent -------------------------------------------------------------
@@ -258,19 +258,13 @@ class _Check:
             if expected != found
         ]
 
-    def _check_end(self) -> None:
-        for problem in self._at_end():
-            self._add(self._entries + 1, self._size, problem)
-        if self._bond.is_unnamed:
-            self._add(1, 0, self._unnamed())
-
     def _at_end(self) -> list[Problem]:
         """Return where the end is not the one that others have written down."""
         problems = []
         anchor, head = self._bond.anchor, self._bond.head
         if head is not None and head != self._head:
             problems.append((OTHER_HEAD, head, self._head or "none"))
-        if anchor is not None and not self._is_cut_short and not self._is_joined(anchor):
+        if anchor is not None and self._broken in _AT_END and not self._is_joined(anchor):
             what = _CUT_SHORT if self._entries < anchor.events else "another end"
             expected = f"{anchor.events} entries and the head {anchor.head[:12]}"
             problems.append((what, expected, f"{self._entries} and {self._head[:12] or 'none'}"))
@@ -310,7 +304,7 @@ class _Check:
     def missing(self, found: dict[int, Path]) -> list[LogReport]:
         """Return a report for each child whose log should be there and is not."""
         return [
-            _absent(child_path(self._path, number))
+            _without_entries(child_path(self._path, number), "child log missing", "no file")
             for number, start in self._causality.starts.items()
             if number not in found and self._needs_log(start)
         ]
@@ -324,7 +318,7 @@ class _Check:
         """Return the logs that lie where children would, and that no start names."""
         bond = _Bond(
             parent=self._causality.started,
-            is_unnamed=not (self._is_cut_short or self._is_torn),
+            is_unnamed=not self._broken,
             is_parent_open=self._causality.finished is None,
         )
         return [
@@ -339,21 +333,17 @@ class _Check:
         if self._bond.head is not None:
             is_complete = self._bond.head == self._head
         else:  # no crash tears a tail behind the last line, or behind the one that a parent holds
-            is_complete = (is_ended or is_joined) and not self._is_torn
+            is_complete = (is_ended or is_joined) and self._broken != TORN_TAIL
         started = self._causality.started
         return LogReport(
             path=str(self._path),
             intact=not wrong,
-            complete=is_complete and not self._is_cut_short,
+            complete=is_complete and self._broken in _AT_END,
             entries=self._entries,
             head=self._head,
             damage=tuple(self._damage),
             guarantee=(started.guarantee or "") if started is not None else "",
         )
-
-
-def _absent(path: Path) -> LogReport:
-    return _without_entries(path, "child log missing", "no file")
 
 
 def _unread(path: Path, error: LogMissing | LogUnsupported) -> LogReport:

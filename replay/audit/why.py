@@ -12,6 +12,7 @@ import sys
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -131,29 +132,26 @@ def direct_causes(
 
 
 def _causes(found: list["_Link"]) -> tuple[Cause, ...]:
-    data = _data(found)
+    entries = _entries(found)
     at = {link.place: number for number, link in enumerate(found)}
-    return tuple(
-        Cause(
+    causes = []
+    for link in found:
+        entry, wall_us = entries[link.place], entries[link.place].meta.get("wall_us")
+        cause = Cause(
             log=str(link.place[0]),
-            seq=link.place[1],
-            kind=data[link.place].kind,
-            call=data[link.place].call or "",
+            seq=entry.seq,
+            kind=entry.kind,
+            call=entry.call or "",
             how=link.how,
             of=at[link.of] if link.of is not None else None,
             is_main=link.is_main,
-            wall_us=_written(data[link.place]),
-            where=raised_at(data[link.place].meta),
-            line=_line(data[link.place]),
-            data=data[link.place].data,
+            wall_us=wall_us if type(wall_us) is int else None,
+            where=raised_at(entry.meta),
+            line=_line(entry),
+            data=entry.data,
         )
-        for link in found
-    )
-
-
-def _written(entry: Entry) -> int | None:
-    at = entry.meta.get("wall_us")
-    return at if type(at) is int else None
+        causes.append(cause)
+    return tuple(causes)
 
 
 def _line(entry: Entry) -> str:
@@ -176,16 +174,16 @@ class _Link:
 
 def _chain(logs: "_Logs", first: Place) -> list[_Link]:
     main = [_Link(first, "asked about", None)]
-    beside: dict[Place, list[_Link]] = {}
+    beside: list[list[_Link]] = []
     while direct := list(logs.direct(main[-1].place)):
         here = main[-1].place
-        beside[here] = [_Link(place, how, here, is_main=False) for how, place in direct[1:]]
+        beside.append([_Link(place, how, here, is_main=False) for how, place in direct[1:]])
         main.append(_Link(direct[0][1], direct[0][0], here))
     told = {link.place for link in main}
     found: list[_Link] = []
-    for link in main:
+    for link, others in zip(main, [*beside, []], strict=True):
         found.append(link)
-        for each in beside.get(link.place, ()):
+        for each in others:
             if each.place not in told:
                 told.add(each.place)
                 found.append(each)
@@ -206,7 +204,7 @@ def _ancestors(logs: "_Logs", first: Place) -> list[_Link]:
     return sorted(found.values(), key=lambda link: (order[link.place[0]], -link.place[1]))
 
 
-def _data(links: list[_Link]) -> dict[Place, Entry]:
+def _entries(links: list[_Link]) -> dict[Place, Entry]:
     """Read the entries of the links, each log once."""
     wanted: dict[Path, set[int]] = {}
     for link in links:
@@ -214,12 +212,9 @@ def _data(links: list[_Link]) -> dict[Place, Entry]:
         wanted.setdefault(path, set()).add(seq)
     found: dict[Place, Entry] = {}
     for path, numbers in wanted.items():
-        last = max(numbers)
-        for entry in read_entries(path, torn_ok=True):
+        for entry in islice(read_entries(path, torn_ok=True), max(numbers) + 1):
             if entry.seq in numbers:
                 found[path, entry.seq] = entry
-            if entry.seq == last:
-                break
     return found
 
 
@@ -332,10 +327,8 @@ class _Log:
         """By scope: its entries."""
         self._numbers: dict[str, int] = {}
         self._talk = _Talk()
-        for entry in read_entries(path, torn_ok=True):
+        for entry in islice(read_entries(path, torn_ok=True), None if last is None else last + 1):
             self._take(entry)
-            if entry.seq == last:
-                break
 
     def scope_of_code(self, seq: int) -> str:
         """Return the scope of an entry that the program made; empty for one that the world did."""

@@ -124,26 +124,20 @@ class Compared:
     """Their own; none where more were found than keep their details."""
 
 
+@attrs.define
 class _Comparison:
     """Goes down both trees at once, and keeps what differs."""
 
-    def __init__(
-        self,
-        match: MatchMode,
-        arguments: ArgumentMode,
-        most: int | None,
-        pairs: list["Compared"],
-    ) -> None:
-        self._most = most
-        self._pairs = pairs
-        self._match: MatchMode = match
-        self._arguments: ArgumentMode = arguments
-        self.found: list[LogDifference] = []
-        self.count = 0
-        self.context: list[RunContext] = []
-        self.notes: list[str] = []
-        self.entries = (0, 0)
-        self.runs = 0
+    _match: MatchMode
+    _arguments: ArgumentMode
+    _most: int | None
+    _pairs: list[Compared]
+    found: list[LogDifference] = attrs.field(factory=list)
+    count: int = 0
+    context: list[RunContext] = attrs.field(factory=list)
+    notes: list[str] = attrs.field(factory=list)
+    entries: tuple[int, int] = (0, 0)
+    runs: int = 0
 
     def _add(self, difference: LogDifference) -> None:
         self.count += 1
@@ -175,8 +169,8 @@ class _Comparison:
             place, count, kept = len(self._pairs), self.count, len(self.found)
             self._pair_differs(pair, a, b, run)
             own = tuple(each for each in self.found[kept:] if each.run == run)
-            seqs = [call.seq if call else None for call in (pair.call_a, pair.call_b)]
-            compared = Compared(a.path, seqs[0], b.path, seqs[1], self.count > count, own)
+            seq_a, seq_b = (call.seq if call else None for call in pair[:2])
+            compared = Compared(a.path, seq_a, b.path, seq_b, self.count > count, own)
             self._pairs.insert(place, compared)
         if a.looks != b.looks:
             looks = f"{a.looks} and {b.looks}"

@@ -7,8 +7,9 @@ conversation; and an id is told by its place, the first, the second, so that a r
 to its call.  Rules: CONTRACT.md §13, §16.5.
 """
 
+import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,9 +95,8 @@ class ObservedCalls(RunCalls):
         self.calls, self._asked, self._ended, self._ids = {}, {}, {}, {}
         said: dict[str, list[Any]] = {}
         offered: dict[str, Json] = {}
-        turns = {turn.call: turn for turn in self._record.turns}
-        order = sorted([*turns, *self._record.tools], key=self._seq)
-        for key in order:
+        seqs, turns = self._record.seqs, {turn.call: turn for turn in self._record.turns}
+        for key in sorted([*turns, *self._record.tools], key=seqs.__getitem__):
             scope = scope_of(key)
             renamed = scopes.get(scope, scope) + key.removeprefix(scope)
             if key in turns:
@@ -108,14 +108,11 @@ class ObservedCalls(RunCalls):
                 asked = {"tool": tool.tool, "arguments": tool.arguments}
                 ended = tool.end if tool.end is not None else NO_OUTCOME
                 kind, name = "tool", tool.tool
-            self._add(renamed, kind, name, self._seq(key), asked, ended)
-
-    def _seq(self, key: str) -> int:
-        return self._record.seqs[key]
-
-    def _add(self, key: str, kind: str, name: str, seq: int, asked: Json, ended: Json) -> None:
-        call = Call(key, kind, name, seq, _digest(asked), ("", 0), _digest(ended))
-        self.calls[key], self._asked[key], self._ended[key] = call, asked, ended
+            digests = _digest(asked), _digest(ended)
+            self.calls[renamed] = Call(
+                renamed, kind, name, seqs[key], digests[0], ("", 0), digests[1]
+            )
+            self._asked[renamed], self._ended[renamed] = asked, ended
 
     def _of_turn(
         self, turn: RecordedTurn, said: dict[str, list[Any]], offered: dict[str, Json]
@@ -146,11 +143,8 @@ class ObservedCalls(RunCalls):
         told: dict[str, Json] = {"status": answer.status, "stop_reason": answer.stop_reason}
         if answer.message is not None:
             told["message"] = self._without_ids(turn.scope, answer.message)
-        usage = answer.usage
-        told["usage"] = {
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-        }
+        names = ("input_tokens", "output_tokens")
+        told["usage"] = {name: getattr(answer.usage, name) for name in names}
         return told | ({"error": answer.error} if answer.error is not None else {})
 
     def _without_ids(self, scope: str, value: Any) -> Any:
@@ -178,26 +172,19 @@ def _digest(value: Json) -> bytes:
 
 
 def _plain(record: ObservedRecord) -> dict[str, Any]:
-    started = record.started
-    return {
-        "program": started.program,
-        "input": started.input,
-        "limits": started.limits,
-        "rules": started.rules,
-        "guarantee": started.guarantee,
-        "versions": started.versions,
-    }
+    names = ("program", "input", "limits", "rules", "guarantee", "versions")
+    return {name: getattr(record.started, name) for name in names}
 
 
 def _end(record: ObservedRecord) -> dict[str, Any] | None:
     ended = record.finished
     if ended is None:
         return None
-    error = {"code": ended.error.code, "message": ended.error.message} if ended.error else None
+    error = ended.error
     return {
         "status": ended.status,
         "reason": ended.reason,
-        "error": error,
+        "error": {"code": error.code, "message": error.message} if error else None,
         "in_doubt": [len(ended.in_doubt)] if ended.in_doubt else [],
         "output": ended.output,
     }
@@ -228,13 +215,6 @@ def paired(a: ObservedCalls, b: ObservedCalls) -> dict[str, str]:
         for scope, (agent, opening) in second.items():
             if scope not in found and key(agent, opening) and waiting.get(key(agent, opening)):
                 found[scope] = waiting[key(agent, opening)].pop(0)
-    free = _free(first)
+    numbers = [int(number) for scope in first if (number := scope.split("/")[1]).isdigit()]
+    free = (f"0/{number}" for number in itertools.count(max(numbers, default=0) + 1))
     return {scope: found.get(scope) or next(free) for scope in second}
-
-
-def _free(taken: Iterable[str]) -> Iterator[str]:
-    numbers = [int(scope.split("/")[1]) for scope in taken if scope.split("/")[1].isdigit()]
-    number = max(numbers, default=0)
-    while True:
-        number += 1
-        yield f"0/{number}"

@@ -19,7 +19,7 @@ from refold.engine.ports.ports import ModelRequest, Program, Tool
 from refold.engine.ports.programs import fingerprint_of, program_name
 from refold.engine.recording.bookends import ENGINE_VERSION, FORMAT_VERSION
 from refold.engine.state.digests import STATE_VERSION
-from refold.replay.difference.pointer_diff import differences, shown
+from refold.replay.difference.pointer_diff import Difference, differences, shown
 from refold.replay.index.asked_items import Item
 
 Changes = dict[str, tuple[str, str]]
@@ -76,9 +76,7 @@ def _definition(
             yield f"{name}: {part}", (_cut(recorded.get(part)), _cut(now[part]))
     places = differences(recorded.get("schema"), now["schema"])
     for one in places[:_SCHEMA_CHANGES]:
-        before = "" if one.kind == "added" else _cut(one.before)
-        after = "" if one.kind == "removed" else _cut(one.after)
-        yield f"{name}: schema {one.pointer}", (before, after)
+        yield f"{name}: schema {one.pointer}", _pair(one)
     if len(places) > _SCHEMA_CHANGES:
         yield f"{name}: schema, {len(places) - _SCHEMA_CHANGES} more places", ("", "")
 
@@ -95,9 +93,7 @@ def of_requests(
         found["model"] = (recorded.name, now.name)
     old, new = recorded.arguments, now.arguments
     for one in differences(old["parameters"], new["parameters"]):
-        before = "" if one.kind == "added" else _cut(one.before)
-        after = "" if one.kind == "removed" else _cut(one.after)
-        found[f"parameters {one.pointer}"] = (before, after)
+        found[f"parameters {one.pointer}"] = _pair(one)
     if old["tools"] != new["tools"]:
         found |= _offered(old["tools"], offers, request) or {"tools": (old["tools"], new["tools"])}
     return found
@@ -135,6 +131,11 @@ def _cut(value: Json) -> str:
     return shown(value, _SHOWN)
 
 
+def _pair(one: Difference) -> tuple[str, str]:
+    before = "" if one.kind == "added" else _cut(one.before)
+    return before, "" if one.kind == "removed" else _cut(one.after)
+
+
 def conversation(log: str | os.PathLike[str], item: Item) -> list[Json] | None:
     """Return the whole conversation of a recorded request; `None` where the log does not have it.
 
@@ -142,28 +143,27 @@ def conversation(log: str | os.PathLike[str], item: Item) -> list[Json] | None:
     §2.4).
     """
     known: dict[str, tuple[str, Json]] = {}
+    """By chain digest: the one before it, and the message."""
     ends: dict[str, str] = {}
     for entry in read_entries(log, torn_ok=True, resolve=True):
         if entry.seq >= item.seq:
             break
+        call, data = entry.call or "", entry.data
         if entry.kind == "model.asked":
-            at = entry.data["predecessor"]
-            for message in entry.data["added"]:
-                at = _chain(known, at, message)
-            ends[entry.call or ""] = at
-        elif entry.kind == "model.answered" and entry.data.get("message"):
-            _chain(known, ends.get(entry.call or "", ""), entry.data["message"])
-    messages: list[Json] = []
+            at, messages = data["predecessor"], data["added"]
+        elif entry.kind == "model.answered" and data.get("message"):
+            at, messages = ends.get(call, ""), [data["message"]]
+        else:
+            continue
+        for message in messages:
+            before, at = at, digest.chained(at, message)
+            known[at] = (before, message)
+        ends[call] = at
+    found: list[Json] = []
     at = item.arguments["predecessor"]
     while at:
         if at not in known:
             return None
         at, message = known[at]
-        messages.append(message)
-    return messages[::-1] + list(item.arguments["added"])
-
-
-def _chain(known: dict[str, tuple[str, Json]], at: str, message: Json) -> str:
-    after = digest.chained(at, message)
-    known[after] = (at, message)
-    return after
+        found.append(message)
+    return found[::-1] + list(item.arguments["added"])

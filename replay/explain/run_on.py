@@ -9,7 +9,7 @@ gathered here, and `replay.explain.scopes` aligns it (CONTRACT.md §12.4).
 import asyncio
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import attrs
@@ -84,9 +84,10 @@ class Explorer(World):
         """The recorded end of the run, if it has one."""
         self.is_cut = False
         """Whether the program was left before it had come to an end of its own."""
-        self.scopes_before = frozenset(_live_scopes(kernel))
+        live = [task.scope for task in kernel.loop.unfinished if isinstance(task, Task)]
+        self.scopes_before = frozenset(scope.path for scope in live)
         """Scopes of tasks that existed when the program left its record."""
-        self.timers_armed = _timers_armed(kernel)
+        self.timers_armed = {scope.path: scope.timers for scope in (kernel.loop.root, *live)}
         """By scope, how many timers had been armed by then."""
         self.timers_before = tuple(kernel.loop.timers)
         """Keys of the timers that were armed then."""
@@ -370,10 +371,6 @@ def _due(timer: Timer) -> tuple[int, int]:
     return timer.delay_us, timer.number
 
 
-def _live_scopes(kernel: Kernel) -> Iterable[str]:
-    return (task.scope.path for task in kernel.loop.unfinished if isinstance(task, Task))
-
-
 def _sleeping(kernel: Kernel) -> dict[str, str]:
     """Return the last timer of each scope whose task is in `asyncio.sleep`."""
     root = kernel.loop.root
@@ -394,8 +391,3 @@ def _shifted(first: Entry, armed: Collection[str]) -> tuple[str, int]:
     scope, number = scope_of(first.call or ""), number_of(first.call or "")
     later = [number_of(key) - number for key in armed if scope_of(key) == scope]
     return scope, min((each for each in later if each > 0), default=0)
-
-
-def _timers_armed(kernel: Kernel) -> dict[str, int]:
-    live = [task.scope for task in kernel.loop.unfinished if isinstance(task, Task)]
-    return {scope.path: scope.timers for scope in (kernel.loop.root, *live)}

@@ -150,13 +150,10 @@ class Book:
 
     def example(self, tool: str) -> ToolReturned | None:
         """Return a result that a tool gave; `None` where it gave none."""
-        for call, answer in self.answers.items():
-            event = answer.event
-            if isinstance(event, ToolReturned) and event.status == "ok":
-                asked = self.requests.get(call)
-                if asked is not None and asked.item.name == tool:
-                    return event
-        return None
+        calls = {one.call for one in self.requests.values() if one.item.name == tool}
+        events = (answer.event for call, answer in self.answers.items() if call in calls)
+        results = (event for event in events if isinstance(event, ToolReturned))
+        return next((event for event in results if event.status == "ok"), None)
 
     def position(self, key: str) -> int | None:
         """Return the place of a key in the recorded order; `None` if it was not delivered."""
@@ -282,15 +279,8 @@ _PLACED: Final = {
 
 def _started(log: Path, entry: Entry | None) -> RunStarted:
     event = entry.event if entry is not None else None
-    if not isinstance(event, RunStarted):
-        raise LogDamaged(
-            str(log),
-            1,
-            0,
-            "run.started",
-            "an empty file" if entry is None else "another entry",
-            "malformed",
-        )
+    if not isinstance(event, RunStarted):  # a reader lets no other first line pass
+        raise LogDamaged(str(log), 1, 0, "run.started", "an empty file", "malformed")
     return refuse_observed(log, event)
 
 

@@ -27,7 +27,7 @@ _PASSED_OVER: Final = frozenset({"effect.late", "run.resumed", "patch.marked"})
 _ENDS_STEP: Final = FROM_WORLD | {"run.finished"}
 
 
-_HEAD: Final = b'{"seq":%d,"kind":"%b","call":"%b","cause":%d,"data":%b'
+_HEAD: Final = b'{"seq":%d,"kind":"%b","call":"%b","cause":%d,"data":'
 _META_BEGIN: Final = b',"meta":{"wall_us":'
 _META: Final = re.compile(rb',"meta":\{"wall_us":[1-9][0-9]{0,18},"mono_us":[1-9][0-9]{0,18}\}')
 
@@ -76,13 +76,7 @@ class Cursor:
 
         `None` says nothing: look at `peek`.
         """
-        line, seq = self._line, self._seq
-        head = _HEAD % (seq, kind, call.encode(), cause, data)
-        if not line.startswith(head) or self._ahead:
-            return None
-        if _META.fullmatch(line, len(head), len(line) - TRAILER) is None:
-            return None
-        return self.take_line()
+        return self.take_line() if self.data_if(kind, call, cause) == data else None
 
     def data_if(self, kind: bytes, call: str, cause: int) -> bytes | None:
         """Return the data of the next line, unparsed, if all around it is as a writer makes it.
@@ -90,7 +84,7 @@ class Cursor:
         `None` says nothing: look at `peek`.
         """
         line = self._line
-        head = _HEAD % (self._seq, kind, call.encode(), cause, b"")
+        head = _HEAD % (self._seq, kind, call.encode(), cause)
         if not line.startswith(head) or self._ahead:
             return None
         at = line.rfind(_META_BEGIN)
