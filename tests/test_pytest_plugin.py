@@ -96,7 +96,9 @@ def test_the_command_line_has_the_last_word(suite: Suite) -> None:
         "test_it", "\ndef test", "import pytest\n\n@pytest.mark.refold(record='all')\ndef test"
     )
 
-    assert "no recording of this run" in suite.fails("--refold-record=none")
+    said = suite.fails("--refold-record=none")
+    assert "no recording of this run" in said
+    assert "renamed or moved, the recording may be, too: to this place." in said
     assert suite.calls() == []
 
 

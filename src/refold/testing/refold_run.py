@@ -98,7 +98,8 @@ class Settings:
         """Return what to do where there is no recording; by default, to make the first."""
         first = (
             "A test replays unless it is told to record. Record it once, live, and keep the file "
-            f"with the test:\n  {self.again('once')}"
+            f"with the test:\n  {self.again('once')}\n"
+            "Of a test that was renamed or moved, the recording may be, too: to this place."
         )
         return f"{self.shown(log)}: no recording of {what}.\n{advice or first}"
 
