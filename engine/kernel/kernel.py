@@ -72,7 +72,6 @@ from refold.engine.kernel.verdict import (
     cancelled,
     failed,
     fault_of,
-    gave_up,
     place_of,
     result_of,
     spinning,
@@ -194,7 +193,10 @@ class Kernel:
             RefoldError: the world failed: a log that can no longer be written, a divergence.
         """
         self._thread = threading.get_ident()
-        self._begin_session()
+        if self.session is not None:
+            if self.session.is_own:
+                self.world.seed(self.session)
+            self.session.bind(self._note_session, self.draw)
         try:
             if is_async(program):
                 result = self._execute_async(program(runs[0], argument))
@@ -217,12 +219,6 @@ class Kernel:
         elif self.left is not None:
             result = ProgramResult(error=self.left)
         return self._judge(result)
-
-    def _begin_session(self) -> None:
-        if self.session is not None:
-            if self.session.is_own:
-                self.world.seed(self.session)
-            self.session.bind(self._note_session, self.draw)
 
     def _note_session(self, event: Event) -> None:
         self.ask(event)
@@ -439,7 +435,7 @@ class Kernel:
         if self.stopped is not None:
             return self.stopped
         if result.abandoned:
-            return gave_up()
+            return cancelled("the program cancelled itself")
         if result.error is not None:
             verdict = verdict_of_error(result.error, opens_groups=self.loop.flags.opens_groups)
             return attrs.evolve(verdict, place=place_of(result.error), raised=result.error)
@@ -471,7 +467,7 @@ class Kernel:
             case LimitHit():
                 self.stop(timed_out(event))
             case EffectCancelled(kind="run"):
-                self.stop(cancelled())
+                self.stop(cancelled("cancelled from outside"))
             case SessionChanged() if self.session is not None:
                 self.session.take(event)
             case _:
@@ -528,18 +524,15 @@ class Kernel:
             return None, tool_error(pending.name, event.error or {})
         if pending.tool is None or not pending.tool.typed:
             return event.result, None
-        return self._loaded(pending.tool, event.result)
+        try:
+            return pending.tool.load(event.result), None
+        except RefoldError as error:
+            self.fail(error)
+            return None, error
 
     def _observe(self, tool: str, arguments: dict[str, Json], event: ToolReturned) -> None:
         if self.session is not None:
             self.session.observe(tool, arguments, event.result, event.error)
-
-    def _loaded(self, tool: Tool, result: Json) -> tuple[Any, Exception | None]:
-        try:
-            return tool.load(result), None
-        except RefoldError as error:
-            self.fail(error)
-            return None, error
 
     def _reply(self, pending: Pending, event: ModelAnswered) -> ModelReply:
         self._conversations.answered(pending.chain, event.message or {})

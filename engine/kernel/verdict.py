@@ -79,10 +79,9 @@ def verdict_of_value(value: Any, output_bytes: int | None) -> tuple[Verdict, Lim
     return verdict, LimitHit("output_bytes", output_bytes, "run", size)
 
 
-def gave_up() -> Verdict:
-    """Return the end of a program that cancelled itself."""
-    fault = Fault(code="cancelled", message="the program cancelled itself")
-    return Verdict("cancelled", "cancelled", error=fault)
+def cancelled(message: str) -> Verdict:
+    """Return the end of a run that was cancelled, and by whom."""
+    return Verdict("cancelled", "cancelled", error=Fault(code="cancelled", message=message))
 
 
 def result_of(task: Task) -> ProgramResult:
@@ -196,13 +195,6 @@ def timed_out(hit: LimitHit) -> Verdict:
     """Return the end of a run whose wall time was over."""
     message = f"no end within {hit.allowed:g} s"
     return Verdict("timed_out", "limit", error=Fault(code="timeout_seconds", message=message))
-
-
-def cancelled() -> Verdict:
-    """Return the end of a run that was cancelled from outside."""
-    return Verdict(
-        "cancelled", "cancelled", error=Fault(code="cancelled", message="cancelled from outside")
-    )
 
 
 def stuck(loop: Loop) -> Verdict:

@@ -29,6 +29,8 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Itera
 from types import BuiltinFunctionType, FrameType
 from typing import Any, Final, NoReturn
 
+import attrs
+
 import refold.engine
 from refold.engine.errors import OutsideLoop
 from refold.engine.events.flags import NOW, Flags
@@ -103,19 +105,17 @@ _SIBLING_BITS: Final = 24
 """Of a hash: room for the tasks of one scope; what stands above tells those of two apart."""
 
 
+@attrs.define(eq=False)
 class Scope:
     """A place in a program's tree of tasks, and the counters that name what happens there."""
 
-    __slots__ = ("_below", "calls", "hash", "path", "tasks", "timers")
-
-    def __init__(self, path: str, hash_: int = 0) -> None:
-        self.path = path
-        self.hash = hash_
-        """Of its task.  Siblings have successive ones, so that small sets keep their order."""
-        self._below = -1
-        self.tasks = 0
-        self.calls = 0
-        self.timers = 0
+    path: str
+    hash: int = 0
+    """Of its task.  Siblings have successive ones, so that small sets keep their order."""
+    tasks: int = 0
+    calls: int = 0
+    timers: int = 0
+    _below: int = attrs.field(default=-1, init=False)
 
     def child(self) -> "Scope":
         """Return the next scope below this one: `0/2` has `0/2/1`, then `0/2/2`."""
@@ -149,18 +149,14 @@ def _do_nothing(*_args: Any) -> None:
     """Stand in for what a cancelled handle would have called."""
 
 
+@attrs.define(eq=False)
 class Handle:
     """A callback that is due; the little of `asyncio.Handle` that anything uses."""
 
-    __slots__ = ("args", "callback", "context", "is_cancelled")
-
-    def __init__(
-        self, callback: Callable[..., Any], args: tuple[Any, ...], context: contextvars.Context
-    ) -> None:
-        self.callback = callback
-        self.args = args
-        self.context = context
-        self.is_cancelled = False
+    callback: Callable[..., Any]
+    args: tuple[Any, ...]
+    context: contextvars.Context
+    is_cancelled: bool = False
 
     def get_context(self) -> contextvars.Context:
         """Return what it is called in."""

@@ -20,7 +20,6 @@ import inspect
 import threading
 from asyncio import futures, runners, tasks
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from refold.engine.loop.loop import Loop
@@ -30,35 +29,40 @@ def install() -> None:
     """Put the wrappers in place; calling it again does nothing."""
     if getattr(asyncio.as_completed, "refold", False):
         return
-    _replace("as_completed", _ordered_as_completed(asyncio.as_completed))
-    _replace("all_tasks", _ordered_all_tasks(asyncio.all_tasks))
-    _replace("run", _refused_run(asyncio.run), runners)
-    _replace("wrap_future", _refused_wrap_future(asyncio.wrap_future), futures)
-    threading.Thread.start = _refused_start(threading.Thread.start)  # type: ignore[method-assign]  # see above
+    _replace(tasks, "as_completed", _ordered_as_completed)
+    _replace(tasks, "all_tasks", _ordered_all_tasks)
+    _replace(runners, "run", _refused_run)
+    _replace(futures, "wrap_future", _refused_wrap_future)
+    _replace(threading.Thread, "start", _refused_start)
     if not hasattr(asyncio, "eager_task_factory"):  # before Python 3.12
-        _replace("wait_for", _taskless_wait_for(asyncio.wait_for))
+        _replace(tasks, "wait_for", _taskless_wait_for)
     gathering = getattr(tasks, "_GatheringFuture", None)
     if gathering is not None:
         gathering.__hash__ = _numbered_hash
 
 
-def _replace(name: str, function: Callable[..., Any], home: ModuleType = tasks) -> None:
-    function.refold = True  # type: ignore[attr-defined]  # the mark that `install` looks for
-    setattr(asyncio, name, function)
-    setattr(home, name, function)
+def _replace(home: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
+    original = getattr(home, name)
+    function = wrapped(original)
+    function.__doc__ = original.__doc__
+    function.refold = True  # the mark that `install` looks for
+    for place in (home, asyncio):
+        if hasattr(place, name):
+            setattr(place, name, function)
 
 
-def _on_our_loop() -> bool:
-    return isinstance(asyncio._get_running_loop(), Loop)  # noqa: SLF001 - exported for loops
+def _our_loop() -> Loop | None:
+    """Return the loop that runs in this thread, where it is one of ours."""
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops
+    return loop if isinstance(loop, Loop) else None
 
 
 def _ordered_as_completed(original: Callable[..., Any]) -> Callable[..., Any]:
     def as_completed(fs: Any, *, timeout: float | None = None) -> Any:
-        if _on_our_loop() and not inspect.isawaitable(fs):  # a single one is refused in there
+        if _our_loop() and not inspect.isawaitable(fs):  # a single one is refused in there
             fs = [asyncio.ensure_future(one) for one in dict.fromkeys(fs)]
         return original(fs, timeout=timeout)
 
-    as_completed.__doc__ = original.__doc__
     return as_completed
 
 
@@ -68,56 +72,48 @@ def _ordered_all_tasks(original: Callable[..., Any]) -> Callable[..., Any]:
         found = original(on)
         return on.all_tasks(found) if isinstance(on, Loop) else found
 
-    all_tasks.__doc__ = original.__doc__
     return all_tasks
 
 
 def _taskless_wait_for(original: Callable[..., Any]) -> Callable[..., Any]:
     async def wait_for(fut: Any, timeout: float | None) -> Any:  # noqa: ASYNC109 - asyncio's own
-        if not _on_our_loop():
+        if _our_loop() is None:
             return await original(fut, timeout)
         if timeout is not None and timeout <= 0:
             return await _at_once(fut)
         async with asyncio.timeout(timeout):
             return await fut
 
-    wait_for.__doc__ = original.__doc__
     return wait_for
 
 
 def _refused_run(original: Callable[..., Any]) -> Callable[..., Any]:
     def run(main: Any, **options: Any) -> Any:
-        loop = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops
-        if not isinstance(loop, Loop):
+        if (loop := _our_loop()) is None:
             return original(main, **options)
         if asyncio.iscoroutine(main):
             main.close()
         return loop.refuse("asyncio.run")
 
-    run.__doc__ = original.__doc__
     return run
 
 
 def _refused_wrap_future(original: Callable[..., Any]) -> Callable[..., Any]:
     def wrap_future(future: Any, *, loop: Any = None) -> Any:
-        on = loop or asyncio._get_running_loop()  # noqa: SLF001 - exported for loops
+        on = loop or _our_loop()
         if isinstance(on, Loop) and not asyncio.isfuture(future):  # one of a thread
             on.refuse("asyncio.wrap_future")
         return original(future, loop=loop)
 
-    wrap_future.__doc__ = original.__doc__
     return wrap_future
 
 
 def _refused_start(original: Callable[[threading.Thread], None]) -> Callable[..., None]:
     def start(self: threading.Thread) -> None:
-        if type(self).__module__.startswith("anyio."):
-            loop = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops
-            if isinstance(loop, Loop):
-                loop.refuse("anyio.to_thread (and open_file, and Path)")
+        if type(self).__module__.startswith("anyio.") and (loop := _our_loop()) is not None:
+            loop.refuse("anyio.to_thread (and open_file, and Path)")
         original(self)
 
-    start.__doc__ = original.__doc__
     return start
 
 

@@ -192,28 +192,32 @@ def elsewhere(reference: Reference) -> Reference:
     Raises:
         ProgramNotFound: what runs here as `__main__` has no file.
     """
-    return Reference(**_elsewhere(attrs.asdict(reference)))
+    return Reference(**with_sources(attrs.asdict(reference), _source_elsewhere))
 
 
-def _elsewhere(value: Any) -> Any:
+def with_sources(value: Any, source_of: Callable[[dict[str, Any]], str]) -> Any:
+    """Return JSON in which each reference, however deep, has the source that is said of it."""
     if isinstance(value, list):
-        return [_elsewhere(item) for item in value]
+        return [with_sources(item, source_of) for item in value]
     if not isinstance(value, dict):
         return value
-    found = {name: _elsewhere(item) for name, item in value.items()}
-    if found.keys() != _REFERENCE or not isinstance(found["source"], str):
-        return found
-    source = module_source(found["source"])
+    found = {name: with_sources(item, source_of) for name, item in value.items()}
+    is_reference = found.keys() == _REFERENCE and isinstance(found["source"], str)
+    return found | {"source": source_of(found)} if is_reference else found
+
+
+_REFERENCE: Final = attrs.fields_dict(Reference).keys()
+
+
+def _source_elsewhere(reference: dict[str, Any]) -> str:
+    source = module_source(reference["source"])
     if source is None:
         raise ProgramNotFound(
-            f"__main__:{found['name']}",
+            f"__main__:{reference['name']}",
             "what runs here as __main__ has no file that another process could import; put it into "
             "a module, and refer to that: Reference('package.module', name)",
         )
-    return found | {"source": source}
-
-
-_REFERENCE: Final = {field.name for field in attrs.fields(Reference)}
+    return source
 
 
 def module_source(module: str) -> str | None:
@@ -259,9 +263,10 @@ _of_file: Final[dict[str, threading.RLock]] = {}
 
 
 def _module(source: str) -> ModuleType:
+    before = getattr(_importing, "file", None)
+    _importing.file = source
     try:
-        with _import_of(source):
-            return _from_file(source) if source.endswith(".py") else importlib.import_module(source)
+        return _from_file(source) if source.endswith(".py") else importlib.import_module(source)
     except (ProgramNotFound, RecordingRefused):
         raise
     except ModuleNotFoundError as error:
@@ -270,14 +275,6 @@ def _module(source: str) -> ModuleType:
         raise ProgramNotFound(
             source, f"importing it raised {type(error).__name__}: {error}"
         ) from error
-
-
-@contextlib.contextmanager
-def _import_of(source: str) -> Iterator[None]:
-    before = getattr(_importing, "file", None)
-    _importing.file = source
-    try:
-        yield
     finally:
         _importing.file = before
 

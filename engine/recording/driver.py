@@ -17,6 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -79,7 +80,8 @@ class SharedChange:
     event: str
     data: Json
     by: str
-    done: threading.Event = attrs.field(factory=threading.Event)
+    answer: Future[int] = attrs.field(factory=Future)
+    """Given when it is made; what it is says nothing."""
 
 
 @attrs.define(eq=False)
@@ -88,13 +90,8 @@ class TokensAsked:
 
     call: str
     """Of the child's start."""
-    given: int = 0
-    done: threading.Event = attrs.field(factory=threading.Event)
-
-    def answer(self, tokens: int) -> None:
-        """Let the child go on with so many."""
-        self.given = tokens
-        self.done.set()
+    answer: Future[int] = attrs.field(factory=Future)
+    """With how many it may go on."""
 
 
 Arrivals = queue.SimpleQueue[Arrival | CancelRun | SharedChange | TokensAsked]

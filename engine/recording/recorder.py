@@ -5,6 +5,7 @@ launches what it wants, and waits; then it takes exactly one thing from the worl
 before an arrival, appends it, and lets the kernel run on.
 """
 
+import contextlib
 import queue
 import sys
 import threading
@@ -51,7 +52,6 @@ from refold.engine.ports.effects import AskModel, AskPerson, CallTool, Effect, G
 from refold.engine.ports.ports import (
     CallContext,
     ChildRequest,
-    ChildRunner,
     MoreTokens,
     Question,
     SessionPort,
@@ -433,11 +433,11 @@ class Recorder(World):
                 self._ledger.barrier()
                 self._ask(effect)
             case GiveUp(call) if call in self._paused:
-                paused = self._paused.pop(call)
-                given_up = failed(
-                    "cancelled", "cancelled", "cancelled while it waited for a person"
+                message, child = (
+                    "cancelled while it waited for a person",
+                    self._paused.pop(call).child,
                 )
-                outcome = attrs.evolve(given_up, child=paused.child)
+                outcome = failed("cancelled", "cancelled", message, child=child)
                 self._arrivals.put(Arrival(call, outcome))
             case GiveUp(call):
                 self._driver.give_up(call)
@@ -501,16 +501,15 @@ class Recorder(World):
         request = self.request
         name = effect.delegation.runner or request.runner
         runner = request.runners.get(name)
-        if runner is not None and effect.delegation.shared and not _shares_memory(runner):
-            message = f"a child on the runner {name!r} cannot share its parent's session"
-            self._arrivals.put(Arrival(effect.call, failed("failed", "session", message)))
-            return
         if runner is None:
             known = ", ".join(sorted(request.runners)) or "none"
-            message = f"no runner is named {name!r}; known: {known}"
-            self._arrivals.put(Arrival(effect.call, failed("failed", "runner", message)))
-            return
-        self._driver.run_child(effect.call, runner, wanted)
+            code, message = "runner", f"no runner is named {name!r}; known: {known}"
+        elif effect.delegation.shared and not getattr(runner, "shares_memory", False):
+            message = f"a child on the runner {name!r} cannot share its parent's session"
+            code = "session"
+        else:
+            return self._driver.run_child(effect.call, runner, wanted)
+        return self._arrivals.put(Arrival(effect.call, failed("failed", code, message)))
 
     def _session_for(self, effect: RunChild) -> SessionPort | None:
         """Return the child's own session, or its face of this run's."""
@@ -526,11 +525,15 @@ class Recorder(World):
         if self._changes_made.get(by, 0) > 0:  # by the child that is resumed, before it broke off
             self._changes_made[by] -= 1
             return
-        change = SharedChange(event, data, by)
-        self._arrivals.put(change)
-        while not change.done.wait(_CHANGE_POLL_SECONDS):
-            if self._is_over:
-                return
+        self._answered(SharedChange(event, data, by), lambda: False)
+
+    def _answered(self, asked: SharedChange | TokensAsked, gives_up: Callable[[], bool]) -> int:
+        """Return what this run says, to a child's thread, which waits; 0 where it says nothing."""
+        self._arrivals.put(asked)
+        while not (self._is_over or gives_up()):
+            with contextlib.suppress(TimeoutError):
+                return asked.answer.result(_CHANGE_POLL_SECONDS)
+        return 0
 
     # -- tokens: what children ask of this run, and this run of its parent ------------------
 
@@ -539,16 +542,7 @@ class Recorder(World):
         own = effect.delegation.limits
         if effect.limits.model_tokens is None or (own and own.model_tokens is not None):
             return None
-        return lambda gives_up: self._ask_for(effect.call, gives_up)
-
-    def _ask_for(self, call: str, gives_up: Callable[[], bool]) -> int:
-        """Ask this run for tokens; called in the child's thread, which waits."""
-        asked = TokensAsked(call)
-        self._arrivals.put(asked)
-        while not asked.done.wait(_CHANGE_POLL_SECONDS):
-            if self._is_over or gives_up():
-                return 0
-        return asked.given
+        return lambda gives_up: self._answered(TokensAsked(effect.call), gives_up)
 
     def _more_tokens(self) -> int:
         """Ask the run above, until it answers, or this one is cancelled or out of time."""
@@ -564,14 +558,14 @@ class Recorder(World):
         waiting = [call for call in self._kernel.children if call in self._askers]
         for call in [*self._askers]:
             if call not in waiting or self._stop_us is not None or self._kernel.is_closing:
-                self._askers.pop(call).answer(0)
+                self._askers.pop(call).answer.set_result(0)
                 return self._give_tokens()
         if not waiting:
             return False
         left = self._unspoken_for()
         if left > 0:
             self._world(TokensGranted(left, waiting[0]), None, self._ledger.step)
-            self._askers.pop(waiting[0]).answer(left)
+            self._askers.pop(waiting[0]).answer.set_result(left)
             return True
         done = {*self._outcomes, *self._paused}
         if any(call not in self._askers and call not in done for call in self._kernel.children):
@@ -579,7 +573,7 @@ class Recorder(World):
         if more := self._more_tokens():
             self._world(TokensGranted(more, ""), None, self._ledger.step)
             return True
-        self._askers.pop(waiting[0]).answer(0)
+        self._askers.pop(waiting[0]).answer.set_result(0)
         return False
 
     def _unspoken_for(self) -> int:
@@ -642,8 +636,8 @@ class Recorder(World):
         try:
             self._world(ChildFinished(outcome), call, cause, meta)
         except NotCanonical as error:
-            refused = failed("malformed", "output", str(error))
-            refused = attrs.evolve(refused, duration_ms=outcome.duration_ms, child=outcome.child)
+            took, child = outcome.duration_ms, outcome.child
+            refused = failed("malformed", "output", str(error), duration_ms=took, child=child)
             self._world(ChildFinished(refused), call, cause, meta)
         self._ledger.barrier()
 
@@ -685,7 +679,7 @@ class Recorder(World):
             case SharedChange():
                 change = SessionChanged(message.event, message.data, message.by)
                 self._world(change, None, self._ledger.step)
-                message.done.set()
+                message.answer.set_result(0)
                 return True
             case CancelRun():
                 if self._stop_us is not None:
@@ -864,10 +858,6 @@ def _meta_of_end(verdict: Verdict, fold: Fold) -> dict[str, int | str]:
 def unset_hits(fold: Fold) -> Iterable[LimitCount]:
     """Return what ceilings refused that nobody set: those that every root has (§8.1)."""
     return (hit for hit in fold.hits.values() if getattr(CEILINGS, hit.limit, None) == hit.allowed)
-
-
-def _shares_memory(runner: ChildRunner) -> bool:
-    return bool(getattr(runner, "shares_memory", False))
 
 
 def _microseconds(seconds: float | None) -> int | None:

@@ -17,7 +17,7 @@ from refold.engine.children.tokens import served
 from refold.engine.encoding.canonical import loads
 from refold.engine.errors import ChildStopped, RefoldError
 from refold.engine.events.outcome import ChildRef, Outcome, Status, Truncated, failed
-from refold.engine.ports.ports import ChildRequest, Question, Suspended
+from refold.engine.ports.ports import CancelSignal, ChildRequest, Question, Suspended
 from refold.engine.process.bounded import run_bounded
 from refold.engine.process.bounds import Bounds, Captured, Ended, How
 from refold.engine.process.start import child_environment
@@ -81,15 +81,8 @@ class InSubprocess:
 
     def _bounded(self, envelope: bytes, request: ChildRequest, tokens_fd: int | None) -> Ended:
         """Run the process of the envelope to its end: here, or wherever a subclass says."""
-        return run_bounded(
-            [sys.executable, "-I", os.fspath(STUB)],
-            env=child_environment(self._names(request)),
-            cwd=Path.cwd(),
-            request=envelope,
-            bounds=self._bounds(request),
-            cancel=request.cancel,
-            pass_fds=() if tokens_fd is None else (tokens_fd,),
-        )
+        environment = child_environment(self._names(request))
+        return run_stub(envelope, environment, self._bounds(request), request.cancel, tokens_fd)
 
     def _names(self, request: ChildRequest) -> tuple[str, ...]:
         names = self._environment + _RAY + (_MODEL_KEYS if request.models else ())
@@ -105,6 +98,25 @@ class InSubprocess:
             frame_bytes=policy.frame_bytes + 1,  # the newline
             memory_bytes=self._memory_bytes,
         )
+
+
+def run_stub(
+    envelope: bytes,
+    environment: dict[str, str],
+    bounds: Bounds,
+    cancel: CancelSignal,
+    tokens_fd: int | None,
+) -> Ended:
+    """Run the process of an envelope to its end, on this machine."""
+    return run_bounded(
+        [sys.executable, "-I", os.fspath(STUB)],
+        env=environment,
+        cwd=Path.cwd(),
+        request=envelope,
+        bounds=bounds,
+        cancel=cancel,
+        pass_fds=() if tokens_fd is None else (tokens_fd,),
+    )
 
 
 _SUSPENDED: Final = b'{"questions":['

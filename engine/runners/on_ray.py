@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import wait
 from functools import cache
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -38,15 +39,15 @@ from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, blobs_of
 from refold.engine.log.pack import opened, pack
 from refold.engine.log.recovery import sync_folder
 from refold.engine.ports.ports import CancelSignal, ChildRequest, Suspended
-from refold.engine.process.bounded import run_bounded
+from refold.engine.ports.programs import with_sources
 from refold.engine.process.bounds import Bounds, Captured, Ended, How
 from refold.engine.process.start import child_environment
+from refold.engine.recording.workers import on_thread
 from refold.engine.runners.child_run import ADVICE, outcome_of_error
-from refold.engine.runners.in_subprocess import STUB, InSubprocess
+from refold.engine.runners.in_subprocess import InSubprocess, run_stub
 
 _BELOW: Final = "REFOLD_ON_RAY"
 """Set for a child on Ray and for all below it."""
-_REFERENCE: Final = {"source", "name", "arguments"}
 _PIECE: Final = 64 * 1024
 """Bytes that Ray hands on inside its messages: from 100 KB on it keeps them in its object store."""
 _LOOK_SECONDS: Final = 0.1
@@ -317,16 +318,16 @@ def _on_node(
             _BELOW: "1",
         }
         here = _as_here(told) | {"log": str(log), "vault": hidden["vault"]}
-        process = _Process(here, child_environment() | hidden["environment"] | above, bounds)
+        environment = child_environment() | hidden["environment"] | above
+        process = _Process(here, environment, bounds, asks=asks)
         stack.callback(process.leave)
-        process.start(asks=asks)
-        while process.ended is None:
+        while not process.ended.done():
             for letter in letters:
                 process.obey(letter)
             yield from process.wait()
             yield from logs.grown()
         yield from logs.grown(to_the_end=True)
-        ended = pickle.dumps(process.ended)
+        ended = pickle.dumps(process.ended.result())
         yield from (("ended", piece) for _, piece in _pieces(ended))
 
 
@@ -334,26 +335,29 @@ class _Process:
     """A child's process on this node, bounded on a thread of its own."""
 
     def __init__(
-        self, envelope: dict[str, Any], environment: dict[str, str], bounds: Bounds
+        self,
+        envelope: dict[str, Any],
+        environment: dict[str, str],
+        bounds: Bounds,
+        *,
+        asks: bool,
     ) -> None:
-        self.ended: Ended | None = None
-        self._envelope = envelope
-        self._environment = environment
-        self._bounds = bounds
         self._cancel = CancelSignal()
-        self._said: SimpleQueue[Any] = SimpleQueue()
+        self._said: SimpleQueue[Item] = SimpleQueue()
         self._given: SimpleQueue[int] = SimpleQueue()
-        self._thread: threading.Thread | None = None
 
-    def start(self, *, asks: bool) -> None:
-        self._thread = threading.Thread(target=self._run, args=(self._ask if asks else None,))
-        self._thread.start()
+        def run() -> Ended:
+            with served(self._ask if asks else None) as tokens_fd:
+                request = encode(envelope | {"tokens_fd": tokens_fd}) + b"\n"
+                return run_stub(request, environment, bounds, self._cancel, tokens_fd)
+
+        self.ended = on_thread(run)
+        self.ended.add_done_callback(lambda _: self._said.put(()))
 
     def leave(self) -> None:
         """Leave nothing of it: Ray may end this task at any moment."""
         self._cancel.set()
-        if self._thread is not None:
-            self._thread.join()
+        wait([self.ended])
 
     def obey(self, letter: str) -> None:
         if letter == _END:
@@ -362,31 +366,10 @@ class _Process:
             self._given.put(int(letter))
 
     def wait(self) -> Iterator[Item]:
-        """Wait for something that the process says, for a moment."""
+        """Wait for something that the process says, or its end, for a moment."""
         with contextlib.suppress(Empty):
-            said = self._said.get(timeout=_LOOK_SECONDS)
-            if isinstance(said, BaseException):
-                raise said
-            if isinstance(said, Ended):
-                self.ended = said
-            else:
+            if said := self._said.get(timeout=_LOOK_SECONDS):
                 yield said
-
-    def _run(self, ask: Callable[[Callable[[], bool]], int] | None) -> None:
-        try:
-            with served(ask) as tokens_fd:
-                ended = run_bounded(
-                    [sys.executable, "-I", os.fspath(STUB)],
-                    env=self._environment,
-                    cwd=Path.cwd(),
-                    request=encode(self._envelope | {"tokens_fd": tokens_fd}) + b"\n",
-                    bounds=self._bounds,
-                    cancel=self._cancel,
-                    pass_fds=() if tokens_fd is None else (tokens_fd,),
-                )
-            self._said.put(ended)
-        except BaseException as error:  # noqa: BLE001 - raised in the task's own thread
-            self._said.put(error)
 
     def _ask(self, gives_up: Callable[[], bool]) -> int:
         self._said.put(("tokens",))
@@ -446,17 +429,11 @@ def _as_here(told: dict[str, Any]) -> dict[str, Any]:
             return path
         return os.path.normpath(os.path.join(here, os.path.relpath(path, there)))  # noqa: PTH118
 
-    def mapped(value: Any) -> Any:
-        if isinstance(value, list):
-            return [mapped(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        found = {name: mapped(item) for name, item in value.items()}
-        if found.keys() == _REFERENCE and str(found["source"]).endswith(".py"):
-            found["source"] = path_of(found["source"])
-        return found
+    def source_of(reference: dict[str, Any]) -> str:
+        source: str = reference["source"]
+        return path_of(source) if source.endswith(".py") else source
 
     references = ("program", "tools", "models", "session", "resume")
-    found = {name: mapped(told[name]) for name in references}
+    found = {name: with_sources(told[name], source_of) for name in references}
     paths = [each for each in map(path_of, told["sys_path"]) if os.path.exists(each)]  # noqa: PTH110
     return told | found | {"cwd": path_of(there), "sys_path": list(dict.fromkeys(paths + sys.path))}
