@@ -14,13 +14,7 @@ from typing import Final
 
 import attrs
 
-from refold.engine.events.events import (
-    ChildFinished,
-    ChildStarted,
-    Event,
-    LimitHit,
-    ModelAsked,
-)
+from refold.engine.events.events import ChildFinished, ChildStarted, Event, LimitHit, ModelAsked
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Usage, failed
 from refold.engine.ports.delegation import Delegation

@@ -58,12 +58,7 @@ from refold.engine.events.events import (
 from refold.engine.events.flags import NOW, Flags
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
-from refold.engine.kernel.decide import (
-    RequestChild,
-    decide,
-    lacks_tokens,
-    tokens_left,
-)
+from refold.engine.kernel.decide import RequestChild, decide, lacks_tokens, tokens_left
 from refold.engine.kernel.pending import Child, Join, Pending
 from refold.engine.kernel.unawaited import Slip, Unawaited
 from refold.engine.kernel.verdict import (

@@ -103,7 +103,6 @@ class Flight:
 
     effect: CallTool | AskModel | AskPerson | ChildRequest
     cancel: CancelSignal = attrs.field(factory=CancelSignal)
-    given_up: bool = False
 
 
 class Driver:
@@ -242,7 +241,6 @@ class Driver:
         """
         flight = self.flights.get(call)
         if flight is not None:
-            flight.given_up = True
             flight.cancel.set(is_lost=is_lost)
 
     def close(self) -> None:

@@ -265,9 +265,7 @@ class Recorder(World):
 
     def emit(self, event: Event, call: str | None) -> None:
         """Append a line that follows from the program; its cause is the line before the step."""
-        if self._vault.is_active:
-            event = self._redacted(event, call)
-        self._ledger.append(event, call, self._ledger.step)
+        self._ledger.append(self._redacted(event, call), call, self._ledger.step)
 
     def look(self) -> ClockRead:
         """Append and return the time."""
@@ -346,16 +344,14 @@ class Recorder(World):
     def _in_place(self, effect: CallTool) -> ToolReturned | None:
         """Run a tool in this thread; `None`: Ctrl-C ended it, and what it gave is late."""
         self._before(effect.tool)
-        if effect.secrets:
-            revealed = self._revealed(effect)
-            if isinstance(revealed, ToolReturned):
-                return revealed
-            effect = revealed
+        revealed = self._revealed(effect)
+        if isinstance(revealed, ToolReturned):
+            return revealed
         context = self._context(effect.call)
-        returned = self._driver.in_place(effect.tool, effect.arguments, context)
+        returned = self._driver.in_place(effect.tool, revealed.arguments, context)
         if returned is None or not self._interrupted:
             return returned
-        self._driver.arrived(effect, returned)
+        self._driver.arrived(revealed, returned)
         return None
 
     def advance(self) -> bool:
@@ -433,11 +429,8 @@ class Recorder(World):
                 self._ledger.barrier()
                 self._ask(effect)
             case GiveUp(call) if call in self._paused:
-                message, child = (
-                    "cancelled while it waited for a person",
-                    self._paused.pop(call).child,
-                )
-                outcome = failed("cancelled", "cancelled", message, child=child)
+                message, paused = "cancelled while it waited for a person", self._paused.pop(call)
+                outcome = failed("cancelled", "cancelled", message, child=paused.child)
                 self._arrivals.put(Arrival(call, outcome))
             case GiveUp(call):
                 self._driver.give_up(call)
@@ -699,9 +692,7 @@ class Recorder(World):
 
     def _take_tool(self, call: str, event: ToolReturned) -> ToolReturned:
         """Append a tool's result and return it as it was written, which is what replay will see."""
-        cause = self._ledger.cause_of(call)
-        if self._vault.is_active:
-            event = self._redacted(event, call)
+        cause, event = self._ledger.cause_of(call), self._redacted(event, call)
         try:
             self._ledger.open_step(event, call, cause)
         except NotCanonical as error:
@@ -730,8 +721,7 @@ class Recorder(World):
         meta: Mapping[str, int | str] | None = None,
     ) -> None:
         """Append a line from the world, which opens the next step, and deliver it."""
-        if self._vault.is_active:
-            event = self._redacted(event, call)
+        event = self._redacted(event, call)
         self._ledger.open_step(event, call, cause, meta)
         self._kernel.deliver(event, call)
 
@@ -803,6 +793,8 @@ class Recorder(World):
 
     def _redacted(self, event: Any, call: str | None) -> Any:
         """Return an event as it may be written, and delivered (CONTRACT.md §3.9)."""
+        if not self._vault.is_active:
+            return event
         pending = self._kernel.open.get(call or "")
         name = pending.name if pending is not None else ""
         return self._vault.scrubbed(taken_out(self._vault.redaction, event, name))

@@ -105,6 +105,7 @@ class _Driver(Driver):
         super().__init__(arrivals, host=Host())  # type: ignore[arg-type]  # it is asked for the same
         self._now, self._coming = now, arrivals
         self._delegated: dict[str, tuple[int, ChildRequest]] = {}
+        self._given_up: set[str] = set()
 
     def has_place(self, _tool: Any) -> bool:
         return False
@@ -131,9 +132,9 @@ class _Driver(Driver):
     def give_up(self, call: str, *, is_lost: bool = False) -> None:  # noqa: ARG002 - as a Driver
         """End an effect; a child that has not ended yet is run again, and cancelled in time."""
         flight = self.flights.get(call)
-        if flight is None or flight.given_up:
+        if flight is None or call in self._given_up:
             return
-        flight.given_up = True
+        self._given_up.add(call)
         self._coming.drop(call)
         if call in self._delegated:
             began_us, request = self._delegated.pop(call)
