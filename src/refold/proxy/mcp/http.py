@@ -19,12 +19,10 @@ from refold.engine.observed.mcp_messages import is_request, messages_in, plain_n
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.sse import EventParser
-from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import BAD_GATEWAY
 from refold.proxy.http.server import served
 from refold.proxy.http.turns import Forward, Incoming, Serve
 from refold.proxy.mcp.parties import Hello, Party, Sent
-from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.remote import Remote, recording_here
 from refold.proxy.mcp.sessions import Passed, alone, known, own_log, report_of, seal
 from refold.proxy.mcp.stdio import EndedServer
@@ -96,11 +94,9 @@ def proxy_url(
         serving = alone(replay, rules)
         serve(serving.connect, known(hello, serving, name))
         return Passed(exit_code=0, report=report_of(serving))
-    secrets = Secrets()
-    secrets.learn_environment()
-    secrets.learn_url(url)
-    with own_log(log, hello, secrets, rules) as journal:
-        serve(McpRecording(journal, secrets).connect)
+    journal, recording = own_log(log, hello, rules)
+    with journal:
+        serve(recording.connect)
         seal(journal, EndedServer("client", 0))
         return Passed(exit_code=0, log=journal.path, entries=journal.entries)
 

@@ -68,16 +68,13 @@ def _nearest(miss: McpMiss) -> Cue | None:
         if not cue.is_served and not is_ping(cue)
     ]
     same = [cue for cue in waiting if cue.request and cue.request.name == miss.request.name]
-    if same:
-        return max(same, key=lambda cue: _likeness(cue.request, miss.request))
-    return waiting[0] if waiting else None
+    now = encode(miss.request.arguments).decode()[:_COMPARED]
 
+    def likeness(cue: Cue) -> float:
+        before = encode(cue.request.arguments if cue.request else {}).decode()[:_COMPARED]
+        return difflib.SequenceMatcher(None, before, now, autojunk=False).quick_ratio()
 
-def _likeness(recorded: McpRequest | None, now: McpRequest) -> float:
-    if recorded is None:
-        return 0.0
-    before, after = (encode(each.arguments).decode()[:_COMPARED] for each in (recorded, now))
-    return difflib.SequenceMatcher(None, before, after, autojunk=False).quick_ratio()
+    return max(same, key=likeness) if same else next(iter(waiting), None)
 
 
 def _cause(record: McpRecord, miss: McpMiss, near: Cue | None) -> str:

@@ -29,13 +29,18 @@ class McpRecording:
 
     def observer(self, hello: Hello) -> McpObserver:
         """Return the observer of a new connection, with its secrets learnt."""
-        self._secrets.learn_environment(hello.environment)
-        command = hello.how.get("command", ())
-        self._secrets.learn_command([each for each in command if isinstance(each, str)])
-        self._secrets.learn_url(str(hello.how.get("url", "")))
+        learn_of(hello, self._secrets)
         self._counts[hello.server] += 1
         how = self._secrets.scrubbed(dict(hello.how))
         return McpObserver(self._log, hello.server, self._counts[hello.server], how)
+
+
+def learn_of(hello: Hello, secrets: Secrets) -> None:
+    """Make secrets of what a server is started with, or found by."""
+    secrets.learn_environment(hello.environment)
+    command = hello.how.get("command", ())
+    secrets.learn_command([each for each in command if isinstance(each, str)])
+    secrets.learn_url(str(hello.how.get("url", "")))
 
 
 class _Recorded:

@@ -5,6 +5,7 @@ is not here is looked for in the processes above.  The other end is `mcp.hub`.
 Rules: CONTRACT.md §16.11.
 """
 
+import contextlib
 import http.client
 import json
 import os
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import attrs
 import psutil
 
 from refold.engine.encoding.canonical import Json
@@ -29,21 +31,12 @@ def recording_here() -> str | None:
     """Return where the recording or replay is that this process belongs to; `None` for nowhere."""
     if found := os.environ.get(RECORDING):
         return found
-    try:
+    with contextlib.suppress(psutil.Error):
         for process in psutil.Process().parents():
-            if found := _variable_of(process):
-                return found
-    except psutil.Error:
-        pass
+            with contextlib.suppress(psutil.Error, OSError):  # another user's, or gone
+                if found := process.environ().get(RECORDING):
+                    return found
     return None
-
-
-def _variable_of(process: psutil.Process) -> str | None:
-    try:
-        found: str | None = process.environ().get(RECORDING)
-    except (psutil.Error, OSError):  # another user's, or gone
-        return None
-    return found
 
 
 class Remote:
@@ -62,12 +55,7 @@ class Remote:
         self._http = http.client.HTTPConnection(
             parts.hostname or "", parts.port, timeout=_TIMEOUT_SECONDS
         )
-        said = {
-            "server": hello.server,
-            "how": dict(hello.how),
-            "environment": dict(hello.environment),
-        }
-        told = self._asked("open", json.dumps(said).encode())
+        told = self._asked("open", json.dumps(attrs.asdict(hello)).encode())
         self.is_replay: bool = told["is_replay"]
         self._number = told["number"]
         self.before: dict[str, str | None] = told["before"]

@@ -194,18 +194,16 @@ class _Served:
     def _notification(self, message: dict[str, Any]) -> None:
         method = message["method"]
         if method == "notifications/cancelled":
-            self._cancelled(id_key((message.get("params") or {}).get("requestId")))
+            wanted = id_key((message.get("params") or {}).get("requestId"))
+            over = [one for one in self._running if one.id is not None and id_key(one.id) == wanted]
+            self._running = [one for one in self._running if one not in over]
+            for one in over:
+                self._run(_Running(one.cue, one.cue.following, ""))
         for cue in self._same.cues if self._same is not None else ():
             if cue.kind == "notification" and cue.method == method and not cue.is_served:
                 cue.is_served = True
                 self._run(_Running(cue, cue.following, ""))
                 return
-
-    def _cancelled(self, wanted: str) -> None:
-        over = [one for one in self._running if one.id is not None and id_key(one.id) == wanted]
-        self._running = [one for one in self._running if one not in over]
-        for one in over:
-            self._run(_Running(one.cue, one.cue.following, ""))
 
     def _response(self, message: dict[str, Any], scrubbed: dict[str, Any]) -> None:
         asks = self._asked.pop(id_key(message.get("id")), None)
@@ -227,10 +225,9 @@ class _Served:
             running.at += 1
             if not self._step(step, running):
                 return
-        is_answered = any(step.kind in ("response", "end") for step in running.steps)
         if running.steps is running.cue.following:
             return
-        if is_answered:
+        if any(step.kind in ("response", "end") for step in running.steps):
             self._run(_Running(running.cue, running.cue.following, ""))
         else:
             self._running.append(running)  # held, until the client gives up on it

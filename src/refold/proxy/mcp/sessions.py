@@ -28,7 +28,7 @@ from refold.proxy.mcp import stdio
 from refold.proxy.mcp.misses import first_of_each, unconsumed
 from refold.proxy.mcp.parties import Hello
 from refold.proxy.mcp.record import read_mcp
-from refold.proxy.mcp.recording import McpRecording
+from refold.proxy.mcp.recording import McpRecording, learn_of
 from refold.proxy.mcp.remote import Remote, recording_here
 from refold.proxy.mcp.serving import McpServing
 from refold.proxy.mcp.stdio import STANDARD, Descriptors, EndedServer
@@ -172,28 +172,14 @@ def proxy_command(
         serving = alone(replay, rules)
         ended = stdio.serve(serving.connect(known(hello, serving, name)), client)
         return Passed(exit_code=ended.exit_code, report=report_of(serving))
-    return _recorded_alone(command, hello, log, rules, client)
-
-
-def _recorded_alone(
-    command: Sequence[str],
-    hello: Hello,
-    log: str | os.PathLike[str] | None,
-    rules: VolatileRules | None,
-    client: Descriptors,
-) -> Passed:
-    secrets = Secrets()
-    secrets.learn_environment(hello.environment)
-    secrets.learn_command(command)
     process = stdio.start(command)
     try:
-        journal = own_log(log, hello, secrets, rules)
+        journal, recording = own_log(log, hello, rules)
     except (RefoldError, OSError):
         stdio.stop(process)
         raise
     with journal:
-        party = McpRecording(journal, secrets).connect(hello)
-        ended = stdio.pass_through(party, process, client)
+        ended = stdio.pass_through(recording.connect(hello), process, client)
         seal(journal, ended)
         return Passed(exit_code=ended.exit_code, log=journal.path, entries=journal.entries)
 
@@ -217,16 +203,17 @@ def known(hello: Hello, serving: McpServing, name: str) -> Hello:
 
 
 def own_log(
-    log: str | os.PathLike[str] | None,
-    hello: Hello,
-    secrets: Secrets,
-    rules: VolatileRules | None,
-) -> ObservedLog:
-    """Return a new log for a server alone; without a path, in `runs/`."""
+    log: str | os.PathLike[str] | None, hello: Hello, rules: VolatileRules | None
+) -> tuple[ObservedLog, McpRecording]:
+    """Return a new log for a server alone, and what records in it; without a path, in `runs/`."""
+    secrets = Secrets()
+    secrets.learn_environment()
+    learn_of(hello, secrets)
     path = Path(log) if log is not None else _fresh(hello.server)
     given = {"server": hello.server, **hello.how}
     told = (rules or VolatileRules()).as_json()
-    return ObservedLog(path, program=hello.server, input=given, vault=secrets, rules=told)
+    journal = ObservedLog(path, program=hello.server, input=given, vault=secrets, rules=told)
+    return journal, McpRecording(journal, secrets)
 
 
 def seal(journal: ObservedLog, ended: EndedServer) -> None:
