@@ -75,6 +75,10 @@ class FunctionTool(Generic[P, R]):
         self.is_async: Final = inspect.iscoroutinefunction(function)
         self._parameters: Final = parameters_of(function, self.name)
         self._result: Final = result_of(function, self.name)
+        self.parameters: Final = self._parameters.schema
+        """JSON schema of the arguments."""
+        self.typed: Final = self._result.typed
+        """Whether `load` gives anything but the JSON value itself."""
         self._function: Final = function
         self._reference: Final = reference
         functools.update_wrapper(self, target, updated=())
@@ -99,16 +103,6 @@ class FunctionTool(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<tool {self.name}: {self.effect}>"
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """JSON schema of the arguments."""
-        return self._parameters.schema
-
-    @property
-    def typed(self) -> bool:
-        """Whether `load` gives anything but the JSON value itself."""
-        return self._result.typed
 
     @property
     def reference(self) -> Reference | None:
@@ -136,7 +130,8 @@ class FunctionTool(Generic[P, R]):
 
     def delegate(self, _run: Any, _arguments: Mapping[str, Json], /) -> Awaitable[Json]:
         """Refuse: a leaf tool runs no program code."""
-        raise _no_delegation(self.name)
+        why = "a leaf tool has no program code: run.tool(…) calls it"
+        raise ToolRefused(self.name, "delegate", why)
 
     def dump(self, result: Any, /) -> Json:
         """Return a result as JSON.
@@ -278,18 +273,15 @@ def tool(
         ToolRefused: the function cannot be a tool; says which part of it, and what to do.
         LimitRefused: `timeout_seconds` is no positive number.
     """
-
-    def decorate(target: Callable[P, R]) -> FunctionTool[P, R]:
-        return FunctionTool(
-            target,
-            effect=effect,
-            name=name,
-            description=description,
-            timeout_seconds=timeout_seconds,
-            approval=approval,
-            volatile=volatile,
-        )
-
+    decorate = functools.partial(
+        FunctionTool[P, R],
+        effect=effect,
+        name=name,
+        description=description,
+        timeout_seconds=timeout_seconds,
+        approval=approval,
+        volatile=volatile,
+    )
     return decorate if function is None else decorate(function)
 
 
@@ -404,10 +396,6 @@ def _unwrapped(function: Callable[..., Any]) -> Any:
         found = type(target).__name__ if not isinstance(target, type) else "a class"
         raise ToolRefused(repr(target)[:60], "function", f"{found} is none: wrap it in a function")
     return target
-
-
-def _no_delegation(tool: str) -> ToolRefused:
-    return ToolRefused(tool, "delegate", "a leaf tool has no program code: run.tool(…) calls it")
 
 
 _PARTS: Final = [name for name in vars(Tool) if not name.startswith("_")]

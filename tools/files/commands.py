@@ -191,7 +191,19 @@ def _running_function(
             known = ", ".join(allowed)
             raise ToolError("run_command", f"{name!r} is not allowed; there are: {known}", "denied")
         environment = _plainly_found(child_environment(variables))
-        return _ran([_found(name, environment), *command[1:]], environment, top, bounds)
+        argv = [_found(name, environment), *command[1:]]
+        ended = run_bounded(
+            argv, env=environment, cwd=top, request=b"", bounds=bounds, cancel=CancelSignal()
+        )
+        if ended.how == "spawn_failed":
+            raise ToolError("run_command", f"{argv[0]}: {ended.error}", "spawn_failed")
+        return CommandResult(
+            status=ended.how,
+            code=ended.code,
+            stdout=_output_text(ended.stdout),
+            stderr=_output_text(ended.stderr),
+            truncated=ended.stdout.truncated or ended.stderr.truncated,
+        )
 
     return run_command
 
@@ -214,30 +226,11 @@ def _found(name: str, environment: Mapping[str, str]) -> str:
     return found
 
 
-def _ran(
-    argv: list[str], environment: Mapping[str, str], top: Path, bounds: Bounds
-) -> CommandResult:
-    ended = run_bounded(
-        argv, env=environment, cwd=top, request=b"", bounds=bounds, cancel=CancelSignal()
-    )
-    if ended.how == "spawn_failed":
-        raise ToolError("run_command", f"{argv[0]}: {ended.error}", "spawn_failed")
-    return CommandResult(
-        status=ended.how,
-        code=ended.code,
-        stdout=_output_text(ended.stdout),
-        stderr=_output_text(ended.stderr),
-        truncated=ended.stdout.truncated or ended.stderr.truncated,
-    )
-
-
 def _output_text(captured: Captured) -> str:
-    text = captured.kept[: captured.head_bytes].decode(errors="replace")
-    if not captured.truncated:
-        return text + captured.kept[captured.head_bytes :].decode(errors="replace")
+    head, tail = captured.kept[: captured.head_bytes], captured.kept[captured.head_bytes :]
     missing = captured.seen_bytes - len(captured.kept)
-    tail = captured.kept[captured.head_bytes :].decode(errors="replace")
-    return f"{text}\n[{missing} bytes are missing here]\n{tail}"
+    between = f"\n[{missing} bytes are missing here]\n" if captured.truncated else ""
+    return f"{head.decode(errors='replace')}{between}{tail.decode(errors='replace')}"
 
 
 # --- checks --------------------------------------------------------------------------------------
