@@ -103,12 +103,7 @@ class AgentDef:
 
     def as_json(self) -> dict[str, Any]:
         """Return the definition as a log holds it: what is left out is left out."""
-        plain = {
-            field.name: list(value) if isinstance(value, tuple) else value
-            for field in attrs.fields(AgentDef)
-            if (value := getattr(self, field.name)) != field.default
-        }
-        return plain | {"limits": self.limits.as_json()} if self.limits else plain
+        return attrs.asdict(self, filter=lambda field, value: value != field.default)
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "AgentDef":

@@ -123,12 +123,7 @@ class SubAgentFactory:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as a log holds it."""
-        return {
-            "profiles": {name: attrs.asdict(one) for name, one in sorted(self.profiles.items())},
-            "workspace": self.workspace,
-            "default_bootstrap_files": list(self.default_bootstrap_files),
-            "default_pool": self.default_pool,
-        }
+        return attrs.asdict(attrs.evolve(self, profiles=dict(sorted(self.profiles.items()))))
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "SubAgentFactory":

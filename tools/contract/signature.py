@@ -95,7 +95,7 @@ class ResultType:
             NotCanonical: it is not what the return annotation says.
         """
         # An annotation of plain JSON is a promise: `encode` flattens no classes.
-        plain = to_json(value) if self.typed else _fresh(value)
+        plain = to_json(value) if self.typed else loads(encode(value))
         try:
             read = self.hook(plain)
             return to_json(read) if self.typed else read
@@ -116,30 +116,6 @@ class ResultType:
             return self.hook(value)
         except Exception as error:  # noqa: BLE001  what a hook raises is explained, not handled
             raise next(strict.problems_of(error)) from None
-
-
-_SMALL: Final = 512
-"""Bytes up to which copying a value is cheaper than parsing its bytes again."""
-
-
-def _fresh(value: Any) -> Json:
-    """Return what a log will give back for a JSON value, in containers of its own.
-
-    Raises:
-        NotCanonical: it is no JSON value.
-    """
-    encoded = encode(value)
-    return _copied(value) if len(encoded) <= _SMALL else loads(encoded)
-
-
-def _copied(value: Any) -> Json:
-    """Return what `loads(encode(value))` does: `encode` has let nothing else pass than these."""
-    kind = type(value)
-    if kind is list or kind is tuple:
-        return [item if type(item) is str else _copied(item) for item in value]
-    if kind is dict:
-        return {key: _copied(item) for key, item in value.items()}
-    return value
 
 
 def parameters_of(function: Callable[..., Any], tool: str) -> Parameters:

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.encoding.plain import to_json
 from refold.engine.errors import ProgramNotFound, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome, Truncated
@@ -129,12 +128,11 @@ def plain_settings(options: Any) -> dict[str, Json]:
 
 def values_of(options: Any) -> dict[str, Json]:
     """Return the options of a tool as a log holds them: all but what is code."""
-    names = [field.name for field in attrs.fields(type(options)) if field.name not in _CODE]
-    values = {name: getattr(options, name) for name in names}
-    return {
-        name: value.name if isinstance(value, Enum) else to_json(value)
-        for name, value in values.items()
-    }
+    return attrs.asdict(
+        options,
+        filter=lambda field, _: field.name not in _CODE,
+        value_serializer=lambda _, __, value: value.name if isinstance(value, Enum) else value,
+    )
 
 
 def with_values(options: T, plain: Mapping[str, Json]) -> T:

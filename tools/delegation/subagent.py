@@ -35,7 +35,6 @@ from refold.tools.delegation.shared import (
     error_of,
     remaking,
     truncation_text,
-    values_of,
     why_missing,
     with_values,
 )
@@ -83,7 +82,7 @@ class SubagentOptions:
     parallel: bool = False
     """Whether several calls of one run may work at once; else they take turns, in the order of the
     calls."""
-    policy: Policy = attrs.field(factory=Policy)
+    policy: Policy = Policy()
     """Caps on what comes back, and the kinds of artifacts allowed."""
     runner: str = ""
     """What the child runs on; empty for the run's default."""
@@ -152,12 +151,9 @@ def _settings(options: SubagentOptions) -> dict[str, Any]:
 
 def _changed(options: SubagentOptions) -> dict[str, Any]:
     """Return the options that are not as by default, as a log holds them."""
-    now, usual = values_of(options), values_of(SubagentOptions())
-    plain = {name: value for name, value in now.items() if value != usual[name]}
-    if "policy" in plain:
-        caps = plain["policy"].items()
-        plain["policy"] = {cap: value for cap, value in caps if value != usual["policy"][cap]}
-    return plain
+    return attrs.asdict(
+        options, filter=lambda field, value: field.name != "program" and value != field.default
+    )
 
 
 # --- one call ----------------------------------------------------------------------------------
