@@ -11,7 +11,7 @@ CONTRACT.md §10.20.
 
 import inspect
 import string
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar, get_args
 
@@ -344,11 +344,8 @@ class PromptTool(KernelTool):
             problems = "; ".join(map(str, strict.problems_of(error)))
             raise ToolValidationError(f"{self.name}: {problems}") from None
 
-    def delegate(self, run: Any, arguments: Mapping[str, Json], /) -> Awaitable[Json]:
+    async def delegate(self, run: Any, arguments: Mapping[str, Json], /) -> Json:
         """Run the handler in its own scope, on the session and prompt of the run that calls."""
-        return self._delegated(run, arguments)
-
-    async def _delegated(self, run: Any, arguments: Mapping[str, Json]) -> Json:
         result = self.handler(self.params_of(arguments), context=context_of(run))
         if inspect.isawaitable(result):
             result = await result

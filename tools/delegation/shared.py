@@ -108,6 +108,12 @@ def call_failed(run: Run, ticket: Ticket, error: str) -> None:
     call_ends(run, ticket, success=False, timed_out=False, error=error, duration_ms=0)
 
 
+def texts_schema(texts: Mapping[str, str], *required: str) -> dict[str, Any]:
+    """Return the JSON schema of arguments that are texts, each with what it is."""
+    described = {name: {"type": "string", "description": text} for name, text in texts.items()}
+    return {"type": "object", "properties": described, "required": [*required]}
+
+
 def why_missing(program: Program | Reference | str) -> str:
     """Return why a child's program cannot be had; empty where it can.
 

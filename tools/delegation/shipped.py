@@ -4,6 +4,7 @@
 them: what it was shown comes from its log, and how they were set up they find there themselves.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -17,38 +18,34 @@ from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.delegation.subagent_dispatch import unconfigured
 
-MAKERS: Final[Mapping[str, Callable[[], Tool | tuple[Tool, ...]]]] = {
-    "subagent": subagent_tool,
-    "subagent_dispatch": unconfigured,
-    "dispatch_subagent": dispatch_subagent_tool,
+MAKERS: Final[Mapping[str, Callable[[], tuple[Tool, ...]]]] = {
+    "subagent": lambda: (subagent_tool(),),
+    "subagent_dispatch": lambda: (unconfigured(),),
+    "dispatch_subagent": lambda: (dispatch_subagent_tool(),),
     "dispatch_subagents": with_planning,
     "spawn": spawn_tools,
 }
-"""What makes the tool of a row without configuration, or several, by the row's name."""
+"""What makes the tools of a row without configuration, by the row's name."""
 
 
 def shipped_tools() -> tuple[Tool, ...]:
     """Return the tools of all rows, in the order of the rows."""
-    found: list[Tool] = []
-    for name in POLICIES:
-        made = MAKERS[name]()
-        found += made if isinstance(made, tuple) else (made,)
-    return tuple(found)
+    return tuple(tool for name in POLICIES for tool in MAKERS[name]())
 
 
 def offered_tools(offers: Iterable[Mapping[str, Any]]) -> tuple[Tool, ...]:
     """Return the shipped delegation tools among the offers of a `run.started`, as offered."""
-    wanted = {offer["name"]: offer for offer in offers if offer.get("delegates")}
-    known = {tool.name for tool in shipped_tools()} if wanted else set()
-    found = {
-        name: as_offered(name, offer["description"], offer["schema"])
-        for name, offer in wanted.items()
-        if name in known
-    }
-    return tuple(
-        with_approval(tool) if wanted[name].get("approval") else tool
-        for name, tool in found.items()
-    )
+    found = []
+    for offer in offers:
+        if offer.get("delegates") and offer["name"] in _shipped():
+            tool = as_offered(offer["name"], offer["description"], offer["schema"])
+            found.append(with_approval(tool) if offer.get("approval") else tool)
+    return tuple(found)
+
+
+@functools.cache
+def _shipped() -> dict[str, Tool]:
+    return {tool.name: tool for tool in shipped_tools()}
 
 
 def as_offered(name: str, description: str, schema: dict[str, Any]) -> DelegationTool:
@@ -57,10 +54,9 @@ def as_offered(name: str, description: str, schema: dict[str, Any]) -> Delegatio
     Raises:
         ToolUnknown: none has that name.
     """
-    shipped = {tool.name: tool for tool in shipped_tools()}
-    tool = shipped.get(name)
+    tool = _shipped().get(name)
     if tool is None:
-        raise ToolUnknown(name, tuple(shipped))
+        raise ToolUnknown(name, tuple(_shipped()))
     definition = {"name": name, "description": description, "schema": schema}
     return DelegationTool(
         name=name,

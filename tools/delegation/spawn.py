@@ -29,7 +29,13 @@ from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, SubAgentFac
 from refold.tools.contract.memory import memory_of, settings_of
 from refold.tools.contract.tool_types import DelegationTool
 from refold.tools.delegation.policy import POLICIES
-from refold.tools.delegation.shared import call_begins, call_ends, call_failed, text_of
+from refold.tools.delegation.shared import (
+    call_begins,
+    call_ends,
+    call_failed,
+    text_of,
+    texts_schema,
+)
 
 _SPAWN, _AWAIT = SPAWN_TOOLS
 _ROW: Final = POLICIES[_SPAWN]
@@ -134,16 +140,9 @@ class SpawnAwaitTool(DelegationTool):
         super().__init__(
             name=_AWAIT,
             description="Wait for spawned sub-agents and return all their results.",
-            parameters={
-                "type": "object",
-                "properties": {
-                    "job_ids": {
-                        "type": "string",
-                        "description": 'Comma-separated job ids, or "*" for all jobs',
-                    }
-                },
-                "required": ["job_ids"],
-            },
+            parameters=texts_schema(
+                {"job_ids": 'Comma-separated job ids, or "*" for all jobs'}, "job_ids"
+            ),
             handler=_awaited,
             reference=Reference(__name__, "SpawnAwaitTool", {}),
         )
@@ -187,12 +186,10 @@ def _spawn_schema(profiles: list[str]) -> dict[str, Any]:
         "system_prompt": "Takes the place of the profile's own prompt",
         "tools": "Comma-separated names of tools; takes the place of the profile's",
     }
-    properties: dict[str, Any] = {
-        name: {"type": "string", "description": text} for name, text in texts.items()
-    }
+    schema = texts_schema(texts, "task")
     if profiles:
-        properties["profile"]["enum"] = profiles
-    return {"type": "object", "properties": properties, "required": ["task"]}
+        schema["properties"]["profile"]["enum"] = profiles
+    return schema
 
 
 async def _spawned(

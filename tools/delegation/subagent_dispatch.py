@@ -33,13 +33,13 @@ from refold.tools.contract.memory import memory_of, settings_of
 from refold.tools.contract.tool_types import DelegationTool
 from refold.tools.delegation.policy import POLICIES
 from refold.tools.delegation.shared import (
-    Ticket,
     call_begins,
     call_ends,
     call_failed,
     delegate_one,
     remaking,
     text_of,
+    texts_schema,
 )
 
 NAME: Final = "subagent_dispatch"
@@ -158,7 +158,10 @@ def _made(catalog: _Catalog, context: SharedContext) -> DelegationTool:
     recorded = {**plain, "models": "own"}
 
     async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
-        return await _handled(run, settings_of(run, NAME, lambda: recorded), context, arguments)
+        settings = settings_of(run, NAME, lambda: recorded)
+        now = attrs.evolve(context, limits=Limits.from_json(settings["limits"]))
+        catalog = _Catalog(**settings["catalog"])
+        return await _Call(run, catalog, now, arguments, "models" in settings).handled()
 
     return DelegationTool(
         name=NAME,
@@ -175,65 +178,112 @@ def _listed(agents: Iterable[AgentDef]) -> str:
 
 
 def _schema(agents: Iterable[AgentDef]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {
-            "agent_id": {
-                "type": "string",
-                "enum": [agent.id for agent in agents],
-                "description": "ID of the agent to dispatch to",
-            },
-            "task": {"type": "string", "description": "The task for the subagent to perform"},
-            "context": {
-                "type": "string",
-                "description": "Optional context information for the subagent",
-                "default": "",
-            },
-        },
-        "required": ["agent_id", "task"],
+    texts = {
+        "agent_id": "ID of the agent to dispatch to",
+        "task": "The task for the subagent to perform",
+        "context": "Optional context information for the subagent",
     }
+    schema = texts_schema(texts, "agent_id", "task")
+    schema["properties"]["agent_id"]["enum"] = [agent.id for agent in agents]
+    schema["properties"]["context"]["default"] = ""
+    return schema
 
 
 # --- one call ------------------------------------------------------------------------------------
 
 
-async def _handled(
-    run: Run, settings: dict[str, Any], context: SharedContext, arguments: Mapping[str, Json]
-) -> str:
-    """Return the result and the session id for one call; it is logged whatever comes of it."""
-    catalog = _Catalog(**settings["catalog"])
-    strict = "models" in settings  # older logs: a child without its model had its caller's, and an
-    # unknown id was told with the name of the error
-    shared = attrs.evolve(context, limits=Limits.from_json(settings["limits"]))
-    ticket = call_begins(run, NAME, arguments.get("task"), agent=arguments.get("agent_id"))
-    memory_of(run, f"{NAME} skipped", lambda: _tell_skipped(run, catalog))
-    try:
-        delegation = _delegation(run, catalog, shared, arguments, strict=strict)
-    except (DefNotFoundError, ToolError) as error:
-        call_failed(run, ticket, str(error))
-        if strict and isinstance(error, DefNotFoundError):  # the model gets its text, and no more
-            raise ToolError(NAME, str(error), REFUSED, type(error).__name__) from None
-        raise
-    child = await delegate_one(run, delegation)
-    session_id = session_id_of(child.run_id) if child.run_id else None
-    return _rendered(run, ticket, child.outcome or Outcome(status="failed"), session_id)
+@attrs.frozen
+class _Call:
+    """One call, and how the tool is set up in the run that makes it."""
 
+    run: Run
+    catalog: _Catalog
+    context: SharedContext
+    arguments: Mapping[str, Json]
+    strict: bool
+    """False in older logs: a child without its model had its caller's, and an unknown id was told
+    with the name of the error."""
 
-def _rendered(run: Run, ticket: Ticket, outcome: Outcome, session_id: str | None) -> str:
-    fault = outcome.error
-    call_ends(
-        run,
-        ticket,
-        ids=[session_id] if session_id else (),
-        success=outcome.ok,
-        timed_out=outcome.status == "timed_out",
-        error=fault.message if fault else None,
-        duration_ms=outcome.duration_ms,
-        session_id=session_id,
-    )
-    if fault is not None:
-        raise ToolError(NAME, fault.message, fault.code)
-    return json.dumps({"result": text_of(outcome), "session_id": session_id})
+    async def handled(self) -> str:
+        """Return the result and the session id; the call is logged whatever comes of it."""
+        run, arguments = self.run, self.arguments
+        ticket = call_begins(run, NAME, arguments.get("task"), agent=arguments.get("agent_id"))
+        memory_of(run, f"{NAME} skipped", self._tell_skipped)
+        try:
+            delegation = self._delegation()
+        except (DefNotFoundError, ToolError) as error:
+            call_failed(run, ticket, str(error))
+            if self.strict and isinstance(error, DefNotFoundError):  # the model gets just its text
+                raise ToolError(NAME, str(error), REFUSED, type(error).__name__) from None
+            raise
+        child = await delegate_one(run, delegation)
+        session_id = session_id_of(child.run_id) if child.run_id else None
+        outcome = child.outcome or Outcome(status="failed")
+        fault = outcome.error
+        call_ends(
+            run,
+            ticket,
+            ids=[session_id] if session_id else (),
+            success=outcome.ok,
+            timed_out=outcome.status == "timed_out",
+            error=fault.message if fault else None,
+            duration_ms=outcome.duration_ms,
+            session_id=session_id,
+        )
+        if fault is not None:
+            raise ToolError(NAME, fault.message, fault.code)
+        return json.dumps({"result": text_of(outcome), "session_id": session_id})
+
+    def _delegation(self) -> Delegation:
+        """Return the child: another agent, with the tools of its definition and a tool of its own.
+
+        With `strict`, a model that its definition names and the run has not is refused.
+        """
+        agent = self.catalog.other(self.arguments.get("agent_id"))
+        message = _message(self.arguments)
+        own = dispatch_tool(agent.id, self.catalog.all, context=self.context)
+        registered = {tool.name for tool in self.run.tools} - {NAME}
+        offered = set(agent.tools_among(registered))
+        if own is not None and NAME not in agent.disallowed_tools:
+            offered.add(NAME)
+        given: dict[str, Json] = {"name": agent.name, "tools": sorted(offered)}
+        if agent.system_prompt:
+            given["system"] = agent.system_prompt
+        if model := self._model_of(agent):
+            given["model"] = model
+        return Delegation(
+            program=self.context.program,
+            input={"agent": given, "task": message},
+            brief=self.arguments["task"],
+            agent=agent.id,
+            tool=NAME,
+            tools=tuple(sorted(registered)),
+            own_tools=(own,) if own is not None else (),
+            levels=_ROW.levels,
+            limits=self.context.limits.narrowed(agent.caps),
+            policy=_ROW.policy,
+            runner=self.context.runner,
+        )
+
+    def _model_of(self, agent: AgentDef) -> str:
+        """Return the child's model by its name in the run: its definition's, else its caller's."""
+        named = agent.model_spec
+        if named in self.run.models:
+            return named
+        if named and self.strict:
+            known = ", ".join(filter(None, self.run.models)) or "none"
+            why = (
+                f"agent {agent.id!r} names the model {named!r}, and the run has none of that name; "
+                f"it has {known}. Pass models={{{named!r}: …}} (--model {named}=SPEC on the "
+                "command line)"
+            )
+            raise ToolError(NAME, why, "model")
+        return caller().model
+
+    def _tell_skipped(self) -> None:
+        """Say which files define no agent."""
+        for agent_id, reason in self.catalog.skipped.items():
+            self.run.annotate("agent skipped", {"agent": agent_id, "reason": reason})
 
 
 def _message(arguments: Mapping[str, Json]) -> str:
@@ -243,63 +293,3 @@ def _message(arguments: Mapping[str, Json]) -> str:
         if type(text) is not str:
             raise ToolError(NAME, f"/{name}: expected text, found {text!r:.60}", "arguments")
     return f"{task}\n\nContext:\n{context}" if context else str(task)
-
-
-def _model_of(run: Run, agent: AgentDef, *, strict: bool) -> str:
-    """Return the child's model by its name in the run: its definition's, else its caller's."""
-    named = agent.model_spec
-    if named in run.models:
-        return named
-    if named and strict:
-        known = ", ".join(filter(None, run.models)) or "none"
-        why = (
-            f"agent {agent.id!r} names the model {named!r}, and the run has none of that name; it "
-            f"has {known}. Pass models={{{named!r}: …}} (--model {named}=SPEC on the command line)"
-        )
-        raise ToolError(NAME, why, "model")
-    return caller().model
-
-
-def _delegation(
-    run: Run,
-    catalog: _Catalog,
-    context: SharedContext,
-    arguments: Mapping[str, Json],
-    *,
-    strict: bool,
-) -> Delegation:
-    """Return the child: another agent, with the tools of its definition and a tool of its own.
-
-    With `strict`, a model that its definition names and the run has not is refused.
-    """
-    agent = catalog.other(arguments.get("agent_id"))
-    message = _message(arguments)
-    own = dispatch_tool(agent.id, catalog.all, context=context)
-    registered = {tool.name for tool in run.tools} - {NAME}
-    offered = set(agent.tools_among(registered))
-    if own is not None and NAME not in agent.disallowed_tools:
-        offered.add(NAME)
-    given: dict[str, Json] = {"name": agent.name, "tools": sorted(offered)}
-    if agent.system_prompt:
-        given["system"] = agent.system_prompt
-    if model := _model_of(run, agent, strict=strict):
-        given["model"] = model
-    return Delegation(
-        program=context.program,
-        input={"agent": given, "task": message},
-        brief=arguments["task"],
-        agent=agent.id,
-        tool=NAME,
-        tools=tuple(sorted(registered)),
-        own_tools=(own,) if own is not None else (),
-        levels=_ROW.levels,
-        limits=context.limits.narrowed(agent.caps),
-        policy=_ROW.policy,
-        runner=context.runner,
-    )
-
-
-def _tell_skipped(run: Run, catalog: _Catalog) -> None:
-    """Say which files define no agent."""
-    for agent_id, reason in catalog.skipped.items():
-        run.annotate("agent skipped", {"agent": agent_id, "reason": reason})

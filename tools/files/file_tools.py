@@ -7,7 +7,6 @@ Rules: CONTRACT.md §10.
 """
 
 import os
-from collections.abc import Callable
 from contextlib import closing, suppress
 from fnmatch import fnmatchcase
 from typing import IO, Annotated, Any, Final
@@ -128,15 +127,22 @@ def file_tool(name: str, *, root: str, **caps: int) -> FunctionTool[..., Any]:
             raise ToolRefused(name, cap, f"expected a positive integer, found {value!r}")
     arguments = {"name": name, "root": str(top), **caps}
     return FunctionTool(
-        _MAKERS[name](Root(top, name), _Caps(**caps)),
+        getattr(_Tools(Root(top, name), _Caps(**caps)), name),
         effect="reads",
         name=name,
         reference=Reference(__name__, "file_tool", arguments),
     )
 
 
-def _listing_function(root: Root, caps: _Caps) -> Callable[..., FileListing]:
+@attrs.frozen
+class _Tools:
+    """The functions that the tools are made of, each by its name."""
+
+    root: Root
+    caps: _Caps
+
     def list_files(
+        self,
         path: _Path = ".",
         pattern: Annotated[str, "shell pattern for names; with a /, for paths below `path`"] = "*",
         *,
@@ -144,12 +150,12 @@ def _listing_function(root: Root, caps: _Caps) -> Callable[..., FileListing]:
     ) -> FileListing:
         """List the files and folders in a folder."""
         entries: list[FileEntry] = []
-        walk = FolderWalk(root, deep=recursive)
+        walk = FolderWalk(self.root, deep=recursive)
         with closing(walk.over(path)) as found:
             for entry, below, _ in found:
                 if not _fits(below, pattern):
                     continue
-                if len(entries) == caps.max_entries:
+                if len(entries) == self.caps.max_entries:
                     walk.truncated = True
                     break
                 entries.append(entry)
@@ -157,22 +163,20 @@ def _listing_function(root: Root, caps: _Caps) -> Callable[..., FileListing]:
             entries=tuple(entries), truncated=walk.truncated, unnameable=walk.unnameable
         )
 
-    return list_files
-
-
-def _reading_function(root: Root, caps: _Caps) -> Callable[..., FileText]:
     def read_file(
+        self,
         path: _Path,
         start_line: Annotated[int, "first line to return, 1 for the first of the file"] = 1,
         max_lines: Annotated[int | None, "lines to return; null for as many as fit"] = None,
     ) -> FileText:
         """Read a text file, or some lines of it."""
-        root.require(start_line >= 1, "start_line counts from 1")
-        root.require(max_lines is None or max_lines >= 1, "max_lines is at least 1")
-        with root.file(path) as file:
-            root.require(not _is_binary(file), f"{path} is no text file", code="binary")
+        require = self.root.require
+        require(start_line >= 1, "start_line counts from 1")
+        require(max_lines is None or max_lines >= 1, "max_lines is at least 1")
+        with self.root.file(path) as file:
+            require(not _is_binary(file), f"{path} is no text file", code="binary")
             _skip_lines(file, start_line - 1)
-            content, lines, is_cut = _take_lines(file, caps.max_file_bytes, max_lines)
+            content, lines, is_cut = _take_lines(file, self.caps.max_file_bytes, max_lines)
             is_more = (is_cut and lines) or file.read(1)
             return FileText(
                 path=path,
@@ -183,11 +187,8 @@ def _reading_function(root: Root, caps: _Caps) -> Callable[..., FileText]:
                 size_bytes=os.fstat(file.fileno()).st_size,
             )
 
-    return read_file
-
-
-def _searching_function(root: Root, caps: _Caps) -> Callable[..., TextMatches]:
     def search_text(
+        self,
         pattern: Annotated[str, "Python regular expression, matched against single lines"],
         path: Annotated[str, "file or folder, relative to the root folder"] = ".",
         glob: Annotated[
@@ -196,12 +197,13 @@ def _searching_function(root: Root, caps: _Caps) -> Callable[..., TextMatches]:
     ) -> TextMatches:
         """Search the text files in a folder, and in all folders below it, for a pattern."""
         try:
-            search = _Search(compiled(pattern), caps)
+            search = _Search(compiled(pattern), self.caps)
         except PatternRefusedError as error:
-            raise ToolError(root.tool, f"pattern {pattern!r:.100}: {error}", "pattern") from None
-        walk = FolderWalk(root, deep=True)
-        if root.kind(path) == "file":
-            with root.file(path) as file:
+            why = f"pattern {pattern!r:.100}: {error}"
+            raise ToolError(self.root.tool, why, "pattern") from None
+        walk = FolderWalk(self.root, deep=True)
+        if self.root.kind(path) == "file":
+            with self.root.file(path) as file:
                 search.look(file, path)
         else:
             _search_folder(search, walk, path, glob)
@@ -211,15 +213,6 @@ def _searching_function(root: Root, caps: _Caps) -> Callable[..., TextMatches]:
             truncated=walk.truncated or search.full,
             partial=tuple(search.partial),
         )
-
-    return search_text
-
-
-_MAKERS: Final[dict[str, Callable[[Root, _Caps], Callable[..., Any]]]] = {
-    "list_files": _listing_function,
-    "read_file": _reading_function,
-    "search_text": _searching_function,
-}
 
 
 def _fits(below: str, pattern: str) -> bool:

@@ -109,27 +109,24 @@ class _Running:
     at: int = 0
 
 
+@attrs.define(eq=False)
 class _Served:
     """One connection."""
 
-    is_replay = True
-
-    def __init__(
-        self, serving: McpServing, observer: McpObserver, server: str, same: Connection | None
-    ) -> None:
-        self._serving = serving
-        self._observer = observer
-        self._server = server
-        self._same = same
-        self._running: list[_Running] = []
-        self._asked: dict[str, int] = {}
-        """By the id that a request of the server has now: its recorded entry."""
-        self._ids: dict[int, int] = {}
-        """The reverse."""
-        self._responses: dict[int, dict[str, Any]] = {}
-        """What the client answers to them."""
-        self._sent: list[Sent] = []
-        self._ends: int | None = None
+    _serving: McpServing
+    _observer: McpObserver
+    _server: str
+    _same: Connection | None
+    _running: list[_Running] = attrs.field(factory=list, init=False)
+    _asked: dict[str, int] = attrs.field(factory=dict, init=False)
+    """By the id that a request of the server has now: its recorded entry."""
+    _ids: dict[int, int] = attrs.field(factory=dict, init=False)
+    """The reverse."""
+    _responses: dict[int, dict[str, Any]] = attrs.field(factory=dict, init=False)
+    """What the client answers to them."""
+    _sent: list[Sent] = attrs.field(factory=list, init=False)
+    _ends: int | None = attrs.field(default=None, init=False)
+    is_replay: bool = attrs.field(default=True, init=False)
 
     # --- what comes ----------------------------------------------------------------------
 

@@ -128,19 +128,17 @@ def pass_through(
     return _Passage(party, process, client).ended()
 
 
+@attrs.define(eq=False)
 class _Passage:
     """One connection."""
 
-    def __init__(
-        self, party: Party, process: "subprocess.Popen[bytes]", client: Descriptors
-    ) -> None:
-        self._party = party
-        self._client = client
-        self._process = process
-        self._lock = threading.Lock()
-        self._has_client_left = False
-        self._is_over = False
-        self._fault: RefoldError | None = None
+    _party: Party
+    _process: "subprocess.Popen[bytes]"
+    _client: Descriptors
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _has_client_left: bool = attrs.field(default=False, init=False)
+    _is_over: bool = attrs.field(default=False, init=False)
+    _fault: RefoldError | None = attrs.field(default=None, init=False)
 
     def ended(self) -> EndedServer:
         """Do it."""
