@@ -44,6 +44,8 @@ _UNSEEN: Final = (
     "module keeps, is not known"
 )
 
+_UNIMPORTABLE: Final = "it cannot import the program, or a tool that it needs"
+
 _UNCHECKED: Final = ("suspended",)
 """A run that waits for a person has not ended: nothing to compare its end with."""
 
@@ -95,27 +97,22 @@ def checked_elsewhere(recording: Recording, execute: "Execute | Reference") -> R
     if recording.status in _UNCHECKED:
         return recording
     if not isinstance(execute, Reference):
-        return _unchecked(recording, "it cannot import the program, or a tool that it needs")
+        return _unchecked(recording, _UNIMPORTABLE)
     mine = os.environ.get("PYTHONHASHSEED")
     seeds = [seed for seed in _HASH_SEEDS if seed != mine][: len(_TIME_ZONES)]
     with ThreadPoolExecutor(len(seeds)) as pool:
         places = zip(seeds, _TIME_ZONES, strict=True)
         rows = list(pool.map(lambda place: _row_elsewhere(recording.log, execute, *place), places))
     for row in rows:
-        if row is not None and row.divergences:
-            raise Nondeterministic(
-                str(recording.log), recording, row.divergences[0], (), _ELSEWHERE
-            )
-    if None in rows:
-        return _unchecked(recording, "it cannot import the program, or a tool that it needs")
-    odd = next((row for row in rows if row is not None and row.result != "identical"), None)
+        if row.divergences:
+            first = row.divergences[0]
+            raise Nondeterministic(str(recording.log), recording, first, (), _ELSEWHERE)
+    odd = next((row for row in rows if row.result != "identical"), None)
     return _unchecked(recording, odd.message or odd.result) if odd is not None else recording
 
 
-def _row_elsewhere(
-    log: Path, execute: Reference, hash_seed: str, time_zone: str
-) -> LogResult | None:
-    """Re-execute a log in a fresh process; `None` where it cannot import what it needs."""
+def _row_elsewhere(log: Path, execute: Reference, hash_seed: str, time_zone: str) -> LogResult:
+    """Re-execute a log in a fresh process."""
     with tempfile.TemporaryDirectory(prefix="refold-check-") as folder:
         other = {"PYTHONHASHSEED": hash_seed, "TZ": time_zone, "REFOLD_CHECK": "0"}
         rows: list[Row] = []
@@ -128,7 +125,9 @@ def _row_elsewhere(
                 env={**os.environ, **other},
                 cwd=Path(folder),
             )
-    return LogResult.from_json(rows[0]) if rows else None
+    if rows:
+        return LogResult.from_json(rows[0])
+    return LogResult(log=str(log), result="refused", message=_UNIMPORTABLE)
 
 
 def _unchecked(recording: Recording, why: str) -> Recording:

@@ -472,12 +472,9 @@ def replayer(
 
     ready = {name: load_program(Reference(**found)) for name, found in programs.items()}
     known = [load(Reference(**found)) for found in tools]
-    if session is None:
-        return _executing(ready, known, volatile)
-    factory = Reference(**session)
 
     def fresh() -> Any:
-        made = load(factory)
+        made = load(Reference(**session)) if session is not None else None
         return made() if callable(made) else made
 
     return _executing(ready, known, volatile, fresh)
@@ -496,26 +493,27 @@ def _replayer(
 
     ready = {name: load_program(program) for name, program in programs.items()}
     here = _executing(ready, tools, volatile, lambda: twin_of(session))
-    found = [tool.reference for tool in tools]
-    if session is not None:
-        found.append(getattr(session, "maker", None))
+    maker = getattr(session, "maker", None)
+    needed = [tool.reference for tool in tools]
+    if (session is not None and maker is None) or None in needed:
+        return here
     try:
-        references = {name: attrs.asdict(reference_of(each)) for name, each in programs.items()}
-        made = [attrs.asdict(elsewhere(each)) for each in found if each is not None]
+        given = {
+            "programs": {name: attrs.asdict(reference_of(each)) for name, each in programs.items()},
+            "tools": [attrs.asdict(elsewhere(each)) for each in needed if each is not None],
+            "session": attrs.asdict(elsewhere(maker)) if maker is not None else None,
+            "volatile": list(volatile),
+        }
     except ProgramNotFound:
         return here
-    if len(made) < len(found):
-        return here
-    given: dict[str, Any] = {"programs": references, "volatile": list(volatile)}
-    given["session"] = None if session is None else made.pop()
-    return Reference(__name__, "replayer", {**given, "tools": made})
+    return Reference(__name__, "replayer", given)
 
 
 def _executing(
     programs: "Programs",
     tools: Sequence[Tool],
     volatile: Sequence[str],
-    session: Callable[[], Any] = lambda: None,
+    session: Callable[[], Any],
 ) -> "Execute":
     from refold.replay.audit.session_fold import had_session  # noqa: PLC0415 - as above
     from refold.replay.bulk.bulk import program_for, replay_row  # noqa: PLC0415 - as above
