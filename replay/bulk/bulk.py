@@ -29,7 +29,7 @@ from refold.engine.errors import (
     UsageError,
 )
 from refold.engine.log.damage import TORN_TAIL
-from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, Folder, check_root, log_path, root_of
+from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, Folder, log_path, root_of
 from refold.engine.log.pack import opened
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import Program, Reference
@@ -80,27 +80,17 @@ def find_logs(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
 
 
 def _is_childs(path: Path) -> bool:
-    return path.suffix == SUFFIX and not _is_root(path.name)
+    return path.suffix == SUFFIX and root_of(path) != path
 
 
 def _below(folder: Path) -> list[Path]:
     logs: list[Path] = []
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        logs += [Path(place, name) for name in sorted(files) if _is_root(name)]
+        visible = (Path(place, name) for name in sorted(files) if not name.startswith("."))
+        suffixes = (SUFFIX, PACKED_SUFFIX)
+        logs += [path for path in visible if path.suffix in suffixes and not _is_childs(path)]
     return logs
-
-
-def _is_root(name: str) -> bool:
-    path = Path(name)
-    if name.startswith(".") or path.suffix not in (SUFFIX, PACKED_SUFFIX):
-        return False
-    try:
-        if path.suffix == SUFFIX:
-            check_root(path)
-    except LogNameRefused:
-        return False
-    return True
 
 
 # --- one log ---------------------------------------------------------------------------------

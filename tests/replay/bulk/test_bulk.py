@@ -214,6 +214,15 @@ def test_logs_are_found_once_and_in_order(record: Record, tmp_path: Path) -> Non
     assert find_logs([second, tmp_path]) == [second, first]
 
 
+def test_a_hidden_log_that_is_named_is_judged(record: Record) -> None:
+    """In a folder it stands for nothing; named and left out, all that was asked for looked fine."""
+    hidden = record("a", 1)
+    hidden = hidden.replace(hidden.with_name(".hidden.jsonl"))
+
+    assert find_logs([hidden]) == [hidden]
+    assert _results(refold.replay_all(hidden, programs.doubling)) == ["identical"]
+
+
 def test_nothing_to_replay_is_a_wrong_call(tmp_path: Path) -> None:
     """An empty folder, a path that is not there, less than one at a time."""
     with pytest.raises(LogMissing, match="no root logs"):
