@@ -193,9 +193,7 @@ class McpObserver:
         params = message.get("params")
         opened = None
         if message["method"] == "notifications/cancelled" and isinstance(params, dict):
-            wanted = id_key(params.get("requestId"))
-            found = [each for each in self._open.values() if each.id == wanted]
-            opened = next((each for each in found if not each.is_cancelled), None)
+            opened = self._live_of(id_key(params.get("requestId")))
         self._note("client", "notification", _untied(message, opened), opened)
         if opened is not None:
             self._cancel(opened)
@@ -235,14 +233,16 @@ class McpObserver:
         if isinstance(params, dict) and "progressToken" in params:
             token = id_key(params["progressToken"])
             return next((each for each in self._live() if each.token == token), None), {}
-        wanted = id_key(subscription_of(message))  # no request has the id null
-        found = next((each for each in self._live() if each.id == wanted), None)
-        if found is not None:
+        # No request has the id null.
+        if (found := self._live_of(id_key(subscription_of(message)))) is not None:
             return found, {"subscribed": True}
         return self._newest(channel), {}
 
     def _live(self) -> Iterator[Open]:
         return (each for each in self._open.values() if not each.is_cancelled)
+
+    def _live_of(self, wanted: str) -> Open | None:
+        return next((each for each in self._live() if each.id == wanted), None)
 
     def _in(self, channel: str) -> list[Open]:
         return [each for each in self._open.values() if each.channel == channel]

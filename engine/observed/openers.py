@@ -94,7 +94,7 @@ def _length_in(texts: tuple[str, ...], first: str) -> int:
 
     A word of a call that passes more than words says nothing: `"mode": "run"`.
     """
-    found = max((len(text) for text in texts if _stands_in((text,), first)), default=0)
+    found = max((len(text) for text in texts if _stands_in(text, first)), default=0)
     is_word = found < _LONG and any(len(text) >= _LONG for text in texts)
     return 0 if is_word else found
 
@@ -112,15 +112,10 @@ def _alone(calls: list[tuple[Thread, UnansweredCall]]) -> tuple[Thread, Unanswer
     return min(calls, key=lambda pair: pair[1].opened)
 
 
-def _stands_in(texts: tuple[str, ...], first: str) -> bool:
-    if len(first) < _WORD_MIN:
-        return False
-    return any(
-        text in first or (len(first) >= _LONG and first in text)
-        if len(text) >= _LONG
-        else re.search(rf"(?<!\w){re.escape(text)}(?!\w)", first) is not None
-        for text in texts
-    )
+def _stands_in(text: str, first: str) -> bool:
+    if len(text) >= _LONG:
+        return text in first or (len(first) >= _LONG and first in text)
+    return re.search(rf"(?<!\w){re.escape(text)}(?!\w)", first) is not None
 
 
 def texts_in(value: Any) -> tuple[str, ...]:

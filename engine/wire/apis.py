@@ -5,7 +5,8 @@ To add one: a folder like `wire.chat`, and its row here.  Pure.  Rules: CONTRACT
 
 import json
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import attrs
 
@@ -139,6 +140,11 @@ def reader_of(asked: Asked, status: int, content_type: str) -> Reader:
         status=status,
         content_type=content_type,
     )
+
+
+def reader_of_part(asked: Asked, part: Mapping[str, Any]) -> Reader:
+    """Return what reads the answer to `asked` again, by the first part that is kept of it."""
+    return reader_of(asked, part["status"], part["headers"].get("content-type", ""))
 
 
 def known_routes() -> tuple[Route, ...]:

@@ -3,7 +3,6 @@
 One JSON body, or a stream of events; or that the request failed.  Pure.  Rules: CONTRACT.md §16.6.
 """
 
-import base64
 from typing import Any
 
 from refold.engine.encoding.canonical import Json
@@ -11,6 +10,7 @@ from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.apis import FORMATS
 from refold.engine.wire.parts.exchange import Asked, Framing
 from refold.engine.wire.parts.framing import FRAMES, frame_of
+from refold.engine.wire.parts.kept_answers import body_of
 from refold.engine.wire.parts.spelled import SERVER_ERROR, SpelledEvent, json_of, refused_as_openai
 
 
@@ -18,30 +18,23 @@ def spelled(asked: Asked, answered: ModelAnswered) -> dict[str, Json]:
     """Return the one part of the wire of an answer (CONTRACT.md §16.4)."""
     if answered.status == "error":
         message = str((answered.error or {}).get("message", ""))
-        return _part(
-            SERVER_ERROR, "application/json", json_of(refused(asked, SERVER_ERROR, message))
-        )
+        said = json_of(refused(asked, SERVER_ERROR, message))
+        return _part(SERVER_ERROR, "application/json", said.encode())
     spells = FORMATS[asked.api]
     if asked.streamed:
         return _streamed(spells.framing(asked.place), list(spells.events(asked, answered)))
-    return _part(200, "application/json", json_of(spells.body(asked, answered)))
+    return _part(200, "application/json", json_of(spells.body(asked, answered)).encode())
 
 
 def _streamed(framing: Framing, events: list[SpelledEvent]) -> dict[str, Json]:
     match framing:
         case "frames":
-            content = b"".join(frame_of(data) for _, data in events)
-            part = _part(200, FRAMES, "")
-            del part["text"]
-            return {
-                **part,
-                "base64": base64.b64encode(content).decode(),
-                "sizes": [len(content)],
-            }
+            return _part(200, FRAMES, b"".join(frame_of(data) for _, data in events))
         case "array":
-            return _part(200, "application/json", json_of([data for _, data in events]))
+            whole = json_of([data for _, data in events])
+            return _part(200, "application/json", whole.encode())
         case "sse":
-            return _part(200, "text/event-stream", "".join(map(_sse, events)))
+            return _part(200, "text/event-stream", "".join(map(_sse, events)).encode())
 
 
 def can_spell(asked: Asked) -> bool:
@@ -55,15 +48,15 @@ def refused(asked: Asked, status: int, message: str) -> dict[str, Any]:
     return (spells.refused if spells else refused_as_openai)(status, message)
 
 
-def _part(status: int, content_type: str, text: str) -> dict[str, Json]:
+def _part(status: int, content_type: str, content: bytes) -> dict[str, Json]:
     headers: dict[str, Json] = {"content-type": content_type}
     if status == SERVER_ERROR:
         headers["x-should-retry"] = "false"
     return {
         "status": status,
         "headers": headers,
-        "text": text,
-        "sizes": [len(text.encode())],
+        **body_of(content),
+        "sizes": [len(content)],
         "at_ms": [0],
         "end": "whole",
     }

@@ -147,9 +147,9 @@ def _bare_block(block: Any) -> Any:
     if not isinstance(block, dict):
         return block
     said = {**block}
-    if _is_use(block) and block.get("caller") == _DIRECT:
+    if _is(block, "tool_use") and block.get("caller") == _DIRECT:
         del said["caller"]
-    if _is_result(block) and "content" in block:
+    if _is(block, "tool_result") and "content" in block:
         said["content"] = folded(block["content"], "text")
     return said
 
@@ -161,7 +161,7 @@ def _pieces(content: Any) -> list[Any]:
     pieces: list[Any] = []
     run: list[Any] = []
     for block in content:
-        if _is_result(block):
+        if _is(block, "tool_result"):
             pieces += [folded(run, "text"), block] if run else [block]
             run = []
         else:
@@ -191,7 +191,7 @@ def _message(role: str, piece: Any) -> tuple[dict[str, Any], bool]:
     if role != "assistant":
         return message, is_text(piece)
     blocks = piece if isinstance(piece, list) else []
-    uses = [block for block in blocks if _is_use(block)]
+    uses = [block for block in blocks if _is(block, "tool_use")]
     if uses:
         message["tool_calls"] = [
             call_of(block.get("id"), block.get("name"), block.get("input", "")) for block in uses
@@ -212,12 +212,8 @@ def _result(block: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     return message, is_just(rest, _RESULT)
 
 
-def _is_result(block: Any) -> bool:
-    return isinstance(block, dict) and block.get("type") == "tool_result"
-
-
-def _is_use(block: Any) -> bool:
-    return isinstance(block, dict) and block.get("type") == "tool_use"
+def _is(block: Any, kind: str) -> bool:
+    return isinstance(block, dict) and block.get("type") == kind
 
 
 def _are_plain(blocks: list[Any]) -> bool:

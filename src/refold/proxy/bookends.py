@@ -107,8 +107,9 @@ def placeholders(record: ObservedRecord) -> dict[str, str]:
 def first_rules(rules: VolatileRules, profile: Profile, output: str = "") -> dict[str, Json]:
     """Return what `run.started` lists: what is not compared, and what a replay goes by."""
     told: dict[str, Json] = {**rules.as_json(), **READ_NOW}
-    if keys := key_shapes():
-        told[KEYS] = dict(keys)
+    begins = {name: _KEY_BEGINS.match(value) for name, value in os.environ.items()}
+    if keys := {name: found[0] for name, found in begins.items() if found is not None}:
+        told[KEYS] = keys
     if profile.name:
         told |= {NAMED: profile.as_json(), FOLDERS: dict(folders_here())}
     return told | ({OUTPUT: output} if output else {})
@@ -126,15 +127,6 @@ def again_rules(record: ObservedRecord, model: str = "") -> dict[str, Json]:
     more: dict[str, Json] = {OUTPUT: record.output} if record.output != EXACT else {}
     more |= {MODEL: model} if model else {}
     return {**kept, **record.rules.as_json(), **more}
-
-
-def key_shapes() -> dict[str, str]:
-    """Return how the keys in this environment begin, by variable, where that is well known."""
-    return {
-        name: found[0]
-        for name, value in os.environ.items()
-        if (found := _KEY_BEGINS.match(value)) is not None
-    }
 
 
 def folders_here() -> dict[str, str]:

@@ -7,16 +7,15 @@ Rules: CONTRACT.md §16.2.
 """
 
 import contextlib
-import fcntl
 import os
 import select
 import signal
-import struct
 import subprocess
 import sys
 import termios
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import attrs
@@ -117,7 +116,7 @@ def _resized(ours: int, size: Size) -> Iterator[None]:
         found = terminal_here()
         if found is not None and found != last[0]:
             last[0] = found
-            _set_size(ours, found)
+            termios.tcsetwinsize(ours, found[::-1])
             os.killpg(0, signal.SIGWINCH)
 
     if threading.current_thread() is not threading.main_thread():
@@ -131,15 +130,10 @@ def _resized(ours: int, size: Size) -> Iterator[None]:
         signal.signal(signal.SIGWINCH, before)
 
 
-def _set_size(terminal: int, size: Size) -> None:
-    columns, rows = size
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-
 def _terminal(size: Size) -> tuple[int, int]:
     """Return both ends of a terminal that passes on what is written as it is."""
     ours, its = os.openpty()
-    _set_size(its, size)
+    termios.tcsetwinsize(its, size[::-1])
     settings = termios.tcgetattr(its)
     settings[1] &= ~termios.OPOST  # the terminal behind ours makes line ends
     termios.tcsetattr(its, termios.TCSANOW, settings)
@@ -206,9 +200,8 @@ class _Output:
         return bool(content)
 
     def _refuse(self) -> None:
-        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        os.dup2(nothing, self._descriptor, inheritable=False)
-        os.close(nothing)
+        with Path(os.devnull).open("rb") as nothing:
+            os.dup2(nothing.fileno(), self._descriptor, inheritable=False)
 
     def ended(self, code: int) -> CommandEnd:
         """Return all of it, with the exit code."""

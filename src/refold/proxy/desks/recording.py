@@ -17,7 +17,7 @@ from refold.engine.events.events import ModelAnswered
 from refold.engine.models.prices import priced
 from refold.engine.observed.observer import Journal, Observer, RequestUnderway
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
-from refold.engine.wire.apis import NEWEST, provider_of, read_request, reader_of
+from refold.engine.wire.apis import NEWEST, provider_of, read_request, reader_of, reader_of_part
 from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import Wire, kept_headers, pieces
@@ -187,7 +187,7 @@ class Kept:
             return
         self._only = None
         if answered is not None and can_spell(self._turn.asked):
-            found = reader_of(self._turn.asked, *_head_of(part))
+            found = reader_of_part(self._turn.asked, part)
             for _, chunk in pieces([part]):
                 found.feed(chunk)
             if found.answered().message != answered.message:
@@ -270,11 +270,6 @@ class Kept:
         except NotCanonical:
             self._observer.answered(self._turn, _as_text(scrubbed), answer_id)
         self._log.sync()
-
-
-def _head_of(part: dict[str, Any]) -> tuple[int, str]:
-    """Return the status and the content type of an answer."""
-    return part["status"], part["headers"].get("content-type", "")
 
 
 def _as_text(answered: ModelAnswered) -> ModelAnswered:

@@ -17,7 +17,7 @@ from refold.engine.log.blobs import encode_data
 from refold.engine.observed.observer import RequestUnderway
 from refold.engine.observed.profile import Profile
 from refold.engine.process.bounds import BY_SIGNAL
-from refold.engine.wire.apis import reader_of, with_model
+from refold.engine.wire.apis import reader_of_part, with_model
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import pieces
@@ -178,8 +178,7 @@ class Replaying:
         body = self.folders.as_now(body.decode(errors="surrogateescape")).encode(
             errors="surrogateescape"
         )
-        head = found.parts[0]
-        reader = reader_of(found.asked, head["status"], head["headers"].get("content-type", ""))
+        reader = reader_of_part(found.asked, found.parts[0])
         reader.feed(body)
         if reader.answered().message != message and can_spell(found.asked):
             anew = spelled(found.asked, attrs.evolve(said, message=message))

@@ -11,12 +11,12 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Final
 
-from refold.engine.errors import UsageError
+from refold.engine.errors import ProgramNotFound, UsageError
 from refold.engine.observed.profile import NO_PROFILE, Profile
+from refold.engine.ports.programs import load, reference_from
 from refold.engine.wire.apis import known_routes
 
 NAMES: Final = (
@@ -140,16 +140,10 @@ def _loaded(named: str) -> Profile:
     Raises:
         UsageError: there is none.
     """
-    path, _, name = named.rpartition(":")
-    spec = spec_from_file_location("refold_profile", path)
-    if spec is None or spec.loader is None or not Path(path).is_file():
-        raise UsageError(f"--profile {named}: there is no file {path}")
-    module = module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise UsageError(f"--profile {named}: {type(error).__name__}: {error}") from error
-    found = getattr(module, name, None)
+        found = load(reference_from(named))
+    except ProgramNotFound as error:
+        raise UsageError(f"--profile {named}: {error.why}") from error
     if not isinstance(found, Profile):
-        raise UsageError(f"--profile {named}: {name} is no refold.engine.observed.profile.Profile")
+        raise UsageError(f"--profile {named}: it is no refold.engine.observed.profile.Profile")
     return found
