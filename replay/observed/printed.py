@@ -7,6 +7,7 @@ Rules: CONTRACT.md §16.6.
 
 import itertools
 import re
+from collections.abc import Callable
 from typing import Final
 
 from refold.engine.encoding.canonical import Json, encode
@@ -21,15 +22,10 @@ _NAMED_MAX: Final = 3
 """Calls that are told."""
 
 
-def _lines(text: str) -> list[str]:
-    return sorted(line.rstrip() for line in text.splitlines())
-
-
-def _words(text: str) -> list[str]:
-    return sorted(re.findall(r"\w+|\W", text))
-
-
-_PARTS: Final = {"lines": _lines, "words": _words}
+_PARTS: Final[dict[str, Callable[[str], list[str]]]] = {
+    "lines": lambda text: sorted(line.rstrip() for line in text.splitlines()),
+    "words": lambda text: sorted(re.findall(r"\w+|\W", text)),
+}
 """By a way to compare what is printed: what may stand in any order."""
 
 

@@ -83,13 +83,11 @@ def message_of(message: dict[str, Any]) -> dict[str, Any]:
         neutral["tool_call_id"] = text_of(said.get("tool_call_id", said.get("name")))
     if _is_plain(said, role):
         return neutral
-    for call in _raw_calls(said):
-        _rewrite_arguments(call)
     return with_original(neutral, API, said)
 
 
 def _shortest_message(message: dict[str, Any], *, is_assistant: bool) -> dict[str, Any]:
-    """Return a copy of a message in its shortest notation."""
+    """Return a copy of a message in its shortest notation, arguments of calls in one."""
     said: dict[str, Any] = bare(message)
     if "content" in said:
         said["content"] = folded(said["content"], "text")
@@ -118,14 +116,10 @@ def _bare_call(call: Any, place: int) -> Any:
     for member in ("function", "custom"):
         if member in found:
             found[member] = bare(found[member])
-    return found
-
-
-def _rewrite_arguments(call: Any) -> None:
-    """Put the arguments of a call, which is ours to change, in one notation."""
-    function = call.get("function") if isinstance(call, dict) else None
+    function = found.get("function")
     if isinstance(function, dict) and "arguments" in function:
         function["arguments"] = plain_json(function["arguments"])
+    return found
 
 
 def _calls(said: dict[str, Any]) -> list[dict[str, Any]]:

@@ -135,13 +135,14 @@ def pieces(parts: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, bytes]]:
     `parts` hold their texts, not blobs.
     """
     for part in parts:
-        body, at = _bytes_of(part), 0
+        body, at = bytes_of(part), 0
         for size, time_ms in zip(part["sizes"], part["at_ms"], strict=True):
             yield time_ms, body[at : at + size]
             at += size
 
 
-def _bytes_of(part: Mapping[str, Any]) -> bytes:
+def bytes_of(part: Mapping[str, Any]) -> bytes:
+    """Return what `body_of` was given."""
     text, raw = part.get("text"), part.get("base64")
     return text.encode() if text is not None else base64.b64decode(raw or "")
 
@@ -152,7 +153,7 @@ def checked(part: Mapping[str, Any], *, is_first: bool) -> None:
     Raises:
         LookupError, TypeError, ValueError: it is none.
     """
-    sizes, times, body = part["sizes"], part["at_ms"], _bytes_of(part)
+    sizes, times, body = part["sizes"], part["at_ms"], bytes_of(part)
     is_whole = len(sizes) == len(times) and sum(sizes) == len(body)
     if not is_whole or min((*sizes, *times), default=0) < 0:
         raise ValueError(f"{len(sizes)} chunks, {len(times)} times, {len(body)} bytes")

@@ -378,8 +378,9 @@ class _Session:
         keys: Mapping[str, str] = _NO_KEYS,
     ) -> CommandEnd:
         """Run the command and write its end; one that cannot be started leaves no log."""
+        hub = Hub(desk, mcp.connect)
         try:
-            ended = self.through(Hub(desk, mcp.connect), keys)
+            ended = self.through(hub, keys, hub.variables)
         except UsageError:
             if journal is not None:
                 remove(journal)
@@ -388,14 +389,22 @@ class _Session:
             seal(journal, ended, self.secrets)
         return ended
 
-    def through(self, desk: Hub | Examining, keys: Mapping[str, str]) -> CommandEnd:
-        """Run the command to its end, with what it asks led to a desk."""
+    def through(
+        self,
+        desk: Desk,
+        keys: Mapping[str, str],
+        variables: Callable[[str], Mapping[str, str]] = lambda _base: _NO_KEYS,
+    ) -> CommandEnd:
+        """Run the command to its end, with what it asks led to a desk.
+
+        `variables` says what else it is given, of the base URL of the proxy.
+        """
         names = [ROUTE, *(route.name for route in self.routes)]
         with served(desk, names, upgrades=self.upgrades) as base:
             self.secrets.hide_address(base)
             return run_command(
                 led(self.command, self.profile, base),
-                {**keys, **environment_of(self.routes, base), **desk.variables(base)},
+                {**keys, **environment_of(self.routes, base), **variables(base)},
                 self.signals,
                 write=self.write,
                 terminal=self.terminal,

@@ -8,8 +8,8 @@ from refold.engine.wire.parts.format import ANTHROPIC, Route
 from refold.proxy.http.routes import (
     environment_of,
     others_of,
-    past_the_proxy,
     routes_of,
+    why_nothing_came,
     with_recorded,
 )
 
@@ -181,8 +181,10 @@ def test_variables_that_lead_past_the_proxy_are_found() -> None:
         "HTTP_PROXY": "http://two",
     }
 
-    assert past_the_proxy([], environment) == ["AZURE_OPENAI_ENDPOINT", "GROQ_BASE_URL"]
-    assert past_the_proxy(["GROQ_BASE_URL=http://three"], environment) == ["AZURE_OPENAI_ENDPOINT"]
+    past = [line.partition(" ")[0] for line in why_nothing_came([], [], environment)]
+    assert past == ["AZURE_OPENAI_ENDPOINT", "GROQ_BASE_URL"]
+    (only,) = why_nothing_came(["GROQ_BASE_URL=http://three"], [], environment)
+    assert only.startswith("AZURE_OPENAI_ENDPOINT is set, and led past Refold")
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,6 @@ class Examining:
         self.seen: Counter[tuple[str, str, str, str]] = Counter()
         """How often each was asked: route, method, path, and the format that it was read as."""
 
-    def variables(self, base: str) -> dict[str, str]:
-        """Return no variables besides those of the routes."""
-        del base
-        return {}
-
     def begin(self, incoming: Incoming) -> Serve:
         """Answer in the format of the request; what no format reads gets 404."""
         asked = read_request(incoming.method, incoming.target, incoming.body)

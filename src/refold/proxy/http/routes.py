@@ -52,20 +52,6 @@ def routes_of(
     return tuple(known.values())
 
 
-def past_the_proxy(
-    upstreams: Iterable[str] = (), environment: Mapping[str, str] = os.environ
-) -> list[str]:
-    """Return the variables that look like the base URL of a client and do not lead to a route."""
-    led = {variable for route in routes_of(upstreams, environment) for variable in route.variables}
-    return sorted(
-        name
-        for name, value in environment.items()
-        if name not in led
-        and _BASE_URL.fullmatch(name)
-        and value.startswith(("http://", "https://"))
-    )
-
-
 _ELSEWHERE: Final = {
     "AZURE_OPENAI_API_KEY": "AZURE_OPENAI_ENDPOINT",
     "CO_API_KEY": "CO_API_URL",
@@ -87,11 +73,17 @@ def why_nothing_came(
     """Return what is likely to be why no request came by, and the option that helps."""
     told = [f"a WebSocket was refused at {path}, for it cannot be recorded: let the client ask "
             "over HTTP" for path in dict.fromkeys(websockets)]  # fmt: skip
-    past = past_the_proxy(upstreams, environment)
+    led = {variable for route in routes_of(upstreams, environment) for variable in route.variables}
+    past = [
+        name
+        for name, value in sorted(environment.items())
+        if name not in led
+        and _BASE_URL.fullmatch(name)
+        and value.startswith(("http://", "https://"))
+    ]
     told += [
         f"{name} is set, and led past Refold: --upstream {name}=${name} records it" for name in past
     ]
-    led = {variable for route in routes_of(upstreams, environment) for variable in route.variables}
     told += [
         f"{key} is set: if requests go to that provider, they went past the proxy; "
         f"--upstream {name}=URL leads a client that reads {name} here"

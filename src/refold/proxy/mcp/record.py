@@ -4,7 +4,6 @@ Every message of the client is a cue: what the server said from then on, up to t
 below it as steps, in order.  Read once, when the first client comes.  Rules: CONTRACT.md §16.11.
 """
 
-import base64
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -296,11 +295,3 @@ def _response(event: ToolReturned) -> dict[str, Json]:
 
 def _answer(data: dict[str, Any]) -> dict[str, Json]:
     return {name: given(data[name]) for name in ("result", "error") if name in data}
-
-
-def content_of(data: dict[str, Any]) -> bytes:
-    """Return the bytes of a line that is no message."""
-    if "text" in data:
-        text: str = data["text"]
-        return text.encode()
-    return base64.b64decode(data["base64"])

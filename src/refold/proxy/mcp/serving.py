@@ -19,6 +19,7 @@ from refold.engine.observed import mcp_messages as messages
 from refold.engine.observed.mcp import McpObserver
 from refold.engine.observed.mcp_messages import McpRequest, id_key
 from refold.engine.observed.volatile import VolatileRules
+from refold.engine.wire.parts.kept_answers import bytes_of
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import Log
 from refold.proxy.mcp.misses import McpMiss, answered_otherwise, divergence_of, title_of
@@ -28,7 +29,6 @@ from refold.proxy.mcp.record import (
     Cue,
     McpRecord,
     Step,
-    content_of,
     is_ping,
     only_lists,
 )
@@ -241,7 +241,7 @@ class _Served:
             case "response":
                 self._send({"id": running.id, **step.data}, running.channel, is_last=True)
             case "text":
-                content = content_of(step.data)
+                content = bytes_of(step.data)
                 self._observer.text("server", content, running.channel)
                 self._sent.append(Sent(content=content, channel=running.channel))
             case "end":
