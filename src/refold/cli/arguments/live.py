@@ -98,7 +98,7 @@ class LiveOptions:
 
     def passed(self) -> dict[str, Any]:
         """Return them as keyword arguments of `refold.drift` and `refold.fork`."""
-        return {field.name: getattr(self, field.name) for field in attrs.fields(LiveOptions)}
+        return attrs.asdict(self, recurse=False)
 
 
 def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live) -> LiveOptions:

@@ -111,6 +111,16 @@ class OpenedLog:
             return output.shown_path(path)
         return f"{output.shown_path(self.given)}:{output.shown_path(Path(path).name)}"
 
+    def named(self, document: dict[str, Any], *below: str) -> dict[str, Any]:
+        """Name the files of a document to people, and of those in its lists `below`; return it."""
+        waiting = [document]
+        for each in waiting:
+            for member in ("log", "path"):
+                if each.get(member):
+                    each[member] = self.shown(each[member])
+            waiting += [row for name in below for row in each.get(name, ())]
+        return document
+
 
 def _readable(given: Path | StoredRun) -> contextlib.AbstractContextManager[Path]:
     if isinstance(given, Path):

@@ -67,33 +67,16 @@ def command(
     """
     with opened_log(log) as opened:
         given = live_of(opened, program, "live", live)
-        way: dict[str, Any] = {"rules": rules, "volatile": volatile, "twice": twice, "into": into}
+        way: dict[str, Any] = {"volatile": volatile, "twice": twice, "into": into}
+        way["compare"] = dict(pair(each, "--compare") for each in rules)
         report = drifted(opened, program, given, **way)
         return tell(report, opened, junit)
 
 
-def drifted(
-    log: OpenedLog,
-    program: str | None,
-    live: LiveOptions,
-    *,
-    rules: tuple[str, ...] = (),
-    volatile: tuple[str, ...] = (),
-    twice: bool = False,
-    into: Path | None = None,
-) -> DriftReport:
-    """Run a log again with live outcomes, and compare."""
-    compare = dict(pair(each, "--compare") for each in rules)
+def drifted(log: OpenedLog, program: str | None, live: LiveOptions, **way: Any) -> DriftReport:
+    """Run a log again with live outcomes, and compare in the `way` that `refold.drift` takes."""
     with output.stdout_kept(), output.progress(f"running {log.given} again"):
-        return drift(
-            log.path,
-            program,
-            **live.passed(),
-            compare=compare,
-            twice=twice,
-            into=into,
-            volatile=volatile,
-        )
+        return drift(log.path, program, **live.passed(), **way)
 
 
 def tell(report: DriftReport, log: OpenedLog, junit: Path | None) -> int:

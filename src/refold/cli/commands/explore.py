@@ -4,13 +4,13 @@ What it prints is what `replay.what_if.explore` found.  Rules: CONTRACT.md §12.
 """
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from refold.api import explore
 from refold.cli.arguments.loading import session_option
-from refold.cli.arguments.logs import LOG, OpenedLog, json_option
+from refold.cli.arguments.logs import LOG, json_option
 from refold.cli.arguments.rehearsals import program_option, rehearsed, tools_option
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING
@@ -79,16 +79,8 @@ def command(
         orders=orders, timers=timers, seed=seed, children=children,
         on_order=lambda number: tried.__setitem__(0, number),
     )  # fmt: skip
-    document = _document(report, opened)
+    document = opened.named(report.as_json(), "children")
     return output.answer(document, lambda: describe(report, is_all=is_all), _code(report))
-
-
-def _document(report: ExploreReport, log: OpenedLog) -> dict[str, Any]:
-    """Return a report as one document, its files named as they were given."""
-    document = report.as_json()
-    document["log"] = log.shown(report.log)
-    document["children"] = [_document(child, log) for child in report.children]
-    return document
 
 
 def describe(report: ExploreReport, *, is_all: bool = False) -> None:

@@ -20,13 +20,7 @@ from refold.cli.arguments.foreign import (
 )
 from refold.cli.arguments.live import Live, live_of, live_options, modes_and_tools
 from refold.cli.arguments.loading import import_from_here, is_plain, load_tools, programs_of
-from refold.cli.arguments.logs import (
-    LOG,
-    OpenedLog,
-    json_option,
-    opened_log,
-    started,
-)
+from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log, started
 from refold.cli.arguments.rehearsals import replayed, run_of
 from refold.cli.commands.drift import drifted, tell
 from refold.cli.output import output, words
@@ -216,7 +210,9 @@ def _replay_one(
         _describe_findings(seen)
 
     found = [finding.as_json() for finding in seen.findings] if seen else None
-    return output.answer({**document_of(report, log), "findings": found}, tell, _code(report))
+    document = log.named(report.as_json(), "divergences")
+    document |= {"log": output.shown_path(log.given), "findings": found}
+    return output.answer(document, tell, _code(report))
 
 
 def _describe_findings(seen: Watched | None) -> None:
@@ -259,15 +255,6 @@ def _refuse_damage(log: OpenedLog) -> None:
     damage = next((one for one in found if one.what != TORN_TAIL), None)
     if damage is not None:
         raise damage.as_error()
-
-
-def document_of(report: ReplayReport, log: OpenedLog) -> dict[str, Any]:
-    """Return a report as one document, its files named as they were given."""
-    document: dict[str, Any] = report.as_json()
-    document["log"] = output.shown_path(log.given)
-    for divergence in document["divergences"]:
-        divergence["log"] = log.shown(divergence["log"])
-    return document
 
 
 def describe(report: ReplayReport, *, is_all: bool = False) -> None:

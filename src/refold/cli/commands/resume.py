@@ -248,28 +248,20 @@ def _once(given: Given, answers: dict[str, Any]) -> Recording:
 
 
 def _tools(given: Given, start: RunStarted) -> tuple[Tool, ...]:
-    own = _own_tools(given, start) if given.program is None else ()
-    known = {tool.name: tool for tool in (*own, *load_tools(given.tools))}
-    return tuple(known.values())
+    """Return the tools of a run: those of a shipped program, or of the agent's file, and others."""
+    own, shipped = load_tools(given.tools), tuple[Tool, ...]()
+    if given.program is None and start.program != "agent":
+        shipped = tools_of(start.program, given.root)
+    elif given.program is None:
+        from refold.tools.configuration import prepared_run as configured  # noqa: PLC0415 - imports the tools
 
-
-def _own_tools(given: Given, start: RunStarted) -> tuple[Tool, ...]:
-    """Return the tools of a shipped program: those of the agent's file, else as the log says."""
-    if start.program != "agent":
-        return tools_of(start.program, given.root)
-    from refold.tools.configuration import prepared_run as configured  # noqa: PLC0415 - imports the tools
-
-    if given.agent is None:
-        return configured.tools_offered(start.tools, given.root)
-    task = start.input.get("task", "") if isinstance(start.input, dict) else ""
-    _, tools, _ = configured.prepare_run(
-        given.agent,
-        task=str(task),
-        root=given.root,
-        config=_project(given),
-        own=load_tools(given.tools),
-    )
-    return tools
+        if given.agent is None:
+            shipped = configured.tools_offered(start.tools, given.root)
+        else:
+            task = start.input.get("task", "") if isinstance(start.input, dict) else ""
+            how: dict[str, Any] = {"root": given.root, "config": _project(given), "own": own}
+            _, shipped, _ = configured.prepare_run(given.agent, task=str(task), **how)
+    return tuple({tool.name: tool for tool in (*shipped, *own)}.values())
 
 
 def _project(given: Given) -> Any:
@@ -303,18 +295,14 @@ def _models(given: Given, start: RunStarted) -> dict[str, Model]:
         spec = said.get(name) or said.get("*") or (said.get("") if is_plain else None)
         if spec is not None:
             found[name] = made[spec]
+        elif name in pools:
+            found[name] = pools[name]
+        elif full.partition(":")[0] in ("openai", "anthropic", "pydantic"):
+            found[name] = model_from(full, given.base_url)
         else:
-            found[name] = pools[name] if name in pools else _as_recorded(name, full, given.base_url)
+            which = f"the model {name!r}" if name else "the model"
+            raise click.UsageError(f"{which} of this run was {full}: give one, --model SPEC")
     return found
-
-
-def _as_recorded(name: str, full: str, base_url: str | None) -> Model:
-    from refold.engine.models import model_from  # noqa: PLC0415 - as above
-
-    if full.partition(":")[0] not in ("openai", "anthropic", "pydantic"):
-        which = f"the model {name!r}" if name else "the model"
-        raise click.UsageError(f"{which} of this run was {full}: give one, --model SPEC")
-    return model_from(full, base_url)
 
 
 # --- what people have to say -------------------------------------------------------------------

@@ -68,8 +68,7 @@ def command(
         errors=errors, only=only,
         on_call=lambda number, count: done.__setitem__(slice(None), [number, count]),
     )  # fmt: skip
-    document = report.as_json() | {"log": opened.shown(report.log)}
-    return output.answer(document, lambda: describe(report))
+    return output.answer(opened.named(report.as_json()), lambda: describe(report))
 
 
 def describe(report: SensitivityReport) -> None:

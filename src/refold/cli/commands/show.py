@@ -91,8 +91,8 @@ def _tree(log: OpenedLog, *, details: bool, is_failed: bool) -> int:
     tree = delegation_tree(log.path)
     shown = _failed(tree) if is_failed else tree
     if output.is_json():
-        document = tree_document(shown or attrs.evolve(tree, children=()), log)
-        output.document(document | {"totals": totals(tree)})
+        document = (shown or attrs.evolve(tree, children=())).as_json()
+        output.document(log.named(document, "children") | {"totals": totals(tree)})
     else:
         if shown is not None:
             print_tree(shown, details=details)
@@ -148,16 +148,6 @@ def _print_totals(tree: RunNode) -> None:
         parts.append(f"{requests}, {words.spent(tree.usage)}{apart}")
     if parts:
         output.line((" · ".join(parts), "dim"))
-
-
-def tree_document(tree: RunNode, log: OpenedLog) -> dict[str, Any]:
-    """Return the delegation tree as one document, its files named as they were given."""
-    document = tree.as_json()
-    waiting = [document]
-    for node in waiting:
-        node["log"] = log.shown(node["log"]) if node["log"] else ""
-        waiting.extend(node["children"])
-    return document
 
 
 def _entry(log: OpenedLog, at: int) -> dict[str, Any]:

@@ -89,7 +89,8 @@ def _compare(log: Path, before: int, after: int) -> int:
     def describe() -> None:
         span = f" from after entry {document.before} to after entry {document.after}"
         output.line((program, "bold"), span)
-        for (parent, kind), same in itertools.groupby(found, key=_spot):
+        by_place = itertools.groupby(found, lambda one: (one.pointer.rpartition("/")[0], one.kind))
+        for (parent, kind), same in by_place:
             _print_places(parent, kind, list(same))
         if not found:
             output.line("  the same state")
@@ -98,28 +99,16 @@ def _compare(log: Path, before: int, after: int) -> int:
     return output.answer(document.as_json() | guarantee, describe)
 
 
-def _spot(difference: Difference) -> tuple[str, str]:
-    """Return what holds a place, and what happened there."""
-    return difference.pointer.rpartition("/")[0], difference.kind
-
-
 def _print_places(parent: str, kind: str, found: list[Difference]) -> None:
     """Print places in one array or object; of many new or lost ones, the first and the last."""
-    first, last = found[: _PLACES_SHOWN - 1], found[-1:]
-    if kind == "changed" or len(found) <= _PLACES_SHOWN:
-        first, last = found, []
-    for difference in first:
-        _print_place(difference)
-    if last:
-        more = len(found) - _PLACES_SHOWN
-        output.wrapped("  ", (f"… {more:,} more {kind} in {parent or '/'}", "dim"))
-    for difference in last:
-        _print_place(difference)
-
-
-def _print_place(difference: Difference) -> None:
-    told = str(difference)[len(difference.pointer) :]
-    output.wrapped("  ", (difference.pointer, "cyan"), told)
+    more = 0 if kind == "changed" else max(0, len(found) - _PLACES_SHOWN)
+    for at, difference in enumerate(found):
+        if more and at == len(found) - 1:
+            output.wrapped("  ", (f"… {more:,} more {kind} in {parent or '/'}", "dim"))
+        elif more and at >= _PLACES_SHOWN - 1:
+            continue
+        told = str(difference)[len(difference.pointer) :]
+        output.wrapped("  ", (difference.pointer, "cyan"), told)
 
 
 def _folded(path: Path, at: int | None) -> tuple[RunState, Refolded | None]:

@@ -211,7 +211,7 @@ def _unread(log: Path | StoredRun, error: RefoldError | click.UsageError) -> Ver
 
 
 def _document_of_all(found: Sequence[_Verified]) -> dict[str, Any]:
-    documents = [document_of(each.verification, each.log) for each in found]
+    documents = [each.log.named(each.verification.as_json(), "logs", "damage") for each in found]
     whole = Verification(tuple(log for each in found for log in each.verification.logs))
     logs = [log for each in documents for log in each["logs"]]
     return {"logs": logs, **{name: getattr(whole, name) for name in whole.computed}}
@@ -235,16 +235,6 @@ def _describe_many(found: Sequence[_Verified]) -> None:
     rest = f", {len(bad):,} not" if bad else ""
     output.line()
     output.line((f"{fine} intact and complete{rest}", "bold red" if bad else "green"))
-
-
-def document_of(verification: Verification, log: OpenedLog) -> dict[str, Any]:
-    """Return the document of one tree, its files named as they were given."""
-    document = verification.as_json()
-    for report in document["logs"]:
-        report["path"] = log.shown(report["path"])
-        for damage in report["damage"]:
-            damage["path"] = log.shown(damage["path"])
-    return document
 
 
 def describe(verification: Verification, log: OpenedLog) -> None:
