@@ -28,7 +28,7 @@ from refold.engine.events.outcome import ChildRef, Fault, Outcome
 from refold.engine.log.names import child_path
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
-from refold.engine.ports.ports import Durability, Parentage
+from refold.engine.ports.ports import Parentage
 from refold.engine.recording.ledger import Ledger
 
 Cuts = Mapping[Path, int]
@@ -44,7 +44,6 @@ class Transplant:
     """By key, call keys from the root run down: what the outcome is to be."""
     origin: dict[str, Any] | None
     """What the new root says of where it comes from."""
-    durability: Durability = "fast"
 
     def copy(self, old: Path, new: Path, parent: Parentage | None) -> ChildRef:
         """Copy a log and the logs of the children that it joins; return where the copy stands.
@@ -101,7 +100,7 @@ class _Copy:
             origin=None if parent else self._plan.origin,
         )
         self._path, self._run_id = event.path, event.run_id
-        writer = LogWriter.create(self._new, event, durability=self._plan.durability)
+        writer = LogWriter.create(self._new, event, durability="fast")
         self._ledger = Ledger.begun(writer, event)
 
     def _changed(self, event: Any, call: str) -> Any:

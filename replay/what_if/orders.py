@@ -77,22 +77,16 @@ def shrunk(
     First every moved key is put back by itself, until none can be; then one of the rest alone may
     do, moved further; at last each is put as near to its recorded place as it may be.
     """
-    tries = _Tries(holds)
+    left = iter(range(_TRIES_MAX))
+
+    def tries(one: DeliveryOrder) -> bool:
+        return next(left, None) is not None and holds(one)
+
     order = _put_back(order, recorded, tries)
     order = _by_itself(order, recorded, tries)
     for key in displaced(order, recorded):
         order = _nearer(order, recorded, key, tries)
     return order
-
-
-class _Tries:
-    def __init__(self, holds: Callable[[DeliveryOrder], bool]) -> None:
-        self._holds = holds
-        self._left = _TRIES_MAX
-
-    def __call__(self, order: DeliveryOrder) -> bool:
-        self._left -= 1
-        return self._left >= 0 and self._holds(order)
 
 
 def _put_back(

@@ -181,7 +181,8 @@ class Outstanding:
         earliest = min(timers, key=lambda one: one.position)
         soonest = min(timers, key=lambda one: (self._due[one.key], one.rank))
         if self._free_timers:
-            return [soonest] if earliest.is_new else _distinct(soonest, earliest)
+            is_one = earliest.is_new or soonest.key == earliest.key
+            return [soonest] if is_one else [soonest, earliest]
         if not earliest.is_new:
             return [earliest] if earliest.position < first else []
         return [soonest] if first == _NEVER else []
@@ -201,10 +202,6 @@ class Outstanding:
             return 0, at, 0
         position = self._book.position(key)
         return 1, _NEVER if position is None else position, 0
-
-
-def _distinct(one: Choice, other: Choice) -> list[Choice]:
-    return [one] if one.key == other.key else [one, other]
 
 
 def _is_by(event: Event, path: str) -> bool:
