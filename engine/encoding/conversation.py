@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding import digest
-from refold.engine.encoding.canonical import Json, encode_sorted
+from refold.engine.encoding.canonical import Json, encode
 from refold.engine.encoding.secret import refuse_handles
 from refold.engine.errors import UsageError
 
@@ -103,14 +103,14 @@ class _Conversation:
         """
         self.digests.append(digest.chained(self.digests[-1] if self.digests else "", message))
         if _has_numbers(message):
-            self.exact[len(self.messages)] = encode_sorted(message)
+            self.exact[len(self.messages)] = encode(message)
         self.messages.append(_copied(message))
 
     def is_begun_by(self, messages: list[Json]) -> bool:
         """Return whether `messages` begins with all of these."""
         if self.messages != messages[: len(self.messages)]:
             return False
-        return all(exact == encode_sorted(messages[at]) for at, exact in self.exact.items())
+        return all(exact == encode(messages[at]) for at, exact in self.exact.items())
 
     def alike(self, messages: list[Json]) -> int:
         """Return at how many places from the first on `messages` is the same."""
@@ -122,7 +122,7 @@ class _Conversation:
             else:
                 high = middle - 1
         numbers = ((at, exact) for at, exact in self.exact.items() if at < low)
-        other = (at for at, exact in numbers if exact != encode_sorted(messages[at]))
+        other = (at for at, exact in numbers if exact != encode(messages[at]))
         return min(other, default=low)
 
     def beginning(self, count: int) -> "_Conversation":
