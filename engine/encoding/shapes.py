@@ -12,8 +12,10 @@ Rules: CONTRACT.md §10.
 
 import dataclasses
 import datetime as dt
+import functools
 import types
 import typing
+from collections.abc import Callable
 from decimal import Decimal
 from enum import Enum
 from itertools import combinations
@@ -23,6 +25,7 @@ from uuid import UUID
 
 import attrs
 
+from refold.engine.encoding import strict
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.hints import (
     is_hashable,
@@ -36,6 +39,7 @@ from refold.engine.encoding.hints import (
     strip,
 )
 from refold.engine.encoding.plain import field_names
+from refold.engine.encoding.strict import JSON_KINDS, Hook, read_members
 from refold.engine.errors import ToolRefused
 
 DATE: Final = r"^\d{4}-\d{2}-\d{2}$"
@@ -49,12 +53,14 @@ DECIMAL: Final = r"^-?\d+(\.\d+)?(E[+-]?\d+)?$"
 
 @attrs.frozen(kw_only=True)
 class Shape:
-    """How the values of one type look in JSON."""
+    """How the values of one type look in JSON, and how they are read."""
 
     schema: dict[str, Any]
     """JSON Schema 2020-12; member order follows the declaration."""
     kinds: frozenset[str]
     """JSON types that its values have; `integer` and `number` apart."""
+    read: Hook = attrs.field(eq=False, repr=False)
+    """Returns the typed value of a JSON value, or raises what `strict.problems_of` explains."""
     typed: bool = False
     """Whether reading gives anything but the JSON value itself."""
     lenient: bool = False
@@ -82,40 +88,38 @@ class _Place:
         return _Place(self.tool, f"{self.where}{step}", inside)
 
 
-def _scalar(kind: str, *, typed: bool = True, **schema: Any) -> Shape:
-    return Shape(schema={"type": kind, **schema}, kinds=frozenset({kind}), typed=typed)
+def _scalar(kind: str, read: Hook, *, typed: bool = True, **schema: Any) -> Shape:
+    return Shape(schema={"type": kind, **schema}, kinds=frozenset({kind}), read=read, typed=typed)
 
 
-JSON_KINDS: Final[dict[Any, str]] = {
-    types.NoneType: "null",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    str: "string",
-    list: "array",
-    dict: "object",
-}
-"""What JSON calls the Python types that `orjson.loads` gives."""
+def _text(pattern: str, parse: Callable[[str], Any], what: str, **schema: Any) -> Shape:
+    return _scalar("string", strict.parsed(pattern, parse, what), **schema, pattern=pattern)
 
+
+_NULL: Final = _scalar("null", strict.exactly(types.NoneType), typed=False)
+_NUMBERS: Final = frozenset({"integer", "number"})
 
 SCALARS: Final[dict[Any, Shape]] = {
-    Any: Shape(schema={}, kinds=frozenset(JSON_KINDS.values())),
-    None: _scalar("null", typed=False),
-    types.NoneType: _scalar("null", typed=False),
-    bool: _scalar("boolean", typed=False),
-    int: _scalar("integer", typed=False),
-    float: Shape(schema={"type": "number"}, kinds=frozenset({"integer", "number"}), lenient=True),
-    str: _scalar("string", typed=False),
-    Path: _scalar("string"),
-    PurePath: _scalar("string"),
-    UUID: _scalar("string", format="uuid", pattern=IDENTIFIER),
-    Decimal: _scalar("string", pattern=DECIMAL),
-    dt.datetime: _scalar("string", format="date-time", pattern=DATETIME),
-    dt.date: _scalar("string", format="date", pattern=DATE),
-    dt.time: _scalar("string", format="time", pattern=TIME),
+    Any: Shape(schema={}, kinds=frozenset(JSON_KINDS.values()), read=strict.unchanged),
+    None: _NULL,
+    types.NoneType: _NULL,
+    bool: _scalar("boolean", strict.exactly(bool), typed=False),
+    int: _scalar("integer", strict.exactly(int), typed=False),
+    float: Shape(schema={"type": "number"}, kinds=_NUMBERS, read=strict.number, lenient=True),
+    str: _scalar("string", strict.exactly(str), typed=False),
+    Path: _scalar("string", strict.path(Path)),
+    PurePath: _scalar("string", strict.path(PurePath)),
+    UUID: _text(IDENTIFIER, UUID, "a UUID in lower case", format="uuid"),
+    Decimal: _text(DECIMAL, Decimal, "a decimal number as text"),
+    dt.datetime: _text(
+        DATETIME, dt.datetime.fromisoformat, "an ISO 8601 date and time", format="date-time"
+    ),
+    dt.date: _text(DATE, dt.date.fromisoformat, "an ISO 8601 date", format="date"),
+    dt.time: _text(TIME, dt.time.fromisoformat, "an ISO 8601 time", format="time"),
     dt.timedelta: Shape(
         schema={"type": "number", "description": "seconds"},
-        kinds=frozenset({"integer", "number"}),
+        kinds=_NUMBERS,
+        read=strict.duration,
         typed=True,
     ),
 }
@@ -139,6 +143,15 @@ def shape_of(hint: Any, *, tool: str, where: str) -> Shape:
     return _shape(hint, _Place(tool, where))
 
 
+def hook_for(hint: Any) -> Hook:
+    """Return the reader of `hint`, a type that `shape_of` accepts."""
+    return _shape(hint, _Place("", "")).read
+
+
+reader_of: Final = functools.cache(hook_for)
+"""The same, made once: for classes of our own."""
+
+
 def _shape(hint: Any, place: _Place) -> Shape:
     note = note_of(hint)
     shape = _judge(spelled_out(strip(hint)), place)
@@ -149,10 +162,10 @@ def _judge(hint: Any, place: _Place) -> Shape:
     if is_hashable(hint) and hint in SCALARS:
         return SCALARS[hint]
     if is_union(hint):
-        return _union(arms(hint, place), place)
+        return _union(hint, place)
     origin = get_origin(hint)
     if origin is Literal:
-        return _listed(get_args(hint), place, typed=False)
+        return _listed([(value, value) for value in get_args(hint)], place, typed=False)
     if origin is not None:
         return _container(hint, origin, place)
     if isinstance(hint, type):
@@ -166,28 +179,32 @@ def _container(hint: Any, origin: Any, place: _Place) -> Shape:
         return _tuple(arguments, place)
     if origin is list:
         item = _shape(arguments[0], place.inner("[]"))
-        return _array(item, {"type": "array", "items": item.schema}, typed=item.typed)
+        return _array(item, strict.array(item.read), typed=item.typed)
     if origin is dict:
         return _mapping(arguments, place)
     if origin in _SETS:
-        return _set(arguments[0], place)
+        return _set(origin, arguments[0], place)
     raise place.refuse(f"{name_of(hint)}: {_ADVICE}")
 
 
-def _array(item: Shape, schema: dict[str, Any], *, typed: bool) -> Shape:
-    return Shape(schema=schema, kinds=frozenset({"array"}), typed=typed, lenient=item.lenient)
+def _array(item: Shape, read: Hook, *, typed: bool, **more: Any) -> Shape:
+    schema = {"type": "array", "items": item.schema, **more}
+    kinds = frozenset({"array"})
+    return Shape(schema=schema, kinds=kinds, read=read, typed=typed, lenient=item.lenient)
 
 
-def _tuple(arguments: tuple[Any, ...], place: _Place) -> Shape:
+def _tuple(arguments: tuple[Any, ...], place: _Place, make: Any = None) -> Shape:
+    """Return the shape of a tuple, or of a named one, which `make` makes of its items."""
     if len(arguments) == 2 and arguments[1] is Ellipsis:  # noqa: PLR2004  tuple[X, ...] is a pair
         item = _shape(arguments[0], place.inner("[]"))
-        return _array(item, {"type": "array", "items": item.schema}, typed=True)
+        return _array(item, strict.array(item.read, tuple), typed=True)
     items = [_shape(item, place.inner(f"[{at}]")) for at, item in enumerate(arguments)]
     schema: dict[str, Any] = {"type": "array"}
     if items:
         schema["prefixItems"] = [item.schema for item in items]
     schema |= {"minItems": len(items), "maxItems": len(items)}
-    return Shape(schema=schema, kinds=frozenset({"array"}), typed=True)
+    read = strict.fixed([item.read for item in items], make or (lambda *found: found))
+    return Shape(schema=schema, kinds=frozenset({"array"}), read=read, typed=True)
 
 
 def _mapping(arguments: tuple[Any, ...], place: _Place) -> Shape:
@@ -199,37 +216,48 @@ def _mapping(arguments: tuple[Any, ...], place: _Place) -> Shape:
     schema: dict[str, Any] = {"type": "object"}
     if item.schema:
         schema["additionalProperties"] = item.schema
-    return Shape(schema=schema, kinds=frozenset({"object"}), typed=item.typed, lenient=item.lenient)
+    return Shape(
+        schema=schema,
+        kinds=frozenset({"object"}),
+        read=strict.mapping(item.read),
+        typed=item.typed,
+        lenient=item.lenient,
+    )
 
 
-def _set(argument: Any, place: _Place) -> Shape:
+def _set(kind: Any, argument: Any, place: _Place) -> Shape:
     item = _shape(argument, place.inner("[]"))
     if len(item.kinds) != 1 or not item.kinds <= _SET_ITEMS:
         raise place.refuse("a set holds text or integers only: use a list")
-    return _array(item, {"type": "array", "items": item.schema, "uniqueItems": True}, typed=True)
+    return _array(item, strict.unique(item.read, kind), typed=True, uniqueItems=True)
 
 
-def _listed(values: tuple[Any, ...], place: _Place, *, typed: bool) -> Shape:
-    kinds = {str: "string", int: "integer", bool: "boolean", types.NoneType: "null"}
+def _listed(meanings: list[tuple[Any, Any]], place: _Place, *, typed: bool) -> Shape:
+    """Return the shape of values that are listed, each with what it stands for."""
+    values = tuple(value for value, _ in meanings)
     for value in values:
-        if type(value) not in kinds:
+        if type(value) not in _LISTABLE:
             raise place.refuse(f"{value!r:.60} is not text, integer, boolean or None: list those")
     return Shape(
         schema={"enum": list(values)},
-        kinds=frozenset(kinds[type(value)] for value in values),
+        kinds=frozenset(JSON_KINDS[type(value)] for value in values),
+        read=strict.listed({(type(value), value): meant for value, meant in meanings}),
         typed=typed,
         values=values,
     )
 
 
+_LISTABLE: Final = (str, int, bool, types.NoneType)
+
+
 def _class(kind: type, place: _Place) -> Shape:
     if issubclass(kind, Enum):
-        return _listed(tuple(member.value for member in kind), place, typed=True)
+        return _listed([(member.value, member) for member in kind], place, typed=True)
     if kind in place.inside:
         raise place.refuse(f"{kind.__name__} contains itself: use Any for a tree of plain JSON")
     if is_named_tuple(kind):
         hints = _resolved(kind, place)
-        return _tuple(tuple(hints.values()), place.inner("", kind=kind))
+        return _tuple(tuple(hints.values()), place.inner("", kind=kind), kind)
     if typing.is_typeddict(kind) or field_names(kind) is not None:
         return _object(kind, place)
     raise place.refuse(f"{name_of(kind)}: {_ADVICE}")
@@ -248,10 +276,15 @@ def _object(kind: type, place: _Place) -> Shape:
     if required:
         schema["required"] = [name for name in members if name in required]
     schema["additionalProperties"] = False
+    hooks = {name: member.read for name, member in members.items()}
+    is_plain = typing.is_typeddict(kind)
+    whole = functools.partial(read_members, hooks, required)
+    read = whole if is_plain else strict.built(kind, hooks)
     return Shape(
         schema=schema,
         kinds=frozenset({"object"}),
-        typed=not typing.is_typeddict(kind) or any(item.typed for item in members.values()),
+        read=read,
+        typed=not is_plain or any(item.typed for item in members.values()),
         lenient=any(item.lenient for item in members.values()),
         members=members,
         required=required,
@@ -274,21 +307,16 @@ def _resolved(kind: type, place: _Place) -> dict[str, Any]:
     return hints
 
 
-def arms(hint: Any, place: _Place | None = None) -> list[tuple[Any, Shape]]:
-    """Return the members of a union with their shapes, as the union reads them.
+def _union(hint: Any, place: _Place) -> Shape:
+    """Return the shape of a union.
 
     Next to `int`, a `float` stands for numbers with a fraction or exponent only, so that 1 and 1.0
     come back as what they were.
     """
-    place = place or _Place("", "")
     members = [(member, _shape(member, place)) for member in get_args(hint)]
-    if not any(strip(member) is int for member, _ in members):
-        return members
-    number = attrs.evolve(SCALARS[float], kinds=frozenset({"number"}), lenient=False)
-    return [(arm, number if strip(arm) is float else shape) for arm, shape in members]
-
-
-def _union(members: list[tuple[Any, Shape]], place: _Place) -> Shape:
+    if any(strip(member) is int for member, _ in members):
+        number = attrs.evolve(SCALARS[float], kinds=frozenset({"number"}), lenient=False)
+        members = [(arm, number if strip(arm) is float else shape) for arm, shape in members]
     for (one, left), (other, right) in combinations(members, 2):
         if not _apart(left, right):
             raise place.refuse(
@@ -296,9 +324,22 @@ def _union(members: list[tuple[Any, Shape]], place: _Place) -> Shape:
                 "own with a Literal field that differs, or use one of them"
             )
     shapes = [shape for _, shape in members]
+    kinds = frozenset().union(*(shape.kinds for shape in shapes))
+    expected = " or ".join(name_of(arm) for arm, _ in members)
+    by_kind = {kind: [shape for shape in shapes if kind in shape.kinds] for kind in kinds}
+    alone = {kind: found[0].read for kind, found in by_kind.items() if len(found) == 1}
+
+    def read(value: Json) -> Any:
+        kind = JSON_KINDS.get(type(value), "")
+        if kind in alone:
+            return alone[kind](value)
+        found = [shape.read for shape in by_kind.get(kind, ()) if _has_members(shape, value)]
+        return strict.first_of(found, value, expected)
+
     return Shape(
         schema=_any_of(shapes),
-        kinds=frozenset().union(*(shape.kinds for shape in shapes)),
+        kinds=kinds,
+        read=read,
         typed=any(shape.typed for shape in shapes),
         lenient=any(shape.lenient for shape in shapes),
     )
@@ -334,7 +375,7 @@ def _objects_apart(one: Shape, other: Shape) -> bool:
     )
 
 
-def has_members(shape: Shape, value: Json) -> bool:
+def _has_members(shape: Shape, value: Json) -> bool:
     """Return whether the names and tags of `value` are those of the shape, if it is an object."""
     if shape.members is None or type(value) is not dict:
         return True

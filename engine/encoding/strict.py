@@ -1,31 +1,28 @@
 """Reads JSON values back as typed values, and coerces nothing.
 
-A hook is built once for a type, out of hooks for its parts.  Classes are built by cattrs, which is
+A hook is built once for a type, out of hooks for its parts: `engine.encoding.shapes` does it, which
+says which types there are.  Classes are built by cattrs, which is
 handed our hook for each field: left to its own it would turn "12" into 12, None into "None" and
 "abc" into a list of letters.  An integer is accepted for a float, because JSON writers drop the
 `.0`, and that is all.  All that is wrong with a value is reported at once, with JSON pointers.
 
-Which types exist is judged in `engine.encoding.shapes`; the way out is `engine.encoding.plain`.
+The way out is `engine.encoding.plain`.
 Rules: CONTRACT.md §10.
 """
 
 import datetime as dt
-import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from decimal import Decimal
-from enum import Enum
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from types import NoneType
-from typing import Any, Final, Literal, get_args, get_origin, is_typeddict
-from uuid import UUID
+from typing import Any, Final
 
 import cattrs
 from cattrs.errors import AttributeValidationNote, BaseValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, override
 
-from refold.engine.encoding import hints, shapes
+from refold.engine.encoding import hints
 from refold.engine.encoding.canonical import Json, join
 from refold.engine.errors import NotCanonical
 
@@ -41,28 +38,6 @@ class _Problems(Exception):
     def __init__(self, found: list[NotCanonical]) -> None:
         super().__init__(found)
         self.found = found
-
-
-def hook_for(hint: Any) -> Hook:
-    """Return the reader of `hint`, a type that `shapes.shape_of` has accepted."""
-    hint = hints.strip(hint)
-    if (scalar := _SCALARS.get(hint) if hints.is_hashable(hint) else None) is not None:
-        return scalar
-    if hints.is_union(hint):
-        return _union(hint)
-    hint = hints.spelled_out(hint)
-    origin = get_origin(hint)
-    if origin is Literal:
-        return _listed({(type(value), value): value for value in get_args(hint)})
-    if origin is tuple:
-        return _tuple(get_args(hint))
-    if origin is not None:
-        return _container(origin, get_args(hint))
-    return _class(hint)
-
-
-reader_of: Final = functools.cache(hook_for)
-"""The same, made once: for classes of our own."""
 
 
 def problems_of(error: Exception, pointer: str = "") -> Iterator[NotCanonical]:
@@ -146,17 +121,27 @@ def _each(
 
 # --- scalars -------------------------------------------------------------------------------
 
+JSON_KINDS: Final[dict[Any, str]] = {
+    NoneType: "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+"""What JSON calls the Python types that `orjson.loads` gives."""
 _ARTICLES: Final = {"null": "", "integer": "an ", "array": "an ", "object": "an "}
 
 
 def _expect(kind: type, value: Json) -> None:
     if type(value) is not kind:
-        name = shapes.JSON_KINDS[kind]
+        name = JSON_KINDS[kind]
         raise NotCanonical("", f"{_ARTICLES.get(name, 'a ')}{name}", _describe(value))
 
 
 def _describe(value: Json) -> str:
-    kind = shapes.JSON_KINDS.get(type(value), type(value).__name__)
+    kind = JSON_KINDS.get(type(value), type(value).__name__)
     if kind in ("array", "object"):
         return f"{kind} of {len(value)}"
     if kind == "null":
@@ -164,7 +149,9 @@ def _describe(value: Json) -> str:
     return f"{kind} {value!r:.60}"
 
 
-def _exactly(kind: type) -> Hook:
+def exactly(kind: type) -> Hook:
+    """Return what takes values of a type as they are."""
+
     def read(value: Json) -> Any:
         _expect(kind, value)
         return value
@@ -172,15 +159,17 @@ def _exactly(kind: type) -> Hook:
     return read
 
 
-def _number(value: Json) -> float:
+def number(value: Json) -> float:
+    """Return a float, of an integer as well, where that is exact."""
     if type(value) is int and int(float(value)) == value:
         return float(value)
     _expect(float, value)
-    number: float = value
-    return number
+    return value  # type: ignore[no-any-return]  # it is a float
 
 
-def _parsed(pattern: str, parse: Callable[[str], Any], what: str) -> Hook:
+def parsed(pattern: str, parse: Callable[[str], Any], what: str) -> Hook:
+    """Return what reads a text that has a pattern; `what` is what an error calls it."""
+
     def read(value: Json) -> Any:
         _expect(str, value)
         if re.fullmatch(pattern, value, re.ASCII) is None:  # compiled at its first use, and kept
@@ -193,7 +182,9 @@ def _parsed(pattern: str, parse: Callable[[str], Any], what: str) -> Hook:
     return read
 
 
-def _path(kind: type[PurePath]) -> Hook:
+def path(kind: type[PurePath]) -> Hook:
+    """Return what reads paths."""
+
     def read(value: Json) -> PurePath:
         _expect(str, value)
         return kind(value)
@@ -201,37 +192,21 @@ def _path(kind: type[PurePath]) -> Hook:
     return read
 
 
-def _duration(value: Json) -> dt.timedelta:
+def duration(value: Json) -> dt.timedelta:
+    """Return a duration, of seconds."""
     try:
-        return dt.timedelta(seconds=_number(value))
+        return dt.timedelta(seconds=number(value))
     except (OverflowError, ValueError):
         raise NotCanonical("", "seconds of a duration", _describe(value)) from None
 
 
-def _unchanged(value: Json) -> Json:
+def unchanged(value: Json) -> Json:
+    """Return the value itself."""
     return value
 
 
-_SCALARS: Final[dict[Any, Hook]] = {
-    Any: _unchanged,
-    None: _exactly(NoneType),
-    NoneType: _exactly(NoneType),
-    bool: _exactly(bool),
-    int: _exactly(int),
-    float: _number,
-    str: _exactly(str),
-    Path: _path(Path),
-    PurePath: _path(PurePath),
-    UUID: _parsed(shapes.IDENTIFIER, UUID, "a UUID in lower case"),
-    Decimal: _parsed(shapes.DECIMAL, Decimal, "a decimal number as text"),
-    dt.datetime: _parsed(shapes.DATETIME, dt.datetime.fromisoformat, "an ISO 8601 date and time"),
-    dt.date: _parsed(shapes.DATE, dt.date.fromisoformat, "an ISO 8601 date"),
-    dt.time: _parsed(shapes.TIME, dt.time.fromisoformat, "an ISO 8601 time"),
-    dt.timedelta: _duration,
-}
-
-
-def _listed(values: dict[tuple[type, Any], Any]) -> Hook:
+def listed(values: dict[tuple[type, Any], Any]) -> Hook:
+    """Return what reads one of some values, given by type and value, as what it stands for."""
     expected = "one of " + ", ".join(repr(value) for _, value in values)
 
     def read(value: Json) -> Any:
@@ -243,70 +218,58 @@ def _listed(values: dict[tuple[type, Any], Any]) -> Hook:
     return read
 
 
-# --- containers ----------------------------------------------------------------------------
+# --- containers, classes and unions --------------------------------------------------------
 
 
-def _container(origin: Any, arguments: tuple[Any, ...]) -> Hook:
-    item = hook_for(arguments[-1])
-    if origin is dict:
-        return lambda value: _read_dict(item, value)
-    if origin is list:
-        return functools.partial(_read_list, item)
-    return lambda value: _read_set(origin, item, value)
+def array(item: Hook, make: Callable[[list[Any]], Any] = list) -> Hook:
+    """Return what reads arrays, and makes of their items what `make` does."""
 
-
-def _read_list(item: Hook, value: Json) -> list[Any]:
-    _expect(list, value)
-    return _each((at, item, part) for at, part in enumerate(value))
-
-
-def _read_dict(item: Hook, value: Json) -> dict[str, Any]:
-    _expect(dict, value)
-    return dict(zip(value, _each((key, item, part) for key, part in value.items()), strict=True))
-
-
-def _read_set(kind: Callable[[list[Any]], Any], item: Hook, value: Json) -> Any:
-    items = _read_list(item, value)
-    result = kind(items)
-    if len(result) != len(items):
-        raise NotCanonical("", "items that all differ", _describe(value))
-    return result
-
-
-def _tuple(arguments: tuple[Any, ...]) -> Hook:
-    if arguments[1:] == (Ellipsis,):
-        item = hook_for(arguments[0])
-        return lambda value: tuple(_read_list(item, value))
-    return _fixed([hook_for(argument) for argument in arguments])
-
-
-def _fixed(hooks: list[Hook]) -> Hook:
-    def read(value: Json) -> tuple[Any, ...]:
+    def read(value: Json) -> Any:
         _expect(list, value)
-        if len(value) != len(hooks):
-            raise NotCanonical("", f"an array of {len(hooks)}", _describe(value))
-        return tuple(_each(zip(range(len(hooks)), hooks, value, strict=True)))
+        return make(_each((at, item, part) for at, part in enumerate(value)))
 
     return read
 
 
-# --- classes and unions --------------------------------------------------------------------
+def unique(item: Hook, make: Callable[[list[Any]], Any]) -> Hook:
+    """Return what reads a set."""
+    items_of = array(item)
+
+    def read(value: Json) -> Any:
+        items = items_of(value)
+        result = make(items)
+        if len(result) != len(items):
+            raise NotCanonical("", "items that all differ", _describe(value))
+        return result
+
+    return read
 
 
-def _class(kind: Any) -> Hook:
-    if issubclass(kind, Enum):
-        return _listed({(type(member.value), member.value): member for member in kind})
-    hooks = {name: hook_for(hint) for name, hint in hints.member_hints(kind).items()}
-    if hints.is_named_tuple(kind):
-        items = _fixed(list(hooks.values()))
-        return lambda value: kind(*items(value))
-    if is_typeddict(kind):
-        required = hints.required_members(kind)
-        return lambda value: read_members(hooks, required, value)
-    return _built(kind, hooks)
+def mapping(item: Hook) -> Hook:
+    """Return what reads objects whose members have any names."""
+
+    def read(value: Json) -> dict[str, Any]:
+        _expect(dict, value)
+        items = _each((key, item, part) for key, part in value.items())
+        return dict(zip(value, items, strict=True))
+
+    return read
 
 
-def _built(kind: Any, hooks: dict[str, Hook]) -> Hook:
+def fixed(hooks: list[Hook], make: Callable[..., Any]) -> Hook:
+    """Return what reads arrays of so many items, each by its hook; `make` takes them all."""
+
+    def read(value: Json) -> Any:
+        _expect(list, value)
+        if len(value) != len(hooks):
+            raise NotCanonical("", f"an array of {len(hooks)}", _describe(value))
+        return make(*_each(zip(range(len(hooks)), hooks, value, strict=True)))
+
+    return read
+
+
+def built(kind: Any, hooks: dict[str, Hook]) -> Hook:
+    """Return what reads an attrs class or a dataclass, given what reads its fields."""
     fields: dict[str, Any] = {
         name: override(struct_hook=_of_field(hook)) for name, hook in hooks.items()
     }
@@ -325,23 +288,11 @@ def _of_field(hook: Hook) -> Callable[[Json, Any], Any]:
     return lambda value, _hint: hook(value)
 
 
-def _union(hint: Any) -> Hook:
-    choices: dict[str, list[tuple[Hook, shapes.Shape]]] = {}
-    for arm, shape in shapes.arms(hint):
-        hook = hook_for(arm)
-        for kind in shape.kinds:
-            choices.setdefault(kind, []).append((hook, shape))
-    expected = " or ".join(hints.name_of(arm) for arm in get_args(hint))
-
-    def read(value: Json) -> Any:
-        arms = choices.get(shapes.JSON_KINDS.get(type(value), ""), [])
-        if len(arms) > 1:
-            arms = [(hook, shape) for hook, shape in arms if shapes.has_members(shape, value)]
-        if len(arms) == 1:
-            return arms[0][0](value)
-        for hook, _ in arms:  # all of them read JSON as it is
-            with suppress(NotCanonical, _Problems):
-                return hook(value)
-        raise NotCanonical("", expected, _describe(value))
-
-    return read
+def first_of(arms: list[Hook], value: Json, expected: str) -> Any:
+    """Return a value as the members of a union read it that it may be of."""
+    if len(arms) == 1:
+        return arms[0](value)
+    for hook in arms:  # all of them read JSON as it is
+        with suppress(NotCanonical, _Problems):
+            return hook(value)
+    raise NotCanonical("", expected, _describe(value))

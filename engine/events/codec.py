@@ -20,7 +20,8 @@ from cattrs.gen import make_dict_unstructure_fn, override
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.hints import is_union
-from refold.engine.encoding.strict import hook_for, problems_of
+from refold.engine.encoding.shapes import hook_for
+from refold.engine.encoding.strict import problems_of
 from refold.engine.errors import EventMalformed, LogUnsupported
 from refold.engine.events.events import KIND_OF, KINDS, TAILS, Event, Extension, Recorded
 

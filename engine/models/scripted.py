@@ -30,7 +30,8 @@ import attrs
 import yaml
 
 from refold.engine.encoding.canonical import check, join
-from refold.engine.encoding.strict import problems_of, reader_of
+from refold.engine.encoding.shapes import reader_of
+from refold.engine.encoding.strict import problems_of
 from refold.engine.errors import ModelError, ScriptRefused
 from refold.engine.events.outcome import Usage
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from refold.engine.encoding.canonical import encode
 from refold.engine.encoding.plain import to_json
-from refold.engine.encoding.shapes import shape_of
-from refold.engine.encoding.strict import hook_for, problems_of
+from refold.engine.encoding.shapes import hook_for, shape_of
+from refold.engine.encoding.strict import problems_of
 
 
 class Color(enum.Enum):

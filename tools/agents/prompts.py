@@ -330,7 +330,7 @@ class PromptTool(KernelTool):
 
     @cached_property
     def _read(self) -> strict.Hook:
-        return strict.hook_for(self.params)
+        return shapes.hook_for(self.params)
 
     def params_of(self, arguments: Mapping[str, Json]) -> Any:
         """Return the parameters that JSON arguments say.

@@ -139,9 +139,9 @@ def parameters_of(function: Callable[..., Any], tool: str) -> Parameters:
             continue
         shape = shapes.shape_of(hint, tool=tool, where=f"parameter {name!r}")
         if parameter.kind is parameter.VAR_KEYWORD:
-            rest, others = strict.hook_for(hint), _described(shape.schema, notes.get(name, ""))
+            rest, others = shape.read, _described(shape.schema, notes.get(name, ""))
             continue
-        hooks[name] = strict.hook_for(hint)
+        hooks[name] = shape.read
         properties[name] = _described(shape.schema, notes.get(name, ""))
         if parameter.default is parameter.empty:
             required.append(name)
@@ -174,7 +174,7 @@ def result_of(function: Callable[..., Any], tool: str) -> ResultType:
         raise ToolRefused(tool, "return", "a generator's items cannot be recorded: return a list")
     hint = _hints(function, tool).get("return", Any)
     shape = shapes.shape_of(hint, tool=tool, where="return")
-    return ResultType(typed=shape.typed, hook=strict.hook_for(hint))
+    return ResultType(typed=shape.typed, hook=shape.read)
 
 
 def summary_of(function: Callable[..., Any]) -> str:

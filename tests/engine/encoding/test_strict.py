@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from refold.engine.encoding.plain import to_json
-from refold.engine.encoding.shapes import shape_of
-from refold.engine.encoding.strict import hook_for, problems_of
+from refold.engine.encoding.shapes import hook_for, shape_of
+from refold.engine.encoding.strict import problems_of
 
 
 class Color(enum.Enum):
