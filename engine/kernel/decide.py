@@ -10,8 +10,6 @@ The rules are CONTRACT.md §8: limits only narrow, a refusal is written down bef
 hears of it, and a rejected child leaves no `child.started` and no log.
 """
 
-from typing import Final
-
 import attrs
 
 from refold.engine.events.events import ChildFinished, ChildStarted, Event, LimitHit, ModelAsked
@@ -44,7 +42,18 @@ def decide(state: Fold | RunState, command: ModelAsked | RequestChild) -> tuple[
     refused one is a `LimitHit`; a refused child is a `LimitHit` and the `ChildFinished` that
     rejects it, both under the child's call key.
     """
-    return _child(state, command) if isinstance(command, RequestChild) else _model(state, command)
+    if isinstance(command, ModelAsked):
+        cap = state.limits.max_iterations
+        if cap is not None and state.iterations >= cap:
+            return (LimitHit("max_iterations", cap, "effect", state.iterations + 1),)
+        return (_used_up(state, "effect") or command,)
+    limits = granted(state, command.delegation)
+    asked = command.delegation.as_json(program=command.program, limits=limits)
+    refusal = _refusal(state, command, limits)
+    if refusal is None:
+        return (ChildStarted(asked, command.number, command.run_id),)
+    hit, message = refusal
+    return hit, ChildFinished(failed("rejected", hit.limit, message), delegation=asked)
 
 
 def granted(state: Fold | RunState, delegation: Delegation) -> Limits:
@@ -73,57 +82,58 @@ def granted(state: Fold | RunState, delegation: Delegation) -> Limits:
     return limits
 
 
-# --- one judge a command -------------------------------------------------------------------
-
-
-def _model(state: Fold | RunState, asked: ModelAsked) -> tuple[Event, ...]:
-    cap = state.limits.max_iterations
-    if cap is not None and state.iterations >= cap:
-        return (LimitHit("max_iterations", cap, "effect", state.iterations + 1),)
-    if tokens_left(state) == 0:
-        return (_no_tokens(state, "effect"),)
-    if cost_left(state) == 0:
-        return (_no_money(state, "effect"),)
-    return (asked,)
-
-
-def _child(state: Fold | RunState, command: RequestChild) -> tuple[Event, ...]:
-    limits = granted(state, command.delegation)
-    depth = state.depth + 1
-    if limits.max_depth is not None and depth > limits.max_depth:
-        hit = LimitHit("max_depth", limits.max_depth, "child", depth)
-        return _rejected(command, limits, hit, _too_deep(depth, limits.max_depth))
-    children, cap = state.children_started + 1, state.limits.max_children
-    if cap is not None and children > cap:
-        hit = LimitHit("max_children", cap, "child", children)
-        return _rejected(command, limits, hit, _too_many(cap))
-    if tokens_left(state) == 0:
-        return _rejected(command, limits, _no_tokens(state, "child"), _too_dear(state, command))
-    if cost_left(state) == 0:
-        return _rejected(command, limits, _no_money(state, "child"), _NO_MONEY.format(state.limits))
-    asked = command.delegation.as_json(program=command.program, limits=limits)
-    return (ChildStarted(asked, command.number, command.run_id),)
-
-
 def lacks_tokens(events: tuple[Event, ...]) -> bool:
     """Return whether what was asked for is refused for want of tokens alone."""
     return isinstance(events[0], LimitHit) and events[0].limit == "model_tokens"
 
 
-# --- refusals ------------------------------------------------------------------------------
+def _refusal(
+    state: Fold | RunState, command: RequestChild, limits: Limits
+) -> tuple[LimitHit, str] | None:
+    """Return what refuses a child that would run under `limits`, and what its parent is told."""
+    depth, children, own = state.depth + 1, state.children_started + 1, state.limits
+    if limits.max_depth is not None and depth > limits.max_depth:
+        return LimitHit("max_depth", limits.max_depth, "child", depth), (
+            f"max_depth is {limits.max_depth}, and the child would be at depth {depth}: the run at "
+            f"depth {depth - 1} may not delegate this. Do the work in this run instead."
+        )
+    if own.max_children is not None and children > own.max_children:
+        return LimitHit("max_children", own.max_children, "child", children), (
+            f"max_children is {own.max_children}, and this run has started as many over its life. "
+            "Do the rest in this run instead."
+        )
+    hit = _used_up(state, "child")
+    if hit is None:
+        return None
+    if hit.limit == "cost_usd":
+        return hit, (
+            f"cost_usd is {own.cost_usd}, and it is used, or reserved by children that run: a "
+            "child without a cost_usd of its own reserves half of what is left. Give each a part, "
+            "or join one before the next."
+        )
+    advice = (
+        "What these do not use is free once they are joined."
+        if command.shares
+        else "A child without a model_tokens of its own reserves all that is left: give each a "
+        "part, or join one before the next."
+    )
+    return hit, (
+        f"model_tokens is {own.model_tokens}, of which {state.tokens_used} are used and "
+        f"{state.tokens_reserved} reserved by children that run. {advice}"
+    )
 
 
-def _rejected(
-    command: RequestChild, limits: Limits, hit: LimitHit, message: str
-) -> tuple[Event, ...]:
-    asked = command.delegation.as_json(program=command.program, limits=limits)
-    outcome = failed("rejected", hit.limit, message)
-    return (hit, ChildFinished(outcome, delegation=asked))
-
-
-def _no_tokens(state: Fold | RunState, scope: str) -> LimitHit:
-    cap = state.limits.model_tokens or 0
-    return LimitHit("model_tokens", cap, scope, state.tokens_used + state.tokens_reserved)
+def _used_up(state: Fold | RunState, scope: str) -> LimitHit | None:
+    """Return the limit of what runs spend that leaves nothing, if one does."""
+    limits = state.limits
+    if tokens_left(state) == 0:
+        used = state.tokens_used + state.tokens_reserved
+        return LimitHit("model_tokens", limits.model_tokens or 0, scope, used)
+    if cost_left(state) != 0:
+        return None
+    cap, (usage, reserved) = limits.cost_usd or 0, _money(state)
+    spent = usage.cost_usd_micros
+    return LimitHit("cost_usd", cap, scope, cap if spent is None else (spent + reserved) / 1e6)
 
 
 def tokens_left(state: Fold | RunState) -> int | None:
@@ -134,13 +144,6 @@ def tokens_left(state: Fold | RunState) -> int | None:
     return max(0, cap - state.tokens_used - state.tokens_reserved)
 
 
-def _no_money(state: Fold | RunState, scope: str) -> LimitHit:
-    cap = state.limits.cost_usd or 0
-    spent = state.usage.plus(state.children_usage).cost_usd_micros
-    reserved = sum(child.cost_reserved for child in state.children)
-    return LimitHit("cost_usd", cap, scope, cap if spent is None else (spent + reserved) / 1e6)
-
-
 def cost_left(state: Fold | RunState) -> int | None:
     """Return the millionths of a dollar that nobody has used or reserved; `None` without a cap.
 
@@ -148,43 +151,14 @@ def cost_left(state: Fold | RunState) -> int | None:
     """
     if state.limits.cost_usd is None:
         return None
-    usage = state.usage.plus(state.children_usage)
+    usage, reserved = _money(state)
     spent = usage.cost_usd_micros
     if spent is None and usage != Usage():
         return 0
-    reserved = sum(child.cost_reserved for child in state.children)
     return max(0, round(state.limits.cost_usd * 1e6) - (spent or 0) - reserved)
 
 
-_NO_MONEY: Final = (
-    "cost_usd is {0.cost_usd}, and it is used, or reserved by children that run: a child without a "
-    "cost_usd of its own reserves half of what is left. Give each a part, or join one before the "
-    "next."
-)
-
-
-def _too_deep(depth: int, max_depth: int) -> str:
-    return (
-        f"max_depth is {max_depth}, and the child would be at depth {depth}: the run at depth "
-        f"{depth - 1} may not delegate this. Do the work in this run instead."
-    )
-
-
-def _too_many(max_children: int) -> str:
-    return (
-        f"max_children is {max_children}, and this run has started as many over its life. "
-        "Do the rest in this run instead."
-    )
-
-
-def _too_dear(state: Fold | RunState, command: RequestChild) -> str:
-    stands = (
-        f"model_tokens is {state.limits.model_tokens}, of which {state.tokens_used} are used and "
-        f"{state.tokens_reserved} reserved by children that run. "
-    )
-    if command.shares:
-        return f"{stands}What these do not use is free once they are joined."
-    return (
-        f"{stands}A child without a model_tokens "
-        "of its own reserves all that is left: give each a part, or join one before the next."
-    )
+def _money(state: Fold | RunState) -> tuple[Usage, int]:
+    """Return what was spent, and what children have reserved, in millionths of a dollar."""
+    reserved = sum(child.cost_reserved for child in state.children)
+    return state.usage.plus(state.children_usage), reserved

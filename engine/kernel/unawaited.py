@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Coroutine, Iterable
 from types import CodeType
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import attrs
 
@@ -77,23 +77,16 @@ class Unawaited:
 _NEVER: Final = "{} was never awaited: nothing was asked for"
 
 
-class _Holder(Protocol):
-    """Whose calls are kept."""
-
-    _add: Add
-    """Bound once: it is called for each call."""
-
-
-H = TypeVar("H", bound=_Holder)
-
-
 def to_be_awaited(
-    method: Callable[Concatenate[H, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[H, P], Coroutine[Any, Any, R]]:
-    """Return a method that makes the same coroutine, and has it kept until it begins."""
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
+    """Return a method that makes the same coroutine, and has it kept until it begins.
+
+    Its object keeps what it makes by `_add`, which is `Unawaited.add`, bound once.
+    """
 
     @functools.wraps(method)
-    def make(self: H, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+    def make(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         coroutine = method(self, *args, **kwargs)
         frame = sys._getframe(1)  # noqa: SLF001 - the caller; `inspect` would ask the same
         self._add(coroutine, frame.f_code, frame.f_lasti)

@@ -227,7 +227,7 @@ class Timer(Handle):
         """Disarm the timer; the log never mentions it."""
         if not self.is_cancelled:
             super().cancel()
-            self._loop.disarm(self)
+            self._loop.timers.pop(self.key, None)
 
     def when(self) -> float:
         """Return the virtual time at which it is due, in seconds."""
@@ -444,10 +444,6 @@ class Loop(asyncio.AbstractEventLoop):
             return False
         self._ready.append(timer)
         return True
-
-    def disarm(self, timer: Timer) -> None:
-        """Forget a cancelled timer."""
-        self.timers.pop(timer.key, None)
 
     def next_number(self) -> int:
         """Return the next creation number."""

@@ -152,13 +152,11 @@ class Ledger:
 
     # -- the end --------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Let go of the log; calling it again, from any thread, does nothing."""
-        with self._lock:
-            self.writer.close()
+    def close(self) -> tuple[str, int]:
+        """Let go of the log, and refuse every further line; return its head and how many there are.
 
-    def fence(self) -> tuple[str, int]:
-        """Refuse every further line, from any thread; return the head and how many there are."""
+        From any thread; calling it again does nothing more.
+        """
         with self._lock:
             self.writer.close()
             return self.writer.head, self.writer.entries

@@ -259,7 +259,7 @@ class Recorder(World):
 
         Called from another thread, for a run that never yields (CONTRACT.md §7.3).
         """
-        return self._ledger.fence()
+        return self._ledger.close()
 
     # -- the kernel's side ----------------------------------------------------------------
 

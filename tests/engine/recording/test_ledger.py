@@ -124,7 +124,7 @@ def test_behind_a_fence_nothing_is_written(tmp_path: Path) -> None:
     """From whichever thread; the head is the one that was told."""
     ledger = begun(tmp_path / "a.jsonl")
 
-    assert ledger.fence() == (ledger.head, 1)
+    assert ledger.close() == (ledger.head, 1)
     with pytest.raises(UsageError):
         ledger.append(NoteAdded("late"), "0#1", 0)
 
@@ -148,10 +148,9 @@ def ends(ledger: Ledger) -> None:
     ledger.seal(RunFinished("completed", "done"), {})
 
 
-@pytest.mark.parametrize("end", [Ledger.fence, Ledger.close])
 @pytest.mark.parametrize("write", [Ledger.barrier, ends])
 def test_the_log_is_let_go_of_when_nobody_uses_it(
-    tmp_path: Path, write: Callable[[Ledger], object], end: Callable[[Ledger], object]
+    tmp_path: Path, write: Callable[[Ledger], object]
 ) -> None:
     """Or a descriptor would be synced that is another file's by then."""
     disk = HeldDisk()
@@ -170,7 +169,7 @@ def test_the_log_is_let_go_of_when_nobody_uses_it(
     writing = threading.Thread(target=writes)
     writing.start()
     assert disk.begun.wait(60)
-    ending = threading.Thread(target=end, args=(ledger,))
+    ending = threading.Thread(target=ledger.close)
     ending.start()
     ending.join(0.1)
     had_to_wait = ending.is_alive()
