@@ -143,59 +143,35 @@ def _is_text(before: Json, after: Json) -> bool:
 def _words(before: str, after: str) -> str:
     """Return one line: what is the same as it is, shortened; what changed in brackets."""
     olds, news = re.findall(r"\s+|\S+", before), re.findall(r"\s+|\S+", after)
-    blocks = _blocks(olds, news)
-    return "".join(
-        piece
-        for at, block in enumerate(blocks)
-        for piece in _block(block, olds, news, is_first=at == 0, is_last=at == len(blocks) - 1)
-    )
-
-
-_Block = tuple[str, int, int, int, int]
-"""Of the words `old[a:b]` and `new[c:d]`: (what became of them, a, b, c, d)."""
-
-
-def _blocks(olds: list[str], news: list[str]) -> list[_Block]:
-    """Return how one list of words became the other."""
     start, end = shared_ends(olds, news, operator.eq)
-    old_end, new_end = len(olds) - end, len(news) - end
-    found: list[_Block] = [("equal", 0, start, 0, start)] if start else []
-    if (old_end - start) * (new_end - start) > _CELLS_MAX:
-        found.append(("replace", start, old_end, start, new_end))
-    else:
-        inner = difflib.SequenceMatcher(
-            None, olds[start:old_end], news[start:new_end], autojunk=False
-        )
-        found += [
-            (op, start + a, start + b, start + c, start + d)
-            for op, a, b, c, d in inner.get_opcodes()
-        ]
-    return [*found, ("equal", old_end, len(olds), new_end, len(news))] if end else found
+    gone, come = olds[start : len(olds) - end], news[start : len(news) - end]
+    blocks: Sequence[tuple[str, int, int, int, int]] = [("replace", 0, len(gone), 0, len(come))]
+    if len(gone) * len(come) <= _CELLS_MAX:
+        blocks = difflib.SequenceMatcher(None, gone, come, autojunk=False).get_opcodes()
+    line = _kept(olds[:start], 0, 2 * _CONTEXT)
+    for op, old_from, old_to, new_from, new_to in blocks:
+        if op == "equal":
+            line += _kept(gone[old_from:old_to], 2 * _CONTEXT, 2 * _CONTEXT)
+        else:
+            line += _changed("".join(gone[old_from:old_to]), "".join(come[new_from:new_to]))
+    return line + _kept(olds[len(olds) - end :], 2 * _CONTEXT, 0)
 
 
-def _block(
-    block: _Block, olds: list[str], news: list[str], *, is_first: bool, is_last: bool
-) -> Iterator[str]:
-    op, old_from, old_to, new_from, new_to = block
-    if op == "equal":
-        yield _kept(olds[old_from:old_to], is_first=is_first, is_last=is_last)
-        return
-    old, new = "".join(olds[old_from:old_to]), "".join(news[new_from:new_to])
+def _changed(old: str, new: str) -> str:
+    """Return what went and what came, without what the two share where they are long."""
     start = end = 0
     if max(len(old), len(new)) > _SHORT and _is_like(old, new):  # a long word, or no words at all
         start, end = shared_ends(old, new, operator.eq)
-    yield cut(old[:start], 0, _PIECE // 2)
+    piece = cut(old[:start], 0, _PIECE // 2)
     if len(old) > start + end:
-        yield f"[-{cut(old[start : len(old) - end], _PIECE // 2)}-]"
+        piece += f"[-{cut(old[start : len(old) - end], _PIECE // 2)}-]"
     if len(new) > start + end:
-        yield f"{{+{cut(new[start : len(new) - end], _PIECE // 2)}+}}"
-    yield cut(old[len(old) - end :], _PIECE // 2, 0)
+        piece += f"{{+{cut(new[start : len(new) - end], _PIECE // 2)}+}}"
+    return piece + cut(old[len(old) - end :], _PIECE // 2, 0)
 
 
-def _kept(words: list[str], *, is_first: bool, is_last: bool) -> str:
+def _kept(words: list[str], head: int, tail: int) -> str:
     """Return what is the same, without the middle; words and the spaces between count alike."""
-    most = 2 * _CONTEXT
-    head, tail = (0 if is_first else most), (0 if is_last else most)
     if len(words) <= head + tail + 1:
         return "".join(words)
     return "".join(words[:head]) + "…" + "".join(words[len(words) - tail :])

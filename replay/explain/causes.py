@@ -11,13 +11,19 @@ from typing import Final
 from refold.engine.encoding.canonical import encode, text_of_json
 from refold.replay.difference.pointer_diff import Difference
 
-_CLOCK: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b1[5-9]\d{8}(\.\d+)?\b|\b1[5-9]\d{11}\b")
-_UUID: Final = re.compile(
-    r"\b(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32})\b",
-    re.IGNORECASE,
-)
-_ADDRESS: Final = re.compile(r"0x[0-9a-f]{6,}")
-
+_BY_LOOKS: Final = {
+    re.compile(
+        r"\b(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32})\b",
+        re.IGNORECASE,
+    ): "a uuid that was drawn outside run: use run.uuid()",
+    re.compile(
+        r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b1[5-9]\d{8}(\.\d+)?\b|\b1[5-9]\d{11}\b"
+    ): "a clock that was read outside run: use run.now()",
+    re.compile(r"0x[0-9a-f]{6,}"): (
+        "a memory address in a text: give the object a repr of its own"
+    ),
+}
+"""What the two texts of each place look like, the surest first."""
 
 _BY_KIND: Final = {
     "reordered": "the order of a set or of a directory listing decides: sort it before it is used",
@@ -50,12 +56,9 @@ def likely_cause(
     texts = [
         (text_of_json(one.before), text_of_json(one.after)) for one in diff if one.kind == "changed"
     ]
-    if texts and all(_UUID.search(a) and _UUID.search(b) for a, b in texts):
-        return "a uuid that was drawn outside run: use run.uuid()"
-    if texts and all(_CLOCK.search(a) and _CLOCK.search(b) for a, b in texts):
-        return "a clock that was read outside run: use run.now()"
-    if texts and all(_ADDRESS.search(a) and _ADDRESS.search(b) for a, b in texts):
-        return "a memory address in a text: give the object a repr of its own"
+    for pattern, cause in _BY_LOOKS.items():
+        if texts and all(pattern.search(a) and pattern.search(b) for a, b in texts):
+            return cause
     if _is_shuffled(diff) and "source" not in fingerprints:
         return "the order of a set or of a directory listing: sort it before it is used"
     if "source" in fingerprints:

@@ -102,20 +102,13 @@ def _names(steps: list[AlignmentStep], *, has_ended: bool) -> list[Found]:
 
 def _exploded(differing: list[AlignmentStep]) -> list[AlignmentStep]:
     """Take a change apart where one of its sides is found elsewhere: that one has moved."""
-    added = {
-        step.now.key for step in differing
-        if step.op == "added" and step.now and not step.now.is_mark
-    }  # fmt: skip
-    dropped = {
-        step.recorded.key for step in differing
-        if step.op == "dropped" and step.recorded and not step.recorded.is_mark
-    }  # fmt: skip
-    changed = [step for step in differing if step.op == "changed"]
-    olds = {step.recorded.key for step in changed if step.recorded}
-    news = {step.now.key for step in changed if step.now}
+    pairs = [(step.recorded, step.now) for step in differing]
+    added = {now.key for old, now in pairs if old is None and now and not now.is_mark}
+    dropped = {old.key for old, now in pairs if now is None and old and not old.is_mark}
+    olds = {old.key for old, now in pairs if old and now}
+    news = {now.key for old, now in pairs if old and now}
     steps = []
-    for step in differing:
-        one, other = step.recorded, step.now
+    for step, (one, other) in zip(differing, pairs, strict=True):
         if one is None or other is None:
             steps.append(step)
         elif one.key in added or other.key in dropped or (one.key in news and other.key in olds):

@@ -155,7 +155,7 @@ class Replayed(World):
         if call is not None:  # the rule: the next line is, byte by byte, what is emitted
             line = self.cursor.take_if(KIND_BYTES[event.__class__], call, self._step, data)
             if line is not None:
-                self._line_taken(line, event, call)
+                self._taken(line, line[1], event, call)
                 return
         entry = self.cursor.peek()
         if entry is None:
@@ -165,7 +165,7 @@ class Replayed(World):
             self._take(event, call)
         elif (other := self._elsewhere(event, call, data)) is not None:
             self.cursor.take_out(other)
-            self._taken(other, event, call)
+            self._taken(other, other.seq, event, call)
         elif self._is_excused(entry, event, call):
             self._take(event, call)
         else:
@@ -263,7 +263,8 @@ class Replayed(World):
         self.fold.apply(ToolCalled(tool.name, arguments, tool.effect), call, seq)
         if returned is None:
             return Taken.REQUEST
-        self._line_taken(self.cursor.take_line(), returned, call)
+        line = self.cursor.take_line()
+        self._taken(line, line[1], returned, call)
         self._step = self._emitted
         return returned
 
@@ -318,20 +319,14 @@ class Replayed(World):
     # -- inside ---------------------------------------------------------------------------
 
     def _take(self, event: Any, call: str | None) -> None:
-        self._taken(self.cursor.take(), event, call)
+        entry = self.cursor.take()
+        self._taken(entry, entry.seq, event, call)
 
-    def _taken(self, entry: Entry, event: Any, call: str | None) -> None:
-        self._last.append(entry)
-        self._emitted = entry.seq
+    def _taken(self, line: Entry | Unparsed, seq: int, event: Any, call: str | None) -> None:
+        self._last.append(line)
+        self._emitted = seq
         if isinstance(event, ChildFinished) and event.outcome.child and event.outcome.child.events:
             self.logged[call or ""] = event.outcome.child
-        self.fold.apply(event, call, entry.seq)
-        self._tell_end()
-
-    def _line_taken(self, line: Unparsed, event: Any, call: str) -> None:
-        """Do what `_taken` does, for a line that is no child's outcome and was not parsed."""
-        self._last.append(line)
-        self._emitted = seq = line[1]
         self.fold.apply(event, call, seq)
         if self._on_end is not None:
             self._tell_end()

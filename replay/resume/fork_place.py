@@ -23,13 +23,11 @@ def fork_entry(log: Path, at: int | None, edits: Mapping[str, Json]) -> tuple[Pa
         EntryMissing: there is no such entry.
         ForkRefused: neither an entry nor an edit says where.
     """
-    for key in edits:
-        _edited_entry(log, key)  # each names an outcome, or is refused
+    found = [_edited_entry(log, key) for key in edits]  # each names an outcome, or is refused
     if at is not None:
         return log, _entry(log, at)
     if not edits:
         raise ForkRefused(str(log), "say where: --at N, or --set KEY=FILE for what is to differ")
-    found = [_edited_entry(log, key) for key in edits]
     if len({path for path, _ in found}) > 1:
         raise ForkRefused(str(log), "the edits are in several runs: say where to fork, --at N")
     return min(found, key=lambda place: place[1].seq)

@@ -177,8 +177,9 @@ class _Reading(Walk):
         else:
             error = answered.error or {}
             talk.status = "failed"
-            code, message = (str(error.get(name, "")) for name in ("code", "message"))
-            talk.error = Fault(code=code, message=message)
+            talk.error = Fault(
+                code=str(error.get("code", "")), message=str(error.get("message", ""))
+            )
         if answered.message is not None:
             self._chain(end, [answered.message])
             self._in_text(call, answered.message)
