@@ -8,6 +8,7 @@ together is `replay.audit.causal`'s.  Files are found by the naming rule, never 
 
 import os
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -136,10 +137,11 @@ def verify(
             continue
         reports.append(check.report())
         if folder is not None:
-            found = check.children(folder)
-            waiting.extend((found[n], bond) for n, bond in check.bonds() if n in found)
-            reports.extend(check.missing(found))
-            waiting.extend(check.unnamed(found))
+            for log, own in check.below(folder):
+                if own is None:
+                    reports.append(_without_entries(log, "child log missing", "no file"))
+                else:
+                    waiting.append((log, own))
     return Verification(tuple(reports))
 
 
@@ -284,46 +286,34 @@ class _Check:
 
     # --- children ------------------------------------------------------------------------
 
-    def children(self, folder: Folder) -> dict[int, Path]:
-        """Return the logs where children would lie, those included that were just made."""
-        found = folder.children(self._path)
-        for number in self._causality.starts.keys() - found.keys():
+    def below(self, folder: Folder) -> Iterator[tuple[Path, _Bond | None]]:
+        """Yield the logs of children, with what this one says of each; without, one not there.
+
+        Last those that lie where children would, and that no start names.
+        """
+        found, known = folder.children(self._path), self._causality
+        for number in known.starts.keys() - found.keys():  # those that were just made
             place = child_path(self._path, number)
             if os.path.lexists(place) and not place.is_symlink():
                 found[number] = place
-        return dict(sorted(found.items()))
-
-    def bonds(self) -> list[tuple[int, _Bond]]:
-        """Return what this log says of its children, by number."""
-        parent = self._causality.started
-        return [
-            (number, _Bond(anchor=start.anchor, start=start, parent=parent))
-            for number, start in self._causality.starts.items()
-        ]
-
-    def missing(self, found: dict[int, Path]) -> list[LogReport]:
-        """Return a report for each child whose log should be there and is not."""
-        return [
-            _without_entries(child_path(self._path, number), "child log missing", "no file")
-            for number, start in self._causality.starts.items()
-            if number not in found and self._needs_log(start)
-        ]
+        for number, start in known.starts.items():
+            if number in found:
+                bond = _Bond(anchor=start.anchor, start=start, parent=known.started)
+                yield found[number], bond
+            elif self._needs_log(start):
+                yield child_path(self._path, number), None
+        nobodys = _Bond(
+            parent=known.started,
+            is_unnamed=not self._broken,
+            is_parent_open=known.finished is None,
+        )
+        for number in sorted(found.keys() - known.starts.keys()):
+            yield found[number], nobodys
 
     def _needs_log(self, start: Start) -> bool:
         if start.outcome is None:  # after a crash, the child may never have begun
             return self._causality.finished is not None
         return start.anchor is not None and start.anchor.events > 0
-
-    def unnamed(self, found: dict[int, Path]) -> list[tuple[Path, _Bond]]:
-        """Return the logs that lie where children would, and that no start names."""
-        bond = _Bond(
-            parent=self._causality.started,
-            is_unnamed=not self._broken,
-            is_parent_open=self._causality.finished is None,
-        )
-        return [
-            (path, bond) for number, path in found.items() if number not in self._causality.starts
-        ]
 
     def report(self) -> LogReport:
         """Return what was found."""

@@ -9,7 +9,7 @@ import operator
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from typing import Final, TypeVar
 
 import attrs
@@ -53,23 +53,17 @@ def align(
     for a full table, it is cut at calls that occur once on each side, and then place by place.
     """
     start, end = shared_ends(a, b, operator.eq)
-    pairs: list[Pair] = [(at, at) for at in range(start)]
     middle_a, middle_b = a[start : len(a) - end], b[start : len(b) - end]
-    inner, is_exact = _middle(middle_a, middle_b, cells_max, early=early)
+    inner, is_exact = _place_by_place(middle_a, middle_b), True
+    if middle_a and middle_b:
+        if len(middle_a) * len(middle_b) <= cells_max:
+            inner = cheapest(middle_a, middle_b, cost, lambda _: GAP, early=early)
+        else:
+            inner, is_exact = _anchored(middle_a, middle_b, cells_max, early=early)
+    pairs: list[Pair] = [(at, at) for at in range(start)]
     pairs += _shifted(inner, start, start)
     pairs += [(len(a) - at, len(b) - at) for at in range(end, 0, -1)]
     return Alignment(pairs, is_exact)
-
-
-def _middle(
-    a: Sequence[Key], b: Sequence[Key], cells_max: int, *, early: bool
-) -> tuple[list[Pair], bool]:
-    if not a or not b:
-        only_a: list[Pair] = [(at, None) for at in range(len(a))]
-        return only_a + [(None, at) for at in range(len(b))], True
-    if len(a) * len(b) <= cells_max:
-        return cheapest(a, b, cost, lambda _: GAP, early=early), True
-    return _anchored(a, b, cells_max, early=early)
 
 
 def _anchored(
@@ -79,7 +73,7 @@ def _anchored(
     once = _once_in_both(a, b)
     anchors = [once[at] for at in longest_rise([at_b for _, at_b in once])]
     if not anchors:
-        return _place_by_place(len(a), len(b)), False
+        return _place_by_place(a, b), False
     pairs: list[Pair] = []
     all_exact = True
     last_a = last_b = 0
@@ -118,12 +112,8 @@ def longest_rise(numbers: Sequence[int]) -> list[int]:
     return found[::-1]
 
 
-def _place_by_place(length_a: int, length_b: int) -> list[Pair]:
-    paired = min(length_a, length_b)
-    pairs: list[Pair] = [(at, at) for at in range(paired)]
-    pairs += [(at, None) for at in range(paired, length_a)]
-    pairs += [(None, at) for at in range(paired, length_b)]
-    return pairs
+def _place_by_place(a: Sequence[Key], b: Sequence[Key]) -> list[Pair]:
+    return list(zip_longest(range(len(a)), range(len(b))))
 
 
 def cheapest(

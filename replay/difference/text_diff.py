@@ -65,13 +65,11 @@ def message_changes(before: Sequence[Json], after: Sequence[Json]) -> tuple[Text
     """Return what changed in a conversation, message by message."""
     start, end = shared_ends(before, after)
     olds, news = before[start : len(before) - end], after[start : len(after) - end]
-    changes = []
-    for at in range(max(len(olds), len(news))):
-        old = olds[at] if at < len(olds) else None
-        new = news[at] if at < len(news) else None
-        if old is None or new is None or not same(old, new):
-            changes.append(_message(start + at, old, new))
-    return tuple(changes)
+    return tuple(
+        _message(at, old, new)
+        for at, (old, new) in enumerate(itertools.zip_longest(olds, news), start)
+        if old is None or new is None or not same(old, new)
+    )
 
 
 def changed_lines(before: str, after: str) -> tuple[str, ...]:

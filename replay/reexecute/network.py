@@ -140,18 +140,12 @@ def _hook(
 def _asked(event: str, arguments: tuple[Any, ...], allowed: Allowed) -> str:
     """Return what of the network is asked for; empty where it is nothing, or is allowed."""
     address = arguments[1] if event in _TO_ADDRESS else arguments
-    host, port = _parts(address)
-    is_near = not isinstance(address, tuple) or _is_loopback(host)
+    is_path = not isinstance(address, tuple)  # of a local socket
+    host, port = (*map(_decoded, (address,) if is_path else address[:2]), "")[:2]
+    is_near = is_path or _is_loopback(host)
     if not host or allowed == "any" or (allowed == "loopback" and is_near):
         return ""
     return f"network access to {host}:{port}" if port else f"network access to {host}"
-
-
-def _parts(address: Any) -> tuple[str, str]:
-    """Return host and port, or the path of a local socket; an empty host for none."""
-    if not isinstance(address, tuple):
-        return _decoded(address), ""
-    return _decoded(address[0]), _decoded(address[1]) if len(address) > 1 else ""
 
 
 def _is_loopback(host: str) -> bool:
