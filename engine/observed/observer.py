@@ -255,10 +255,10 @@ class Observer:
         Those before `base` are in the log already: said by this conversation, or by one of the very
         same words.
         """
-        roles = [message.get("role") for message in messages]
-        turn = next((at for at in range(len(roles), 0, -1) if roles[at - 1] == "assistant"), 0)
+        ends = range(len(messages), 0, -1)
+        turn = next((at for at in ends if messages[at - 1].get("role") == "assistant"), 0)
         for at, message in enumerate(messages[min(base, turn) :], start=min(base, turn)):
-            if roles[at] != "tool":
+            if message.get("role") != "tool":
                 continue
             found = self._threads.owner(message.get("tool_call_id", ""), mine, is_mine=at < base)
             if found is None:
