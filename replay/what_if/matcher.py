@@ -25,8 +25,8 @@ Looks = dict[tuple[str, int], ClockRead]
 class BookMatcher:
     """Finds for each request the one of a book that answers it; each answers once."""
 
-    def __init__(self, book: Book, *, by_place: bool, looks: Looks, is_learning: bool) -> None:
-        """Take the book; `looks` is filled while learning, which only the recorded order may."""
+    def __init__(self, book: Book, *, by_place: bool, looks: Looks) -> None:
+        """Take the book; `looks` is empty at first, and filled by the recorded order."""
         self._by_place = by_place
         self._recorded = book.requests
         self._excuses = Excuses(str(book.log), book.rules)
@@ -37,7 +37,7 @@ class BookMatcher:
             self._alike.setdefault(asked.identity, {})[asked.call] = None
         self._values = dict(book.values)
         self._recorded_looks = book.looks or [ClockRead(0, 0)]
-        self._looks, self._is_learning = looks, is_learning
+        self._looks, self._is_learning = looks, not looks
         self._looked: Counter[str] = Counter()
 
     def recognised(self, asked: AskedCall) -> AskedCall:

@@ -117,16 +117,13 @@ class Rehearsal(World):
         tools: Mapping[str, Tool],
         session: SessionPort | None = None,
         looks: Looks,
-        is_learning: bool = False,
     ) -> None:
         """Take the record and what is to be done otherwise; for `looks` see `BookMatcher`."""
         started = book.started
         self.fold = Fold()
         self.fold.apply(started, None, 0)
         self._book, self._plan = book, plan
-        self._matcher = BookMatcher(
-            book, by_place=plan.by_place, looks=looks, is_learning=is_learning
-        )
+        self._matcher = BookMatcher(book, by_place=plan.by_place, looks=looks)
         self._outstanding = Outstanding(book, plan.order, free_timers=plan.free_timers)
         self._steps_left = _STEPS_MIN + _STEPS_PER_ENTRY * book.entries
         self._over: How | None = None

@@ -58,19 +58,14 @@ class Stage:
         self._looks: Looks = {}
         self._wall_seconds = wall_seconds + _WALL_PER_ENTRY * book.entries
 
-    def rehearse(self, plan: RehearsalPlan, *, is_learning: bool = False) -> Rehearsed:
+    def rehearse(self, plan: RehearsalPlan) -> Rehearsed:
         """Run the program once; left behind where it takes longer than the wall limit.
 
         Raises:
             RefoldError: the program cannot be run: a tool has to be passed.
         """
         rehearsal = Rehearsal(
-            self.book,
-            plan,
-            tools=self._tools,
-            session=self._session,
-            looks=self._looks,
-            is_learning=is_learning,
+            self.book, plan, tools=self._tools, session=self._session, looks=self._looks
         )
         found = on_thread(lambda: rehearsal.run(self.program), "refold-rehearsal")
         wait([found], self._wall_seconds)  # a program that comes to no end is left behind
@@ -84,7 +79,7 @@ class Stage:
             UsageError: nor does it the second time, or it comes to no end.
         """
         began = time.monotonic()
-        first = self.rehearse(RehearsalPlan(), is_learning=True)
+        first = self.rehearse(RehearsalPlan())
         if first.how == "hung":
             raise UsageError("the program, as recorded, comes to no end within the wall limit")
         took = time.monotonic() - began

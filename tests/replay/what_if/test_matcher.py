@@ -26,7 +26,7 @@ async def asks_both(run: Run, _: object) -> None:
 
 def matcher_of(log: Path, *, by_place: bool = False, looks: Looks | None = None) -> BookMatcher:
     known = {} if looks is None else looks
-    return BookMatcher(Book(log), by_place=by_place, looks=known, is_learning=looks == {})
+    return BookMatcher(Book(log), by_place=by_place, looks=known)
 
 
 def asks(call: str, name: str, **arguments: str) -> AskedCall:
@@ -93,7 +93,7 @@ def test_a_scope_sees_at_each_look_what_it_saw(tmp_path: Path) -> None:
     learning = matcher_of(log, looks=looks)
     learnt = [learning.look(scope) for scope in ("0/1", "0/2", "0/1")]
 
-    again = BookMatcher(Book(log), by_place=False, looks=looks, is_learning=False)
+    again = BookMatcher(Book(log), by_place=False, looks=looks)
 
     assert learnt == Book(log).looks[:3]
     assert [again.look(scope) for scope in ("0/2", "0/1", "0/1")] == [
