@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +31,7 @@ from refold.replay.difference.pointer_diff import Difference, differences
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What a test may call one of its runs: never a number, for that is how the others are named."""
 
+_RUN: Final = re.compile(rf"[1-9]\d*|{NAME.pattern}")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.,+=@-]")
 _BYTES_MAX: Final = 100
 """Of a test's name and of a case's, each: a file's name has 255, and children add to it."""
@@ -77,14 +78,19 @@ class Place:
 
     def recorded(self) -> list[Path]:
         """Return the logs of the runs that were recorded of this test, by name."""
-        if not self.folder.is_dir():
-            return []
-        part = re.compile(rf"{re.escape(self.stem)}(-([1-9]\d*|{NAME.pattern}))?")
-        return sorted(
-            path
-            for path in self.folder.iterdir()
-            if path.suffix == SUFFIX and part.fullmatch(path.stem) and root_of(path) == path
-        )
+        return [log for log in logs_in(self.folder) if belongs(log.stem, {self.stem})]
+
+
+def logs_in(folder: Path) -> list[Path]:
+    """Return the logs of root runs that lie in a folder, by name; hidden ones aside."""
+    logs = sorted(folder.glob(f"[!.]*{SUFFIX}")) if folder.is_dir() else []
+    return [path for path in logs if root_of(path) == path]
+
+
+def belongs(name: str, stems: Container[str]) -> bool:
+    """Return whether a recording is one of these tests', be it their second or a named run."""
+    stem, _, run = name.rpartition("-")
+    return name in stems or (stem in stems and bool(_RUN.fullmatch(run)))
 
 
 def fresh_beside(log: Path) -> Path:

@@ -5,23 +5,20 @@ pytest saw all tests of a file is `refold.pytest_plugin`'s to say.  Rules: CONTR
 """
 
 import os
-import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from refold.engine.errors import RefoldError
-from refold.engine.log.names import SUFFIX, root_of
 from refold.engine.log.reader import read_entries
-from refold.replay.testing.recordings import NAME
+from refold.replay.testing.recordings import belongs, logs_in
 from refold.testing.refold_run import folder_of
 
 Test = tuple[Path, str | os.PathLike[str], str]
 """A test: its file, its marker's `recordings`, the stem of its recordings; empty for no test."""
 
 _FAILED: Final = ".failed"
-_RUN: Final = re.compile(rf"[1-9]\d*|{NAME.pattern}")
 _DAY_SECONDS: Final = 86_400
 
 
@@ -41,8 +38,8 @@ def unused(tests: Iterable[Test]) -> list[Path]:
     return [
         log
         for folder, known in stems.items()
-        for log in _logs(folder)
-        if not _belongs(log.stem.removesuffix(_FAILED), known) and _recorded_at(log) is not None
+        for log in logs_in(folder)
+        if not belongs(log.stem.removesuffix(_FAILED), known) and _recorded_at(log) is not None
     ]
 
 
@@ -52,8 +49,8 @@ def older(tests: Iterable[Test], days: float) -> list[tuple[int, Path]]:
     return [
         (int((now - at) / _DAY_SECONDS), log)
         for folder, known in _stems(tests).items()
-        for log in _logs(folder)
-        if _belongs(log.stem, known) and (at := _recorded_at(log)) is not None
+        for log in logs_in(folder)
+        if belongs(log.stem, known) and (at := _recorded_at(log)) is not None
         if now - at > days * _DAY_SECONDS
     ]
 
@@ -63,18 +60,6 @@ def _stems(tests: Iterable[Test]) -> dict[Path, set[str]]:
     for module, recordings, stem in tests:
         stems.setdefault(folder_of(module, recordings), set()).update([stem] if stem else ())
     return stems
-
-
-def _logs(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.glob(f"[!.]*{SUFFIX}")) if folder.is_dir() else ():
-        if root_of(path) == path:
-            yield path
-
-
-def _belongs(name: str, stems: set[str]) -> bool:
-    """Return whether a recording is one of these tests', be it their second or a named run."""
-    stem, _, run = name.rpartition("-")
-    return name in stems or (stem in stems and bool(_RUN.fullmatch(run)))
 
 
 def _recorded_at(log: Path) -> float | None:
