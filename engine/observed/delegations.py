@@ -7,72 +7,35 @@ write the result below it (ReAct).  What else tells who opened a conversation is
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal
-
-import attrs
+from typing import Any, Final
 
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.wire.parts.notation import holds, object_in
 
-Manner = Literal["handoff", "delegation"]
-"""`handoff`: the other agent goes on with the conversation · `delegation`: it gets one of its own,
-and its answer is the result of the call."""
+_CONVENTIONS: Final[dict[str, tuple[str, ...]]] = {
+    r"transfer_to_agent": ("agent_name",),  # Google ADK
+    r"transfer_to_(.+)": (),  # OpenAI Agents
+    r"Task|Agent": ("subagent_type", "description"),  # Claude
+    r"(?i:delegate[_ ]work[_ ]to[_ ]co-?worker)": ("coworker", "co_worker"),  # crewAI
+    r"(?i:ask[_ ]question[_ ]to[_ ]co-?worker)": ("coworker", "co_worker"),
+    r"handoff": ("to_agent",),  # LlamaIndex
+    r"delegate_task_to_members?": ("member_id",),  # agno
+    r"delegate_(?:task_)?(?:to_)?(.+)": ("agent",),  # others
+}
+"""By what is the whole name of a tool: where the agent's name stands in the arguments, the first
+that is there.  Else it is the expression's group, or the tool's name."""
 
 
-@attrs.frozen
-class Delegated:
-    """A tool call that hands work to another agent."""
-
-    framework: str
-    manner: Manner
-    agent: str
-    """Whom, as far as the call says."""
-
-
-@attrs.frozen
-class _Convention:
-    framework: str
-    manner: Manner
-    tool: re.Pattern[str]
-    """Matches the whole name; its group, if it has one, is the agent."""
-    arguments: tuple[str, ...] = ()
-    """Where the agent's name stands, the first that is there."""
-
-
-_CONVENTIONS: Final = (
-    _Convention("Google ADK", "handoff", re.compile(r"transfer_to_agent"), ("agent_name",)),
-    _Convention("OpenAI Agents", "handoff", re.compile(r"transfer_to_(.+)")),
-    _Convention(
-        "Claude", "delegation", re.compile(r"Task|Agent"), ("subagent_type", "description")
-    ),
-    _Convention(
-        "crewAI", "delegation", re.compile(r"(?i:delegate[_ ]work[_ ]to[_ ]co-?worker)"),
-        ("coworker", "co_worker"),
-    ),
-    _Convention(
-        "crewAI", "delegation", re.compile(r"(?i:ask[_ ]question[_ ]to[_ ]co-?worker)"),
-        ("coworker", "co_worker"),
-    ),
-    _Convention("LlamaIndex", "handoff", re.compile(r"handoff"), ("to_agent",)),
-    _Convention("agno", "delegation", re.compile(r"delegate_task_to_members?"), ("member_id",)),
-    _Convention("", "delegation", re.compile(r"delegate_(?:task_)?(?:to_)?(.+)"), ("agent",)),
-)  # fmt: skip
-
-
-def delegated(
-    tool: str, arguments: Mapping[str, Any], profile: Profile = NO_PROFILE
-) -> Delegated | None:
+def delegated(tool: str, arguments: Mapping[str, Any], profile: Profile = NO_PROFILE) -> str | None:
     """Return whom a call hands work to; `None` if neither profile nor convention knows it."""
     if tool in profile.hands_over:
         names = (arguments.get(name) for name in profile.hands_over[tool])
-        agent = next((each for each in names if isinstance(each, str) and each), tool)
-        return Delegated(profile.name, "delegation", agent)
-    for one in _CONVENTIONS:
-        found = one.tool.fullmatch(tool)
-        if found is not None:
-            said = next((arguments[name] for name in one.arguments if arguments.get(name)), None)
+        return next((each for each in names if isinstance(each, str) and each), tool)
+    for expression, members in _CONVENTIONS.items():
+        if (found := re.fullmatch(expression, tool)) is not None:
+            said = next((arguments[name] for name in members if arguments.get(name)), None)
             named = found[1] if found.groups() else tool
-            return Delegated(one.framework, one.manner, said if isinstance(said, str) else named)
+            return said if isinstance(said, str) else named
     return None
 
 

@@ -218,9 +218,9 @@ class Observer:
         opened = UnansweredCall(key, call["id"], call["name"], seq, texts, whom, is_written)
         thread.open[key] = opened
         thread.last = seq
-        early = self._threads.early(thread, whom.agent) if whom is not None else None
+        early = self._threads.early(thread, whom) if whom is not None else None
         if whom is not None and early is not None:
-            early.agent, early.is_opened, opened.opened = whom.agent, True, 1
+            early.agent, early.is_opened, opened.opened = whom, True, 1
             more: dict[str, Json] = {"call": key, "tool": opened.tool, "how": "delegation"}
             self._note_conversation(early, seq, more)
         return opened
@@ -302,5 +302,4 @@ def _returned(message: dict[str, Any]) -> ToolReturned:
 def _agent(opened: Opened | None, whose: Whose) -> str:
     if opened is None or opened.call is None:
         return whose.agent
-    whom = opened.call.delegated
-    return whom.agent if whom is not None else opened.call.tool
+    return opened.call.delegated or opened.call.tool

@@ -63,7 +63,7 @@ def opener_of(
     away = [(thread, call) for thread in threads for call in thread.away]
     whom = agent.rpartition("/")[2]
     for thread, call in [*away, *calls]:
-        if whom and not call.opened and call.delegated and call.delegated.agent == whom:
+        if whom and not call.opened and call.delegated == whom:
             return Opened(thread, call, "delegation")
     said = _saying(calls, opening(asked)) or _saying(away, opening(asked))
     if said is not None:

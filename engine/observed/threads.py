@@ -15,7 +15,6 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import text_of_json
-from refold.engine.observed.delegations import Delegated
 from refold.engine.observed.profile import Whose
 from refold.engine.wire.parts.exchange import OTHER, Asked
 
@@ -38,7 +37,8 @@ class UnansweredCall:
     seq: int
     texts: tuple[str, ...]
     """Texts among its arguments."""
-    delegated: Delegated | None
+    delegated: str | None
+    """Whom it hands work to, if it does."""
     is_written: bool = False
     """Whether the model wrote it as text; it has no id, and its result is text, too."""
     is_asked_for: bool = False

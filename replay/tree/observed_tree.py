@@ -17,7 +17,7 @@ from refold.engine.events import events
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.outcome import Fault, Usage
 from refold.engine.log.reader import Entry
-from refold.engine.observed.delegations import Delegated, delegated, written
+from refold.engine.observed.delegations import delegated, written
 from refold.engine.observed.observer import CONVERSATION, MESSAGES
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.replay.index.guarantee import MATCHED
@@ -271,8 +271,8 @@ def _titled(parameters: Mapping[str, Any]) -> _Opening:
     return _Opening(said)
 
 
-def _leaf(key: str, tool: str, arguments: Mapping[str, Any], whom: Delegated | None) -> RunNode:
-    agent = whom.agent if whom is not None else ""
+def _leaf(key: str, tool: str, arguments: Mapping[str, Any], whom: str | None) -> RunNode:
+    agent = whom or ""
     tasks = (said for name in _TASKS if isinstance(said := arguments.get(name), str))
     return RunNode(
         name=agent or tool,
