@@ -6,6 +6,7 @@ To add one: a folder like `wire.chat`, and its row here.  Pure.  Rules: CONTRACT
 import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -16,10 +17,12 @@ from refold.engine.wire.generate.format import FORMAT as GENERATE
 from refold.engine.wire.messages.format import FORMAT as MESSAGES
 from refold.engine.wire.parts.exchange import OTHER, PLACE, Asked
 from refold.engine.wire.parts.format import AskedPaths, Route, WireFormat
+from refold.engine.wire.parts.framing import FRAMES, ArrayParser, FrameParser
 from refold.engine.wire.parts.kept_answers import body_of
 from refold.engine.wire.parts.notation import held, read_json
-from refold.engine.wire.parts.reading import FailedReader, Reader, reader_for
+from refold.engine.wire.parts.reading import BodyReader, FailedReader, Reader, StreamReader
 from refold.engine.wire.parts.remembered import Remembered
+from refold.engine.wire.parts.sse import EventParser
 from refold.engine.wire.parts.texts import text_of
 from refold.engine.wire.responses.format import FORMAT as RESPONSES
 
@@ -32,6 +35,8 @@ NEWEST: Final = 4
 """What is read: 1: Google's paths, and marks of caching apart · 2: Bedrock's paths, too · 3: packed
 bodies, and a multipart body without the boundary that its client drew · 4: Google's calls by name
 and number."""
+_SUCCESS: Final = range(200, 300)
+_EVENTS: Final = "text/event-stream"
 _BOUNDARY_SINCE: Final = 3
 _BOUNDARY: Final = re.compile(rb"--([^\r\n]{1,70})\r?\n")
 
@@ -129,17 +134,24 @@ def _body(body: bytes) -> Json:
 
 
 def reader_of(asked: Asked, status: int, content_type: str) -> Reader:
-    """Return what reads the answer to `asked` from its bytes, as they come."""
+    """Return what reads the answer to `asked` from its bytes, as they come.
+
+    The content type says which form it has; without one, what was asked for.
+    """
     row = FORMATS.get(asked.api)
     if row is None:
         return FailedReader(status) if status >= 400 else Reader()  # noqa: PLR2004 - as HTTP has it
-    return reader_for(
-        lambda: row.speaker(asked),
-        row.framing(asked.place),
-        is_stream_asked=asked.streamed,
-        status=status,
-        content_type=content_type,
-    )
+    if status not in _SUCCESS:
+        return FailedReader(status)
+    framing = row.framing(asked.place)
+    kind = content_type.partition(";")[0].strip().lower()
+    if asked.streamed and framing == "array" and kind != _EVENTS:
+        return StreamReader(row.speaker(asked), ArrayParser())
+    if kind == FRAMES or (framing == "frames" and not kind):
+        return StreamReader(row.speaker(asked), FrameParser())
+    if kind == _EVENTS or (asked.streamed and not kind.endswith("json")):
+        return StreamReader(row.speaker(asked), EventParser())
+    return BodyReader(partial(row.speaker, asked))
 
 
 def reader_of_part(asked: Asked, part: Mapping[str, Any]) -> Reader:

@@ -13,8 +13,7 @@ import attrs
 
 from refold.engine.events.events import ModelAnswered
 from refold.engine.events.outcome import Usage
-from refold.engine.wire.parts.exchange import Framing
-from refold.engine.wire.parts.framing import FRAMES, ArrayParser, FrameParser
+from refold.engine.wire.parts.framing import ArrayParser, FrameParser
 from refold.engine.wire.parts.gathered import Budget
 from refold.engine.wire.parts.notation import json_text, object_in
 from refold.engine.wire.parts.sse import EventParser
@@ -24,7 +23,6 @@ BODY_BYTES_MAX: Final = 32 * 1024 * 1024
 """Of an answer that is not streamed; a larger one is not read."""
 
 _ERROR_BYTES_MAX: Final = 64 * 1024
-_SUCCESS: Final = range(200, 300)
 _EVENT_DATA: Final = re.compile(rb"(?m)^data:[ ]?(.*)$")
 
 
@@ -123,26 +121,6 @@ class Reader:
         An answer that cannot be read is an error of the code `malformed`.
         """
         return ModelAnswered("ok")
-
-
-def reader_for(
-    speaker: Callable[[], Speaker],
-    framing: Framing,
-    *,
-    is_stream_asked: bool,
-    status: int,
-    content_type: str,
-) -> Reader:
-    """Return what reads an answer of that status and type; without a type, the one asked for."""
-    if status not in _SUCCESS:
-        return FailedReader(status)
-    kind = content_type.partition(";")[0].strip().lower()
-    if is_stream_asked and framing == "array" and kind != "text/event-stream":
-        return StreamReader(speaker(), ArrayParser())
-    if kind == FRAMES or (framing == "frames" and not kind):
-        return StreamReader(speaker(), FrameParser())
-    is_stream = kind == "text/event-stream" or (is_stream_asked and not kind.endswith("json"))
-    return StreamReader(speaker(), EventParser()) if is_stream else BodyReader(speaker)
 
 
 class StreamReader(Reader):

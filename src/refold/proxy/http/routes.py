@@ -39,7 +39,8 @@ def routes_of(
         name, equals, url = upstream.partition("=")
         if not equals or "://" in name:
             for route in known_routes():
-                known[route.name] = attrs.evolve(route, upstream=_for(route, _checked(upstream)))
+                base = _checked(upstream).removesuffix(route.version)  # clients add it
+                known[route.name] = attrs.evolve(route, upstream=base)
         elif (at := _known_as(name)) is not None:
             known[at] = attrs.evolve(known[at], upstream=_checked(url))
         elif _VARIABLE.fullmatch(name) and name.upper() == name:
@@ -164,11 +165,6 @@ def _as_was(route: Route, environment: Mapping[str, str]) -> Route:
     if variable is None:
         return route
     return attrs.evolve(route, upstream=_checked(environment[variable], variable))
-
-
-def _for(route: Route, url: str) -> str:
-    """Return one URL as a provider's clients mean it: many add the version themselves."""
-    return url.removesuffix(route.version)
 
 
 def _checked(url: str, where: str = "--upstream") -> str:
