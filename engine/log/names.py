@@ -103,6 +103,13 @@ def root_of(path: Path) -> Path:
     return path.with_name(_root_stem(path) + SUFFIX)
 
 
+def is_runs(path: Path) -> bool:
+    """Return whether a file is named as a root run, or a packed one, is; hidden ones are none."""
+    if path.name.startswith("."):
+        return False
+    return path.suffix == PACKED_SUFFIX or (path.suffix == SUFFIX and root_of(path) == path)
+
+
 def blobs_of(path: Path) -> Path:
     """Return the folder of the large strings, one for the whole tree."""
     return path.with_name(_root_stem(path) + BLOBS_SUFFIX)

@@ -57,6 +57,12 @@ class LogReport(Document):
     guarantee: str = ""
     """`matched` of a watched command's log; empty of a program's, and where nothing says."""
 
+    @property
+    def broken(self) -> Damage | None:
+        """The first damage by which it is not intact; `None`: it is."""
+        damage = (each for each in self.damage if each.what not in LEAVES_INTACT)
+        return None if self.intact else next(damage)
+
 
 @attrs.frozen
 class Verification(Document):

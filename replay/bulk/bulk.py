@@ -29,7 +29,7 @@ from refold.engine.errors import (
     UsageError,
 )
 from refold.engine.log.damage import TORN_TAIL
-from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, Folder, log_path, root_of
+from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, Folder, is_runs, log_path, root_of
 from refold.engine.log.pack import opened
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import Program, Reference
@@ -87,9 +87,7 @@ def _below(folder: Path) -> list[Path]:
     logs: list[Path] = []
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        visible = (Path(place, name) for name in sorted(files) if not name.startswith("."))
-        suffixes = (SUFFIX, PACKED_SUFFIX)
-        logs += [path for path in visible if path.suffix in suffixes and not _is_childs(path)]
+        logs += filter(is_runs, (Path(place, name) for name in sorted(files)))
     return logs
 
 

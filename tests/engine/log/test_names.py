@@ -14,6 +14,7 @@ from refold.engine.log.names import (
     child_path,
     children,
     default_path,
+    is_runs,
     parent_of,
     root_of,
     tree,
@@ -126,3 +127,20 @@ def test_a_place_where_no_file_can_be_made_is_named(
     for write, suffix in ((pack, ".refold"), (salvage, ".jsonl")):
         with pytest.raises(LogNameRefused):
             write(log, tmp_path / f"{name}{suffix}")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_so"),
+    [
+        ("a.jsonl", True),
+        ("a.refold", True),
+        ("a.1.refold", True),
+        ("a.1.jsonl", False),
+        ("a.txt", False),
+        (".a.jsonl", False),
+        (".jsonl", False),
+    ],
+)
+def test_whether_a_file_is_named_as_a_run(name: str, *, is_so: bool) -> None:
+    """A root's log, or a packed tree: what a folder is listed, replayed and verified by."""
+    assert is_runs(Path(name)) is is_so

@@ -200,12 +200,11 @@ def refuse_damaged(log: OpenedLog) -> None:
     Raises:
         LogDamaged: the first damage.
     """
-    from refold.replay.audit.verify import LEAVES_INTACT, verify  # noqa: PLC0415 - not for whoever shows
+    from refold.replay.audit.verify import verify  # noqa: PLC0415 - not for whoever shows
 
     for report in verify(log.path).logs:
-        for damage in report.damage:
-            if not report.intact and damage.what not in LEAVES_INTACT:
-                raise damage.as_error()
+        if report.broken is not None:
+            raise report.broken.as_error()
 
 
 def first_entry(path: Path) -> Entry:

@@ -18,15 +18,14 @@ from refold.cli.output import output
 from refold.cli.output.printed import ListedRun
 from refold.cli.output.trees import run_name
 from refold.engine.encoding.canonical import loads
-from refold.engine.errors import LogMissing, LogNameRefused, RefoldError
+from refold.engine.errors import LogNameRefused, RefoldError
 from refold.engine.events.outcome import Usage
 from refold.engine.log.line import LINE_MAX
 from refold.engine.log.names import (
     BLOBS_SUFFIX,
-    PACKED_SUFFIX,
     SUFFIX,
     Folder,
-    check_root,
+    is_runs,
     root_of,
     tree,
 )
@@ -48,7 +47,7 @@ def listed_runs(folder: Path) -> list[ListedRun]:
     """
     beside = Folder(folder)
     return sorted(
-        (listed(path, beside) for path in folder.iterdir() if _is_root(path)),
+        (listed(path, beside) for path in folder.iterdir() if is_runs(path) and path.is_file()),
         key=lambda each: (each.wall_us, each.log),
     )
 
@@ -65,18 +64,6 @@ def orphans(folder: Path) -> list[Path]:
         elif path.suffix == BLOBS_SUFFIX:
             roots.add(path.with_suffix(SUFFIX))
     return sorted(root for root in roots if root.name not in names)
-
-
-def _is_root(path: Path) -> bool:
-    if path.name.startswith(".") or not path.is_file():
-        return False
-    if path.suffix == PACKED_SUFFIX:
-        return True
-    try:
-        check_root(path)
-    except LogNameRefused:
-        return False
-    return path.suffix == SUFFIX
 
 
 def listed(path: Path, beside: Folder) -> ListedRun:
@@ -141,8 +128,7 @@ def _last_line(file: BinaryIO, path: Path) -> bytes:
         start = whole.rfind(b"\n", 0, -1)
         if whole and (start >= 0 or size == 0):
             return whole[start + 1 :]
+    found = b""
     for entry in read_entries(path, verify=False, torn_ok=True):  # a long torn tail, or a hole
         found = entry.line
-    if not found.endswith(b"\n"):
-        raise LogMissing(str(path), "no whole line")
     return found

@@ -18,7 +18,7 @@ from refold.engine.log.names import SUFFIX, root_of, tree
 from refold.engine.log.reader import open_log
 from refold.engine.log.recovery import tail
 from refold.engine.log.salvaging import Prefix, prefix_of, salvage
-from refold.replay.audit.verify import LEAVES_INTACT, LogReport, verify
+from refold.replay.audit.verify import LogReport, verify
 from refold.replay.index.guarantee import is_observed
 
 _PAGE: Final = """
@@ -62,14 +62,14 @@ def command(*, log: Path, out: Path | None) -> int:
         reports = {report.path: report for report in verify(opened.path).logs}
         made = None
         if out is not None:
-            kept = salvage(opened.path, out)
+            new = salvage(opened.path, out)
             made = SalvagedLog(
-                log=output.shown_path(kept.log),
-                entries=kept.source.entries,
-                head=kept.head,
-                children=sum(1 for child in kept.children if child.entries),
-                blobs=kept.blobs,
-                is_sealed=kept.source.is_sealed,
+                log=output.shown_path(new.log),
+                entries=new.source.entries,
+                head=new.head,
+                children=sum(1 for child in new.children if child.entries),
+                blobs=new.blobs,
+                is_sealed=new.source.is_sealed,
             )
         logs = [_read(each, opened, reports.pop(str(each.path), None)) for each in found]
         logs += [_missing(report, opened) for report in reports.values()]
@@ -81,7 +81,10 @@ def command(*, log: Path, out: Path | None) -> int:
         if made is None:
             _advise(logs, log, is_resumable=is_resumable)
         else:
-            _describe_salvaged(made)
+            kept = words.counted(made.entries, "entry", "entries")
+            below = words.counted(made.children, "child log")
+            output.line(("salvaged", "green"), f"  {made.log}: {kept}, {below}")
+            output.line(f"  head {made.head}")
 
     is_fine = made is not None or all(each.state in _SOUND for each in logs)
     document = Recovery(logs=tuple(logs), salvaged=made)
@@ -89,7 +92,7 @@ def command(*, log: Path, out: Path | None) -> int:
 
 
 def _read(found: Prefix, log: OpenedLog, report: LogReport | None) -> ReadLog:
-    wrong = found.wrong or (_unfit(report) if report else None)
+    wrong = found.wrong or (report.broken if report else None)  # sound, or they do not fit together
     return ReadLog(
         path=log.shown(found.path),
         state=_state(found, wrong, report),
@@ -106,12 +109,6 @@ def _missing(report: LogReport, log: OpenedLog) -> ReadLog:
     """Return what is known of a child's log that is not there, or is no plain file."""
     path = log.shown(report.path)
     return ReadLog(path=path, state="missing", damage=attrs.evolve(report.damage[0], path=path))
-
-
-def _unfit(report: LogReport) -> Damage | None:
-    """Return what is wrong with a log each of whose entries is sound: they do not fit together."""
-    wrong = (each for each in report.damage if each.what not in LEAVES_INTACT)
-    return None if report.intact else next(wrong)
 
 
 def _state(found: Prefix, wrong: Damage | None, report: LogReport | None) -> RecoveredState:
@@ -153,13 +150,6 @@ def _describe(log: ReadLog) -> None:
         tail = log.tail
         what = f", a cut {tail.kind}" if state == "torn" and tail.kind else ""
         output.line(f"  behind them {words.counted(tail.bytes, 'byte')}{what}: {tail.begins}")
-
-
-def _describe_salvaged(made: SalvagedLog) -> None:
-    kept = words.counted(made.entries, "entry", "entries")
-    below = words.counted(made.children, "child log")
-    output.line(("salvaged", "green"), f"  {made.log}: {kept}, {below}")
-    output.line(f"  head {made.head}")
 
 
 def _advise(logs: list[ReadLog], given: Path, *, is_resumable: bool) -> None:

@@ -198,8 +198,10 @@ def _replay_one(
 
     seen = watched(again) if tripwire else None
     report = seen.report if seen else again()
-    if report.identical:
-        _refuse_damage(log)
+    if report.identical:  # no run is called so whose log does not verify (CONTRACT.md §14.9)
+        for damage in verify(log.path).damage:
+            if damage.what != TORN_TAIL:
+                raise damage.as_error()
     elif html is not None:
         from refold.page.html import diverged_html  # noqa: PLC0415 - rarely
 
@@ -243,18 +245,6 @@ def _program_for(programs: Sequence[str], log: OpenedLog) -> str | None:
     if is_plain(programs):
         return programs[0]
     return programs_of(programs).get(started(log.path).program) if programs else None
-
-
-def _refuse_damage(log: OpenedLog) -> None:
-    """Refuse to call a run identical whose log does not verify (CONTRACT.md §14.9).
-
-    Raises:
-        LogDamaged: the first damage, of whichever log below.
-    """
-    found = (damage for report in verify(log.path).logs for damage in report.damage)
-    damage = next((one for one in found if one.what != TORN_TAIL), None)
-    if damage is not None:
-        raise damage.as_error()
 
 
 def describe(report: ReplayReport, *, is_all: bool = False) -> None:

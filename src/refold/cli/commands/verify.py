@@ -20,14 +20,7 @@ from refold.cli.output.pages import page
 from refold.engine.errors import LogUnsupported, RefoldError, StoreFailed
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import Folder
-from refold.replay.audit.verify import (
-    LEAVES_INTACT,
-    OTHER_HEAD,
-    LogReport,
-    Verification,
-    unread,
-    verify,
-)
+from refold.replay.audit.verify import OTHER_HEAD, Verification, unread, verify
 from refold.replay.index.guarantee import OBSERVED
 from refold.store.manifest import HEADS, head_in, runs_in
 from refold.store.place import ObjectStore, StoredRun
@@ -274,9 +267,9 @@ def _ends(verification: Verification, log: OpenedLog) -> str:
     if not unsealed:
         return "every log is sealed, or its parent holds its head"
     for report in unsealed:
-        if not report.intact:
+        if report.broken is not None:
             which = "the log" if report is root else Path(log.shown(report.path)).name
-            return f"not judged: {which} is damaged at line {_damaged_at(report)}"
+            return f"not judged: {which} is damaged at line {report.broken.line}"
     if any(damage.what == OTHER_HEAD for damage in root.damage):
         return "its head is not the expected one"
     if root in unsealed:
@@ -285,8 +278,3 @@ def _ends(verification: Verification, log: OpenedLog) -> str:
         if any(damage.what == TORN_TAIL for damage in report.damage):
             return f"{Path(log.shown(report.path)).name} has a torn tail"
     return f"{words.counted(len(unsealed), 'child log')} missing, or without an end"
-
-
-def _damaged_at(report: LogReport) -> int:
-    """Return the first line that makes a log not intact."""
-    return next(each.line for each in report.damage if each.what not in LEAVES_INTACT)
