@@ -90,7 +90,7 @@ class Detailed:
     """
 
     _fields: ClassVar[tuple[str, ...]] = ()
-    _text: ClassVar[str]
+    _text: ClassVar[str] = "{why}"
     """Its message, with the attributes in braces; a class may have a `__str__` instead."""
 
     def __init_subclass__(cls) -> None:
@@ -512,23 +512,17 @@ class SnapshotRestoreError(Detailed, UsageError):
 
     why: str
 
-    _text = "{why}"
-
 
 class PromptRefused(Detailed, UsageError, ValueError):
     """A prompt that cannot be registered, or cannot be rendered as asked (CONTRACT.md §10.20)."""
 
     why: str
 
-    _text = "{why}"
-
 
 class ToolValidationError(Detailed, UsageError, ValueError):
     """Input of a delegation tool that its document does not allow; nothing was started."""
 
     why: str
-
-    _text = "{why}"
 
 
 class LogError(RefoldError):
@@ -756,8 +750,6 @@ class DispatchSubagentError(Detailed, ProgramError):
     """The child of a delegation tool did not complete."""
 
     why: str
-
-    _text = "{why}"
 
 
 class RunEnded(Detailed, ProgramError):

@@ -4,7 +4,7 @@ SHA-256 throughout, under a domain for each purpose, so that no value of one kin
 another (CONTRACT.md §3.3, §6).  Digests are 64 lower-case hex digits.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -59,10 +59,7 @@ def merkle_root(leaves: Sequence[str]) -> str:
     level = [of_bytes(LEAF, leaf.encode()) for leaf in leaves]
     while len(level) > 1:
         pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
-        level = [_parent(pair) for pair in pairs]
+        level = [
+            of_bytes(NODE, "".join(pair).encode()) if len(pair) > 1 else pair[0] for pair in pairs
+        ]
     return level[0]
-
-
-def _parent(pair: Iterable[str]) -> str:
-    nodes = list(pair)
-    return of_bytes(NODE, "".join(nodes).encode()) if len(nodes) > 1 else nodes[0]

@@ -6,7 +6,7 @@ schema itself.  Patterns pass the check that models' patterns pass; and how many
 at for one value is bounded, so that neither circles nor doubled references go on for ever.  Pure.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import jsonschema
@@ -55,7 +55,7 @@ def misfit(schema: Mapping[str, Any], value: Json) -> str:
         return f"a member's name of more than {LINE_MIN} characters"
     registry: Registry[Any] = Registry()  # an empty one fetches nothing
     kind = jsonschema.validators.extend(  # type: ignore[no-untyped-call]  # it has no types
-        jsonschema.Draft202012Validator, {"pattern": _fits_pattern, "$ref": _Refers().leads}
+        jsonschema.Draft202012Validator, {"pattern": _fits_pattern, "$ref": _following()}
     )
     try:
         found = next(kind(schema, registry=registry).iter_errors(value), None)
@@ -66,18 +66,16 @@ def misfit(schema: Mapping[str, Any], value: Json) -> str:
     return found.message if found is not None else ""
 
 
-class _Refers:
-    """Follows references, as often as is needed and no more: circles go by these alone."""
+def _following() -> Callable[..., Any]:
+    """Return what follows references, so often and no more: circles go by these alone."""
+    left = iter(range(REFERENCES_MAX - 1))
 
-    def __init__(self) -> None:
-        self._left = REFERENCES_MAX
-
-    def leads(self, validator: Any, reference: str, value: Any, schema: Any) -> Any:
-        """Check a value against what a reference leads to."""
-        self._left -= 1
-        if not self._left:
+    def follow(validator: Any, reference: str, value: Any, schema: Any) -> Any:
+        if next(left, None) is None:
             raise _Wrong(f"a value for which more than {REFERENCES_MAX} references are followed")
         return _FOLLOW(validator, reference, value, schema)
+
+    return follow
 
 
 _FOLLOW: Final = jsonschema.Draft202012Validator.VALIDATORS["$ref"]

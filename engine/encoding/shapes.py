@@ -2,11 +2,11 @@
 
 A type is a shape if its JSON form can be read back as an equal value: that is what lets a replay
 give a program the same typed results without running a tool.  A type that cannot make the round
-trip is refused when the tool is made, not when the log is written.  This file judges and
-describes; values are read by `engine.encoding.strict` and written by `engine.encoding.plain`.
+trip is refused when the tool is made, not when the log is written.  This file judges,
+describes, and says by which of the readers of `engine.encoding.strict` values are read; they are
+written by `engine.encoding.plain`.
 
-To add a type: give it a `Shape` here, a hook in `engine.encoding.strict` and a row in
-`engine.encoding.plain`.
+To add a type: give it a `Shape` here, with its reader, and a row in `engine.encoding.plain`.
 Rules: CONTRACT.md §10.
 """
 

@@ -1,13 +1,12 @@
 """Reads JSON values back as typed values, and coerces nothing.
 
 A hook is built once for a type, out of hooks for its parts: `engine.encoding.shapes` does it, which
-says which types there are.  Classes are built by cattrs, which is
-handed our hook for each field: left to its own it would turn "12" into 12, None into "None" and
-"abc" into a list of letters.  An integer is accepted for a float, because JSON writers drop the
-`.0`, and that is all.  All that is wrong with a value is reported at once, with JSON pointers.
+says which types there are.  Classes are built by cattrs, which is handed our hook for each field:
+left to its own it would turn "12" into 12, None into "None" and "abc" into a list of letters.  An
+integer is accepted for a float, because JSON writers drop the `.0`, and that is all.  All that is
+wrong with a value is reported at once, with JSON pointers.
 
-The way out is `engine.encoding.plain`.
-Rules: CONTRACT.md §10.
+The way out is `engine.encoding.plain`.  Rules: CONTRACT.md §10.
 """
 
 import datetime as dt

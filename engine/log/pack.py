@@ -19,7 +19,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, BinaryIO, Final
+from typing import IO, Final
 
 from refold.engine.errors import LogExists, LogNameRefused, LogUnsupported, UsageError
 from refold.engine.log.gaps import named_blobs
@@ -80,7 +80,9 @@ def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with open(os.open(unfinished, flags, 0o600), "w+b") as file:  # noqa: PTH123 - a descriptor
-            _pack_into(file, parts)
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+                for part, name in parts:
+                    _add(archive, part, name)
             file.flush()
             os.fsync(file.fileno())
         try:
@@ -99,7 +101,8 @@ def _parts(top: Path) -> list[tuple[Path, str]]:
     """Return what is packed, and under which names."""
     logs = [log for log in tree(top) if log == top or log.is_file()]
     blobs = blobs_of(top)
-    wanted = None if root_of(top) == top else _blob_names(logs)
+    named = (each for log in logs for _, _, each, _ in named_blobs(log))
+    wanted = None if root_of(top) == top else set(named)
     parts = [(log, log.name) for log in logs]
     for blob in sorted(blobs.glob("??/*")):
         inner = f"{blob.parent.name}/{blob.name}"
@@ -122,16 +125,6 @@ def _refuse_too_much(top: Path, parts: list[tuple[Path, str]]) -> None:
             f"{top}: a packed file holds {UNPACKED_MAX} bytes, and these are {total}, "
             f"{sizes[most]} of them in {most}; where that is damage, `refold recover` says so"
         )
-
-
-def _pack_into(file: BinaryIO, parts: list[tuple[Path, str]]) -> None:
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        for path, name in parts:
-            _add(archive, path, name)
-
-
-def _blob_names(logs: list[Path]) -> set[str]:
-    return {name for log in logs for _, _, name, _ in named_blobs(log)}
 
 
 def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:

@@ -93,8 +93,7 @@ class HttpModel(ABC):
         """
         self._model = model
         self._base_url = base_url
-        self._timeout_seconds = timeout_seconds
-        self._max_retries = max_retries
+        self._more = {"timeout_seconds": timeout_seconds, "max_retries": max_retries}
         self._client = LazyClient(self._make_client)
 
     @property
@@ -105,12 +104,7 @@ class HttpModel(ABC):
     @property
     def reference(self) -> Reference:
         """How a subprocess makes the same model; it finds keys in its own environment."""
-        given = {
-            "model": self._model,
-            "base_url": self._base_url,
-            "timeout_seconds": self._timeout_seconds,
-            "max_retries": self._max_retries,
-        }
+        given = {"model": self._model, "base_url": self._base_url, **self._more}
         return Reference(type(self).__module__, type(self).__qualname__, given)
 
     @abstractmethod
@@ -133,11 +127,8 @@ class HttpModel(ABC):
 
     def _options(self) -> dict[str, Any]:
         """Return what an SDK client is made with; what is not set is left to the SDK."""
-        options = {
-            "base_url": self._base_url,
-            "timeout": self._timeout_seconds,
-            "max_retries": self._max_retries,
-        }
+        timeout, retries = self._more.values()
+        options = {"base_url": self._base_url, "timeout": timeout, "max_retries": retries}
         return {name: value for name, value in options.items() if value is not None}
 
 

@@ -108,15 +108,12 @@ class _Watch:
 
     def _until_over(self) -> None:
         """Until the child has ended by itself, or a bound says that it must."""
-        deadline = _after(self._began, self._bounds.deadline_seconds)
-        while not self._over(deadline):
-            self._step(deadline)
-
-    def _over(self, deadline: float) -> bool:
+        seconds = self._bounds.deadline_seconds
+        deadline = math.inf if seconds is None else self._began + seconds
         # An end in the same moment as a bound is an end: what the child did is done.
-        if not self._exited:
-            self._cause = self._broken(deadline)
-        return self._exited or self._cause is not None
+        while not self._exited and (broken := self._broken(deadline)) is None:
+            self._step(deadline)
+        self._cause = None if self._exited else broken
 
     def _broken(self, deadline: float) -> How | None:
         most = self._bounds.memory_bytes
@@ -202,7 +199,3 @@ class _Watch:
             swept=self._swept,
             duration_seconds=time.monotonic() - self._began,
         )
-
-
-def _after(began: float, seconds: float | None) -> float:
-    return math.inf if seconds is None else began + seconds
