@@ -30,6 +30,7 @@ import attrs
 import yaml
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import without_empty
 from refold.engine.errors import ConfigRefused, InvalidDefError, LimitRefused
 from refold.engine.events.limits import Limits
 from refold.tools.files.config_text import Setting, nearest, yaml_of
@@ -137,9 +138,11 @@ def load_agent(
     """
     file = Path(path)
     file = file / FILE_NAME if file.is_dir() else file
-    reading = _Reading(_id_of(file), str(file), tuple(known_tools))
-    front, body = reading.parts(file)
-    values = reading.members(file, front)
+    absolute = file.absolute()
+    agent_id = absolute.parent.name if file.name == FILE_NAME else absolute.stem
+    reading = _Reading(agent_id, file, tuple(known_tools))
+    front, body = reading.parts()
+    values = reading.members(front)
     if not values.get("description"):
         raise reading.refused("description is required: say what the agent is for, and when")
     if values.get("provider") and not values.get("model"):
@@ -160,16 +163,9 @@ def agent_input(
     The model is not named in it: who records the run passes one, and its children get the same.
     `known_tools` are those among which an agent that names none may choose.
     """
-    own: dict[str, Json] = {"name": agent.name}
-    if agent.system_prompt:
-        own["system"] = agent.system_prompt
-    own["tools"] = list(agent.tools_among(known_tools))
-    given: dict[str, Json] = {"agent": own, "task": task}
-    if context:
-        given["context"] = context
-    if files:
-        given["files"] = list(files)
-    return given
+    system = without_empty({"system": agent.system_prompt})
+    own = {"name": agent.name, **system, "tools": [*agent.tools_among(known_tools)]}
+    return {"agent": own, "task": task, **without_empty({"context": context, "files": [*files]})}
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -220,16 +216,16 @@ class _Reading:
     """One file being read: what its errors say of it."""
 
     id: str
-    path: str
+    file: Path
     known_tools: tuple[str, ...]
 
     def refused(self, reason: str) -> InvalidDefError:
-        return InvalidDefError(self.id, reason, self.path)
+        return InvalidDefError(self.id, reason, str(self.file))
 
-    def parts(self, file: Path) -> tuple[dict[str, Any], str]:
+    def parts(self) -> tuple[dict[str, Any], str]:
         """Return the front matter and the body."""
         try:
-            text = file.read_text(encoding="utf-8-sig")
+            text = self.file.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             raise self.refused("no such file") from None
         except (OSError, UnicodeDecodeError) as error:
@@ -239,7 +235,7 @@ class _Reading:
         if len(fences) < 2 or fences[0] != 0:  # noqa: PLR2004 - one above, one below
             raise self.refused("expected front matter between two lines of ---, the first line one")
         try:
-            front, _ = yaml_of(file, "".join(lines[: fences[1]]))
+            front, _ = yaml_of(self.file, "".join(lines[: fences[1]]))
         except ConfigRefused as error:
             raise self.refused(f"{error.pointer} on line {error.line} {error.why}") from None
         except (yaml.YAMLError, RecursionError) as error:
@@ -248,7 +244,7 @@ class _Reading:
             raise self.refused("front matter: expected `name: value` lines")
         return front, "".join(lines[fences[1] + 1 :]).strip()
 
-    def members(self, file: Path, front: Mapping[Any, Any]) -> dict[str, Any]:
+    def members(self, front: Mapping[Any, Any]) -> dict[str, Any]:
         """Return the members under our names, read; those that are left empty are left out."""
         read: dict[str, Callable[[Setting], Any]] = {
             **dict.fromkeys(_TEXTS, lambda member: member.text().strip()),
@@ -271,7 +267,7 @@ class _Reading:
                 raise self.refused(f"{key} and {name} are the same; keep one")
             is_empty = value is None or (name, value) == ("model", "inherit")
             try:
-                found[name] = "" if is_empty else read[name](Setting(file, name, value))
+                found[name] = "" if is_empty else read[name](Setting(self.file, name, value))
             except ConfigRefused as error:
                 raise self.refused(f"{error.pointer}: {error.why}") from None
         return {name: value for name, value in found.items() if value != ""}
@@ -316,8 +312,3 @@ def _turns(member: Setting) -> int:
     if type(turns) is not int or turns < 1:
         raise member.expected("a positive integer")
     return turns
-
-
-def _id_of(file: Path) -> str:
-    absolute = file.absolute()
-    return absolute.parent.name if file.name == FILE_NAME else absolute.stem

@@ -229,13 +229,11 @@ def _volatile(member: Setting) -> tuple[str, ...]:
 
 def _limits(member: Setting) -> Limits:
     names = [field.name for field in attrs.fields(Limits)]
-    caps = member.fields(**dict.fromkeys(names, lambda cap: cap))
-    for name, cap in caps.items():
-        try:
-            Limits(**{name: cap.value})
-        except LimitRefused as error:
-            raise cap.refused(str(error)) from None
-    return Limits(**{name: cap.value for name, cap in caps.items()})
+    caps = member.fields(**dict.fromkeys(names, lambda cap: cap.value))
+    try:
+        return Limits(**caps)
+    except LimitRefused as error:
+        raise member.at(error.limit).refused(str(error)) from None
 
 
 def _models(member: Setting) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import without_empty
 from refold.engine.errors import DefNotFoundError, InvalidDefError, ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
@@ -246,11 +247,8 @@ class _Call:
         offered = set(agent.tools_among(registered))
         if own is not None and NAME not in agent.disallowed_tools:
             offered.add(NAME)
-        given: dict[str, Json] = {"name": agent.name, "tools": sorted(offered)}
-        if agent.system_prompt:
-            given["system"] = agent.system_prompt
-        if model := self._model_of(agent):
-            given["model"] = model
+        said = {"system": agent.system_prompt, "model": self._model_of(agent)}
+        given = {"name": agent.name, "tools": sorted(offered), **without_empty(said)}
         return Delegation(
             program=self.context.program,
             input={"agent": given, "task": message},

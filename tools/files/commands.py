@@ -10,7 +10,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final
@@ -26,6 +26,7 @@ from refold.tools.contract.tool_types import FunctionTool
 from refold.tools.files.rooted import Root, checked_root, kind_of
 
 NAMES: Final = ("run_command", "write_file")
+_Path = Annotated[str, "relative to the root folder, with / between names"]
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -66,8 +67,23 @@ def write_file_tool(
     top = Root(checked_root(root, "write_file"), "write_file")
     _check_cap("max_file_bytes", max_file_bytes)
     arguments = {"root": os.fspath(root), "max_file_bytes": max_file_bytes}
+
+    def write_file(
+        path: _Path, content: Annotated[str, "the whole text of the file"]
+    ) -> WrittenFile:
+        """Write a text file, new or instead of the one there is; folders above it are made."""
+        data = content.encode()
+        fits = len(data) <= max_file_bytes
+        top.require(fits, f"{path}: {len(data)} bytes; {max_file_bytes} allowed", code="too_large")
+        above, _, name = path.rstrip("/").rpartition("/")
+        top.require(name not in ("", ".", ".."), f"{path!r} names no file", code="not_a_file")
+        _make_folders(top, above)
+        with top.folder(above) as folder:
+            created = _replaced(top, folder, name, path, data)
+        return WrittenFile(path=path, size_bytes=len(data), created=created)
+
     return FunctionTool(
-        _writing_function(top, max_file_bytes),
+        write_file,
         effect="changes",
         reference=Reference(__name__, "write_file_tool", arguments),
     )
@@ -114,8 +130,32 @@ def run_command_tool(
         "max_output_bytes": max_output_bytes,
         "memory_bytes": memory_bytes,
     }
+
+    def run_command(
+        command: Annotated[list[str], "the program's name, then its arguments"],
+    ) -> CommandResult:
+        """Run a program, without a shell, and wait for it."""
+        name = command[0] if command else ""
+        if name not in allowed:
+            known = ", ".join(allowed)
+            raise ToolError("run_command", f"{name!r} is not allowed; there are: {known}", "denied")
+        environment = _plainly_found(child_environment(variables))
+        argv = [_found(name, environment), *command[1:]]
+        ended = run_bounded(
+            argv, env=environment, cwd=top, request=b"", bounds=bounds, cancel=CancelSignal()
+        )
+        if ended.how == "spawn_failed":
+            raise ToolError("run_command", f"{argv[0]}: {ended.error}", "spawn_failed")
+        return CommandResult(
+            status=ended.how,
+            code=ended.code,
+            stdout=_output_text(ended.stdout),
+            stderr=_output_text(ended.stderr),
+            truncated=ended.stdout.truncated or ended.stderr.truncated,
+        )
+
     return FunctionTool(
-        _running_function(top, allowed, variables, bounds),
+        run_command,
         effect="changes",
         description=f"Run a program, without a shell, and wait for it: {', '.join(allowed)}.",
         reference=Reference(__name__, "run_command_tool", arguments),
@@ -123,26 +163,6 @@ def run_command_tool(
 
 
 # --- write_file ----------------------------------------------------------------------------------
-
-_Path = Annotated[str, "relative to the root folder, with / between names"]
-
-
-def _writing_function(root: Root, max_file_bytes: int) -> Callable[..., WrittenFile]:
-    def write_file(
-        path: _Path, content: Annotated[str, "the whole text of the file"]
-    ) -> WrittenFile:
-        """Write a text file, new or instead of the one there is; folders above it are made."""
-        data = content.encode()
-        fits = len(data) <= max_file_bytes
-        root.require(fits, f"{path}: {len(data)} bytes; {max_file_bytes} allowed", code="too_large")
-        above, _, name = path.rstrip("/").rpartition("/")
-        root.require(name not in ("", ".", ".."), f"{path!r} names no file", code="not_a_file")
-        _make_folders(root, above)
-        with root.folder(above) as folder:
-            created = _replaced(root, folder, name, path, data)
-        return WrittenFile(path=path, size_bytes=len(data), created=created)
-
-    return write_file
 
 
 def _make_folders(root: Root, path: str) -> None:
@@ -177,35 +197,6 @@ def _replaced(root: Root, folder: int, name: str, path: str, data: bytes) -> boo
 
 
 # --- run_command ---------------------------------------------------------------------------------
-
-
-def _running_function(
-    top: Path, allowed: tuple[str, ...], variables: tuple[str, ...], bounds: Bounds
-) -> Callable[..., CommandResult]:
-    def run_command(
-        command: Annotated[list[str], "the program's name, then its arguments"],
-    ) -> CommandResult:
-        """Run a program, without a shell, and wait for it."""
-        name = command[0] if command else ""
-        if name not in allowed:
-            known = ", ".join(allowed)
-            raise ToolError("run_command", f"{name!r} is not allowed; there are: {known}", "denied")
-        environment = _plainly_found(child_environment(variables))
-        argv = [_found(name, environment), *command[1:]]
-        ended = run_bounded(
-            argv, env=environment, cwd=top, request=b"", bounds=bounds, cancel=CancelSignal()
-        )
-        if ended.how == "spawn_failed":
-            raise ToolError("run_command", f"{argv[0]}: {ended.error}", "spawn_failed")
-        return CommandResult(
-            status=ended.how,
-            code=ended.code,
-            stdout=_output_text(ended.stdout),
-            stderr=_output_text(ended.stderr),
-            truncated=ended.stdout.truncated or ended.stderr.truncated,
-        )
-
-    return run_command
 
 
 def _plainly_found(environment: Mapping[str, str]) -> dict[str, str]:

@@ -5,6 +5,7 @@ they stand in the log with a tag; of anything else the log has what a model is s
 raises for the model to see has a code of its own.  Rules: CONTRACT.md §17.4, §17.5.
 """
 
+import functools
 import json
 from collections.abc import Callable
 from typing import Any, Final
@@ -21,6 +22,9 @@ from refold.engine.errors import NotCanonical, ToolError
 _TAG: Final = "$pydantic_ai"
 _CONTENT: Final = TypeAdapter[Any](ToolReturnContent)
 _RETURN: Final = TypeAdapter[Any](ToolReturn)
+_plain: Final = functools.partial(
+    pydantic_core.to_jsonable_python, bytes_mode="base64", inf_nan_mode="constants"
+)
 
 
 def plain_arguments(arguments: dict[str, Any]) -> dict[str, Json]:
@@ -30,12 +34,9 @@ def plain_arguments(arguments: dict[str, Any]) -> dict[str, Json]:
         NotCanonical: they were changed to what JSON cannot hold.
     """
     try:
-        plain: dict[str, Json] = pydantic_core.to_jsonable_python(
-            arguments, bytes_mode="base64", inf_nan_mode="constants"
-        )
+        return _plain(arguments)  # type: ignore[no-any-return]  # as the arguments are
     except (ValueError, TypeError) as error:
         raise NotCanonical("", "arguments that JSON can hold", str(error), "arguments") from None
-    return plain
 
 
 async def called(name: str, call: Callable[[], Any]) -> Json:
@@ -77,20 +78,12 @@ def dumped(result: Any) -> Json:
     """Return a result as JSON; where it has to be read back as something else, with a tag."""
     if isinstance(result, ToolReturn):
         return {_TAG: "return", "value": _RETURN.dump_python(result, mode="json")}
-    plain = result if is_exact(result) else _plain_result(result)
+    plain = result if is_exact(result) else _plain(result)  # what a model is shown of it
     items = result if isinstance(result, list | tuple) else [result]
     if any(isinstance(item, MULTI_MODAL_CONTENT_TYPES) for item in items):
         return {_TAG: "content", "value": plain}
     if isinstance(plain, dict) and _TAG in plain:
         return {_TAG: "value", "value": plain}  # it looks like one of these, and is none
-    return plain
-
-
-def _plain_result(result: Any) -> Json:
-    """Return what a model is shown of a result."""
-    plain: Json = pydantic_core.to_jsonable_python(
-        result, bytes_mode="base64", inf_nan_mode="constants"
-    )
     return plain
 
 
