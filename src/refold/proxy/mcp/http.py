@@ -211,25 +211,17 @@ class _Kept:
             if messages_in(body) is not None:
                 self._party.server(body, self._channel)
             elif self._status >= _ERRORS or body.strip():
-                self._instead(body)
+                text = body.decode(errors="replace")[:_KEPT_CHARS]
+                came: Json = {"status": self._status, "content_type": self._type, "text": text}
+                self._party.failed(self._channel, f"http_{self._status}", text[:_SHOWN], came)
         if self._method == "DELETE" and self._status < _ERRORS:
             self._desk.left(self._party)
-
-    def _instead(self, body: bytes) -> None:
-        text = body.decode(errors="replace")[:_KEPT_CHARS]
-        result: Json = {"status": self._status, "content_type": self._type, "text": text}
-        code = f"http_{self._status}"
-        self._party.failed(self._channel, code, text[:_SHOWN], result)
 
     def failed(self, code: str, message: str) -> Serve:
         """Write down that the server cannot be reached, or broke off."""
         self._is_over = True
         text = f"refold: {message}"
-        result: dict[str, Json] = {
-            "status": BAD_GATEWAY,
-            "content_type": "text/plain",
-            "text": text,
-        }
+        result: Json = {"status": BAD_GATEWAY, "content_type": "text/plain", "text": text}
         self._party.failed(self._channel, code, message, result)
         return _whole(BAD_GATEWAY, text.encode(), {"content-type": "text/plain"})
 

@@ -54,9 +54,9 @@ def divergence_of(record: McpRecord, miss: McpMiss) -> Divergence:
 
 
 def _category(near: Cue | None, request: McpRequest) -> Category:
-    if near is None or near.request is None:
+    if near is None:
         return "extra_call"
-    return "args_changed" if near.request.name == request.name else "name_changed"
+    return "args_changed" if near.name == request.name else "name_changed"
 
 
 def _nearest(miss: McpMiss) -> Cue | None:
@@ -67,7 +67,7 @@ def _nearest(miss: McpMiss) -> Cue | None:
         for cue in each.requests()
         if not cue.is_served and not is_ping(cue)
     ]
-    same = [cue for cue in waiting if cue.request and cue.request.name == miss.request.name]
+    same = [cue for cue in waiting if cue.name == miss.request.name]
     now = encode(miss.request.arguments).decode()[:_COMPARED]
 
     def likeness(cue: Cue) -> float:
@@ -89,10 +89,9 @@ def _cause(record: McpRecord, miss: McpMiss, near: Cue | None) -> str:
         return f"{name} was asked {miss.recorded + 1} times like this, and recorded {miss.recorded}"
     if near is None:
         return "the program asks for more than was recorded"
-    if near.request is not None and near.request.name == name:
+    if near.name == name:
         return f"no such call of {name} was recorded: it has other arguments"
-    following = near.request.name if near.request is not None else near.method
-    return f"{name} is asked for where the record goes on with {following}"
+    return f"{name} is asked for where the record goes on with {near.name}"
 
 
 def answered_otherwise(
@@ -105,10 +104,9 @@ def answered_otherwise(
     """Return what a client says otherwise to a request of the server."""
     recorded, now = (item_of(each, cue.call) for each in pair)
     diff = between(recorded, now)
-    name = cue.request.name if cue.request is not None else cue.method
     return Divergence(
         category="result_changed",
-        where=place_of(record, server, name, cue.call),
+        where=place_of(record, server, cue.name, cue.call),
         log=str(record.path),
         call=cue.call,
         seq=step.seq,
@@ -161,8 +159,7 @@ def item_of(request: McpRequest, call: str) -> dict[str, Any]:
 
 def title_of(server: str, cue: Cue) -> str:
     """Return what a request asks of whom: `mcp weather > tools/list`."""
-    name = cue.request.name if cue.request is not None else cue.method
-    return f"mcp {server} > {name.removeprefix(PREFIX)}"
+    return f"mcp {server} > {cue.name.removeprefix(PREFIX)}"
 
 
 def place_of(record: McpRecord, server: str, name: str, call: str) -> str:

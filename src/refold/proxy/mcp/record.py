@@ -53,8 +53,8 @@ class Cue:
     """A message of the client, and what it led to."""
 
     kind: Literal["begin", "notification", "request"]
-    method: str
-    """Of a notification; empty else."""
+    name: str
+    """What a request is compared by, `forecast`, `mcp.tools/list`; the method of a notification."""
     call: str = ""
     seq: int
     request: McpRequest | None = None
@@ -152,8 +152,7 @@ class McpRecord:
         return is_same and self._changed(server, equal[0]) < min(cue.seq for cue in equal)
 
     def _changed(self, server: str, cue: Cue) -> int:
-        name = cue.request.name if cue.request is not None else ""
-        listed = name.removeprefix(PREFIX).partition("/")[0]
+        listed = cue.name.removeprefix(PREFIX).partition("/")[0]
         return max(each.changed.get(listed, 0) for each in self.of(server))
 
     def _is_read_again(self, connection: Connection, cue: Cue) -> bool:
@@ -166,12 +165,12 @@ class McpRecord:
 
 def is_ping(cue: Cue) -> bool:
     """Return whether a request only asks whether the server is there."""
-    return cue.request is not None and cue.request.name == PING
+    return cue.name == PING
 
 
 def only_lists(cue: Cue) -> bool:
     """Return whether a request only reads a list."""
-    return cue.request is not None and cue.request.name in _LISTS
+    return cue.name in _LISTS
 
 
 def read_mcp(log: Path, rules: VolatileRules) -> McpRecord:
@@ -192,11 +191,8 @@ def read_mcp(log: Path, rules: VolatileRules) -> McpRecord:
                 event = structure(entry.kind, data)
                 reading.take(entry.seq, entry.call or "", entry.cause or 0, event)
             except (AttributeError, LookupError, TypeError, ValueError, LogError) as error:
-                expected, found = (
-                    "what belongs to entries before",
-                    f"{type(error).__name__}: {error}",
-                )
-                raise nonsense(entry, log, expected, found) from None
+                found = f"{type(error).__name__}: {error}"
+                raise nonsense(entry, log, "what belongs to entries before", found) from None
     return reading.record
 
 
@@ -216,7 +212,7 @@ class _Reading:
                 self._beside(seq, call, cause, data)
             case ToolCalled():
                 request = McpRequest(event.tool, event.arguments, {})
-                cue = Cue(kind="request", method="", call=call, seq=seq, request=request)
+                cue = Cue(kind="request", name=event.tool, call=call, seq=seq, request=request)
                 cue.key = compared_key(request, self._rules)
                 self._cues[call] = cue
                 self._scopes[scope_of(call)].cues.append(cue)
@@ -239,8 +235,8 @@ class _Reading:
             case "client", "params":
                 self._more(cue, data)
             case "client", "notification":
-                method = data["method"]
-                connection.cues.append(Cue(kind="notification", method=method, seq=seq))
+                cue = Cue(kind="notification", name=data["method"], seq=seq)
+                connection.cues.append(cue)
             case "client", "response" if cause in self._asks:
                 _add(cue, Step(kind="wait", data=data, seq=seq, asks=cause))
             case "server", "ended":
@@ -265,7 +261,7 @@ class _Reading:
             scope=data["scope"],
             server=data["server"],
             number=len(self.record.of(data["server"])) + 1,
-            cues=[Cue(kind="begin", method="", seq=seq)],
+            cues=[Cue(kind="begin", name="", seq=seq)],
         )
         self._scopes[connection.scope] = connection
         self.record.connections.append(connection)

@@ -197,7 +197,7 @@ class _Served:
             for one in over:
                 self._run(_Running(one.cue, one.cue.following, ""))
         for cue in self._same.cues if self._same is not None else ():
-            if cue.kind == "notification" and cue.method == method and not cue.is_served:
+            if cue.kind == "notification" and cue.name == method and not cue.is_served:
                 cue.is_served = True
                 self._run(_Running(cue, cue.following, ""))
                 return
