@@ -31,7 +31,7 @@ class DelegationPolicy:
     """What it may be set up to do, the default first."""
     tools: ToolScope
     """Whose tools the children have."""
-    levels: int | None
+    levels: int | None = None
     """Levels of runs below the caller; `None` for no cap of its own: the engine's holds."""
     limits: Limits = Limits()
     """Asked for where the call says nothing."""
@@ -60,28 +60,11 @@ POLICIES: Final[dict[str, DelegationPolicy]] = {
         limits=Limits(timeout_seconds=120, max_iterations=8),
         caps=Limits(timeout_seconds=600, max_iterations=50),
     ),
-    "subagent_dispatch": DelegationPolicy(
-        isolation=("fresh",),
-        tools="own",
-        levels=None,
-        addressable=True,
-    ),
-    "dispatch_subagent": DelegationPolicy(
-        isolation=("fork",),
-        tools="caller",
-        levels=None,
-    ),
+    "subagent_dispatch": DelegationPolicy(isolation=("fresh",), tools="own", addressable=True),
+    "dispatch_subagent": DelegationPolicy(isolation=("fork",), tools="caller"),
     "dispatch_subagents": DelegationPolicy(
-        isolation=("fork", "shared"),
-        tools="caller",
-        levels=None,
-        fanout=None,
+        isolation=("fork", "shared"), tools="caller", fanout=None
     ),
-    "spawn": DelegationPolicy(
-        isolation=("fresh",),
-        tools="chosen",
-        levels=None,
-        deferred=True,
-    ),
+    "spawn": DelegationPolicy(isolation=("fresh",), tools="chosen", deferred=True),
 }
 """By the name of the tool that starts the child."""

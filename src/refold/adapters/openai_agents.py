@@ -27,6 +27,7 @@ The shape of messages is in `adapters.openai_agents_items`.  Rules: CONTRACT.md 
 
 import copy
 import functools
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, Final
@@ -243,15 +244,7 @@ class RecordedModel(Model):
         return answer
 
 
-_PLACES: Final = (
-    "system_instructions",
-    "input",
-    "model_settings",
-    "tools",
-    "output_schema",
-    "handoffs",
-    "tracing",
-)
+_PLACES: Final = inspect.getfullargspec(Model.get_response).args[1:]
 """What the framework asks a model by place, too."""
 
 

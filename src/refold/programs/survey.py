@@ -182,70 +182,58 @@ async def survey_tree(run: Run, task: dict[str, Any]) -> Report:
     return _report({**found, "parts": statuses}, f"{task['title']}: {counts(found)} in {in_parts}")
 
 
-@attrs.frozen
-class _Unit:
-    """A top-level package or module, and its size in bytes."""
-
-    name: str
-    size: int
-    is_package: bool
-
-
 async def _parts(run: Run, task: dict[str, Any]) -> list[dict[str, Any]]:
-    units = await _units(run, task)
-    if not units:
+    packages, modules = await _units(run, task)
+    if not packages and not modules:
         raise RunEnded("nothing_found", "no Python file there; name a folder that has some")
-    packages = [unit for unit in units if unit.is_package]
-    modules = [unit for unit in units if not unit.is_package]
-    size = sum(unit.size for unit in units) // task["parts"] + 1
-    groups = [*_grouped(packages, size), *_grouped(modules, size)]
-    return [_part(group, task["skip"]) for group in groups]
+    size = (sum(packages.values()) + sum(modules.values())) // task["parts"] + 1
+    of = {"package": _grouped(packages, size), "module": _grouped(modules, size)}
+    return [
+        {
+            "name": _title(kind, group),
+            "packages": group if kind == "package" else [],
+            "modules": group if kind == "module" else [],
+            "skip": task["skip"],
+        }
+        for kind, groups in of.items()
+        for group in groups
+    ]
 
 
-async def _units(run: Run, task: dict[str, Any]) -> list[_Unit]:
+async def _units(run: Run, task: dict[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the top-level packages and the modules, each with its size in bytes."""
     top: FileListing = await run.tool("list_files")
     only, skip = task.get("only"), task["skip"]
-    units = []
+    packages: dict[str, int] = {}
+    modules: dict[str, int] = {}
     for entry in top.entries:
         is_left_out = entry.path in skip or entry.path.startswith(".")
         if is_left_out or (only is not None and entry.path not in only):
             continue
         if entry.kind == "file" and entry.path.endswith(".py"):
-            units.append(_Unit(entry.path, entry.size_bytes or 0, is_package=False))
+            modules[entry.path] = entry.size_bytes or 0
         elif entry.kind == "folder":
             inside = await run.tool("list_files", path=entry.path, pattern="*.py", recursive=True)
-            found = sources(inside.entries, skip)
-            if found:
-                size = sum(each.size_bytes or 0 for each in found)
-                units.append(_Unit(entry.path, size, is_package=True))
-    return units
+            if found := sources(inside.entries, skip):
+                packages[entry.path] = sum(each.size_bytes or 0 for each in found)
+    return packages, modules
 
 
-def _grouped(units: list[_Unit], size: int) -> list[list[_Unit]]:
+def _grouped(units: dict[str, int], size: int) -> list[list[str]]:
     """Return neighbours together, as many as stay within `size` bytes; a larger one alone."""
-    groups: list[list[_Unit]] = []
+    groups: list[list[str]] = []
     room = 0
-    for unit in units:
-        if not groups or unit.size > room:
+    for name, own in units.items():
+        if not groups or own > room:
             groups.append([])
             room = size
-        groups[-1].append(unit)
-        room -= unit.size
+        groups[-1].append(name)
+        room -= own
     return groups
 
 
-def _part(group: list[_Unit], skip: list[str]) -> dict[str, Any]:
-    return {
-        "name": _title(group),
-        "packages": [unit.name for unit in group if unit.is_package],
-        "modules": [unit.name for unit in group if not unit.is_package],
-        "skip": skip,
-    }
-
-
-def _title(group: list[_Unit]) -> str:
-    first, last = (unit.name.removesuffix(".py") for unit in (group[0], group[-1]))
-    kind = "package" if group[0].is_package else "module"
+def _title(kind: str, group: list[str]) -> str:
+    first, last = (name.removesuffix(".py") for name in (group[0], group[-1]))
     if len(group) == 1:
         return f"{kind} {first}"
     return f"{kind}s {first} to {last} ({len(group)})"

@@ -4,8 +4,7 @@ Rules: CONTRACT.md §16.11.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.observed.mcp import McpObserver, Side
@@ -63,22 +62,21 @@ class _Recorded:
 
     def client(self, content: bytes, channel: str = "") -> Reply:
         """Write down what the client says; it is on disk before the server gets it."""
-        self._each(content, self._observer.client, "client", channel)
+        self._each(content, "client", channel)
         return NOTHING
 
     def server(self, content: bytes, channel: str = "") -> None:
         """Write down what the server says."""
-        self._each(content, self._observer.server, "server", channel)
+        self._each(content, "server", channel)
 
-    def _each(
-        self, content: bytes, take: Callable[[dict[str, Any], str], None], side: Side, channel: str
-    ) -> None:
+    def _each(self, content: bytes, side: Side, channel: str) -> None:
         if not content.strip():
             return
         found = messages_in(content)
         if found is None:
             text = self._secrets.scrubbed_bytes(content.removesuffix(b"\n").removesuffix(b"\r"))
             self._observer.text(side, text, channel)
+        take = self._observer.client if side == "client" else self._observer.server
         for message in found or ():
             take(self._secrets.scrubbed(message), channel)
         self._log.sync()
