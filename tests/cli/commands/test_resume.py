@@ -309,6 +309,29 @@ def test_an_agent_asks_before_a_tool_that_the_configuration_names(
     assert invoke("replay", tmp_path / "n.jsonl").exit_code == 0
 
 
+def test_ask_asks_what_a_child_in_another_process_wants_to_know(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    """§9.9: it is suspended there, and the run goes on with the answer at once."""
+    (tmp_path / "AGENT.md").write_text(AGENT.replace("write_file", "subagent, write_file"))
+    (tmp_path / "refold.yaml").write_text("tools: {approval: [write_file]}\n")
+    (tmp_path / "replies.yaml").write_text(
+        "writer:\n  - {name: subagent, arguments: {task: dig}}\n  - Done.\n"
+        "subagent:\n  - {name: write_file, arguments: {path: x.txt, content: hello}}\n  - Dug.\n"
+    )
+    words = ["--task", "write", "--model", f"scripted:{tmp_path / 'replies.yaml'}", "--ask"]
+    words += ["--root", str(tmp_path), "--config", str(tmp_path / "refold.yaml")]
+    log = tmp_path / "m.jsonl"
+
+    words += ["--runner", "subprocess", "--log", str(log)]
+    done = invoke("run", tmp_path / "AGENT.md", *words, stdin="yes\n")
+
+    assert (done.exit_code, done.stdout) == (0, "Done.\n"), done.stderr
+    assert done.stderr.count("May I call write_file") == 1
+    assert (tmp_path / "x.txt").read_text() == "hello"
+    assert invoke("replay", log).exit_code == 0
+
+
 def test_a_run_that_has_ended_is_not_resumed_whatever_follows_its_end(
     tmp_path: Path, invoke: Invoke
 ) -> None:
