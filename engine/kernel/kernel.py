@@ -502,8 +502,11 @@ class Kernel:
         match event:
             case ToolReturned():
                 return self._tool_result(pending, event)
-            case ModelAnswered(status="ok"):
-                return self._reply(pending, event), None
+            case ModelAnswered(status="ok", message=message):
+                message = message or {}
+                self._conversations.answered(pending.chain, message)
+                usage, why = event.usage, event.stop_reason
+                return ModelReply(message=message, usage=usage, stop_reason=why), None
             case ModelAnswered():
                 fault = event.error or {}
                 return None, ModelError(
@@ -528,12 +531,6 @@ class Kernel:
     def _observe(self, tool: str, arguments: dict[str, Json], event: ToolReturned) -> None:
         if self.session is not None:
             self.session.observe(tool, arguments, event.result, event.error)
-
-    def _reply(self, pending: Pending, event: ModelAnswered) -> ModelReply:
-        self._conversations.answered(pending.chain, event.message or {})
-        return ModelReply(
-            message=event.message or {}, usage=event.usage, stop_reason=event.stop_reason
-        )
 
     def declare(self, what: str, call: str, places: Iterable[str], ids: Iterable[str] = ()) -> None:
         """Put into the log what of an entry, `what` at `call`, another recording has otherwise."""

@@ -302,7 +302,7 @@ def _returned(tool: Tool, result: Any) -> ToolReturned:
         place = f", at {shortened(error.pointer)}," if error.pointer else ""
         advice = "; annotate what it returns, -> …" if error.expected == "a JSON value" else ""
         said = f"returned {error.found}{place} and not {error.expected}{advice}"
-        return _failure("result", said)
+        return tool_failure("result", said)
 
 
 def _failed_tool(error: BaseException) -> ToolReturned:
@@ -310,26 +310,27 @@ def _failed_tool(error: BaseException) -> ToolReturned:
     kind = type(error).__name__
     match error:
         case ToolError():
-            return _failure(error.code, error.message, error.error_type)
+            return tool_failure(error.code, error.message, error.error_type)
         case ArgumentsRefused():
-            return _failure("arguments", "; ".join(error.problems))
+            return tool_failure("arguments", "; ".join(error.problems))
         case Exception():
-            return _failure("raised", text_of(error), kind)
+            return tool_failure("raised", text_of(error), kind)
         case _:  # also an interrupt
             said = f"the tool tried to leave with {kind}: {text_of(error)}"
-            return _failure("raised", said, kind)
+            return tool_failure("raised", said, kind)
 
 
 def overdue(seconds: float) -> ToolReturned:
     """Return what the program sees of a tool that took too long."""
-    return _failure("timed_out", f"no result within {seconds:g} s")
+    return tool_failure("timed_out", f"no result within {seconds:g} s")
 
 
-def _failure(code: str, message: str, kind: str = "") -> ToolReturned:
+def tool_failure(code: str, message: str, kind: str = "") -> ToolReturned:
+    """Return what the program sees of a tool that failed; `kind` is what it raised, if it did."""
     return ToolReturned("error", error={"code": code, "message": message, "type": kind})
 
 
-_CANCELLED = _failure("cancelled", "the tool was cancelled")
+_CANCELLED = tool_failure("cancelled", "the tool was cancelled")
 
 
 def ask_model(effect: AskModel) -> ModelAnswered:
@@ -340,7 +341,7 @@ def ask_model(effect: AskModel) -> ModelAnswered:
         )
         option = f"models={{{effect.name!r}: …}}" if effect.name else "model=…"
         message = f"{missing}: pass record(…, {option})"
-        return ModelAnswered("error", error={"code": "no_model", "message": message})
+        return model_failure("no_model", message)
     try:
         return _answered(effect, effect.model.complete(effect.request))
     except BaseException as error:  # noqa: BLE001 - a model's failure is data, whatever it raised
@@ -363,10 +364,13 @@ def _answered(effect: AskModel, reply: ModelReply) -> ModelAnswered:
 
 def _failed_model(error: BaseException) -> ModelAnswered:
     if isinstance(error, ModelError):
-        fault = {"code": error.code, "message": error.message}
-    else:
-        fault = {"code": "raised", "message": f"{type(error).__name__}: {text_of(error)}"}
-    return ModelAnswered("error", error=fault)
+        return model_failure(error.code, error.message)
+    return model_failure("raised", f"{type(error).__name__}: {text_of(error)}")
+
+
+def model_failure(code: str, message: str) -> ModelAnswered:
+    """Return what the program sees of a request that failed."""
+    return ModelAnswered("error", error={"code": code, "message": message})
 
 
 def _ask_person(question: Question, ask: Callable[[Question], Json]) -> InputGiven | Unanswered:

@@ -70,7 +70,9 @@ from refold.engine.recording.driver import (
     Driver,
     SharedChange,
     TokensAsked,
+    model_failure,
     overdue,
+    tool_failure,
 )
 from refold.engine.recording.host import Host
 from refold.engine.recording.ledger import Handed, Ledger
@@ -608,8 +610,11 @@ class Recorder(World):
             return True
         if due.key not in self._kernel.loop.timers:
             return False
-        self._world(TimerFired(self._timers.virtual_us()), due.key, self._ledger.step)
+        self._fire(due.key)
         return True
+
+    def _fire(self, key: str) -> None:
+        self._world(TimerFired(self._timers.virtual_us()), key, self._ledger.step)
 
     def _take_child(self) -> bool:
         """Take the outcome of a child that has ended and that somebody waits for now."""
@@ -640,8 +645,14 @@ class Recorder(World):
             return self._take_message(arrival)
         flight = self._driver.flights.pop(arrival.call, None)
         match arrival.event:
-            case Outcome() | Suspended():
-                self._set_aside(arrival)
+            # What a child's runner said is kept until somebody joins the child, or it goes on.
+            case Suspended() as paused:
+                self._paused[arrival.call] = paused
+                return False
+            case Outcome() as outcome:
+                self._outcomes[arrival.call] = outcome
+                if arrival.ended_us is not None:
+                    self._ended_us[arrival.call] = arrival.ended_us
                 return False
             case Unanswered():
                 self._unanswered[arrival.call] = str(arrival.event)
@@ -681,24 +692,13 @@ class Recorder(World):
                 self._world(EffectCancelled("run"), None, self._ledger.step)
                 return True
 
-    def _set_aside(self, arrival: Arrival) -> None:
-        """Keep what a child's runner said until somebody joins the child, or it goes on."""
-        if isinstance(arrival.event, Suspended):
-            self._paused[arrival.call] = arrival.event
-        elif isinstance(arrival.event, Outcome):
-            self._outcomes[arrival.call] = arrival.event
-            if arrival.ended_us is not None:
-                self._ended_us[arrival.call] = arrival.ended_us
-
     def _take_tool(self, call: str, event: ToolReturned) -> ToolReturned:
         """Append a tool's result and return it as it was written, which is what replay will see."""
         cause, event = self._ledger.cause_of(call), self._redacted(event, call)
         try:
             self._ledger.open_step(event, call, cause)
         except NotCanonical as error:
-            event = ToolReturned(
-                "error", error={"code": "result", "message": str(error), "type": "NotCanonical"}
-            )
+            event = tool_failure("result", str(error), "NotCanonical")
             self._ledger.open_step(event, call, cause)
         return event
 
@@ -709,7 +709,7 @@ class Recorder(World):
             event = self._redacted(event, call)
             self._ledger.open_step(event, call, cause)
         except NotCanonical as error:
-            event = ModelAnswered("error", error={"code": "malformed", "message": str(error)})
+            event = model_failure("malformed", str(error))
             self._ledger.open_step(event, call, cause)
         return event
 
@@ -804,7 +804,7 @@ class Recorder(World):
         arguments, message = self._vault.revealed(effect.arguments, effect.secrets)
         if not message:
             return attrs.evolve(effect, arguments=arguments) if effect.secrets else effect
-        return ToolReturned("error", error={"code": "secret", "message": message, "type": ""})
+        return tool_failure("secret", message)
 
     def _before(self, tool: Tool) -> None:
         if tool.effect in _GUARDED:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.events.events import ClockRead, Event, TimerFired, ValueDrawn
+from refold.engine.events.events import ClockRead, Event, ValueDrawn
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.world import REQUESTS, World
 from refold.engine.loop.loop import Timer
@@ -166,9 +166,6 @@ class Supplied(Recorder):
             if self._take_arrival(self._parked.pop(call)):
                 return True
         return self._take_due() or self._take_child()
-
-    def _fire(self, key: str) -> None:
-        self._world(TimerFired(self._timers.virtual_us()), key, self._ledger.step)
 
     # -- starting -------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import NotCanonical, UsageError
 from refold.engine.events.limits import CEILINGS, Limits
-from refold.engine.events.outcome import Usage
 from refold.engine.kernel.unawaited import tell, tell_quietly
 from refold.engine.log.names import check_alone, default_path
 from refold.engine.models.prices import check_priced
@@ -234,13 +233,14 @@ def recording_of(recorded: RecordedRun) -> Recording:
     """Return what a caller learns of a recorded run."""
     tell(recorded.slips)
     tell_quietly(recorded.unheard)
+    state = recorded.fold.state()
     return Recording.of(
         recorded.finished,
         log=recorded.log,
         head=recorded.head,
         entries=recorded.entries,
         where="{}:{}".format(*recorded.place) if recorded.place else "",
-        usage=usage_of(recorded),
+        usage=state.usage.plus(state.children_usage),
         duration_ms=recorded.duration_ms,
         questions=recorded.questions,
         cause=recorded.raised,
@@ -254,9 +254,3 @@ def recording_of(recorded: RecordedRun) -> Recording:
             ),
         ),
     )
-
-
-def usage_of(recorded: RecordedRun) -> Usage:
-    """Return what a run and its children spent."""
-    state = recorded.fold.state()
-    return state.usage.plus(state.children_usage)
