@@ -196,6 +196,8 @@ LOOKS: list[tuple[Callable[[Any], Any], str]] = [
     (lambda _: refold.delegation_tree(3), "delegation_tree(log=…): expected a path"),  # type: ignore[arg-type]
     (lambda _: refold.open_ends(3), "open_ends(log=…): expected a path"),  # type: ignore[arg-type]
     (lambda _: refold.replay_all(None), "replay_all(paths=…): expected a path"),  # type: ignore[arg-type]
+    (lambda _: refold.verify_all(None), "verify_all(paths=…): expected a path"),  # type: ignore[arg-type]
+    (lambda _: refold.verify_all([None]), "verify_all(paths=…): expected a path"),  # type: ignore[list-item]
     (lambda _: refold.replay_all([3]), "replay_all(paths=…): expected a path"),  # type: ignore[list-item]
     (lambda log: refold.state(log, "x"), "state(at=…): expected the seq of an entry"),  # type: ignore[arg-type]
     (lambda log: refold.state(log, at=True), "state(at=…): expected the seq of an entry"),

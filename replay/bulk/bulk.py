@@ -54,8 +54,12 @@ Execute = Callable[[Path], LogResult]
 # --- which logs ------------------------------------------------------------------------------
 
 
-def find_logs(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+def find_logs(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], call: str = "replay_all"
+) -> list[Path]:
     """Return the logs that `paths` name: files as they are, of folders all root logs below.
+
+    `call` is the function of `refold` whose argument they are.
 
     Packed logs count; hidden files and folders, and links to folders, do not.  Each file stands
     once, the logs of a folder in the order of their names.  A child's log that is named beside its
@@ -65,7 +69,9 @@ def find_logs(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
         LogMissing: a path is not there, or no log is found at all.
     """
     found: dict[Path, None] = {}
-    given = [log_path("replay_all", path, "paths") for path in paths]
+    if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable):
+        paths = [paths]
+    given = [log_path(call, path, "paths") for path in paths]
     for path in given:
         if path.is_dir():
             found |= dict.fromkeys(_below(path))

@@ -8,7 +8,7 @@ How an unfinished record stands is read by `replay.resume.open_ends`.
 """
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,7 +67,7 @@ from refold.replay.index.guarantee import refuse_observed
 from refold.replay.reexecute.network import program_watch
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.reexecute.world import Replayed, identity_of, program_of
-from refold.replay.resume.open_ends import OpenEnds, Standing, open_ends
+from refold.replay.resume.open_ends import Standing, open_ends
 
 ATTEMPTS_MAX: Final = 10
 """Attempts of a run, the first included, unless `max_attempts` says otherwise."""
@@ -489,7 +489,10 @@ def _check_said(log: Path, people: People) -> None:
             raise AnswerRefused(key, known, "another key")
         check_answer(questions[key], answer)
     decided = people.retry | people.fail | people.results.keys()
-    _check_decided(decided, ends)
+    for key in sorted(decided):
+        if key not in ends.unfinished:
+            known = ", ".join(ends.unfinished) or "nothing is"
+            raise UsageError(f"nothing is under way at {key!r}; known: {known}")
     left = [doubt for doubt in ends.doubts if doubt.key not in decided]
     if left:
         keys = tuple(doubt.key for doubt in left)
@@ -506,10 +509,3 @@ def _check_result(key: str, tool: Tool, result: Json) -> None:
         tool.dump(tool.load(result) if tool.typed else result)
     except RefoldError as error:
         raise AnswerRefused(key, f"what {tool.name} returns", str(error)) from None
-
-
-def _check_decided(decided: Iterable[str], ends: OpenEnds) -> None:
-    for key in sorted(decided):
-        if key not in ends.unfinished:
-            known = ", ".join(ends.unfinished) or "nothing is"
-            raise UsageError(f"nothing is under way at {key!r}; known: {known}")

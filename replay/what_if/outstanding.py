@@ -78,7 +78,7 @@ class Outstanding:
 
     def add_made_up(self, call: str, key: str, event: Event) -> None:
         """Take note of what may stand in for the outcome that `call` never had."""
-        rank = (0, self._order[key], 0) if key in self._order else (3, len(self._made_up), 0)
+        rank = self._rank(key, (3, len(self._made_up), 0))
         self._made_up[call] = Choice(rank, key, call, event, is_made_up=True)
 
     def alone(self, call: str) -> Choice | None:
@@ -192,16 +192,15 @@ class Outstanding:
         if answer is not None:
             return Choice(self._rank(key), key, key, answer.event, answer.position)
         due = self._due[key]
-        at = self._order.get(key)
-        rank = (0, at, 0) if at is not None else (2, due, timer.number)
+        rank = self._rank(key, (2, due, timer.number))
         return Choice(rank, key, key, TimerFired(max(self._now_us, due)))
 
-    def _rank(self, key: str) -> tuple[int, int, int]:
-        at = self._order.get(key)
-        if at is not None:
-            return 0, at, 0
+    def _rank(self, key: str, new: tuple[int, int, int] | None = None) -> tuple[int, int, int]:
+        """Return the rank of a key: where the order has it, else `new`, else as recorded."""
+        if key in self._order:
+            return 0, self._order[key], 0
         position = self._book.position(key)
-        return 1, _NEVER if position is None else position, 0
+        return new or (1, _NEVER if position is None else position, 0)
 
 
 def _is_by(event: Event, path: str) -> bool:

@@ -414,13 +414,11 @@ def replay_all(
     from refold.replay.bulk.processes import Schedule  # noqa: PLC0415 - the same
 
     check_may_start("replay_all")
-    is_one = isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable)
-    given: Any = [paths] if is_one else paths
     spread = {"executor": executor, "on_verdict": on_verdict}
     ready = checked("replay_all", tools=tools, session=session, volatile=volatile, **spread)
     execute = _replayer(named(program), ready["tools"], tuple(volatile), session)
     how = Schedule(jobs=jobs, fail_fast=fail_fast, timeout_seconds=timeout_seconds)
-    return replay_logs(find_logs(given), execute, how, executor, on_verdict)
+    return replay_logs(find_logs(paths), execute, how, executor, on_verdict)
 
 
 def verify_all(
@@ -453,9 +451,8 @@ def verify_all(
     from refold.replay.bulk.verified import verify_logs  # noqa: PLC0415 - the same
 
     checked("verify_all", executor=executor, on_verdict=on_verdict)
-    logs = find_logs([paths] if isinstance(paths, str | os.PathLike) else paths)
     how = Schedule(jobs=jobs, timeout_seconds=timeout_seconds)
-    return verify_logs(logs, how, executor, on_verdict)
+    return verify_logs(find_logs(paths, "verify_all"), how, executor, on_verdict)
 
 
 def replayer(
