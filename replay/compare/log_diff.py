@@ -137,12 +137,7 @@ class LogDiff(Document):
         yield from (f"note: {printable(note)}" for note in self.notes)
         for each in self.context:
             for place in each.differences:
-                told = _shortened(printable(str(place)))
+                told = _HASH.sub(r"\1", printable(str(place)))  # enough to tell two apart
                 yield f"not compared: {printable(each.run)}: {told}"
         if self.guarantee:
             yield f"guarantee: {self.guarantee} ({OBSERVED})"
-
-
-def _shortened(text: str) -> str:
-    """Return `text` with 16 characters of each hash: enough to tell two apart."""
-    return _HASH.sub(r"\1", text)

@@ -56,7 +56,8 @@ class ObservedCalls(RunCalls):
         self.calls: dict[str, Call] = {}
         models = [each for each in self.volatile if each.startswith("model:")]
         self._record = read_record(path, VolatileRules(models))
-        self.started = _plain(self._record)
+        names = ("program", "input", "limits", "rules", "guarantee", "versions")
+        self.started = {name: getattr(self._record.started, name) for name in names}
         self.finished = _end(self._record)
         self.entries = self._record.entries
         self.behind = path.stat().st_size - scan(path).offset
@@ -169,11 +170,6 @@ def _replaced(value: Any, known: dict[str, str]) -> Any:
 
 def _digest(value: Json) -> bytes:
     return bytes.fromhex(digest.of_value(digest.VALUE, value))[:16]
-
-
-def _plain(record: ObservedRecord) -> dict[str, Any]:
-    names = ("program", "input", "limits", "rules", "guarantee", "versions")
-    return {name: getattr(record.started, name) for name in names}
 
 
 def _end(record: ObservedRecord) -> dict[str, Any] | None:

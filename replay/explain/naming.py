@@ -239,7 +239,7 @@ def _of_sleep(explorer: Explorer, found: list[Found]) -> Found | None:
     is_world = entry.kind == "timer.fired"
     place = scope_of(entry.call)
     for scope, key in explorer.sleeping.items():
-        if not f"{place}/".startswith(f"{scope}/"):
+        if not _is_within(place, scope):
             continue  # what waits in a task beside it keeps nobody from asking
         if key in told and scope not in scopes:
             continue  # it is a recorded one, of a task that had another place
@@ -340,7 +340,7 @@ def _gone_before(explorer: Explorer, found: list[Found]) -> Found | None:
         gone = one.recorded
         if gone is None or one.now is not None or gone.kind != "timer" or gone.seq >= until:
             continue
-        if f"{asked.scope}/".startswith(f"{gone.scope}/"):
+        if _is_within(asked.scope, gone.scope):
             return one
     return None
 
@@ -416,7 +416,8 @@ def _may_follow(one: Found, firsts: set[str], explorer: Explorer) -> bool:
     if not firsts or any(item.kind == "cancel" for item in items):
         return True
     return any(
-        scope not in explorer.scopes_before or any(_are_in_line(scope, first) for first in firsts)
+        scope not in explorer.scopes_before
+        or any(_is_within(scope, first) or _is_within(first, scope) for first in firsts)
         for scope in _scopes_of(one)
     )
 
@@ -426,6 +427,6 @@ def _scopes_of(found: Found | None) -> set[str]:
     return {item.scope for item in items if item is not None and item.call}
 
 
-def _are_in_line(one: str, other: str) -> bool:
-    """Return whether one scope is the other, or above or below it."""
-    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+def _is_within(one: str, other: str) -> bool:
+    """Return whether one scope is the other, or below it."""
+    return f"{one}/".startswith(f"{other}/")

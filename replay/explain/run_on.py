@@ -31,7 +31,7 @@ from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.pending import Pending
 from refold.engine.kernel.world import World
 from refold.engine.log.reader import Entry
-from refold.engine.loop.loop import Task, Timer
+from refold.engine.loop.loop import Task
 from refold.engine.ports.effects import AskModel
 from refold.engine.ports.ports import ModelRequest
 from refold.replay.difference.excuses import Excuses
@@ -289,7 +289,7 @@ class Explorer(World):
             call = min(known)[1]
             kernel.deliver(self._outcome(call), call)
         elif timers:
-            self._fire(min(timers.values(), key=_due).key)
+            self._fire(min(timers.values(), key=lambda one: (one.delay_us, one.number)).key)
         else:
             return False
         return True
@@ -365,10 +365,6 @@ def _made_up(pending: Pending) -> Event:
     if pending.tool is not None and pending.tool.typed:
         return ToolReturned("error", error={"code": "unrecorded", "message": "", "type": ""})
     return blank(pending.kind)
-
-
-def _due(timer: Timer) -> tuple[int, int]:
-    return timer.delay_us, timer.number
 
 
 def _sleeping(kernel: Kernel) -> dict[str, str]:

@@ -179,7 +179,10 @@ class _Aligner:
 
     def _free(self, recorded: list[_Node], now: list[_Node]) -> Iterator[_Way]:
         """Align scopes of which none is known, by what was asked in them."""
-        before, after = ([_key_of(each) for each in nodes] for nodes in (recorded, now))
+        before, after = (
+            [("", "", repr(each.signature()).encode()) for each in nodes]
+            for nodes in (recorded, now)
+        )
         gap_a: list[_Node] = []
         gap_b: list[_Node] = []
         for a, b in align(before, after, cells_max=0).pairs:
@@ -210,7 +213,3 @@ class _Aligner:
             early=True,
         ):
             yield self._either(_at(recorded, a), _at(now, b))
-
-
-def _key_of(node: _Node) -> tuple[str, str, bytes]:
-    return "", "", repr(node.signature()).encode()

@@ -356,14 +356,11 @@ def _inside(item: Item) -> str:
         case "child":
             text = shown(arguments.get("brief") or arguments.get("input"), 60)
         case "model":
-            text = shown(_last_words(arguments.get("added")), 60)
+            added = arguments.get("added")
+            last = added[-1] if isinstance(added, list) and added else None
+            text = shown(last.get("content") if isinstance(last, Mapping) else added, 60)
         case "input":
             text = shown(arguments.get("question"), 60)
         case _:
             text = str(arguments.get("name", ""))
     return f" ({text})" if text else ""
-
-
-def _last_words(added: Any) -> Json:
-    last = added[-1] if isinstance(added, list) and added else None
-    return last.get("content") if isinstance(last, Mapping) else added

@@ -105,7 +105,10 @@ class _Tree:
             self._add_damaged(again, str(damage.as_error()) if damage else "no entry")
             return
         watch, self._watch = self._watch, None
-        if watch is None and (not found.sealed or (again.program is None and _is_unruly(log))):
+        if watch is None and (
+            # or it names a program of ours that would take this process with it
+            not found.sealed or (again.program is None and first_event(log).program in UNRULY)
+        ):
             self._replay_unfinished(again)
             return
         run = Comparison(again, watch, verified=found.sealed)
@@ -174,11 +177,6 @@ class _Tree:
             )
             return
         self.replay(again, found)
-
-
-def _is_unruly(log: Path) -> bool:
-    """Return whether a log names a program of ours that would take this process with it."""
-    return first_event(log).program in UNRULY
 
 
 def _session_of(child: RunChild, kernel: Kernel) -> SessionPort | None:

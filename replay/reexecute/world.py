@@ -549,11 +549,9 @@ _BESIDE: Final = ("/site-packages/", "/dist-packages/", "/refold/adapters/")
 
 def asking_place(kernel: Kernel) -> tuple[str, int] | None:
     """Return where the program asks; where a framework does, in a task of its, who waits for it."""
-    place = program_place()
-    if place is not None and not _is_beside(place[0]):
-        return place
-    waits = waiting_place(kernel)
-    return waits if place is None or (waits is not None and not _is_beside(waits[0])) else place
+    places = program_place(), waiting_place(kernel)
+    own = (place for place in places if place is not None and not _is_beside(place[0]))
+    return next(own, places[0] or places[1])
 
 
 def program_place() -> tuple[str, int] | None:

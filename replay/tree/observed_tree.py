@@ -165,8 +165,11 @@ class _Reading(Walk):
             talk.models[asked.model] = None
         talk.status, talk.error = UNFINISHED, None
         talk.is_probe = asked.parameters.get("method") == "HEAD" and not end
-        if talk.opening is None:
-            talk.opening = self._openings[end] if end else _titled(asked.parameters)
+        if talk.opening is None and end:
+            talk.opening = self._openings[end]
+        elif talk.opening is None:  # a request without messages
+            said = (asked.parameters.get(name, "") for name in ("method", "path"))
+            talk.opening = _Opening("{} {}".format(*said).strip())
 
     def _answered(self, talk: _Talk, call: str, answered: events.ModelAnswered) -> None:
         talk.usage = talk.usage.plus(answered.usage)
@@ -263,12 +266,6 @@ class _Reading(Walk):
         """Return the status of a scope in which no model was asked: of a server of tools."""
         ends = {call.status for key, call in self._calls.items() if scope_of(key) == scope}
         return UNFINISHED if UNFINISHED in ends else "completed"
-
-
-def _titled(parameters: Mapping[str, Any]) -> _Opening:
-    """Return what stands for the prompt of a request without messages."""
-    said = f"{parameters.get('method', '')} {parameters.get('path', '')}".strip()
-    return _Opening(said)
 
 
 def _leaf(key: str, tool: str, arguments: Mapping[str, Any], whom: str | None) -> RunNode:

@@ -7,7 +7,7 @@ All that comes from a log is made safe to print.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from refold.engine.encoding.canonical import encode
@@ -64,16 +64,11 @@ def _lines(node: RunNode, level: int, *, volatile: bool) -> Iterator[str]:
     yield f"{indent[2:]}→ {heading(node)}" if level else heading(node)
     for line in _facts(node, volatile=volatile):
         yield f"{indent}    {line}"
-    children = node.children
-    if not volatile:
-        children = tuple(sorted(children, key=_sibling_order))
+    children: Iterable[RunNode] = node.children
+    if not volatile:  # conversations of one call, by what they are and were asked
+        children = sorted(children, key=lambda each: (in_order(each.call), each.name, each.brief))
     for child in children:
         yield from _lines(child, level + 1, volatile=volatile)
-
-
-def _sibling_order(node: RunNode) -> tuple[Any, ...]:
-    """Return what sorts siblings; conversations of one call, by what they are and were asked."""
-    return in_order(node.call), node.name, node.brief
 
 
 def _facts(node: RunNode, *, volatile: bool) -> Iterator[str]:
