@@ -186,12 +186,7 @@ def _damage(log: OpenedLog, error: Exception) -> RefoldError | None:
         return LogDamaged(
             log.shown(log.path), 1, 0, "entries that are what their kinds say", found, "malformed"
         )
-    if not damage:
-        return None
-    first = damage[0]
-    return LogDamaged(
-        log.shown(first.path), first.line, first.byte, first.expected, first.found, first.what
-    )
+    return attrs.evolve(damage[0], path=log.shown(damage[0].path)).as_error() if damage else None
 
 
 def refuse_damaged(log: OpenedLog) -> None:

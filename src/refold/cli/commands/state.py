@@ -9,7 +9,6 @@ import click
 
 from refold.cli.arguments.logs import (
     LOG,
-    OpenedLog,
     guarantee_of,
     json_option,
     opened_log,
@@ -65,10 +64,18 @@ def command(*, log: Path, at: int | None, between: tuple[int, int] | None) -> in
         return _compare(log, *between)
     with opened_log(log) as opened, output.progress(f"folding {log}"):
         started(opened.path)  # a file without a first entry has no state
-        found, whole = _folded(opened.path, at)
-        document = _document(found, whole, at, opened) | guarantee_of(opened.path)
-    code = DIFFERS if document["agrees"] is False else FINE
-    return output.answer(document, lambda: _describe(found, document), code)
+        found = _folded(opened.path, at)
+        told = PrintedState(
+            log=output.shown_path(log),
+            at=found.state.entries - 1 if at is None or at < 0 else at,
+            digest=found.digest,
+            recorded_digest=found.recorded_digest or None,
+            agrees=found.agrees,
+            state=state_json(found.state),
+        )
+        document = told.as_json() | guarantee_of(opened.path)
+    code = DIFFERS if told.agrees is False else FINE
+    return output.answer(document, lambda: _describe(found.state, document), code)
 
 
 def _compare(log: Path, before: int, after: int) -> int:
@@ -111,28 +118,14 @@ def _print_places(parent: str, kind: str, found: list[Difference]) -> None:
         output.wrapped("  ", (difference.pointer, "cyan"), told)
 
 
-def _folded(path: Path, at: int | None) -> tuple[RunState, Refolded | None]:
-    """Return the state that was asked for; at the end of a log, what was recorded of it too."""
+def _folded(path: Path, at: int | None) -> Refolded:
+    """Return the state that was asked for; at the end of a log, with what was recorded of it."""
     if at is not None and at != _LAST:
         found = state(path, at)
         if found.status == _RUNNING:
-            return found, None
-    whole = refold_log(path)  # nothing follows the end of a run
-    return whole.state, whole
-
-
-def _document(
-    found: RunState, whole: Refolded | None, at: int | None, log: OpenedLog
-) -> dict[str, Any]:
-    document = PrintedState(
-        log=output.shown_path(log.given),
-        at=found.entries - 1 if at is None or at < 0 else at,
-        digest=whole.digest if whole is not None else state_digest(found),
-        recorded_digest=(whole.recorded_digest or None) if whole is not None else None,
-        agrees=whole.agrees if whole is not None else None,
-        state=state_json(found),
-    )
-    return document.as_json()
+            digest, version = state_digest(found), found.state_version
+            return Refolded(state=found, digest=digest, recorded_digest=None, state_version=version)
+    return refold_log(path)  # nothing follows the end of a run
 
 
 def _describe(state: RunState, document: dict[str, Any]) -> None:
