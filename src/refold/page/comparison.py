@@ -22,17 +22,10 @@ def compared(a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
     Where they cannot be compared, `error` says why.
     """
     pairs: list[Compared] = []
-    found: dict[str, Any] = {
-        "other": b.document(),
-        "first": None,
-        "rows": [],
-        "runs": [],
-        "notes": [],
-    }
-    found["table"] = {
-        name: [number, of_b]
-        for (name, number), of_b in zip(_sums(a).items(), _sums(b).values(), strict=True)
-    }
+    found: dict[str, Any] = {"other": b.document(), "first": None}
+    found |= {"rows": [], "runs": [], "notes": []}
+    sums, others = _sums(a), _sums(b)
+    found["table"] = {name: [number, others[name]] for name, number in sums.items()}
     try:
         told = diff(a.log, b.log, pairs=pairs)
     except LogError as error:

@@ -244,7 +244,7 @@ def _program_for(programs: Sequence[str], log: OpenedLog) -> str | None:
     """Return the program that was named for this log: one alone is meant whatever its name."""
     if is_plain(programs):
         return programs[0]
-    return programs_of(programs).get(started(log.path).program) if programs else None
+    return programs_of(programs).get(started(log.path).program)
 
 
 def describe(report: ReplayReport, *, is_all: bool = False) -> None:

@@ -196,20 +196,16 @@ def _gone_on(given: Given) -> int:
             raise LogSealed(output.shown_path(log))
         again = Given(log=log, program=place_of(run.program), tools=given.tools)
         raise unnamed(run.program, again.again())
+    import_from_here(given.program)
+    progress = contextlib.nullcontext() if given.ask else output.progress(f"{log} goes on")
     try:
-        recording = _resumed(given)
+        with output.stdout_kept(), progress:
+            recording = _once(given, people.said("--answer", given.answers))
+            recording = until_answered(recording, given) if given.ask else recording
     except InDoubt:
         ends = open_ends(log)
         return output.answer(_printed(given, ends), lambda: _in_doubt(given, ends), USAGE)
     return answer(recording, again=given.again())
-
-
-def _resumed(given: Given) -> Recording:
-    import_from_here(given.program)
-    progress = contextlib.nullcontext() if given.ask else output.progress(f"{given.log} goes on")
-    with output.stdout_kept(), progress:
-        recording = _once(given, people.said("--answer", given.answers))
-        return until_answered(recording, given) if given.ask else recording
 
 
 def until_answered(recording: Recording, given: Given) -> Recording:

@@ -1,14 +1,13 @@
 """`refold why`: what led to an entry, back to the first line of its root (CONTRACT.md §14.14)."""
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import click
 
 from refold.cli.arguments.logs import (
     LOG,
-    OpenedLog,
     guarantee_of,
     json_option,
     opened_log,
@@ -19,7 +18,7 @@ from refold.cli.output import output, words
 from refold.cli.output.entries import STYLES, gist
 from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedCauses
-from refold.replay.audit.why import Cause, Causes, causes
+from refold.replay.audit.why import Cause, causes
 
 _PAGE: Final = """
 Examples:
@@ -68,24 +67,20 @@ def command(*, log: Path, entry: int, every: bool) -> int:
             found = causes(opened.path, entry, every=every, most=most)
         shown = [opened.shown(cause.log) for cause in found.first]
         guarantee = guarantee_of(opened.path)
+        placed = zip(found.first, shown, strict=True)
+        document = PrintedCauses(
+            log=output.shown_path(log),
+            entry=found.first[0].seq,
+            causes=tuple(attrs.evolve(cause, log=name) for cause, name in placed),
+            count=found.count,
+        )
 
         def describe() -> None:
             with output.at_most(most, "link", found.count - len(found.first)):
                 _describe(found.first, shown, every=every)
             say_guarantee(guarantee)
 
-        return output.answer(_document(found, shown, opened) | guarantee, describe)
-
-
-def _document(found: Causes, shown: list[str], log: OpenedLog) -> dict[str, Any]:
-    placed = zip(found.first, shown, strict=True)
-    document = PrintedCauses(
-        log=output.shown_path(log.given),
-        entry=found.first[0].seq,
-        causes=tuple(attrs.evolve(cause, log=name) for cause, name in placed),
-        count=found.count,
-    )
-    return document.as_json()
+        return output.answer(document.as_json() | guarantee, describe)
 
 
 def _describe(found: tuple[Cause, ...], shown: list[str], *, every: bool) -> None:
