@@ -8,11 +8,11 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Union, get_args, get_origin
+from weakref import WeakKeyDictionary
 
 import attrs
 
-from refold.engine.encoding.plain import field_names
-
+_FIELDS: Final[WeakKeyDictionary[type, tuple[str, ...] | None]] = WeakKeyDictionary()
 _BARE: Final[dict[Any, Any]] = {
     list: list[Any],
     dict: dict[str, Any],
@@ -62,6 +62,21 @@ def is_union(hint: Any) -> bool:
 def is_named_tuple(hint: Any) -> bool:
     """Return whether `hint` is a `typing.NamedTuple` class."""
     return isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields")
+
+
+def field_names(kind: type) -> tuple[str, ...] | None:
+    """Return the init fields of an attrs class or dataclass; `None` for any other class."""
+    if kind not in _FIELDS:
+        _FIELDS[kind] = _find_fields(kind)
+    return _FIELDS[kind]
+
+
+def _find_fields(kind: Any) -> tuple[str, ...] | None:
+    if (fields := getattr(kind, "__attrs_attrs__", None)) is not None:
+        return tuple(field.name for field in fields if field.init)
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind) if field.init)
+    return None
 
 
 def member_hints(kind: type) -> dict[str, Any]:

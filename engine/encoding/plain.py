@@ -20,7 +20,6 @@ no container with the value, so that nobody can change what was recorded.
 All else is refused.  So are bytes: text or base64 is for the caller to choose.
 """
 
-import dataclasses
 import datetime as dt
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -28,7 +27,6 @@ from enum import Enum
 from pathlib import PurePath
 from typing import Any, Final
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
 from refold.engine.encoding.canonical import (
     Json,
@@ -40,13 +38,13 @@ from refold.engine.encoding.canonical import (
     join,
     kind_of,
 )
+from refold.engine.encoding.hints import field_names
 from refold.engine.encoding.secret import MEMBER, Secret
 from refold.engine.errors import NotCanonical
 
 _WIDE: Final = 2**63
 _LEAST, _MOST = -(2**30), 2**30
 """Python compares integers between these without a call."""
-_FIELDS: Final[WeakKeyDictionary[type, tuple[str, ...] | None]] = WeakKeyDictionary()
 
 
 def to_json(value: object, pointer: str = "") -> Json:
@@ -79,21 +77,6 @@ def members_to_json(members: dict[str, Any]) -> dict[str, Json]:
             is_plain = item is None or kind is bool
         plain[name] = item if is_plain else _to_json(item, f"/{name}", 0)
     return plain
-
-
-def field_names(kind: type) -> tuple[str, ...] | None:
-    """Return the init fields of an attrs class or dataclass; `None` for any other class."""
-    if kind not in _FIELDS:
-        _FIELDS[kind] = _find_fields(kind)
-    return _FIELDS[kind]
-
-
-def _find_fields(kind: Any) -> tuple[str, ...] | None:
-    if (fields := getattr(kind, "__attrs_attrs__", None)) is not None:
-        return tuple(field.name for field in fields if field.init)
-    if dataclasses.is_dataclass(kind):
-        return tuple(field.name for field in dataclasses.fields(kind) if field.init)
-    return None
 
 
 def _to_json(value: Any, pointer: str, depth: int) -> Json:

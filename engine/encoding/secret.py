@@ -6,7 +6,6 @@ form which is no handle, one that a model wrote, is data like any other and reve
 Values live in `engine.secrets.vault`.
 """
 
-import dataclasses
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
@@ -14,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json, join, unescaped
+from refold.engine.encoding.hints import field_names
 from refold.engine.errors import UsageError
 
 MEMBER: Final = "$secret"
@@ -71,7 +71,7 @@ def handles_in(value: Any, pointer: str = "") -> tuple[tuple[str, str], ...]:
     elif isinstance(value, list | tuple):
         parts = [handles_in(item, f"{pointer}/{at}") for at, item in enumerate(value)]
     else:
-        names = _init_fields(type(value))
+        names = field_names(type(value)) or ()
         parts = [handles_in(getattr(value, name), join(pointer, name)) for name in names]
     return tuple(found for part in parts for found in part)
 
@@ -93,16 +93,6 @@ def _refuse_text(*texts: Any) -> None:
                 f"the text of the handle run.secret({name:.80} was passed, as the repr of a list "
                 "or an object has it: pass the handle itself to a tool"
             )
-
-
-def _init_fields(kind: type) -> list[str]:
-    """Return the fields that `plain` writes of a class; none of any other value's."""
-    fields: Any = ()
-    if attrs.has(kind):
-        fields = attrs.fields(kind)
-    elif dataclasses.is_dataclass(kind):
-        fields = dataclasses.fields(kind)
-    return [field.name for field in fields if field.init]
 
 
 def put(value: Json, pointer: str, inside: Json) -> Json:

@@ -28,6 +28,7 @@ import attrs
 from refold.engine.encoding import strict
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.hints import (
+    field_names,
     is_hashable,
     is_named_tuple,
     is_union,
@@ -38,7 +39,6 @@ from refold.engine.encoding.hints import (
     spelled_out,
     strip,
 )
-from refold.engine.encoding.plain import field_names
 from refold.engine.encoding.strict import JSON_KINDS, Hook, read_members
 from refold.engine.errors import ToolRefused
 
@@ -96,6 +96,7 @@ def _text(pattern: str, parse: Callable[[str], Any], what: str, **schema: Any) -
     return _scalar("string", strict.parsed(pattern, parse, what), **schema, pattern=pattern)
 
 
+_ANY_TEXT: Final = r"[\s\S]*"
 _NULL: Final = _scalar("null", strict.exactly(types.NoneType), typed=False)
 _NUMBERS: Final = frozenset({"integer", "number"})
 
@@ -107,8 +108,8 @@ SCALARS: Final[dict[Any, Shape]] = {
     int: _scalar("integer", strict.exactly(int), typed=False),
     float: Shape(schema={"type": "number"}, kinds=_NUMBERS, read=strict.number, lenient=True),
     str: _scalar("string", strict.exactly(str), typed=False),
-    Path: _scalar("string", strict.path(Path)),
-    PurePath: _scalar("string", strict.path(PurePath)),
+    Path: _scalar("string", strict.parsed(_ANY_TEXT, Path, "a path")),
+    PurePath: _scalar("string", strict.parsed(_ANY_TEXT, PurePath, "a path")),
     UUID: _text(IDENTIFIER, UUID, "a UUID in lower case", format="uuid"),
     Decimal: _text(DECIMAL, Decimal, "a decimal number as text"),
     dt.datetime: _text(

@@ -13,7 +13,6 @@ import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from pathlib import PurePath
 from types import NoneType
 from typing import Any, Final
 
@@ -177,16 +176,6 @@ def parsed(pattern: str, parse: Callable[[str], Any], what: str) -> Hook:
             return parse(value)
         except (ValueError, ArithmeticError) as error:
             raise NotCanonical("", what, f"{_describe(value)} ({error})") from None
-
-    return read
-
-
-def path(kind: type[PurePath]) -> Hook:
-    """Return what reads paths."""
-
-    def read(value: Json) -> PurePath:
-        _expect(str, value)
-        return kind(value)
 
     return read
 

@@ -24,14 +24,8 @@ _ROOM: Final = 1024
 
 def called(tool: str, effect: str, arguments: dict[str, Json]) -> bytes | None:
     """Return the data of `tool.called` of a leaf tool; `None`: make the event."""
-    around = _around(tool, effect)
-    try:
-        encoded = encode(arguments)
-    except NotCanonical:
-        return None  # the event's data will say where
-    if around is None or DOLLAR in encoded or TAG in encoded:
-        return None
-    if len(encoded) > _SURELY_FLAT and not _is_small(encoded):
+    around, encoded = _around(tool, effect), _plain(arguments)
+    if around is None or encoded is None:
         return None
     return around[0] + encoded + around[1]
 
@@ -40,17 +34,18 @@ def returned(result: Json) -> bytes | None:
     """Return the data of `tool.returned` with the status `ok`; `None`: make the event."""
     if result is None:
         return b'{"status":"ok"}'
+    encoded = _plain(result)
+    return None if encoded is None else b'{"status":"ok","result":' + encoded + b"}"
+
+
+def _plain(value: Json) -> bytes | None:
+    """Return the bytes of a value that stands in an entry as it is; `None`: look at the event."""
     try:
-        encoded = encode(result)
+        encoded = encode(value)
     except NotCanonical:
-        return None
-    if (
-        DOLLAR in encoded
-        or TAG in encoded
-        or (len(encoded) > _SURELY_FLAT and not _is_small(encoded))
-    ):
-        return None
-    return b'{"status":"ok","result":' + encoded + b"}"
+        return None  # the event's data will say where
+    is_large = len(encoded) > _SURELY_FLAT and not _is_small(encoded)
+    return None if is_large or DOLLAR in encoded or TAG in encoded else encoded
 
 
 def _is_small(encoded: bytes) -> bool:

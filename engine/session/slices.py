@@ -19,7 +19,8 @@ from uuid import UUID
 from cattrs.preconf.json import make_converter
 
 from refold.engine.encoding.canonical import Json, encode_sorted
-from refold.engine.encoding.plain import field_names, to_json
+from refold.engine.encoding.hints import field_names
+from refold.engine.encoding.plain import to_json
 from refold.engine.errors import (
     NotCanonical,
     SliceRefused,

@@ -19,7 +19,8 @@ import attrs
 
 from refold.engine.encoding import shapes, strict
 from refold.engine.encoding.canonical import Json
-from refold.engine.encoding.plain import field_names, to_json
+from refold.engine.encoding.hints import field_names
+from refold.engine.encoding.plain import to_json
 from refold.engine.errors import PromptRefused, ToolValidationError, UsageError
 from refold.engine.ports.ports import Reference, Tool, ToolDefinition
 from refold.engine.program.agent import caller

@@ -12,7 +12,8 @@ import attrs
 import pytest
 
 from refold.engine.encoding.canonical import encode
-from refold.engine.encoding.plain import field_names, to_json
+from refold.engine.encoding.hints import field_names
+from refold.engine.encoding.plain import to_json
 from refold.engine.errors import NotCanonical
 
 
