@@ -143,6 +143,11 @@ class ToolDefinition:
     description: str
     parameters: dict[str, Any]
 
+    @classmethod
+    def of(cls, tool: Tool) -> "ToolDefinition":
+        """Return what a model is shown of `tool`."""
+        return cls(name=tool.name, description=tool.description, parameters=tool.parameters)
+
 
 @attrs.frozen(kw_only=True)
 class ModelRequest:

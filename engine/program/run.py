@@ -83,10 +83,7 @@ class _Asking(Face):
     def _definition(self, tool: Tool | ToolDefinition | str) -> ToolDefinition:
         if isinstance(tool, ToolDefinition):
             return tool
-        found = self._kernel.tool(tool)
-        return ToolDefinition(
-            name=found.name, description=found.description, parameters=found.parameters
-        )
+        return ToolDefinition.of(self._kernel.tool(tool))
 
 
 class Run(_Asking):

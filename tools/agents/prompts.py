@@ -106,10 +106,7 @@ class RenderedPrompt:
     @property
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """The tools as a model sees them."""
-        return tuple(
-            ToolDefinition(name=tool.name, description=tool.description, parameters=tool.parameters)
-            for tool in self.tools
-        )
+        return tuple(map(ToolDefinition.of, self.tools))
 
 
 @attrs.define(kw_only=True, slots=False, eq=False)

@@ -69,7 +69,4 @@ class Registry:
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """Return the tools as a model sees them, sorted by name."""
-        return tuple(
-            ToolDefinition(name=tool.name, description=tool.description, parameters=tool.parameters)
-            for tool in self
-        )
+        return tuple(map(ToolDefinition.of, self))

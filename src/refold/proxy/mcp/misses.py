@@ -36,21 +36,22 @@ def divergence_of(record: McpRecord, miss: McpMiss) -> Divergence:
     request = miss.request
     near = None if miss.recorded else _nearest(miss)
     call = near.call if near is not None else ""
-    recorded = item_of(near.request, call) if near is not None and near.request else None
-    now = item_of(request, call)
-    diff = between(recorded, now)
     return Divergence(
         category=_category(near, request),
         where=place_of(record, miss.server, request.name, call),
         log=str(record.path),
         call=call,
         seq=near.seq if near is not None else None,
-        recorded=recorded,
-        now=now,
-        diff=diff,
-        texts=text_changes(diff),
+        **_compared(near.request if near is not None else None, request, call),
         cause=_cause(record, miss, near),
     )
+
+
+def _compared(recorded: McpRequest | None, now: McpRequest, call: str) -> dict[str, Any]:
+    """Return what a divergence says of two requests, and of what is otherwise."""
+    before, after = recorded and item_of(recorded, call), item_of(now, call)
+    diff = between(before, after)
+    return {"recorded": before, "now": after, "diff": diff, "texts": text_changes(diff)}
 
 
 def _category(near: Cue | None, request: McpRequest) -> Category:
@@ -102,18 +103,13 @@ def answered_otherwise(
     pair: tuple[McpRequest, McpRequest],
 ) -> Divergence:
     """Return what a client says otherwise to a request of the server."""
-    recorded, now = (item_of(each, cue.call) for each in pair)
-    diff = between(recorded, now)
     return Divergence(
         category="result_changed",
         where=place_of(record, server, cue.name, cue.call),
         log=str(record.path),
         call=cue.call,
         seq=step.seq,
-        recorded=recorded,
-        now=now,
-        diff=diff,
-        texts=text_changes(diff),
+        **_compared(*pair, cue.call),
         cause="the client answers a request of the server otherwise; what the server would say "
         "to that was not recorded",
     )
