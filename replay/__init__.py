@@ -17,10 +17,10 @@ Imports `refold.engine`, never `refold.tools`.  Each room may import those above
     testing/       recordings, snapshots and self-replay, for tests
     bulk/          many logs at once
 
-Three worlds can stand behind a kernel here (`engine.kernel.world`): `reexecute.world.Replayed`
-compares with a log, `what_if.rehearsal.Rehearsal` is served from an index and writes nothing, and a
-recorder with a supply (`engine.recording.supplied`, `partial.sources.BookSupply`) writes a log of
-its own.
+Four worlds can stand behind a kernel here (`engine.kernel.world`): `reexecute.world.Replayed`
+compares with a log, `explain.run_on.Explorer` takes over from it at the first line that differs,
+`what_if.rehearsal.Rehearsal` is served from an index and writes nothing, and a recorder with a
+supply (`engine.recording.supplied`, `partial.sources.BookSupply`) writes a log of its own.
 
 What is public is loaded when it is first asked for: pytest imports this package at every start.
 No submodule shares a name with an export of its package.

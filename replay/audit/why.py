@@ -22,12 +22,12 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
-from refold.engine.errors import EntryMissing, LogError, LogMissing
+from refold.engine.errors import EntryMissing, LogDamaged, LogError, LogMissing
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import COMPLETES, REQUEST_KINDS
-from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
+from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import blobs_of, check_seq, child_path, log_path, parent_of
-from refold.engine.log.reader import Entry, read_entries
+from refold.engine.log.reader import Entry, read_entries, whole_data
 from refold.replay.explain.divergence import line_of
 from refold.replay.index.run_end import raised_at
 
@@ -397,12 +397,10 @@ class _Log:
             self.ends[entry.seq] = (self._numbers[call], int(child.get("events", 0)))
 
     def _take_talk(self, entry: Entry, call: str) -> None:
-        data = entry.data
-        if is_marked(entry.line):
-            try:
-                data = resolved(data, self._blobs.get)
-            except BlobBroken:  # which message it was is not known; the rest of the log is
-                return
+        try:
+            data = whole_data(entry, self._path, self._blobs)
+        except LogDamaged:  # which message it was is not known; the rest of the log is
+            return
         match entry.kind:
             case "model.asked":
                 self.carries[entry.seq] = tuple(self._talk.asked(entry.seq, call, data))

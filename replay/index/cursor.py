@@ -18,10 +18,10 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.errors import LogDamaged
 from refold.engine.events.codec import structure
 from refold.engine.events.events import FROM_WORLD, MEASURED, Recorded
-from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
+from refold.engine.log.blobs import BlobStore
 from refold.engine.log.line import TRAILER
 from refold.engine.log.names import blobs_of
-from refold.engine.log.reader import Entry, entry_of, lines_of, read_entries
+from refold.engine.log.reader import Entry, entry_of, lines_of, read_entries, whole_data
 
 _PASSED_OVER: Final = frozenset({"effect.late", "run.resumed", "patch.marked"})
 _ENDS_STEP: Final = FROM_WORLD | {"run.finished"}
@@ -133,14 +133,11 @@ class Cursor:
         Raises:
             LogDamaged: a blob is missing, or is not what it was; kept as `broken`, too.
         """
-        if not is_marked(entry.line):
-            return entry.data
         try:
-            return resolved(entry.data, self._blobs.get)
-        except BlobBroken as found:
-            place = (entry.seq + 1, entry.offset, found.expected, found.found, found.what)
-            self.broken = LogDamaged(self.path, *place)
-            raise self.broken from None
+            return whole_data(entry, self.path, self._blobs)
+        except LogDamaged as error:
+            self.broken = error
+            raise
 
     def event(self, entry: Entry) -> Recorded:
         """Return the event of an entry."""

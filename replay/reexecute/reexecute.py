@@ -54,16 +54,16 @@ def reexecute(
         ToolNeeded: a tool has to be passed.
     """
     check_may_start("reexecute")
-    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
-        again: ReplayReport = in_thread(
-            lambda: reexecute(log, program, tools=tools, session=session, volatile=volatile)
-        )
-        return again
-    known = {tool.name: tool for tool in tools}
-    paths = checked_volatile(volatile)
-    return replay_tree(
-        RunAgain(log=Path(log), program=program, tools=known, session=session, volatile=paths)
+    again = RunAgain(
+        log=Path(log),
+        program=program,
+        tools={tool.name: tool for tool in tools},
+        session=session,
+        volatile=checked_volatile(volatile),
     )
+    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
+        return in_thread(lambda: replay_tree(again))
+    return replay_tree(again)
 
 
 def replay_tree(again: RunAgain, watch: Watch | None = None) -> ReplayReport:

@@ -2,8 +2,8 @@
 
 Replay is a comparison line by line (CONTRACT.md §12.1): what the program emits must equal the next
 line; what the world delivers is taken from it.  Nothing is executed but the program.  At the first
-line that differs the comparison ends; `replay.explain.naming` lets the program run on to find out
-what the difference is called.
+line that differs the comparison ends, and `replay.explain.run_on` takes the kernel over: it lets
+the program run on, to find out what the difference is called.
 """
 
 import asyncio
