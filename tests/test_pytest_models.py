@@ -222,6 +222,7 @@ def test_any_client_is_recorded_once_and_replayed_with_the_model_off(
     assert suite.logs() == ["test_ask.models.jsonl"]
     report = refold.verify(suite.folder / LOG)
     assert (report.intact, report.complete) == (True, True)
+    assert list(read_entries(suite.folder / LOG))[-1].data["output"] == {"exit_code": 0}
 
 
 @pytest.mark.parametrize(

@@ -400,7 +400,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show below a failed test what changed, and the commands that show it again."""
     report = yield
-    if call.when == "call" or (call.when == "setup" and not report.passed):
+    if call.when == "call":
         item.stash[_DONE] = report.passed
     if call.when == "call" and report.failed:
         report.sections += _changes(item)

@@ -12,6 +12,7 @@ import pytest
 from refold.engine.errors import LogDamaged, LogExists, LogMissing, LogNameRefused, UsageError
 from refold.engine.events.events import ChildFinished, ChildStarted, NoteAdded, RunStarted
 from refold.engine.events.outcome import ChildRef, Outcome
+from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
 from refold.engine.log.reader import read_entries, scan
 from refold.engine.log.salvaging import prefix_of, salvage
@@ -116,6 +117,16 @@ def test_a_damaged_child_is_reason_enough(tree: Path, tmp_path: Path) -> None:
     note = list(read_entries(tmp_path / "new.jsonl"))[-1].data
     assert note["damage"] is None
     assert [child["entries"] for child in note["children"]] == [0, 4, 3]  # the damaged first
+
+
+def test_an_empty_child_is_no_other_child(tree: Path, tmp_path: Path) -> None:
+    """It was killed before its first line: nothing is said of whose it is."""
+    (tmp_path / "audit.2.jsonl").write_bytes(b"")
+
+    salvaged = salvage(tree, tmp_path / "new.jsonl")
+
+    (wrong,) = [child.wrong for child in salvaged.children if not child.entries]
+    assert wrong is None or wrong.what == TORN_TAIL
 
 
 def test_an_entry_whose_large_string_is_gone_ends_the_prefix(tree: Path, tmp_path: Path) -> None:

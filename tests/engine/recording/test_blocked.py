@@ -1,10 +1,12 @@
 """A program that holds up its loop for long is told the line (CONTRACT.md §9.10)."""
 
 import asyncio
+import gc
 import inspect
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,28 @@ def test_who_blocks_is_warned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     other = refold.record(program, 0, log=tmp_path / "b.jsonl")
     monkeypatch.setattr(blocked, "watched", None)
     assert refold.reexecute(other, program).identical
+
+
+def test_one_thread_watches_all_runs_and_keeps_none(tmp_path: Path) -> None:
+    """Children in this process included; a run that has ended is let go."""
+    seen: list[set[int | None]] = []
+
+    def ended() -> "weakref.ref[Any]":
+        async def program(run: refold.Run, levels: int) -> None:
+            found = [each for each in threading.enumerate() if each.name == "refold-watch"]
+            seen.append({each.ident for each in found})
+            if levels:
+                await run.delegate(refold.Delegation(program=program, input=levels - 1))
+
+        assert refold.record(program, 1, log=tmp_path / "a.jsonl").ok
+        return weakref.ref(program)
+
+    left = ended()
+    gc.collect()
+
+    assert len(seen) == 2
+    assert seen[1] <= seen[0]
+    assert left() is None
 
 
 def test_two_looks_at_one_call_tell_once(tmp_path: Path) -> None:

@@ -200,11 +200,12 @@ def test_a_host_loop_of_our_own_ends_with_its_tasks_cancelled() -> None:
 def test_a_task_that_will_not_end_does_not_keep_the_run_from_ending() -> None:
     """It is left on a thread that ends with the process."""
     host = Host()
-    begun, is_over = threading.Event(), threading.Event()
+    begun, goes_on, is_over = threading.Event(), threading.Event(), threading.Event()
 
     async def deaf() -> None:
         begun.set()
         while not is_over.is_set():
+            goes_on.set()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(0.01)
 
@@ -215,6 +216,8 @@ def test_a_task_that_will_not_end_does_not_keep_the_run_from_ending() -> None:
     closing.join(60)
 
     assert not closing.is_alive()
+    goes_on.clear()
+    assert goes_on.wait(60)
     is_over.set()
 
 
