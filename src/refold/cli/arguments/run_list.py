@@ -15,7 +15,7 @@ import click
 
 from refold.cli.arguments.logs import opened_log
 from refold.cli.output import output
-from refold.cli.output.printed import ListedRun
+from refold.cli.output.listed import ListedRun
 from refold.cli.output.trees import run_name
 from refold.engine.encoding.canonical import loads
 from refold.engine.errors import LogNameRefused, RefoldError

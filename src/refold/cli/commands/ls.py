@@ -13,8 +13,8 @@ import click
 from refold.cli.arguments.logs import PLACE, json_option
 from refold.cli.arguments.run_list import listed_runs, orphans
 from refold.cli.output import output, words
+from refold.cli.output.listed import ListedRun
 from refold.cli.output.pages import page
-from refold.cli.output.printed import ListedRun
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
 from refold.store.place import StoredRun
 

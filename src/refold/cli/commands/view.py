@@ -14,8 +14,8 @@ from refold.cli.arguments.logs import PLACE, opened_log
 from refold.cli.arguments.run_list import listed_runs
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE
+from refold.cli.output.listed import ListedRun
 from refold.cli.output.pages import page
-from refold.cli.output.printed import ListedRun
 from refold.engine.errors import RefoldError
 from refold.store.place import StoredRun
 

@@ -8,6 +8,7 @@ Values of the engine and of replay flow in; text flows out, with what a log says
     entries        one readable line an entry
     trees          the delegation tree on a terminal
     printed        documents that commands put together themselves
+    listed         one run of a list
     recorded       a run that was recorded, or went on
     people         how people are asked, and how what they say is read
     exit_codes     which error leads to which exit code

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from refold.cli.output import printed
+from refold.cli.output.listed import ListedRun
 from refold.cli.schema.derived import (
     ANY,
     COUNT,
@@ -142,7 +143,7 @@ def _diff() -> Schema:
 
 
 def _ls() -> Schema:
-    run = _perhaps_matched(_of(printed.ListedRun))
+    run = _perhaps_matched(_of(ListedRun))
     forked = record({"head": HASH, "at": COUNT, "edits": list_of(TEXT)})
     run["properties"] = {**run["properties"], "forked": forked}
     return record({"folder": TEXT, "runs": list_of(run), "orphans": list_of(TEXT)})

@@ -1,0 +1,46 @@
+"""One run of a list, as a document: what `refold ls` prints and `refold view` shows.
+
+Apart from the other documents, for these import what explains runs, and a list has to be fast.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from refold.engine.encoding.document import Document
+from refold.engine.events.outcome import Usage
+
+
+@attrs.frozen(kw_only=True)
+class ListedRun(Document):
+    """One root run, as it looks from outside: `refold ls`.  By default, a file that is none."""
+
+    hidden = ("path", "who", "wall_us", "nonce", "origin", "guarantee", "forked")
+
+    log: str
+    started: str | None = None
+    program: str = ""
+    status: str = "unreadable"
+    entries: int = 0
+    runs: int = 0
+    duration_ms: int | None = None
+    models: tuple[str, ...] = ()
+    usage: Usage | None = None
+    failed_children: int | None = None
+    refused: int | None = None
+    bytes: int = 0
+    guarantee: str = ""
+    """A member only where it is any; so is `forked`."""
+    forked: dict[str, Any] = attrs.field(factory=dict)
+    path: Path
+    who: str = ""
+    wall_us: int = 0
+    nonce: str = ""
+    origin: str = ""
+    """The nonce of the log that it was forked from; empty for none."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        more = {"guarantee": self.guarantee, "forked": self.forked}
+        return super().as_json() | {name: value for name, value in more.items() if value}
