@@ -7,7 +7,7 @@ The modes are CONTRACT.md §13.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -114,56 +114,44 @@ def _moves(pairs: list[Paired], arguments: ArgumentMode) -> list[Paired]:
 
 
 def _by_likeness(a: RunCalls, b: RunCalls, arguments: ArgumentMode) -> list[Paired]:
-    """Pair the same request and end first, then the same request, then what fits, then names."""
-    pool = _Pool(a.calls.values(), b.calls.values())
-    pool.pair(lambda call: (*call.identity, call.ended))
-    pool.pair(lambda call: call.identity)
-    if arguments in ("subset", "superset"):
-        pool.pair(lambda call: (call.kind, call.name), lambda x, y: _fits(a, x, b, y, arguments))
-    pool.pair(lambda call: (call.kind, call.name, call.ended))
-    pool.pair(lambda call: (call.kind, call.name))
-    return pool.result()
+    """Pair the same request and end first, then the same request, then what fits, then names.
+
+    Of calls that are equally alike, the earlier with the earlier.  Returned in the order of a, and
+    after them what only b has.
+    """
+    fitting = [(_name, True)] if arguments in ("subset", "superset") else []
+    ways: list[tuple[Callable[[Call], Hashable], bool]] = [
+        (lambda call: (*call.identity, call.ended), False),
+        (lambda call: call.identity, False),
+        *fitting,
+        (lambda call: (*_name(call), call.ended), False),
+        (_name, False),
+    ]
+    partners: dict[str, str] = {}
+    for alike, must_fit in ways:
+        taken = set(partners.values())
+        waiting: dict[Hashable, deque[str]] = defaultdict(deque)
+        for key, call in b.calls.items():
+            if key not in taken:
+                waiting[alike(call)].append(key)
+        for key, call in a.calls.items():
+            if key in partners:
+                continue
+            candidates = waiting[alike(call)]
+            for at, other in enumerate(islice(candidates, TRIES_MAX)):
+                if not must_fit or _fits(a, call, b, b.calls[other], arguments):
+                    partners[key] = other
+                    del candidates[at]
+                    break
+    taken = set(partners.values())
+    pairs = [Paired(call, b.calls.get(partners.get(key, ""))) for key, call in a.calls.items()]
+    return pairs + [Paired(None, call) for key, call in b.calls.items() if key not in taken]
+
+
+def _name(call: Call) -> tuple[str, str]:
+    return call.kind, call.name
 
 
 def _fits(a: RunCalls, x: Call, b: RunCalls, y: Call, arguments: ArgumentMode) -> bool:
     found = differences(a.request(x), b.request(y))
     return all(is_alike(each, arguments) for each in found)
-
-
-class _Pool:
-    """Calls of both sides that have no partner yet."""
-
-    def __init__(self, a: Iterable[Call], b: Iterable[Call]) -> None:
-        self._a = list(a)
-        self._b = list(b)
-        self._paired: list[Paired] = []
-
-    def pair(
-        self,
-        key: Callable[[Call], Hashable],
-        fits: Callable[[Call, Call], bool] = lambda _a, _b: True,
-    ) -> None:
-        """Pair calls of equal keys for which `fits` is true, the earlier with the earlier."""
-        waiting: dict[Hashable, deque[Call]] = defaultdict(deque)
-        for call in self._b:
-            waiting[key(call)].append(call)
-        left, taken = [], set()
-        for call in self._a:
-            candidates = waiting[key(call)]
-            tried = enumerate(islice(candidates, TRIES_MAX))
-            found = next((at for at, other in tried if fits(call, other)), None)
-            if found is None:
-                left.append(call)
-                continue
-            other = candidates[found]
-            del candidates[found]
-            taken.add(id(other))
-            self._paired.append(Paired(call, other))
-        self._a = left
-        self._b = [call for call in self._b if id(call) not in taken]
-
-    def result(self) -> list[Paired]:
-        """Return all pairs in the order of a, and what only b has after them."""
-        pairs = self._paired + [Paired(call, None) for call in self._a]
-        pairs.sort(key=lambda pair: pair.call_a.seq if pair.call_a else 0)
-        return pairs + [Paired(None, call) for call in self._b]

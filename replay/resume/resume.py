@@ -22,7 +22,6 @@ from refold.engine.errors import (
     InDoubt,
     LogLocked,
     LogSealed,
-    OutsideLoop,
     RefoldError,
     ToolAbsent,
     UsageError,
@@ -200,12 +199,9 @@ class Continued(Recorder):
             LogPoisoned: the log cannot be written; what was appended stays.
         """
         self._replayed.check_session()
-        with program_watch(self._refuse, applies=lambda: not self._has_writer):
+        refused = self._replayed.kernel.fail  # what is re-executed goes past the record
+        with program_watch(refused, applies=lambda: not self._has_writer):
             return super().record()
-
-    def _refuse(self, error: OutsideLoop) -> None:
-        """End the resume: in the part that is re-executed, the program goes past the record."""
-        self._replayed.kernel.fail(error)
 
     def _seal(self, verdict: Verdict) -> RunFinished:
         replayed = self._replayed
