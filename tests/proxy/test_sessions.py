@@ -131,6 +131,18 @@ def test_a_log_is_never_overwritten(tmp_path: Path) -> None:
     assert not (tmp_path / "started").exists()
 
 
+def test_a_proxy_that_cannot_be_used_leaves_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was started that it could be of."""
+    for name in ("ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "nonsense://127.0.0.1:9")
+    with pytest.raises(UsageError, match="proxy or certificates"):
+        record_command(["true"], log=tmp_path / "run.jsonl")
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_address_of_the_proxy_is_no_difference(tmp_path: Path) -> None:
     """In what a command prints and asks."""
     command = program(

@@ -32,6 +32,12 @@ def test_a_request_may_come_at_once() -> None:
         assert said(base, {}, path="/openai/a?b=1") == (200, b"/a?b=1")
 
 
+def test_a_query_without_a_path_may_hold_a_slash() -> None:
+    """The route ends where the query begins."""
+    with served(Greeting(), ["openai"]) as base:
+        assert said(base, {}, path="/openai?a=b/c") == (200, b"?a=b/c")
+
+
 def test_it_listens_on_loopback_alone() -> None:
     with served(Greeting(), ["openai"]) as base:
         assert base.startswith(f"http://{HOST}:")
