@@ -16,12 +16,12 @@ from refold.engine.errors import LogDamaged
 from refold.engine.events.codec import unstructure
 from refold.engine.events.events import RunFinished
 from refold.engine.log.reader import scan
-from refold.engine.runners.recorded import Recording
 from refold.engine.state.folding import Fold
 from refold.replay.index.cursor import Cursor
 
-if TYPE_CHECKING:  # who only reads logs loads no kernel
+if TYPE_CHECKING:  # who only reads logs loads no kernel, and no ports
     from refold.engine.kernel.verdict import Verdict
+    from refold.engine.runners.recorded import Recording
 
 _COMPARED: Final = ("status", "reason", "output", "error", "summary", "artifacts")
 """What of `run.finished` says how a run ended; the rest is digests and counts."""
@@ -49,12 +49,14 @@ def end_of_verdict(verdict: "Verdict") -> dict[str, Json]:
     return end
 
 
-def recording_of_log(log: Path) -> Recording:
+def recording_of_log(log: Path) -> "Recording":
     """Return of a log what its recording returned; `where` and `duration_ms` are in no log.
 
     Raises:
         LogDamaged: an entry does not verify, or the log has no end.
     """
+    from refold.engine.runners.recorded import Recording  # noqa: PLC0415 - as above
+
     cursor, fold = Cursor(log), Fold()
     event: Any = None
     while (entry := cursor.peek()) is not None:

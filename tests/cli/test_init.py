@@ -9,6 +9,7 @@ from refold import record
 _HEAVY = ("attr", "click", "rich", "cattrs", "structlog", "refold.engine.errors")
 _TO_RUN = {
     "refold.engine.kernel.kernel",
+    "refold.engine.ports.ports",
     "refold.engine.recording.recorder",
     "refold.engine.wire.apis",
     "refold.replay.bulk.processes",
