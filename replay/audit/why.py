@@ -108,7 +108,7 @@ def causes(log: str | PathLike[str], seq: int, *, every: bool = False, most: int
     asked = _Log(path, seq if seq >= 0 else None)
     at = seq if seq >= 0 else len(asked.rows) + seq
     if not 0 <= at < len(asked.rows):
-        raise EntryMissing(str(path), seq, asked.entries())
+        raise EntryMissing(str(path), seq, len(asked.rows))  # it was read to its end
     logs = _Logs({path: asked})
     all_found = _ancestors(logs, (path, at)) if every else _chain(logs, (path, at))
     found = all_found[:most]
@@ -366,10 +366,6 @@ class _Log:
                 self.parents.add(above)
         self._scopes.setdefault(scope, []).append(seq)
 
-    def entries(self) -> int:
-        """Return how many there are, those included that were not needed."""
-        return sum(1 for _ in read_entries(self._path, torn_ok=True))
-
     def _take(self, entry: Entry) -> None:
         call, kind = entry.call or "", entry.kind
         self.rows.append(_Row(sys.intern(kind), call, entry.cause))
@@ -385,16 +381,13 @@ class _Log:
                 self.by_hash[entry.hash] = entry.seq
                 self._numbers[call] = int(entry.data.get("number", 0))
             case "child.finished":
-                self._take_end(entry, call)
+                child = entry.data.get("outcome", {}).get("child")
+                if call in self._numbers and child:
+                    self.ends[entry.seq] = (self._numbers[call], int(child.get("events", 0)))
             case "model.asked" | "model.answered" | "tool.called" | "tool.returned":
                 self._take_talk(entry, call)
             case _:
                 pass
-
-    def _take_end(self, entry: Entry, call: str) -> None:
-        child = entry.data.get("outcome", {}).get("child")
-        if call in self._numbers and child:
-            self.ends[entry.seq] = (self._numbers[call], int(child.get("events", 0)))
 
     def _take_talk(self, entry: Entry, call: str) -> None:
         try:
