@@ -6,8 +6,8 @@ Imports `engine.errors` alone.  Rules: CONTRACT.md §3.5 (canonical profile), §
     canonical       JSON values to bytes, one way only; and what a log cannot hold
     digest          labelled SHA-256 over them
     plain           dataclasses, attrs classes, enums and the like to JSON values
-    shapes          which types survive a log, and the JSON schema of each
-    strict          JSON values to typed values: coerces nothing, tells all that is wrong
+    shapes          which types survive a log: the JSON schema of each, and its reader
+    strict          readers of JSON values: they coerce nothing, and tell all that is wrong
     hints           what type hints say, once resolved
     document        values that are printed as JSON documents, their fields by name
     secret          the handle that stands for a secret, and never shows it
