@@ -1,12 +1,14 @@
 """Messages of Pydantic AI become neutral ones."""
 
 import datetime as dt
+import warnings
 from typing import Any
 
 from pydantic_ai.messages import (
     BinaryContent,
     ModelRequest,
     ModelResponse,
+    RetryPromptPart,
     SystemPromptPart,
     TextPart,
     ToolReturnPart,
@@ -46,6 +48,20 @@ def test_neither_moments_nor_ids_are_in_a_request() -> None:
     assert messages == history("two", 2)
     assert [message["role"] for message in messages] == ["system", "user", "assistant", "tool"]
     assert messages[-1]["content"] == '{"b":1}'
+
+
+def test_what_is_to_be_tried_again_is_said_by_the_tool_or_else_by_the_user() -> None:
+    """A call with wrong arguments has a failing result; an answer of the wrong form has none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # later versions make others, and still read these
+        wrong = RetryPromptPart("no such place", tool_name="look", tool_call_id="c1")
+        form = RetryPromptPart("say it as JSON")
+
+    of_tool, of_user = neutral_messages([ModelRequest([wrong, form])], PLAIN)
+
+    assert (of_tool["role"], of_user["role"]) == ("tool", "user")
+    assert "no such place" in of_tool["content"]
+    assert "say it as JSON" in of_user["content"]
 
 
 def test_files_are_part_of_a_request() -> None:

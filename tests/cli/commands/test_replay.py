@@ -20,8 +20,9 @@ from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
+from refold.replay.difference.excuses import Ignored
 from refold.replay.explain.divergence import Divergence
-from refold.replay.reexecute.report import ReplayReport
+from refold.replay.reexecute.report import IGNORED_SHOWN, ReplayReport
 from tests.support.unfinished import cut
 
 Invoke = Callable[..., Result]
@@ -196,6 +197,38 @@ def test_how_many_more_runs_diverged_is_said_on_a_line_of_its_own(
     said = capsys.readouterr().out
     assert said.endswith("\n\n2 more runs diverged: --all shows each\n")
     assert "\\n" not in said
+
+
+def test_what_a_rule_passed_over_is_counted_and_listed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A few of it; all with `--all`."""
+    each = tuple(
+        Ignored(
+            log="a.jsonl",
+            seq=seq,
+            what="tool:look",
+            call="0#1",
+            pointer=f"/result/{seq}",
+            recorded=1,
+            now=2,
+            rule="/result/*",
+        )
+        for seq in range(IGNORED_SHOWN + 2)
+    )
+    report = ReplayReport(
+        log=Path("a.jsonl"), entries=1, children=0, ignored=each, ignored_count=len(each)
+    )
+
+    describe(report)
+    few = capsys.readouterr().out
+    describe(report, is_all=True)
+    everything = capsys.readouterr().out
+
+    assert f"ignored: {len(each)} values not as recorded\n" in few
+    assert few.endswith("  … and 2 more: --all shows each\n")
+    assert few.count("/result/") < everything.count("/result/")
+    assert "more" not in everything
 
 
 def test_the_page_of_a_replay_names_where_it_diverged(tmp_path: Path, invoke: Invoke) -> None:

@@ -309,6 +309,31 @@ def test_an_agent_asks_before_a_tool_that_the_configuration_names(
     assert invoke("replay", tmp_path / "n.jsonl").exit_code == 0
 
 
+def test_a_run_that_waits_for_nobody_is_said_to_go_on(
+    broken_off: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """No question, and no effect that changes anything."""
+    (tmp_path / "begun").mkdir()
+
+    said = invoke("resume", cut(broken_off, tmp_path / "begun" / "a.jsonl", 1), "--list")
+
+    assert said.exit_code == 0, said.output
+    assert "it has no end, and nothing waits for people: it can go on" in said.stdout
+
+
+def test_a_model_that_the_run_did_not_have_is_named_with_those_that_it_had(
+    broken_off: Path, invoke: Invoke
+) -> None:
+    """2: before anything is done."""
+    before = broken_off.read_bytes()
+
+    said = invoke("resume", broken_off, *_program("sequential"), "--model", "fast=openai:x")
+
+    assert said.exit_code == 2
+    assert "--model fast=…: the run had no such model; it had none" in said.stderr
+    assert broken_off.read_bytes() == before
+
+
 def test_ask_asks_what_a_child_in_another_process_wants_to_know(
     tmp_path: Path, invoke: Invoke
 ) -> None:
