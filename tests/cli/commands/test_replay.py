@@ -20,9 +20,9 @@ from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
-from refold.replay.difference.excuses import Ignored
+from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
 from refold.replay.explain.divergence import Divergence
-from refold.replay.reexecute.report import IGNORED_SHOWN, ReplayReport
+from refold.replay.reexecute.report import ReplayReport
 from tests.support.unfinished import cut
 
 Invoke = Callable[..., Result]
