@@ -39,11 +39,6 @@ class JUnitSuite:
     name: str
     cases: Sequence[JUnitCase]
 
-    @property
-    def seconds(self) -> float:
-        """Of all cases together, whether or not they ran side by side."""
-        return sum(case.seconds for case in self.cases)
-
 
 def junit_xml(suites: Iterable[JUnitSuite]) -> bytes:
     """Return the document: `testsuites`, one `testsuite` each, one `testcase` a case; UTF-8."""

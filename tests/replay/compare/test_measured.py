@@ -134,6 +134,14 @@ def test_a_result_is_left_out_wherever_it_stands(tmp_path: Path) -> None:
     ]
 
 
+def test_a_result_with_a_large_text_is_left_out_too(tmp_path: Path) -> None:
+    """The text lies beside the log; what was measured is not in it."""
+    said = "so it is said " * 10_000
+    logs = [_timed(tmp_path / f"{took}.jsonl", took, ("/took",), said) for took in (1, 2)]
+
+    assert refold.diff(*logs).identical
+
+
 def test_a_line_may_be_as_long_as_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A result in it is known wherever else it stands."""
     logs = [_timed(tmp_path / f"{took}.jsonl", took, ("/took",), "t" * 4000) for took in (1, 2)]
