@@ -13,6 +13,7 @@ from refold.engine.errors import ToolError
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.replay.explain.divergence import Divergence
+from refold.replay.explain.run_on import STEPS_MAX
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
 from tests.support.steps import Step, fetch, program_of, recorded, search
@@ -192,3 +193,28 @@ def test_children_have_the_outcomes_that_they_had(tmp_path: Path) -> None:
 
     assert found.category == "name_changed"
     assert found.later == ()
+
+
+def test_what_a_program_without_end_does_in_its_clean_up_is_no_difference(tmp_path: Path) -> None:
+    """It is stopped after so many steps, two a call: nobody knows what it would have done."""
+
+    @tool(effect="reads")
+    def look(n: int) -> int:
+        """Look."""
+        return n
+
+    async def ends(run: Run, n: int) -> None:
+        await run.tool(look, n=n)
+        await run.tool(look, n=0)
+
+    async def goes_on(run: Run, n: int) -> None:
+        try:
+            while True:
+                await run.tool(look, n=n + 1)
+        finally:
+            await run.tool(look, n=0)
+
+    log = record(ends, 1, log=tmp_path / "a.jsonl", tools=[look]).log
+    found = only(log, goes_on, tools=[look])
+
+    assert (found.category, found.later_count) == ("args_changed", STEPS_MAX // 2)
