@@ -29,7 +29,7 @@ signal.set_wakeup_fd(wake)  # one that comes right before a read would be heeded
 def came(number, frame):
     count[number] = count.get(number, 0) + 1
     print("got", signal.Signals(number).name, count[number], flush=True)
-for each in (signal.SIGINT, signal.SIGTERM):
+for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(each, came)
 print("ready", flush=True)
 while woken in select.select([0, woken], [], [])[0]:
@@ -91,6 +91,8 @@ def test_ctrl_c_reaches_the_command_once(tmp_path: Path) -> None:
         until(ours, b"ready")
         os.write(ours, b"\x03")
         until(ours, b"got SIGINT 1")
+        process.send_signal(signal.SIGHUP)  # what no key sends, nobody else has sent the command
+        until(ours, b"got SIGHUP 1")
         os.write(ours, b"\n")
         rest = until(ours, b"recorded in")
         code = process.wait(DEADLINE_SECONDS)

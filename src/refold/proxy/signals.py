@@ -19,7 +19,9 @@ from typing import Final, Self
 from refold.engine.process.tree import system_view, work_of
 from refold.engine.recording.interrupts import LOOK_SECONDS
 
-_PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_OF_KEYS: Final = (signal.SIGINT, signal.SIGQUIT)
+"""What a terminal sends to all in its foreground when a key is typed."""
+_PASSED_ON: Final = (*_OF_KEYS, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
@@ -72,7 +74,7 @@ class Signals:
         self.came = True
         if self._process is None:
             self._waiting.append(number)
-        elif number == signal.SIGTERM or not _is_in_the_foreground():
+        elif number not in _OF_KEYS or not _is_in_the_foreground():
             self._send(number)
 
     def _send(self, number: int) -> None:
