@@ -12,6 +12,7 @@ Programs and their inputs flow in; recordings, and outcomes of children, flow ou
     shipped          the runners that every root has
     on_ray           the same process on a node of a Ray cluster
 
-To add one: implement `engine.ports.ports.ChildRunner`, pass it to `record(runners={…})`, and put it
-into the contract suite `tests/contract/test_runners.py`.
+To add one: implement `engine.ports.ports.ChildRunner` and put it into the contract suite
+`tests/contract/test_runners.py`; one of your own is passed to `record(runners={…})`, one that every
+root has stands in `shipped`.
 """

@@ -1,6 +1,7 @@
 """Finds the wire format of a request in the table of formats, and reads it.
 
-To add one: a folder like `wire.chat`, and its row here.  Pure.  Rules: CONTRACT.md §16.9.
+To add one: a folder like `wire.chat`, its row here, and one more in `NEWEST`.  Pure.
+Rules: CONTRACT.md §16.9.
 """
 
 import json
@@ -34,7 +35,8 @@ _DEPLOYMENT: Final = "/deployments/"
 NEWEST: Final = 4
 """What is read: 1: Google's paths, and marks of caching apart · 2: Bedrock's paths, too · 3: packed
 bodies, and a multipart body without the boundary that its client drew · 4: Google's calls by name
-and number."""
+and number.  A new format's paths are read `since` a new number: logs recorded before have its
+requests as `other`."""
 _SUCCESS: Final = range(200, 300)
 _EVENTS: Final = "text/event-stream"
 _BOUNDARY_SINCE: Final = 3
