@@ -366,9 +366,10 @@ WIRE: Final = "x-refold.wire"
 MEASURED: Final = "x-refold.measured"
 """What an entry holds that another recording has otherwise, as what writes it says (§13.2)."""
 
-UNDIGESTED: Final = frozenset(
-    {"clock.read", "effect.late", "run.resumed", "tokens.granted", WIRE, MEASURED}
-)
+UNSEEN: Final = frozenset({"effect.late", "run.resumed"})
+"""Kinds that no program asks for or is given: replay passes them over, and no digest has them."""
+
+UNDIGESTED: Final = UNSEEN | {"clock.read", "tokens.granted", WIRE, MEASURED}
 """Kinds that the data digest leaves out whole."""
 
 COMPLETES: Final[dict[str, str]] = {

@@ -24,7 +24,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.errors import EntryMissing, LogDamaged, LogError, LogMissing
 from refold.engine.events.call_key import scope_of
-from refold.engine.events.events import COMPLETES, REQUEST_KINDS
+from refold.engine.events.events import COMPLETES, FROM_WORLD, REQUEST_KINDS, UNSEEN
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import blobs_of, check_seq, child_path, log_path, parent_of
 from refold.engine.log.reader import Entry, read_entries, whole_data
@@ -305,6 +305,7 @@ _WORD: Final[dict[str, How]] = {
     "effect.cancelled": "concerns",
     "effect.late": "concerns",
 }
+_NEVER_PROGRAMS: Final = (FROM_WORLD | UNSEEN) - COMPLETES.keys()
 
 
 class _Log:
@@ -336,7 +337,7 @@ class _Log:
         if row.kind == "run.finished":
             return "0"
         is_outcome = row.kind in COMPLETES and row.cause == self.requests.get(row.call)
-        is_world = is_outcome or row.kind in ("timer.fired", "effect.late")
+        is_world = is_outcome or row.kind in _NEVER_PROGRAMS
         return "" if is_world else scope_of(row.call)
 
     def back_to_code(self, scope: str, seq: int) -> list[int]:

@@ -17,13 +17,13 @@ from typing import Final
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import LogDamaged
 from refold.engine.events.codec import structure
-from refold.engine.events.events import FROM_WORLD, MEASURED, Recorded
+from refold.engine.events.events import FROM_WORLD, MEASURED, UNSEEN, Recorded
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.line import TRAILER
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry, entry_of, lines_of, read_entries, whole_data
 
-_PASSED_OVER: Final = frozenset({"effect.late", "run.resumed", "patch.marked"})
+_PASSED_OVER: Final = UNSEEN | {"patch.marked"}
 _ENDS_STEP: Final = FROM_WORLD | {"run.finished"}
 
 

@@ -23,6 +23,7 @@ from refold.engine.events.events import (
     REQUEST_KINDS,
     TAILS,
     UNDIGESTED,
+    UNSEEN,
     WIRE,
     Event,
 )
@@ -120,19 +121,22 @@ def test_the_contract_names_the_kinds_of_the_world_and_those_without_a_digest() 
 
     assert set(re.findall(r"`([\w.]+)`", speaks)) == FROM_WORLD
     assert set(without) == UNDIGESTED
-
-
-_TELL: Final = frozenset({"run.started", "run.finished", "run.resumed", "effect.late"})
-"""Kinds that neither ask the world for something nor deliver what was asked for."""
+    unseen = CONTRACT.partition("that no program sees (")[2].partition(")")[0]
+    assert set(re.findall(r"`(\w+\.\w+)`", unseen)) == UNSEEN | {"patch.marked"}
 
 
 def test_each_kind_asks_or_answers_or_tells() -> None:
-    """§2.3, §12.1: a kind that replay does not know as one of these would not be compared."""
+    """§2.3, §12.1: replay compares what is asked, delivers answers, and passes over the unseen.
+
+    A kind that it does not know as one of these would be a divergence wherever it stands.
+    """
     asks = {kind for kind in KINDS if is_asked(kind)}
     answers = {*COMPLETES, "tokens.granted"}
+    tells = {"run.started", "run.finished", *UNSEEN}
 
-    assert asks | answers | _TELL == set(KINDS)
-    assert not asks & (answers | _TELL)
+    assert asks | answers | tells == set(KINDS)
+    assert not asks & (answers | tells)
+    assert answers | {"timer.fired"} == FROM_WORLD - UNSEEN, "those of Kernel.can_deliver"
 
 
 @pytest.mark.parametrize("kind", KINDS)
