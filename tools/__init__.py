@@ -83,7 +83,7 @@ with lazily(__name__):
         dispatch_subagents as dispatch_subagents,
         subagents_tool as subagents_tool,
     )
-    from refold.tools.delegation.policy import (
+    from refold.tools.contract.policy import (
         POLICIES as POLICIES,
         DelegationPolicy as DelegationPolicy,
     )

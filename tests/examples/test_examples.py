@@ -13,7 +13,7 @@ from refold.cli.group import refold
 from refold.replay.audit.verify import verify
 from refold.replay.tree.delegation_tree import delegation_tree
 from refold.tools.agents.agent_loader import AgentLoader
-from refold.tools.delegation.policy import POLICIES
+from refold.tools.contract.policy import POLICIES
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

@@ -33,22 +33,16 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import without_empty
 from refold.engine.errors import ConfigRefused, InvalidDefError, LimitRefused
 from refold.engine.events.limits import Limits
+from refold.tools.contract.policy import POLICIES
 from refold.tools.files.config_text import Setting, nearest, yaml_of
 from refold.tools.files.file_tools import NAMES
 
 SHIPPED_TOOLS: Final = (*NAMES, "subagent")
 """What an agent has that names no tools."""
-DELEGATION_TOOLS: Final = (
-    "subagent",
-    "subagent_dispatch",
-    "spawn",
-    "spawn_await",
-    "dispatch_subagent",
-    "dispatch_subagents",
-)
+DELEGATION_TOOLS: Final = tuple(one for name, row in POLICIES.items() for one in (name, *row.also))
 NAMEABLE_TOOLS: Final = (
-    *SHIPPED_TOOLS,
-    *DELEGATION_TOOLS[1:],
+    *NAMES,
+    *DELEGATION_TOOLS,
     "planning_setup_plan",
     "planning_add_step",
     "planning_update_step",

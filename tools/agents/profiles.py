@@ -23,12 +23,13 @@ import attrs
 
 from refold.engine.program.agent import caller
 from refold.engine.program.run import Run
+from refold.tools.contract.policy import POLICIES
 
 BOOTSTRAP_FILES: Final = ("AGENTS.md", "ENVIRONMENT.md")
 """What a child is told of its surroundings unless a profile says otherwise."""
 SEPARATOR: Final = "\n\n---\n\n"
 FALLBACK_PROMPT: Final = "You are a helpful personal AI assistant."
-SPAWN_TOOLS: Final = ("spawn", "spawn_await")
+SPAWN_TOOLS: Final = ("spawn", *POLICIES["spawn"].also)
 """Never a spawned child's."""
 
 

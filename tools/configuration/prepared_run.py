@@ -7,7 +7,7 @@ CONTRACT.md §10.6, §10.18.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, with_profil
 from refold.tools.configuration.config import Config
 from refold.tools.contract.tool_types import with_approval
 from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
-from refold.tools.delegation.dispatch_subagents import build_dispatch_subagents_tool
+from refold.tools.delegation.shipped import MAKERS
 from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.delegation.subagent_dispatch import dispatch_tool
@@ -223,19 +223,15 @@ class _Shelf:
 
     def tools(self) -> tuple[Tool, ...]:
         """Return the tools that the agent has, sorted by name."""
-        shipped: list[Tool] = [
-            *file_tools(self.root),
-            subagent_tool(enabled=self.config.allows("subagent")),
-            *self._spawning(),
-            build_dispatch_subagents_tool(),
-        ]
-        if self._names(*PLANNING):
-            shipped += planning_tools()
-        if self.config.agents is not None or self._names("subagent_dispatch"):
-            shipped += self._dispatching()
-        if self._names("dispatch_subagent"):
-            others = [one for one in self._loader().discover_agents() if one.id != self.agent.id]
-            shipped.append(dispatch_subagent_tool(prompts=agent_prompts(others)))
+        makers: dict[str, Callable[[], tuple[Tool, ...]]] = {
+            **MAKERS,  # as they are, the planning tools among them, where nothing is configured
+            "subagent": lambda: (subagent_tool(enabled=self.config.allows("subagent")),),
+            "subagent_dispatch": self._dispatching,
+            "dispatch_subagent": self._prompting,
+            "spawn": self._spawning,
+        }
+        shipped: list[Tool] = [*file_tools(self.root)]
+        shipped += [tool for make in makers.values() for tool in make()]
         if self._names("write_file"):
             shipped.append(write_file_tool(self.root))
         if self._names("run_command"):
@@ -278,12 +274,19 @@ class _Shelf:
         own = file.parent if file.name == FILE_NAME else file
         return AgentLoader(own.parent, known_tools=known)
 
-    def _dispatching(self) -> list[Tool]:
+    def _dispatching(self) -> tuple[Tool, ...]:
+        if self.config.agents is None and not self._names("subagent_dispatch"):
+            return ()
         loader = self._loader()
         agents = loader.discover_agents()
         self.others[:] = [one for one in agents if one.id != self.agent.id]
         tool = dispatch_tool(self.agent.id, agents, loader.skipped)
-        return [] if tool is None else [tool]
+        return () if tool is None else (tool,)
+
+    def _prompting(self) -> tuple[Tool, ...]:
+        found = self._loader().discover_agents() if self._names("dispatch_subagent") else []
+        others = [one for one in found if one.id != self.agent.id]
+        return (dispatch_subagent_tool(prompts=agent_prompts(others)),)
 
     def _command(self) -> Tool:
         if not self.config.commands:

@@ -1,10 +1,9 @@
-"""The delegation tools: one file a tool, one row each in `policy`.
+"""The delegation tools: one file a tool, one row each in `contract.policy`.
 
 A model's payload flows in and becomes `Delegation`s; outcomes of children flow back as the tool's
 result.  Imports `agents`, `files`, `contract` and `refold.engine`.  Rules: CONTRACT.md §10.4,
 §10.7, §10.16, §10.17, §10.20.
 
-    policy                what each tool grants its children: the table
     shared                what every delegation tool shares: start, join, notes, texts
     forked_children       what those share that hand on a session
     subagent              one fresh child for one task
@@ -15,6 +14,7 @@ result.  Imports `agents`, `files`, `contract` and `refold.engine`.  Rules: CONT
     saved_sessions        conversations of dispatched agents, read back from their logs
     shipped               the tools made of the rows
 
-To add one: its file, its row in `policy.POLICIES`, its maker in `shipped.MAKERS`; nothing else
-knows it by name.
+To add one: its file, its row in `contract.policy.POLICIES`, its maker in `shipped.MAKERS`, and its
+example.  Agent files may name it then, and a run of one has it as its maker makes it; what a
+project's configuration changes about it, if anything, stands in `configuration.prepared_run`.
 """

@@ -39,6 +39,7 @@ from refold.tools.agents.prompts import (
     ToolResult,
     own_session,
 )
+from refold.tools.contract.policy import POLICIES
 from refold.tools.delegation.forked_children import (
     FAILED,
     ForkedCall,
@@ -48,7 +49,6 @@ from refold.tools.delegation.forked_children import (
     own_or_new,
     recorded,
 )
-from refold.tools.delegation.policy import POLICIES
 from refold.tools.delegation.shared import error_of, remaking, text_of, values_of, with_values
 
 NAME: Final = "dispatch_subagent"

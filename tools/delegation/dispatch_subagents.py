@@ -32,6 +32,7 @@ from refold.tools.agents.prompts import (
     ToolContext,
     ToolResult,
 )
+from refold.tools.contract.policy import POLICIES
 from refold.tools.delegation.forked_children import (
     FAILED,
     ForkedCall,
@@ -41,7 +42,6 @@ from refold.tools.delegation.forked_children import (
     own_or_new,
     recorded,
 )
-from refold.tools.delegation.policy import POLICIES
 from refold.tools.delegation.shared import error_of, text_of, with_values
 
 NAME: Final = "dispatch_subagents"

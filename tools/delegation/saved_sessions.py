@@ -15,7 +15,7 @@ from refold.engine.errors import ArgumentsRefused, SessionNotFound
 from refold.engine.log.names import child_path, tree
 from refold.engine.log.reader import read_entries
 from refold.engine.program.agent import read_input
-from refold.tools.delegation.policy import POLICIES
+from refold.tools.contract.policy import POLICIES
 from refold.tools.delegation.subagent_dispatch import session_id_of
 
 

@@ -1,4 +1,4 @@
-"""The delegation tools that Refold ships, one maker for each row of `tools.delegation.policy`.
+"""The delegation tools that Refold ships, one maker for each row of `tools.contract.policy`.
 
 `shipped_tools` makes them as they are without configuration; `as_offered` as a recorded run had
 them: what it was shown comes from its log, and how they were set up they find there themselves.
@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from refold.engine.errors import ToolUnknown
 from refold.engine.ports.ports import Reference, Tool
+from refold.tools.contract.policy import POLICIES
 from refold.tools.contract.tool_types import DelegationTool, with_approval
 from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
 from refold.tools.delegation.dispatch_subagents import with_planning
-from refold.tools.delegation.policy import POLICIES
 from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.delegation.subagent_dispatch import unconfigured

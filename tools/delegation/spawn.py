@@ -27,8 +27,8 @@ from refold.engine.program.agent import REFUSED
 from refold.engine.program.run import Run
 from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, SubAgentFactory
 from refold.tools.contract.memory import memory_of, settings_of
+from refold.tools.contract.policy import POLICIES
 from refold.tools.contract.tool_types import DelegationTool
-from refold.tools.delegation.policy import POLICIES
 from refold.tools.delegation.shared import (
     call_begins,
     call_ends,

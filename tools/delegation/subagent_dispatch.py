@@ -31,8 +31,8 @@ from refold.engine.program.run import Run
 from refold.tools.agents.agent_files import AgentDef
 from refold.tools.agents.agent_loader import AgentLoader
 from refold.tools.contract.memory import memory_of, settings_of
+from refold.tools.contract.policy import POLICIES
 from refold.tools.contract.tool_types import DelegationTool
-from refold.tools.delegation.policy import POLICIES
 from refold.tools.delegation.shared import (
     call_begins,
     call_ends,

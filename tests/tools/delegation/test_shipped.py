@@ -1,6 +1,8 @@
 """A dialect is one file; what is shipped is found by name, as a run was offered it."""
 
 import importlib
+import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,8 @@ from refold.engine.ports.programs import load
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.tree.delegation_tree import delegation_tree
+from refold.tools.contract.policy import POLICIES
 from refold.tools.contract.registry import Registry
-from refold.tools.delegation.policy import POLICIES
 from refold.tools.delegation.shipped import MAKERS, as_offered, offered_tools, shipped_tools
 from refold.tools.delegation.subagent import subagent_tool
 
@@ -54,6 +56,23 @@ async def handoff(run, arguments):
     call_ends(run, ticket, success=child.outcome.ok)
     return error_of(child.outcome) or text_of(child.outcome)
 '''
+
+SHIPPED = """
+import json, sys
+from refold.tools.contract.policy import POLICIES, DelegationPolicy
+
+POLICIES["handoff"] = DelegationPolicy(isolation=("fresh",), tools="own", levels=1)
+
+from click.testing import CliRunner
+from handoff_dialect import handoff_tool
+from refold.cli.group import refold
+from refold.tools.delegation.shipped import MAKERS
+
+MAKERS["handoff"] = lambda: (handoff_tool(),)
+said = [CliRunner().invoke(refold, words) for words in json.load(sys.stdin)]
+print(json.dumps([[one.exit_code, one.output] for one in said]))
+"""
+"""The recipe of `tools.delegation`, followed in a process of its own, and commands of it."""
 
 
 @pytest.fixture
@@ -97,11 +116,39 @@ def test_a_sixth_dialect_is_one_file(
     assert report.children == 1
 
 
-def test_each_row_makes_its_tools() -> None:
-    names = Registry(shipped_tools()).names
+def test_a_sixth_row_is_one_of_the_shipped(tmp_path: Path) -> None:
+    """Its file, row and maker are all: an agent names it, and its run replays without tools."""
+    (tmp_path / "handoff_dialect.py").write_text(SIXTH)
+    (tmp_path / "shipped.py").write_text(SHIPPED)
+    (tmp_path / "agents").mkdir()
+    lead = "---\ndescription: Leads.\ntools: [handoff, read_file]\n---\nYou lead.\n"
+    (tmp_path / "agents" / "lead.md").write_text(lead)
+    (tmp_path / "refold.yaml").write_text("tools: {enabled: [handoff]}\n")
+    call = {"name": "handoff", "arguments": {"task": "dig"}}
+    (tmp_path / "replies.json").write_text(json.dumps({"lead": [call, "done"], "other": ["dug"]}))
+    run = ["run", "agents/lead.md", "--task", "go", "--model", "scripted:replies.json"]
+    commands = [["agents", "check"], [*run, "--log", "run.jsonl"], ["replay", "run.jsonl"]]
 
+    ended = subprocess.run(
+        [sys.executable, "shipped.py"],
+        cwd=tmp_path,
+        input=json.dumps(commands),
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
+
+    said = json.loads(ended.stdout)
+    assert [code for code, _ in said] == [0, 0, 0], said
+    (child,) = delegation_tree(tmp_path / "run.jsonl").children
+    assert (child.tool, child.brief, child.status) == ("handoff", "dig", "completed")
+
+
+def test_each_row_makes_its_tools() -> None:
     assert MAKERS.keys() == POLICIES.keys()
-    assert {*POLICIES, "spawn_await"} <= set(names)
+    for name, row in POLICIES.items():
+        assert {name, *row.also} <= {tool.name for tool in MAKERS[name]()}
+    assert "spawn_await" in Registry(shipped_tools()).names
 
 
 def test_a_tool_as_offered_has_the_definition_of_the_run() -> None:

@@ -1,10 +1,9 @@
 """What each delegation tool grants its children, as data: one row a tool.
 
 A row says what kind of child it is; the numbers are what a dialect asks for, and the engine grants
-the lower of these and the caller's own (CONTRACT.md §8).  To add a dialect that Refold ships: its
-file, a row in `POLICIES`, and its maker in `tools.delegation.shipped`, which makes the tools for a
-replay that is given none; nothing else knows them by name.  A dialect outside the package needs
-no row: it is passed (CONTRACT.md §10.4).
+the lower of these and the caller's own (CONTRACT.md §8).  Agent files may name what has a row; how
+one is added stands in `tools.delegation`.  A dialect outside the package needs no row: it is passed
+(CONTRACT.md §10.4).
 """
 
 from typing import Final, Literal, get_args
@@ -45,6 +44,8 @@ class DelegationPolicy:
     """Whether the child's conversation can be read back by id; else it is sealed, in the log."""
     artifact_kinds: tuple[ArtifactKind, ...] = get_args(ArtifactKind)
     """What the children may hand back."""
+    also: tuple[str, ...] = ()
+    """Tools that come with it and start no child."""
 
     @property
     def policy(self) -> Policy:
@@ -65,6 +66,8 @@ POLICIES: Final[dict[str, DelegationPolicy]] = {
     "dispatch_subagents": DelegationPolicy(
         isolation=("fork", "shared"), tools="caller", fanout=None
     ),
-    "spawn": DelegationPolicy(isolation=("fresh",), tools="chosen", deferred=True),
+    "spawn": DelegationPolicy(
+        isolation=("fresh",), tools="chosen", deferred=True, also=("spawn_await",)
+    ),
 }
 """By the name of the tool that starts the child."""
