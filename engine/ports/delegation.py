@@ -103,6 +103,6 @@ _KINDS: Final[Sequence[tuple[str, Any, str]]] = (
     ("part", int | None, "a number of tokens"),
     ("policy", Policy, "a refold.Policy(…)"),
     ("shared", bool, "True or False"),
-    ("runner", str, "a runner's name: in-process, subprocess, ray"),
+    ("runner", str, 'a runner\'s name, such as "subprocess"'),
 )
 """Members that else fail far from the line that gave them."""

@@ -12,7 +12,7 @@ Programs and their inputs flow in; recordings, and outcomes of children, flow ou
     shipped          the runners that every root has
     on_ray           the same process on a node of a Ray cluster
 
-To add one: implement `engine.ports.ports.ChildRunner` and put it into the contract suite
-`tests/contract/test_runners.py`; one of your own is passed to `record(runners={…})`, one that every
-root has stands in `shipped`.
+To add one: implement `engine.ports.ports.ChildRunner`. One that every root has stands in `shipped`,
+which commands and the contract suite `tests/contract/test_runners.py` read; one of your own is
+passed to `record(runners={…})`, and put into that suite.
 """

@@ -11,7 +11,8 @@ from refold.engine.runners.on_ray import RayRunner
 
 def default_runners() -> dict[str, ChildRunner]:
     """Return the runners that every root has, by name."""
-    return {"in-process": InProcess(), "subprocess": InSubprocess(), "ray": RayRunner()}
+    runners: list[ChildRunner] = [InProcess(), InSubprocess(), RayRunner()]
+    return {runner.name: runner for runner in runners}
 
 
 def known_runners(runner: str, runners: Mapping[str, ChildRunner] | None) -> dict[str, ChildRunner]:

@@ -71,9 +71,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "redaction": _Kind(_has("secrets", "paths", "tools"), "refold.Redaction(…)"),
     "results": _MAPPING,
     "retry": _LIST,
-    "runner": _Kind(
-        lambda value: isinstance(value, str), "a runner's name: in-process, subprocess, ray"
-    ),
+    "runner": _Kind(lambda value: isinstance(value, str), 'a runner\'s name, such as "subprocess"'),
     "runners": _MAPPING,
     "secrets": _Kind(
         lambda value: (

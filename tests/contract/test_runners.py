@@ -1,6 +1,6 @@
 """The contract of runners (CONTRACT.md §7): the same child, the same outcome, wherever it runs.
 
-A runner of one's own is put into `RUNNERS`, and has to pass.
+All that every root has are tested; a runner of one's own is put into `RUNNERS`, and has to pass.
 """
 
 import datetime as dt
@@ -28,22 +28,16 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import ChildRunner, Policy, Reference, Tool
 from refold.engine.program.run import Run
 from refold.engine.runners import in_subprocess
-from refold.engine.runners.in_process import InProcess
-from refold.engine.runners.in_subprocess import InSubprocess
-from refold.engine.runners.on_ray import RayRunner
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
+from refold.engine.runners.shipped import default_runners
 from refold.replay.audit.verify import verify
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
 from tests.support.child_programs import HERE, add, named, ponder
 from tests.support.scripted_runners import Scripted, Unavailable
 
-RUNNERS: dict[str, ChildRunner] = {
-    "in-process": InProcess(),
-    "subprocess": InSubprocess(),
-    "ray": RayRunner(),
-}
+RUNNERS: dict[str, ChildRunner] = default_runners()
 TOOLS: list[Tool] = [add, ponder]
 
 
@@ -57,7 +51,10 @@ FAMILY: dict[str, Any] = {
 """Children that many tests look at, by program; the numbers that they have are their places."""
 
 
-_ON_RAY = pytest.param("ray", marks=pytest.mark.long)
+_ALL = {
+    name: pytest.param(name, marks=[pytest.mark.long] if name == "ray" else []) for name in RUNNERS
+}
+_APART = [_ALL[name] for name, each in RUNNERS.items() if not getattr(each, "shares_memory", False)]
 
 
 def _named(request: pytest.FixtureRequest) -> str:
@@ -67,12 +64,12 @@ def _named(request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.fixture(params=["in-process", "subprocess", _ON_RAY])
+@pytest.fixture(params=_ALL.values())
 def runner(request: pytest.FixtureRequest) -> str:
     return _named(request)
 
 
-@pytest.fixture(params=["subprocess", _ON_RAY])
+@pytest.fixture(params=_APART)
 def apart(request: pytest.FixtureRequest) -> str:
     """A runner whose children have processes of their own."""
     return _named(request)

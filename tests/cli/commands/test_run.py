@@ -10,6 +10,7 @@ import pytest
 from click.testing import Result
 
 from refold.cli.schema.documents import schema
+from refold.engine.runners.shipped import default_runners
 from refold.replay.tree.delegation_tree import delegation_tree
 from refold.tools.delegation.saved_sessions import load_session
 from refold.tools.delegation.subagent_dispatch import session_id_of
@@ -195,12 +196,22 @@ limits: {max_depth: 2}
 
 
 @pytest.mark.parametrize(
-    "runner", ["in-process", pytest.param("subprocess", marks=pytest.mark.long)]
+    "runner",
+    [
+        each if each == "in-process" else pytest.param(each, marks=pytest.mark.long)
+        for each in default_runners()
+    ],
 )
 def test_all_five_tools_can_be_named_and_the_log_is_all_that_a_replay_needs(
-    tmp_path: Path, runner: str, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    runner: str,
+    invoke: Invoke,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
-    """With a configuration, a plan, and another agent beside this one."""
+    """With a configuration, a plan, and another agent beside this one; on each runner."""
+    if runner == "ray":
+        request.getfixturevalue("ray_nodes")
     for name, text in (("lead", FIVE), ("helper", "---\ndescription: Helps.\n---\nYou help.\n")):
         (tmp_path / "agents" / name).mkdir(parents=True)
         (tmp_path / "agents" / name / "AGENT.md").write_text(text)

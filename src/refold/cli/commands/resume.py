@@ -7,7 +7,7 @@ is found by the names in the log.  How people are asked and what they say is `cl
 import contextlib
 import shlex
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import attrs
 import click
@@ -44,6 +44,7 @@ from refold.engine.log.reader import scan
 from refold.engine.ports.ports import Model, Tool
 from refold.engine.ports.programs import names_shipped
 from refold.engine.runners.recorded import Recording
+from refold.engine.runners.shipped import default_runners
 from refold.programs.shipped import tools_of
 from refold.replay.index.guarantee import refuse_observed
 from refold.replay.resume.open_ends import OpenEnds, open_ends
@@ -79,7 +80,7 @@ class Given:
     agent: Path | None = None
     model: tuple[str, ...] = ()
     base_url: str | None = None
-    runner: Literal["in-process", "subprocess"] | None = None
+    runner: str | None = None
     root: Path = Path()
     config: Path | None = None
     ask: bool = False
@@ -124,7 +125,7 @@ _KEPT: Final = (
 )  # fmt: skip
 @base_url_option
 @click.option(
-    "--runner", type=click.Choice(["in-process", "subprocess"]),
+    "--runner", type=click.Choice(list(default_runners())),
     help="What subagents run on; by default what they ran on.",
 )  # fmt: skip
 @click.option(

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import attrs
 import click
@@ -15,6 +15,7 @@ from refold.cli.output.pages import page
 from refold.cli.output.recorded import answer
 from refold.engine.events.limits import Limits
 from refold.engine.runners.recording import record
+from refold.engine.runners.shipped import default_runners
 from refold.engine.secrets.redaction import narrowed
 from refold.tools.agents.agent_files import NAMEABLE_TOOLS
 from refold.tools.configuration.config import load_config
@@ -57,7 +58,7 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
 )  # fmt: skip
 @base_url_option
 @click.option(
-    "--runner", type=click.Choice(["in-process", "subprocess"]), default="in-process",
+    "--runner", type=click.Choice(list(default_runners())), default="in-process",
     show_default=True, help="What subagents run on.",
 )  # fmt: skip
 @log_option
@@ -98,7 +99,7 @@ def command(
     task: str,
     specs: tuple[str, ...],
     base_url: str | None,
-    runner: Literal["in-process", "subprocess"],
+    runner: str,
     log: Path | None,
     root: Path,
     tools: str,
