@@ -29,6 +29,7 @@ from refold.engine.events.events import (
 )
 from refold.engine.events.outcome import Fault, Outcome, Usage
 from refold.engine.kernel.world import REQUESTS
+from refold.engine.secrets.redaction import REDACTED, Redaction, taken_out
 from refold.engine.state.rules import RULES
 from refold.replay.index.asked_items import is_asked
 
@@ -137,6 +138,18 @@ def test_each_kind_asks_or_answers_or_tells() -> None:
     assert asks | answers | tells == set(KINDS)
     assert not asks & (answers | tells)
     assert answers | {"timer.fired"} == FROM_WORLD - UNSEEN, "those of Kernel.can_deliver"
+
+
+@pytest.mark.parametrize("kind", [each for each in KINDS if each.startswith(("tool.", "model."))])
+def test_what_tools_and_models_say_can_be_taken_out(kind: str) -> None:
+    """§3.9: a kind that redaction does not know would be written whole."""
+    event, family = _example(kind, is_full=True), kind.partition(".")[0]
+    pointers = [f"/{name}" for name, *_ in _in_code(kind)]
+
+    found = taken_out(Redaction(paths={f"{family}:*": pointers}), event, "a")
+
+    assert set(attrs.astuple(found)) == {REDACTED}
+    assert family == "model" or taken_out(Redaction(tools=["*"]), event, "a") != event
 
 
 @pytest.mark.parametrize("kind", KINDS)
