@@ -120,7 +120,7 @@ class Threads:
             return self._standing(chain[:-1], whose)
         if thread is not None and not (thread.asking and is_again):
             # One of the same words may have gone on from there, with equal ids of calls (Gemini).
-            is_gone_on = not any(each in chain for each in thread.stands)
+            is_gone_on = not any(each in reversed(chain) for each in thread.stands)
             twin = self._standing(chain[:-1], whose) if is_gone_on else None
             return twin or thread  # else its twin is being answered: another that asks the same
         idle = [one for one in self._identities.get(_identity(asked, whose), ()) if not one.asking]

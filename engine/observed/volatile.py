@@ -8,7 +8,7 @@ logs, too, so those that could take for ever are refused.  Pure.  Rules: CONTRAC
 
 import fnmatch
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -123,8 +123,11 @@ class VolatileRules:
                 value = replaced(value, pointer.split("/"), MARK)
         return _mapped(value, self.text) if self.texts else value
 
-    def order(self, asked: Asked) -> list[int]:
-        """Return the places of a request's messages in the order in which they are compared."""
+    def order(self, asked: Asked) -> Sequence[int]:
+        """Return the places of a request's messages in the order in which they are compared.
+
+        It is a range exactly where they are compared as they stand.
+        """
         return order_of(asked.messages, self._is_notice)
 
     def _is_notice(self, message: dict[str, Any]) -> bool:
@@ -139,7 +142,7 @@ class VolatileRules:
             value = self.applied_to(asked.as_json(), f"model:{asked.model}")
             asked = asked.asking(value)
         order = self.order(asked)
-        if order == list(range(len(order))):
+        if isinstance(order, range):
             return asked
         return attrs.evolve(asked, messages=in_order(asked.messages, order), said=None)
 

@@ -58,3 +58,11 @@ def test_a_request_in_order_is_itself() -> None:
     asked = ask(user("go"), CALLS, ONE, TWO)
 
     assert VolatileRules().applied(asked) is asked
+
+
+def test_a_message_of_nobody_stays_where_it_is() -> None:
+    """As a log of somebody else may hold one."""
+    nobody = {"content": "x"}
+
+    assert _key(user("go"), CALLS, ONE, TWO, nobody) == _key(user("go"), CALLS, TWO, ONE, nobody)
+    assert _key(nobody, user("go")) != _key(user("go"), nobody)

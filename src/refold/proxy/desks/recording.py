@@ -109,9 +109,14 @@ class RecordingDesk:
         )
         said = asked.said_series().each(secrets.scrubbed, secrets.generation)
         offered = asked.offered_series().each(secrets.scrubbed, secrets.generation)
-        rest: Asked = secrets.scrubbed(attrs.evolve(asked, messages=(), tools=()))
+        model, parameters, follows = secrets.scrubbed(
+            (asked.model, asked.parameters, asked.follows)
+        )
         return attrs.evolve(
-            rest,
+            asked,
+            model=model,
+            parameters=parameters,
+            follows=follows,
             messages=tuple(said.values),
             tools=tuple(offered.values),
             said=said,
