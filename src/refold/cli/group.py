@@ -137,12 +137,16 @@ class Commands(click.Group):
 
     def main(self, args: Sequence[str] | None = None, **options: Any) -> NoReturn:  # type: ignore[override]  # click declares two overloads; ours never returns
         """Run, and exit with the code that CONTRACT.md §14 gives."""
-        from refold.cli.output.exit_codes import guarded  # noqa: PLC0415 - not for `--help` of a typo
-
         _have_standard_streams()
         _never_fail_to_print()
         options["standalone_mode"] = False
-        sys.exit(guarded(lambda: super(Commands, self).main(args, **options)))
+        try:
+            code = super().main(args, **options)
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - each has its code
+            from refold.cli.output.exit_codes import told  # noqa: PLC0415 - not for help pages
+
+            code = told(error)
+        sys.exit(code if isinstance(code, int) else 0)
 
 
 @click.command("help", add_help_option=False)

@@ -7,8 +7,7 @@ raises, or returns its code.  A traceback is shown for a fault of Refold itself,
 
 import sys
 import traceback
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -53,27 +52,25 @@ def code_of(error: RefoldError) -> int:
             return USAGE
 
 
-def guarded(command: Callable[[], Any]) -> int:
-    """Run a command and return its exit code; whatever it raises becomes a message and a code."""
-    try:
-        code = command()
-    except click.ClickException as error:
-        _say_usage(error)
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        output.complain("interrupted")
-        return INTERRUPTED
-    except RefoldError as error:
-        output.complain(str(error))
-        for note in getattr(error, "__notes__", ()):  # what to do
-            output.hint(note)
-        return code_of(error)
-    except OSError as error:
-        output.complain(_of_the_system(error))
-        return USAGE
-    except Exception as error:  # noqa: BLE001 - the last resort: no traceback for bad input
-        return _fault(error)
-    return code if isinstance(code, int) else FINE
+def told(error: BaseException) -> int:
+    """Say what a command raised in one message, and return its exit code."""
+    match error:
+        case click.ClickException():
+            _say_usage(error)
+            return error.exit_code
+        case click.Abort() | KeyboardInterrupt():
+            output.complain("interrupted")
+            return INTERRUPTED
+        case RefoldError():
+            output.complain(str(error))
+            for note in getattr(error, "__notes__", ()):  # what to do
+                output.hint(note)
+            return code_of(error)
+        case OSError():
+            output.complain(_of_the_system(error))
+            return USAGE
+        case _:  # the last resort: no traceback for bad input
+            return _fault(error)
 
 
 def _say_usage(error: click.ClickException) -> None:
@@ -90,7 +87,7 @@ def _of_the_system(error: OSError) -> str:
     return f"{where}{error.strerror or error}"
 
 
-def _fault(error: Exception) -> int:
+def _fault(error: BaseException) -> int:
     output.complain(
         f"a fault of Refold itself, not of your input: {type(error).__name__}: {error}. "
         "`refold --log-level debug …` shows where; please report it"
