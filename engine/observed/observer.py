@@ -161,7 +161,8 @@ class Observer:
         if before is not None:
             return self._continued(asked, whose, before)
         opened = opener_of(asked, self._threads, self._threads.of(whose.above), whose.agent)
-        if opened and self._profile.is_aside(asked.messages[0].get("content")):
+        # A request that is not read (a count of tokens) has no messages.
+        if opened and asked.messages and self._profile.is_aside(asked.messages[0].get("content")):
             opened = Opened(opened.thread, None, "open")
         thread = self._threads.begin(asked, opened.thread if opened else None, whose)
         thread.agent = _agent(opened, whose)

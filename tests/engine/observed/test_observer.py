@@ -19,7 +19,7 @@ from refold.engine.observed.observer import (
 from refold.engine.observed.profile import Whose
 from refold.engine.secrets.vault import Vault
 from refold.engine.wire.apis import FORMATS, reader_of
-from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.replay.tree.delegation_tree import delegation_tree
 
 Message = dict[str, Any]
@@ -141,6 +141,18 @@ def test_a_call_waits_for_its_result_over_requests(watched: Watched) -> None:
     returned = [(call, data["result"]) for kind, call, data in watched.entries() if "ret" in kind]
 
     assert returned == [("0/1#2", "rain"), ("0/1#3", "noon")]
+
+
+def test_a_request_that_is_not_read_may_come_while_a_tool_runs(watched: Watched) -> None:
+    """It has no messages: a count of tokens, by the tool that reads a file."""
+    watched.talk(S, U, answer=says("", ("c1", "read", {"path": "big.txt"})))
+    counting = {"method": "POST", "path": "/v1/messages/count_tokens", "body": "{}"}
+    turn = watched.observer.asked(Asked(api=OTHER, model="", parameters=counting))
+    watched.observer.answered(turn, ModelAnswered("ok", says("42")))
+
+    begun = [data for kind, _, data in watched.entries() if kind == "x-refold.conversation"]
+
+    assert (turn.call, begun[-1]["scope"], begun[-1]["how"]) == ("0/1/1#1", "0/1/1", "open")
 
 
 def test_words_beside_calls_are_none(watched: Watched) -> None:
