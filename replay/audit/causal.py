@@ -37,9 +37,6 @@ Problem = tuple[str, str, str]
 """What is wrong, what was expected, what was found."""
 
 _KEY: Final = re.compile(r"([0-9A-Za-z._/-]+)([#@])([1-9][0-9]{0,17})\Z")
-_EFFECTS: Final = frozenset({*COMPLETES, *REQUEST_KINDS, "effect.cancelled", "effect.late"})
-_ENDS: Final = frozenset({"run.started", "child.started", "run.finished"})
-"""Kinds that say where a run, or one below it, begins or ends."""
 _CANCELLED: Final = "cancelled"
 
 
@@ -92,16 +89,14 @@ class Causality:
             self._say("cause", f"an entry before {seq}", f"{cause!a:.40}")
         if kind not in COMPLETES or call not in self._open:  # else the request had the same key
             self._take_key(kind, call)
-        if kind in _EFFECTS:
-            self._take_effect(kind, event, call or "")
+        self._take_effect(kind, event, call or "")
         if isinstance(event, ClockRead):
             self._look()
         elif self._has_looked and self._is_from_world(kind, event, call or ""):
             self._has_looked = False
         if kind != "run.finished":
             self._digest.add(kind, call, entry.data_bytes)
-        if kind in _ENDS:
-            self._take_run(entry, event)
+        self._take_run(entry, event)
         if not self._found:
             return ()
         found, self._found = self._found, []

@@ -19,6 +19,7 @@ from refold.engine.events.call_key import number_of, scope_of
 from refold.engine.events.codec import kind_of, structure, unstructure
 from refold.engine.events.events import (
     COMPLETES,
+    FROM_WORLD,
     REQUEST_KINDS,
     ChildFinished,
     ClockRead,
@@ -152,7 +153,7 @@ class Explorer(World):
         the task wait instead: if a timer of the task fires while the request is open, that is a
         time limit's, for no task sleeps while it waits.
         """
-        if not entry.call or entry.kind in _WORLDS:
+        if not entry.call or entry.kind in FROM_WORLD:
             return ""
         scope = scope_of(entry.call)
         above = [key for one, key in self.sleeping.items() if f"{scope}/".startswith(f"{one}/")]
@@ -353,7 +354,6 @@ class Explorer(World):
         self._kernel.loop.fire(key)
 
 
-_WORLDS: Final = frozenset({*COMPLETES, "timer.fired"})
 _COMPLETED_BY: Final = {
     kind.partition(".")[0]: kind for kind in COMPLETES if kind != "child.finished"
 }

@@ -18,13 +18,13 @@ import attrs
 from refold.engine.errors import LogMissing
 from refold.engine.events import events
 from refold.engine.events.call_key import scope_of
-from refold.engine.events.limits import ceilings_of
+from refold.engine.events.limits import Limits, ceilings_of
 from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.log.names import child_path, log_path
 from refold.engine.log.reader import Entry
 from refold.replay.index.guarantee import is_observed
 from refold.replay.index.run_end import raised_at, refused_in
-from refold.replay.tree.log_walk import Walk
+from refold.replay.tree.log_walk import Walk, members
 from refold.replay.tree.run_node import UNFINISHED, LogState, RunNode, ToolUse
 from refold.replay.tree.tree_text import render_text
 
@@ -52,6 +52,19 @@ def delegation_tree(log: str | PathLike[str]) -> RunNode:
     return reading.node(reading.root_facts() | reading.bounds())
 
 
+@attrs.frozen
+class _Asked:
+    """What a start says of its child, as far as a tree tells it."""
+
+    agent: str = ""
+    program: str = ""
+    brief: str = ""
+    input: Any = None
+    tool: str = ""
+    tools: list[str] | None = None
+    limits: dict[str, Any] = attrs.field(factory=dict)
+
+
 @attrs.define
 class _Start:
     """A child as its parent's log tells of it."""
@@ -60,8 +73,8 @@ class _Start:
     number: int = 0
     """0 for a start that was rejected."""
     run_id: str = ""
-    asked: dict[str, Any] = attrs.field(factory=dict)
-    """What was asked for; empty where the log does not have it, of a rejected start."""
+    asked: _Asked = _Asked()
+    """Without members where the log does not have it, of a rejected start."""
     outcome: Outcome | None = None
     late: str = ""
     """The status of an outcome that came too late to be delivered."""
@@ -73,7 +86,8 @@ class _Reading(Walk):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._meta: Mapping[str, Any] = {}
+        self._left: dict[str, Any] = {}
+        """Fields of a node that only its own last entry tells."""
         self._starts: dict[str, _Start] = {}
         self._uses: dict[str, ToolUse] = {}
         self._open: dict[str, str] = {}
@@ -104,27 +118,36 @@ class _Reading(Walk):
                 "run.started" | "child.started" | "child.finished"
                 | "model.answered" | "run.finished"
             ):  # fmt: skip
-                self._take_event(self.event(entry), call)
-                self._meta = entry.meta
+                self._take_event(self.event(entry), call, entry.meta)
             case _:
                 pass
 
-    def _take_event(self, event: events.Recorded, call: str) -> None:
+    def _take_event(self, event: events.Recorded, call: str, meta: Mapping[str, Any]) -> None:
         match event:
             case events.RunStarted():
+                Limits.from_json(event.limits)
                 self.started = event
             case events.ModelAnswered():
                 self._own_usage = self._own_usage.plus(event.usage)
             case events.ChildStarted():
-                asked, tool = event.delegation, event.delegation.get("tool", "")
-                self._starts[call] = _Start(call, event.number, event.run_id, asked, tool=tool)
+                asked = _asked(event.delegation)
+                self._starts[call] = _Start(
+                    call, event.number, event.run_id, asked, tool=asked.tool
+                )
             case events.ChildFinished():
                 if call not in self._starts:  # rejected: what was asked for stands in its end
-                    asked = event.delegation or {}
-                    tool = asked.get("tool", "") if asked else self._dialect(call)
+                    asked = _asked(event.delegation or {})
+                    tool = asked.tool if event.delegation else self._dialect(call)
                     self._starts[call] = _Start(call, asked=asked, tool=tool)
                 self._starts[call].outcome = event.outcome
             case events.RunFinished():
+                self._left = {
+                    "where": raised_at(meta),
+                    "refused": refused_in(meta),
+                    "artifacts": tuple(
+                        (each["kind"], each.get("name", "")) for each in event.artifacts or ()
+                    ),
+                }
                 self.finished = event
             case _:
                 pass
@@ -160,15 +183,7 @@ class _Reading(Walk):
             # A child that was killed, or never joined, told its parent of nothing that it spent.
             usage = reduce(Usage.plus, (each.usage for each in children), self._own_usage)
             told = told | {"usage": usage}
-        own = self.facts()
-        if self.finished is not None:
-            own |= {
-                "where": raised_at(self._meta),
-                "refused": refused_in(self._meta),
-                "artifacts": tuple(
-                    (each["kind"], each.get("name", "")) for each in self.finished.artifacts or ()
-                ),
-            }
+        own = self.facts() | self._left
         return RunNode(
             **(own | told if is_joined else told | own),
             tools=tuple(self._uses.values()),
@@ -211,19 +226,20 @@ class _Reading(Walk):
     def _told(self, start: _Start) -> dict[str, Any]:
         """Return the fields of a child's node that this log tells."""
         asked, outcome, own = start.asked, start.outcome, self.started
-        limits, tools = asked.get("limits", {}), asked.get("tools")
-        words = ("agent", "program", "brief", "input")
-        told: dict[str, Any] = {name: asked[name] for name in words if name in asked}
-        told |= {
-            "name": asked.get("agent") or asked.get("program", ""),
+        told: dict[str, Any] = {
+            "name": asked.agent or asked.program,
+            "agent": asked.agent,
+            "program": asked.program,
+            "brief": asked.brief,
+            "input": asked.input,
             "tool": start.tool,
             "call": start.call,
             "number": start.number,
             "run_id": start.run_id,
             "depth": own.depth + 1 if own is not None else 0,
-            "limits": limits,
-            "narrowed": _other(limits, _inherited(own.limits if own is not None else {})),
-            "tools_granted": None if tools is None else tuple(tools),
+            "limits": asked.limits,
+            "narrowed": _other(asked.limits, _inherited(own.limits if own is not None else {})),
+            "tools_granted": None if asked.tools is None else tuple(asked.tools),
             "is_joined": outcome is not None,
             "status": start.late or UNFINISHED,
         }
@@ -232,6 +248,18 @@ class _Reading(Walk):
             told |= {name: getattr(outcome, name) for name in names}
             told["artifacts"] = tuple((each.kind, each.name) for each in outcome.artifacts)
         return told
+
+
+def _asked(delegation: dict[str, Any]) -> _Asked:
+    """Return what a start asked for, with limits that are limits.
+
+    Raises:
+        EventMalformed: a member is not of its type.
+        LimitRefused: a limit is none.
+    """
+    asked = members(_Asked, delegation)
+    Limits.from_json(asked.limits)
+    return asked
 
 
 def _inherited(limits: dict[str, Any]) -> dict[str, Any]:

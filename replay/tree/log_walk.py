@@ -5,12 +5,15 @@ make nodes of it.  A text that is missing or damaged stops neither: the tree can
 it.  The rules are CONTRACT.md §13.9.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
-from refold.engine.errors import EventMalformed, LogDamaged, LogError
+from refold.engine.encoding.shapes import reader_of
+from refold.engine.encoding.strict import problems_of
+from refold.engine.errors import EventMalformed, LimitRefused, LogDamaged, LogError
 from refold.engine.events.codec import structure
 from refold.engine.events.events import Recorded, RunFinished, RunStarted
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
@@ -18,6 +21,24 @@ from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry, read_entries
 from refold.replay.tree.run_node import LogState
+
+_Members = TypeVar("_Members", bound=attrs.AttrsInstance)
+
+
+def members(kind: type[_Members], data: Mapping[str, Any]) -> _Members:
+    """Return the members of `data` that `kind`, an attrs class, has; others are passed over.
+
+    Raises:
+        EventMalformed: one is missing, or not of its type: the chain of a log may hold nonsense.
+    """
+    names = attrs.fields_dict(kind)
+    try:
+        found: _Members = reader_of(kind)({k: v for k, v in data.items() if k in names})
+    except Exception as error:  # noqa: BLE001 - whatever the reader raises is explained
+        wrong = next(problems_of(error))
+        said = (wrong.pointer, wrong.expected, wrong.found)
+        raise EventMalformed(kind.__name__.strip("_"), *said) from None
+    return found
 
 
 @attrs.define
@@ -77,7 +98,8 @@ class Walk:
                 self._span.take(entry)
         except (LogDamaged, EventMalformed) as error:
             self.wrong = error
-        except (AttributeError, LookupError, TypeError) as error:  # nonsense whose chain holds
+        except (AttributeError, LookupError, TypeError, ValueError, LimitRefused) as error:
+            # Nonsense whose chain holds.
             self.wrong = EventMalformed("entry", "", "what its kind says", str(error))
 
     def event(self, entry: Entry) -> Recorded:

@@ -22,7 +22,7 @@ from refold.engine.observed.observer import CONVERSATION, MESSAGES
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.titles import beginning, text_of
-from refold.replay.tree.log_walk import Span, Walk
+from refold.replay.tree.log_walk import Span, Walk, members
 from refold.replay.tree.run_node import UNFINISHED, RunNode, ToolUse
 
 OBSERVED: Final = "observed"
@@ -47,6 +47,17 @@ class _Opening:
         if role == "user" and (profile.asks_last or not profile.plain(self.user)):
             return _Opening(self.system, text_of(dict(message)))
         return self
+
+
+@attrs.frozen
+class _Begun:
+    """What a log says of a conversation where it begins."""
+
+    scope: str
+    agent: str
+    how: str = ""
+    call: str = ""
+    tool: str = ""
 
 
 @attrs.define
@@ -141,9 +152,10 @@ class _Reading(Walk):
     # --- conversations -------------------------------------------------------------------
 
     def _begun(self, data: Mapping[str, Any]) -> None:
-        talk = self._talks.setdefault(data["scope"], _Talk(data["scope"]))
-        talk.agent, talk.how = data["agent"], data.get("how", "")
-        talk.opener, talk.tool = data.get("call", ""), data.get("tool", "")
+        begun = members(_Begun, data)
+        talk = self._talks.setdefault(begun.scope, _Talk(begun.scope))
+        talk.agent, talk.how = begun.agent, begun.how
+        talk.opener, talk.tool = begun.call, begun.tool
 
     def _talk(self, call: str, entry: Entry) -> _Talk:
         scope = self._scopes[entry.seq] = scope_of(call)

@@ -27,11 +27,11 @@ from refold.engine.events.events import (
     WIRE,
     Event,
 )
-from refold.engine.events.outcome import Fault, Outcome, Usage
 from refold.engine.kernel.world import REQUESTS
 from refold.engine.secrets.redaction import REDACTED, Redaction, taken_out
 from refold.engine.state.rules import RULES
 from refold.replay.index.asked_items import is_asked
+from tests.support.each_kind import example
 
 CONTRACT: Final = (Path(__file__).parents[2] / "CONTRACT.md").read_text(encoding="utf-8")
 
@@ -143,7 +143,7 @@ def test_each_kind_asks_or_answers_or_tells() -> None:
 @pytest.mark.parametrize("kind", [each for each in KINDS if each.startswith(("tool.", "model."))])
 def test_what_tools_and_models_say_can_be_taken_out(kind: str) -> None:
     """§3.9: a kind that redaction does not know would be written whole."""
-    event, family = _example(kind, is_full=True), kind.partition(".")[0]
+    event, family = example(kind, is_full=True), kind.partition(".")[0]
     pointers = [f"/{name}" for name, *_ in _in_code(kind)]
 
     found = taken_out(Redaction(paths={f"{family}:*": pointers}), event, "a")
@@ -156,7 +156,7 @@ def test_what_tools_and_models_say_can_be_taken_out(kind: str) -> None:
 @pytest.mark.parametrize("is_full", [False, True])
 def test_an_event_comes_back_as_it_went_in(kind: str, *, is_full: bool) -> None:
     """§2.1: with every member and with only those that have to be there."""
-    event = _example(kind, is_full=is_full)
+    event = example(kind, is_full=is_full)
 
     data = codec.unstructure(event)
     back = codec.structure(kind, loads(encode(data)))
@@ -165,34 +165,3 @@ def test_an_event_comes_back_as_it_went_in(kind: str, *, is_full: bool) -> None:
     assert codec.kind_of(back) == kind
     members = [name for name, marks, _ in _in_code(kind) if is_full or "?" not in marks]
     assert list(data) == members
-
-
-def _example(kind: str, *, is_full: bool) -> Any:
-    fields = attrs.fields(KINDS[kind])
-    values = {
-        field.name: _value(field.type) for field in fields if is_full or field.default is not None
-    }
-    return KINDS[kind](**values)
-
-
-def _value(kind: Any) -> Any:
-    """Return a value of a field's type that is no default."""
-    if get_origin(kind) in (types.UnionType, Union):
-        return _value(next(each for each in get_args(kind) if each is not types.NoneType))
-    if get_origin(kind) is Literal:
-        return get_args(kind)[-1]
-    return _EXAMPLES[get_origin(kind) or kind]
-
-
-_EXAMPLES: Final[dict[Any, Any]] = {
-    str: "é\x1b",
-    int: 7,
-    float: 1.5,
-    bool: True,
-    dict: {"a": "b"},
-    list: [],
-    Any: {"x": [None, 1.5]},
-    Outcome: Outcome(status="limit", output=[1], usage=Usage(requests=2)),
-    Usage: Usage(input_tokens=1, output_tokens=2, requests=3),
-    Fault: Fault(code="raised", message="m"),
-}

@@ -3,10 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from refold.engine.events.events import COMPLETES, KINDS, REQUEST_KINDS
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.page.document import page
+from refold.page.lanes import Lane, read_lane
+from tests.support.each_kind import BEFORE, log_with
 from tests.support.shown_runs import nothing, see_children_end
 
 KEPT = Path(__file__).parents[2] / "fixtures" / "logs"
@@ -22,6 +27,16 @@ def test_each_call_is_a_bar_in_the_lane_of_its_run(survey_log: Path) -> None:
     assert all(bar[5] >= bar[4] and bar[1] > bar[0] for bar in root["bars"])
     assert root["start_us"] == 0 <= child["start_us"] <= child["end_us"] <= root["end_us"]
     assert child["limit_us"] > child["start_us"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_effect_is_drawn(kind: str, tmp_path: Path) -> None:
+    """A request begins a bar, what answers it or gives it up ends one, a timer is one by itself."""
+    lane, last = Lane(0, None, "p", "unfinished"), len(BEFORE) + 1
+    read_lane(log_with(tmp_path / "a.jsonl", kind), {None: lane}, (0, 0), {})
+
+    is_drawn = kind in {*REQUEST_KINDS, *COMPLETES, "timer.fired", "effect.cancelled"}
+    assert any(last in bar[:2] for bar in lane.bars) is is_drawn
 
 
 def test_a_childs_bar_ends_when_the_child_ended(tmp_path: Path) -> None:

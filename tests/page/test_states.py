@@ -5,13 +5,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from refold.engine.events.events import KINDS
 from refold.engine.log.names import tree
 from refold.engine.log.reader import read_entries
 from refold.engine.state.digests import state_json
 from refold.page.states import changes
 from refold.replay.audit.refolding import state
-
-KEPT = sorted((Path(__file__).parents[2] / "fixtures").rglob("*.jsonl"))
+from tests.support.each_kind import log_with
 
 
 def applied(before: Any, rows: list[list[Any]]) -> Any:
@@ -37,10 +39,16 @@ def applied(before: Any, rows: list[list[Any]]) -> Any:
 def all_agree(log: Path) -> None:
     shown: Any = {}
     for seq, rows in enumerate(changes(read_entries(log, resolve=True, torn_ok=True))):
-        shown = applied(shown, rows)
+        shown = applied(shown, json.loads(json.dumps(rows)))
         assert shown == json.loads(json.dumps(state_json(state(log, seq)))), f"{log}:{seq}"
 
 
 def test_changes_add_up_to_the_states(survey_log: Path) -> None:
     for log in tree(survey_log):
         all_agree(log)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_changes_add_up_after_each_kind(kind: str, tmp_path: Path) -> None:
+    """Also those of children and of conversations, which are not looked at after every entry."""
+    all_agree(log_with(tmp_path / "a.jsonl", kind))

@@ -2,9 +2,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
-from refold.engine.errors import LogDamaged, LogMissing
+from refold.engine.errors import EventMalformed, LogDamaged, LogMissing
 from refold.engine.events import events
 from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.events.outcome import Artifact, Outcome
@@ -15,6 +16,7 @@ from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.replay.tree.delegation_tree import RunNode, ToolUse, delegation_tree
 from tests.support.delegating import child, recorded
+from tests.support.each_kind import log_with
 
 NOTE = Artifact(kind="note", value="n", name="plan")
 
@@ -25,13 +27,16 @@ def tree_of(tmp_path: Path, *plan: Any, **options: Any) -> RunNode:
 
 def written(log: Path, *lines: tuple[events.Event, str]) -> Path:
     """Write a log of those entries, without an end."""
-    started = events.RunStarted(
-        "p", None, 0, {}, "00", [], {"format": 1}, {}, {}, "", "r", "r", nonce="0"
-    )
-    with LogWriter.create(log, started, durability="fast") as writer:
+    with LogWriter.create(log, _started(), durability="fast") as writer:
         for event, call in lines:
             writer.append(event, call)
     return log
+
+
+def _started(run_id: str = "r", **limits: Any) -> events.RunStarted:
+    return events.RunStarted(
+        "p", None, 0, limits, "00", [], {"format": 1}, {}, {}, "", run_id, "r", nonce="0"
+    )
 
 
 def test_a_node_says_who_did_what_in_which_bounds_and_how_it_ended(tmp_path: Path) -> None:
@@ -106,6 +111,16 @@ def test_a_rejected_start_is_a_leaf_without_a_log(tmp_path: Path) -> None:
     assert (node.status, node.log_state, node.log, node.number) == ("rejected", "none", "", 0)
     assert node.error is not None
     assert node.error.code == "max_depth"
+
+
+def test_a_file_that_is_named_as_child_0_is_nobodys_log(tmp_path: Path) -> None:
+    """A rejected start has no number: what lies there is another's."""
+    log = recorded(tmp_path / "a.jsonl", [child("dig", [])], limits=Limits(max_depth=0)).log
+    shutil.copy(log, tmp_path / "a.0.jsonl")
+
+    (node,) = delegation_tree(log).children
+
+    assert (node.log_state, node.entries) == ("none", 0)
 
 
 def test_a_run_that_fails_says_why(tmp_path: Path) -> None:
@@ -203,6 +218,62 @@ def test_a_root_without_a_sound_first_line_is_an_error(tmp_path: Path) -> None:
         delegation_tree(tmp_path / "a.jsonl")
     with pytest.raises(LogMissing):
         delegation_tree(tmp_path / "b.jsonl")
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        *(
+            events.ChildStarted({name: 5}, 1, "c")
+            for name in ("agent", "program", "brief", "tool", "tools", "limits")
+        ),
+        events.ChildStarted({"limits": {"timeout_seconds": "soon"}}, 1, "c"),
+        events.ChildFinished(Outcome(status="rejected"), delegation={"tools": [5]}),
+        events.RunFinished("completed", "done", artifacts=[{}]),
+    ],
+)
+def test_nonsense_whose_chain_holds_is_damage(tmp_path: Path, nonsense: events.Event) -> None:
+    """The log is told up to there, and no node is made of what stands there."""
+    tree = delegation_tree(written(tmp_path / "a.jsonl", (nonsense, "0#1")))
+
+    assert (tree.log_state, tree.entries, tree.children) == ("damaged", 1, ())
+    assert tree.status == "unfinished"
+
+
+def test_an_end_that_counts_nonsense_is_damage(tmp_path: Path) -> None:
+    """Of what was refused, by limit; the run reads as one without an end."""
+    with LogWriter.create(tmp_path / "b.jsonl", _started(), durability="fast") as writer:
+        meta = {"refused_max_depth": "often"}
+        writer.append(events.RunFinished("completed", "done"), meta=meta)
+
+    tree = delegation_tree(tmp_path / "b.jsonl")
+
+    assert (tree.log_state, tree.status, tree.refused) == ("damaged", "unfinished", {})
+
+
+def test_limits_that_are_none_are_no_beginning_of_a_run(tmp_path: Path) -> None:
+    """Of a child, its parent tells; of a root, nothing can be told."""
+    started = _started("c", join_seconds=[1])
+    log = written(tmp_path / "a.jsonl", (events.ChildStarted({"agent": "dig"}, 1, "c"), "0#1"))
+    LogWriter.create(tmp_path / "b.jsonl", started, durability="fast").close()
+    (tmp_path / "b.jsonl").rename(tmp_path / "a.1.jsonl")
+
+    (node,) = delegation_tree(log).children
+
+    assert (node.name, node.log_state, node.entries) == ("dig", "damaged", 0)
+    with pytest.raises(EventMalformed, match="join_seconds: expected a positive number"):
+        delegation_tree(tmp_path / "a.1.jsonl")
+
+
+@pytest.mark.parametrize("kind", events.KINDS)
+def test_each_kind_is_told_or_passed_over(kind: str, tmp_path: Path) -> None:
+    """Tools, models, children and the ends of runs are told, and nothing else changes the tree."""
+    tree = delegation_tree(log_with(tmp_path / "a.jsonl", kind))
+    without = delegation_tree(log_with(tmp_path / "b.jsonl", "note.added"))
+
+    is_told = kind.startswith(("run.", "child.", "tool.", "model.", "effect."))
+    told = attrs.evolve(tree, log=without.log, head=without.head)
+    assert (told != without) is (is_told and kind != "run.resumed")
 
 
 def test_a_crashed_run_is_unfinished_and_its_child_may_never_have_begun(tmp_path: Path) -> None:

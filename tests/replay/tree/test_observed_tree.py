@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from refold.engine.events.events import Extension, RunStarted
 from refold.engine.log.reader import read_entries
+from refold.engine.log.writer import LogWriter
+from refold.engine.observed.observer import CONVERSATION, MESSAGES
 from refold.engine.observed.profile import Profile
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.audit.verify import verify
@@ -262,3 +265,33 @@ def test_an_object_that_was_asked_for_opens_nothing(choice: dict[str, Any], tmp_
         ("Which city?", ""),
         ("And which hill?", ""),
     ]
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        *({CONVERSATION: {name: 5}} for name in ("scope", "agent", "how", "call", "tool")),
+        *({MESSAGES: {"added": added}} for added in (5, [5])),
+        {MESSAGES: {"predecessor": [5]}},
+    ],
+)
+def test_nonsense_about_a_conversation_is_damage(
+    nonsense: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    """Where the chain of the log holds: it is told up to there."""
+    said: dict[str, dict[str, Any]] = {
+        CONVERSATION: {"scope": "0/1", "agent": "scout", "how": "prompt", "call": "0#1"},
+        MESSAGES: {"predecessor": "", "added": []},
+    }
+    ((kind, wrong),) = nonsense.items()
+    started = RunStarted(
+        "p", None, 0, {}, "", [], {"format": 1}, {}, {}, "", "r", "r", guarantee="matched"
+    )
+    with LogWriter.create(tmp_path / "a.jsonl", started, durability="fast") as log:
+        log.append(Extension(CONVERSATION, said[CONVERSATION]), "0#1")
+        log.append(Extension(kind, said[kind] | wrong), "0#2")
+
+    root = delegation_tree(tmp_path / "a.jsonl")
+
+    assert (root.log_state, root.entries) == ("damaged", 2)
+    assert [each.name for each in root.children] == ["scout"]
