@@ -88,11 +88,19 @@ def read_members(hooks: dict[str, Hook], required: frozenset[str], value: Json) 
         Exception: one that `problems_of` explains.
     """
     _expect(dict, value)
-    wrong = [missing(join("", name)) for name in hooks if name in required and name not in value]
-    wrong += [unknown(name, hooks) for name in value if name not in hooks]
-    present = [(name, hooks[name], item) for name, item in value.items() if name in hooks]
-    items = _each(present, wrong)
-    return {name: item for (name, _, _), item in zip(present, items, strict=True)}
+    read: dict[str, Any] = {}
+    wrong: list[NotCanonical] = []
+    for name, item in value.items():
+        if name in hooks:
+            try:
+                read[name] = hooks[name](item)
+            except Exception as error:  # noqa: BLE001  as in `_each`
+                wrong += problems_of(error, join("", name))
+    if wrong or not required <= value.keys() <= hooks.keys():
+        absent = [missing(join("", name)) for name in hooks if name in required - value.keys()]
+        odd = [unknown(name, hooks) for name in value if name not in hooks]
+        raise _Problems([*absent, *odd, *wrong])
+    return read
 
 
 def _step(error: Exception, pointer: str) -> str:
@@ -102,10 +110,8 @@ def _step(error: Exception, pointer: str) -> str:
     return pointer
 
 
-def _each(
-    parts: Iterable[tuple[str | int, Hook, Json]], wrong: list[NotCanonical] | None = None
-) -> list[Any]:
-    problems = list(wrong or ())
+def _each(parts: Iterable[tuple[str | int, Hook, Json]]) -> list[Any]:
+    problems: list[NotCanonical] = []
     values = []
     for step, hook, value in parts:
         try:
@@ -214,7 +220,11 @@ def array(item: Hook, make: Callable[[list[Any]], Any] = list) -> Hook:
 
     def read(value: Json) -> Any:
         _expect(list, value)
-        return make(_each((at, item, part) for at, part in enumerate(value)))
+        try:
+            items = [item(part) for part in value]
+        except Exception:  # noqa: BLE001  once more, to say all that is wrong and where
+            items = _each((at, item, part) for at, part in enumerate(value))
+        return make(items)
 
     return read
 

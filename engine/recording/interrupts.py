@@ -23,9 +23,10 @@ LOOK_SECONDS: Final = 0.5
 
 def at_a_stretch(seconds: float | None) -> float | None:
     """Return for how long this thread may wait at once, of so many seconds; `None` is for ever."""
-    if threading.current_thread() is not threading.main_thread():
+    if seconds is not None and seconds <= LOOK_SECONDS:
         return seconds
-    return LOOK_SECONDS if seconds is None else min(seconds, LOOK_SECONDS)
+    is_main = threading.current_thread() is threading.main_thread()
+    return LOOK_SECONDS if is_main else seconds
 
 
 @contextlib.contextmanager
