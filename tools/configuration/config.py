@@ -209,8 +209,9 @@ class _Reading:
         return self.check_tools(member, member.texts())
 
     def check_tools(self, member: Setting, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names if self.known_tools is not None else ():
-            member.check_known(name, self.known_tools or (), "is no tool that is registered")
+        if self.known_tools is not None:
+            for name in names:
+                member.check_known(name, self.known_tools, "is no tool that is registered")
         return names
 
 

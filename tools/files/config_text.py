@@ -142,7 +142,7 @@ def yaml_of(file: Path, text: str) -> tuple[Any, Lines]:
         yaml.YAMLError: it is no YAML.
     """
     lines: dict[str, int] = {}
-    _note(file, yaml.compose(text, Loader=yaml.SafeLoader), "", lines)
+    _note(file, yaml.compose(text), "", lines)
     return yaml.safe_load(text), lines
 
 

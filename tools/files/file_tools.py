@@ -129,7 +129,6 @@ def file_tool(name: str, *, root: str, **caps: int) -> FunctionTool[..., Any]:
     return FunctionTool(
         getattr(_Tools(Root(top, name), _Caps(**caps)), name),
         effect="reads",
-        name=name,
         reference=Reference(__name__, "file_tool", arguments),
     )
 

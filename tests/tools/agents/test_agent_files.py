@@ -225,7 +225,12 @@ def test_a_run_has_the_tools_that_the_file_allows(
 
 @pytest.mark.parametrize(
     ("front", "cap"),
-    [("", None), ("max_turns: 3", 3), ("max_turns: 3\nlimits: {max_iterations: 2}", 2)],
+    [
+        ("", None),
+        ("max_turns: 1", 1),
+        ("max_turns: 3", 3),
+        ("max_turns: 3\nlimits: {max_iterations: 2}", 2),
+    ],
 )
 def test_a_run_has_the_lower_of_both_caps_on_turns(
     folder: Path, front: str, cap: int | None

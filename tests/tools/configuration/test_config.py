@@ -92,6 +92,12 @@ def test_a_folder_without_either_has_nothing(tmp_path: Path) -> None:
             "tools.spawn.profiles.a.bootstrap_files",
             "below the workspace",
         ),
+        (
+            "tools: {spawn: {profiles: {a: {system_prompt_file: /etc/passwd}}}}\n",
+            1,
+            "tools.spawn.profiles.a.system_prompt_file",
+            "below the workspace",
+        ),
         ("tools:\n  disabled: spawn\n", 2, "tools.disabled", "a list of texts"),
         ("limits:\n  max_deph: 3\n", 2, "limits.max_deph", "the nearest: max_depth"),
         ("limits:\n  max_depth: -1\n", 2, "limits.max_depth", "at least 0"),
@@ -161,8 +167,16 @@ def test_a_pool_has_to_exist_where_there_are_pools(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("values", [{"enable": True}, {"profiles": []}])
 def test_settings_by_themselves_are_as_strict(values: dict[str, Any]) -> None:
-    with pytest.raises(ConfigRefused):
+    with pytest.raises(ConfigRefused, match=rf"^settings: tools\.spawn\.{next(iter(values))}: "):
         spawn_settings(values)
+
+
+@pytest.mark.parametrize("text", ["tools:\n", "tools:\n  enabled:\n", "redaction: {}\n"])
+def test_a_member_with_nothing_says_nothing(tmp_path: Path, text: str) -> None:
+    """As if it did not stand there."""
+    (tmp_path / "refold.yaml").write_text(text)
+
+    assert load_config(tmp_path) == Config(folder=tmp_path)
 
 
 def test_redaction_and_volatile_paths_are_read(tmp_path: Path) -> None:
@@ -184,16 +198,16 @@ def test_redaction_and_volatile_paths_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line"),
+    ("text", "line", "pointer"),
     [
-        ("redaction: {secrets: [abc]}", 1),
-        ("agents: a\nredaction: {paths: {fetch: [/result]}}", 2),
-        ("agents: a\nvolatile: [fetch/ts]", 2),
-        ("volatile: fetch/ts", 1),
+        ("redaction: {secrets: [abc]}", 1, "redaction.secrets"),
+        ("agents: a\nredaction: {paths: {fetch: [/result]}}", 2, "redaction.paths"),
+        ("agents: a\nvolatile: [fetch/ts]", 2, "volatile"),
+        ("volatile: fetch/ts", 1, "volatile"),
     ],
 )
 def test_rules_that_name_nothing_are_refused_with_their_line(
-    text: str, line: int, tmp_path: Path
+    text: str, line: int, pointer: str, tmp_path: Path
 ) -> None:
     """Nobody believes that something is taken out which is not."""
     (tmp_path / "refold.yaml").write_text(f"{text}\n")
@@ -201,19 +215,24 @@ def test_rules_that_name_nothing_are_refused_with_their_line(
     with pytest.raises(ConfigRefused) as refused:
         load_config(tmp_path)
 
-    assert refused.value.line == line
+    assert (refused.value.line, refused.value.pointer) == (line, pointer)
 
 
 @pytest.mark.parametrize(
-    "rules", ["{tools: [raed_file]}", "{paths: {'tool:raed_file': [/result]}}"]
+    ("rules", "pointer"),
+    [
+        ("{tools: [raed_file]}", "redaction.tools"),
+        ("{paths: {'tool:raed_file': [/result]}}", "redaction.paths.tool:raed_file"),
+    ],
 )
-def test_redaction_names_tools_that_there_are(tmp_path: Path, rules: str) -> None:
+def test_redaction_names_tools_that_there_are(tmp_path: Path, rules: str, pointer: str) -> None:
     """§3.9: or it would take out nothing; a pattern need not be there."""
     file = tmp_path / "refold.yaml"
     file.write_text(f"redaction: {rules}\n")
 
-    with pytest.raises(ConfigRefused, match="read_file"):
+    with pytest.raises(ConfigRefused, match="read_file") as refused:
         load_config(file, known_tools=["read_file"])
+    assert refused.value.pointer == pointer
     file.write_text("redaction: {tools: ['get_*'], paths: {'tool:*': [/result]}}\n")
     assert load_config(file, known_tools=["read_file"]).redaction is not None
 

@@ -136,6 +136,17 @@ def test_without_a_list_no_command_can_be_had(team: Path) -> None:
         lead_of(team, "tools: [run_command]\n")
 
 
+def test_commands_have_the_variables_that_are_named(team: Path) -> None:
+    config = "tools: {run_command: {allow: [git], environment: [EDITOR]}}"
+    lead_of(team, "tools: [run_command]\n", config)
+
+    _, (command,), _ = prepare_run(team / "lead", task="go", root=team, config=load_config(team))
+
+    assert command.reference is not None
+    given = command.reference.arguments or {}
+    assert (given["allow"], given["environment"]) == (["git"], ["EDITOR"])
+
+
 def test_pools_are_models(team: Path) -> None:
     config = "llm: {pools: {fast: 'openai:gpt-4o-mini', local: {model: 'openai:x', base_url: 'http://h/v1'}}}"
     (team / "refold.yaml").write_text(config)

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from refold.engine.errors import ToolError
+from refold.engine.events.events import MEASURED
 from refold.engine.events.limits import Limits
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
@@ -18,6 +19,7 @@ from refold.engine.ports.ports import ModelReply, ModelRequest
 from refold.engine.ports.programs import load
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.tree.delegation_tree import delegation_tree
 from refold.tools.agents.profiles import SpawnProfile, SpawnSettings, SubAgentFactory
 from refold.tools.contract.tool_types import is_tool
 from refold.tools.delegation.spawn import (
@@ -46,8 +48,10 @@ def test_the_schemas_take_what_the_tools_take() -> None:
     spawn = SpawnTool(SubAgentFactory(profiles={"sage": SpawnProfile()})).parameters
 
     jsonschema.validate({"task": "a", "profile": "sage", "context": "c", "tools": "a,b"}, spawn)
+    assert list(spawn["properties"]) == ["task", "profile", "context", "system_prompt", "tools"]
     waits = SpawnAwaitTool().parameters
     jsonschema.validate({"job_ids": "*"}, waits)
+    assert (list(waits["properties"]), waits["type"]) == (["job_ids"], "object")
     for schema in (spawn, waits):
         assert all(each["description"] for each in schema["properties"].values())
     for wrong in ({}, {"task": "a", "profile": "poet"}):
@@ -77,7 +81,44 @@ def test_a_child_that_may_not_start_is_told_at_once_and_is_no_job(tmp_path: Path
     message, text = recording.output
     assert message.startswith("Error: max_children is 0")
     assert text == "No jobs found."
+    (ends,) = _notes(log, "spawn ends")
+    assert (ends["success"], ends["error"]) == (False, message)
     assert reexecute(log, program, tools=spawn_tools()).identical
+
+
+def _notes(log: Path, text: str) -> list[dict[str, Any]]:
+    entries = (entry.data for entry in read_entries(log) if entry.kind == "note.added")
+    return [data["data"] for data in entries if data["text"] == text]
+
+
+def test_what_came_of_jobs_is_noted(tmp_path: Path) -> None:
+    """By id, where it was waited for; nothing to wait for is a failure."""
+
+    async def program(run: Any, _: Any) -> Any:
+        job = await run.tool("spawn", task="dig", profile="sage", context="here")
+        await run.tool("spawn_await", job_ids=job)
+        with pytest.raises(ToolError):
+            await run.tool("spawn_await", job_ids=" , ")
+        return job
+
+    settings = SpawnSettings(enabled=True, profiles={"sage": SpawnProfile()})
+    log = tmp_path / "run.jsonl"
+    tools = spawn_tools(settings)
+    job = record(program, log=log, tools=tools, model=ScriptedModel(["dug"])).output
+
+    (started,) = _notes(log, "spawn ends")
+    waited, failed = _notes(log, "spawn_await ends")
+    (child,) = delegation_tree(log).children
+    assert (started["job_id"], started["success"]) == (job, True)
+    assert waited["jobs"] == {job: "completed"}
+    assert (failed["success"], failed["error"]) == (False, "Error: job_ids is required")
+    assert (child.agent, child.brief, child.tool) == ("sage", "dig", "spawn")
+    (measured,) = (
+        entry.data["ids"]
+        for entry in read_entries(log)
+        if entry.kind == MEASURED and entry.data.get("ids")
+    )
+    assert measured == [job]
 
 
 @pytest.mark.parametrize("name", ["profile", "context", "system_prompt", "tools"])

@@ -129,6 +129,7 @@ def test_a_model_that_the_run_has_not_is_refused_by_name(tmp_path: Path, provide
     code, message = recording.output
     assert code == "model"
     assert f"agent 'helper' names the model {helper.model_spec!r}" in message
+    assert "; it has none. Pass models=" in message
     assert reexecute(recording.log, program, tools=[made(helper)]).identical
 
 

@@ -96,8 +96,10 @@ def test_nothing_outside_and_nothing_but_files(root: Path, path: str, code: str)
 
 
 def test_too_much_is_refused(root: Path) -> None:
-    with pytest.raises(ToolError, match="4 bytes; 3 allowed"):
+    with pytest.raises(ToolError, match="4 bytes; 3 allowed") as refused:
         write_file_tool(root, max_file_bytes=3)(path="a", content="éé")
+
+    assert refused.value.tool == "write_file"
 
     assert list(root.iterdir()) == []
 
@@ -172,6 +174,16 @@ def test_of_a_long_text_the_two_ends_are_kept(root: Path) -> None:
     assert middle == f"[{2001 - 100} bytes are missing here]"
 
 
+@pytest.mark.usefixtures("_python_on_path")
+def test_a_long_text_of_errors_is_cut_too(root: Path) -> None:
+    run = run_command_tool(root, allow=[PYTHON], max_output_bytes=100)
+
+    result = run(command=[PYTHON, "-c", "import sys; sys.stderr.write('e' * 1000)"])
+
+    assert (result.truncated, result.stdout) == (True, "")
+    assert "bytes are missing here" in result.stderr
+
+
 @pytest.mark.parametrize("entry", ["", ".", "bin", "../up", "./"])
 def test_no_program_is_found_by_a_relative_path(
     root: Path, entry: str, monkeypatch: pytest.MonkeyPatch
@@ -228,6 +240,7 @@ def test_both_change_the_world_and_a_replay_runs_neither(root: Path, tmp_path: P
 
     assert recording.output == [True, "42\n"], recording.error
     assert [made.effect for made in tools] == ["changes", "changes"]
+    assert tools[1].description.endswith(f": {PYTHON}.")
     (root / "a.py").unlink()
     assert reexecute(log, program, tools=tools).identical
     assert list(root.iterdir()) == []
@@ -240,8 +253,12 @@ def test_nonsense_is_refused(root: Path) -> None:
     for allow in ([], ["/bin/sh"], [""]):
         with pytest.raises(ToolRefused, match="allow"):
             run_command_tool(root, allow=allow)
-    with pytest.raises(ToolRefused, match="is no folder"):
+    with pytest.raises(ToolRefused, match="is no folder") as refused:
         write_file_tool(root / "absent")
+    assert refused.value.tool == "write_file"
+    with pytest.raises(ToolRefused, match="is no folder") as refused:
+        run_command_tool(root / "absent", allow=["a"])
+    assert refused.value.tool == "run_command"
     with pytest.raises(LimitRefused):
         write_file_tool(root, max_file_bytes=0)
     with pytest.raises(LimitRefused):

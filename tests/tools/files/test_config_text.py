@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import ConfigRefused
-from refold.tools.files.config_text import values_of
+from refold.tools.files.config_text import Setting, values_of
 
 
 def test_yaml_members_have_their_lines(tmp_path: Path) -> None:
@@ -71,6 +71,15 @@ def test_what_cannot_be_read_is_told_with_its_line(
         values_of(tmp_path / name)
 
     assert (refused.value.path, refused.value.line) == (str(tmp_path / name), line)
+
+
+def test_the_two_nearest_names_are_told(tmp_path: Path) -> None:
+    setting = Setting(tmp_path / "a.yaml", "tools", None)
+
+    with pytest.raises(ConfigRefused, match=r"nearest: abcf, abce; there are: abcd, abce, abcf$"):
+        setting.check_known("abc", ["abcd", "abce", "abcf"], "is unknown")
+    with pytest.raises(ConfigRefused, match=r"there are: none$"):
+        setting.check_known("abc", [], "is unknown")
 
 
 def test_a_file_that_is_none_is_told(tmp_path: Path) -> None:

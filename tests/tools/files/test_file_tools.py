@@ -118,6 +118,17 @@ def test_a_file_is_read_in_pieces(
     assert (found.text, found.next_line, found.truncated) == (text, next_line, False)
 
 
+@pytest.mark.parametrize(("most", "lines"), [(7, 1), (8, 2), (9, 2)])
+def test_a_line_that_just_fits_is_read(folder: Path, most: int, lines: int) -> None:
+    """Of one byte more, that line is the next."""
+    (folder / "two.txt").write_text("one\ntwo\n")
+
+    found = call(folder, "read_file", {"path": "two.txt"}, max_file_bytes=most)
+
+    assert found.text == "one\ntwo\n"[: 4 * lines]
+    assert found.next_line == (2 if lines == 1 else None)
+
+
 def test_reading_on_gives_the_whole_file(folder: Path) -> None:
     """Whatever the cap, following `next_line` misses no line."""
     lines = [f"{number}" * (number % 7) + "\n" for number in range(200)]
