@@ -10,9 +10,19 @@ from typing import Final
 _PARTS: Final = re.compile(r"\d+|\D+")
 
 
+def parts_of(call: str) -> tuple[str, str, str]:
+    """Return the task, the mark and the number: `("0/2", "#", "3")`; the last alone of no key."""
+    return call.rpartition("@" if "@" in call else "#")
+
+
 def scope_of(call: str) -> str:
     """Return the task that a call is made in, `0/2`; empty where the entry has no key."""
-    return call.partition("@")[0] if "@" in call else call.rpartition("#")[0]
+    return parts_of(call)[0]
+
+
+def scope_above(scope: str) -> str:
+    """Return the task that began this one, `0` for `0/2`; empty above the first."""
+    return scope.rpartition("/")[0]
 
 
 def number_of(call: str) -> int:
@@ -21,7 +31,7 @@ def number_of(call: str) -> int:
     Raises:
         ValueError: the text is no call key.
     """
-    return int(call.rpartition("@" if "@" in call else "#")[2])
+    return int(parts_of(call)[2])
 
 
 def in_order(call: str) -> tuple[tuple[int, str], ...]:

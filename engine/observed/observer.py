@@ -14,6 +14,7 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json, encode
 from refold.engine.encoding.conversation import ConversationPrefix, Conversations
+from refold.engine.events.call_key import scope_above
 from refold.engine.events.events import (
     WIRE,
     EffectCancelled,
@@ -190,7 +191,7 @@ class Observer:
         """
         before.is_past = True
         before.away += [call for call in before.open.values() if call.delegated and not call.opened]
-        above = before.scope.rpartition("/")[0]
+        above = scope_above(before.scope)
         beside = next((one for one in self._threads if one.scope == above), None)
         thread = self._threads.begin(asked, beside, whose)
         thread.agent, thread.last = before.agent, before.last

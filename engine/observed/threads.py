@@ -15,6 +15,7 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import text_of_json
+from refold.engine.events.call_key import scope_above
 from refold.engine.observed.profile import Whose
 from refold.engine.wire.parts.exchange import OTHER, Asked
 
@@ -154,7 +155,7 @@ class Threads:
 
         Codex makes a call while the answer with it is still on its way.
         """
-        below = (one for one in self._all if one.scope.rpartition("/")[0] == above.scope)
+        below = (one for one in self._all if scope_above(one.scope) == above.scope)
         names = ((one.whose.agent.rpartition("/")[2], one) for one in below if not one.is_opened)
         return next((one for name, one in names if agent and name == agent), None)
 

@@ -23,7 +23,7 @@ from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.errors import EntryMissing, LogDamaged, LogError, LogMissing
-from refold.engine.events.call_key import scope_of
+from refold.engine.events.call_key import scope_above, scope_of
 from refold.engine.events.events import COMPLETES, FROM_WORLD, REQUEST_KINDS, UNSEEN
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import blobs_of, check_seq, child_path, log_path, parent_of
@@ -263,7 +263,7 @@ class _Logs:
         own = log.back_to_code(scope, seq)
         above = scope
         while above and not (own and log.scope_of_code(own[-1])):
-            above = above.rpartition("/")[0]
+            above = scope_above(above)
             own += log.back_to_code(above, seq)
         yield from (("earlier", (path, at)) for at in own)
         if scope in log.parents:
@@ -363,7 +363,7 @@ class _Log:
     def _take_scope(self, scope: str, seq: int) -> None:
         if scope not in self._scopes:
             above = scope
-            while above := above.rpartition("/")[0]:
+            while above := scope_above(above):
                 self.parents.add(above)
         self._scopes.setdefault(scope, []).append(seq)
 

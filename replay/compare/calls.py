@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode, loads
+from refold.engine.events.call_key import parts_of
 from refold.engine.events.events import COMPLETES
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.names import blobs_of
@@ -59,8 +60,8 @@ class Call:
     @property
     def scope(self) -> str:
         """The scope of the call key; of a timer, with its `@`, for timers have their own count."""
-        scope, at, _ = self.key.rpartition("@")
-        return scope + at if at else self.key.rpartition("#")[0]
+        scope, mark, _ = parts_of(self.key)
+        return scope + mark.strip("#")
 
     @property
     def identity(self) -> Key:
@@ -74,7 +75,7 @@ class Call:
 
     def label(self) -> str:
         """Return the call in a few words: `search#3`, `researcher[2]`, `timer 0@2`."""
-        ordinal = self.key.rpartition("#")[2]
+        ordinal = parts_of(self.key)[2]
         match self.kind:
             case "child":
                 return f"{self.name}[{self.number}]" if self.number else f"rejected child#{ordinal}"

@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeVar
 
 import attrs
 
+from refold.engine.events.call_key import scope_above
 from refold.replay.difference.align import GAP, align, cheapest, cost
 from refold.replay.index.asked_items import Item
 
@@ -129,7 +130,7 @@ def _node(path: str, nodes: dict[str, _Node]) -> _Node:
     found = nodes.get(path)
     if found is None:
         found = nodes[path] = _Node(path)
-        above = path.rpartition("/")[0]
+        above = scope_above(path)
         if above:
             _node(above, nodes).below[found.number] = found
     return found

@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode_sorted
-from refold.engine.events.call_key import scope_of
+from refold.engine.events.call_key import parts_of, scope_of
 
 _NAMED: Final[dict[str, tuple[str, str]]] = {
     # kind: (the item's kind, the member that names it)
@@ -85,7 +85,7 @@ class Item:
 
     def label(self) -> str:
         """Return the item in a few words: `search#3`, `timer 0@2`, `child researcher#1`."""
-        ordinal = self.call.rpartition("#")[2]
+        ordinal = parts_of(self.call)[2]
         match self.kind:
             case "timer" | "clock" | "cancel":
                 return f"{self.kind} {self.call}".strip()

@@ -11,6 +11,7 @@ from typing import Final
 
 import attrs
 
+from refold.engine.events.call_key import scope_above
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.changes import change_of, item_of
 from refold.replay.observed.matching import LIKE_MIN, Matcher, Miss, likeness, likest
@@ -139,7 +140,7 @@ def _best(miss: Miss, turns: Iterable[RecordedTurn]) -> float:
 
 def _above(scope: str) -> Iterator[str]:
     while scope.count("/") > 1:
-        scope = scope.rpartition("/")[0]
+        scope = scope_above(scope)
         yield scope
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import text_of_json
+from refold.engine.events.call_key import scope_above
 from refold.engine.observed.volatile import match_key
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.ignoring import Ignoring, same_but_for_redaction
@@ -213,7 +214,7 @@ class Matcher:
 
 def _above(scope: str) -> str:
     """Return the conversation above one; empty for none."""
-    above = scope.rpartition("/")[0]
+    above = scope_above(scope)
     return above if "/" in above else ""
 
 

@@ -7,6 +7,7 @@ message; requests are counted within their conversation.  Pure.  Rules: CONTRACT
 from typing import Any, Final
 
 from refold.engine.encoding.canonical import text_of_json
+from refold.engine.events.call_key import scope_above
 from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
@@ -55,13 +56,12 @@ def _first_title(record: ObservedRecord, scope: str) -> str:
 
 def conversation_name(record: ObservedRecord, scope: str) -> str:
     """Return what a conversation is called: its agent, numbered where several have that name."""
-    above, _, number = scope.rpartition("/")
     agent = record.agents.get(scope)
     if not agent:
-        return f"conversation {number}"
+        return f"conversation {scope.rpartition('/')[2]}"
     siblings = [
         each
         for each, name in record.agents.items()
-        if name == agent and each.rpartition("/")[0] == above
+        if name == agent and scope_above(each) == scope_above(scope)
     ]
     return f"{agent}[{siblings.index(scope) + 1}]" if len(siblings) > 1 else agent

@@ -22,7 +22,7 @@ from refold.engine.errors import (
     RefoldError,
     UsageError,
 )
-from refold.engine.events.call_key import scope_of
+from refold.engine.events.call_key import parts_of, scope_of
 from refold.engine.events.events import RunFinished
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.ports.ports import ModelRequest
@@ -430,7 +430,7 @@ def _label(sides: _Sides) -> list[str]:
         name = f"cancel {name}"
     if not call:
         return [name] if name == "clock" else []
-    scope, mark, ordinal = call.rpartition("@" if "@" in call else "#")
+    scope, mark, ordinal = parts_of(call)
     place = f"{name}{mark}{ordinal}"
     return [place if scope == "0" else f"{place} in {scope}"]
 

@@ -17,7 +17,7 @@ import attrs
 
 from refold.engine.errors import LogMissing
 from refold.engine.events import events
-from refold.engine.events.call_key import scope_of
+from refold.engine.events.call_key import scope_above, scope_of
 from refold.engine.events.limits import Limits, ceilings_of
 from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.log.names import child_path, log_path
@@ -166,7 +166,7 @@ class _Reading(Walk):
 
         A delegation tool runs in a scope of its own, right below the one that called it.
         """
-        above = scope_of(call).rpartition("/")[0]
+        above = scope_above(scope_of(call))
         tools = [tool for key, tool in self._delegating.items() if scope_of(key) == above]
         return tools[0] if len(tools) == 1 else ""
 

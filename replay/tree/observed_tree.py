@@ -14,7 +14,7 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.events import events
-from refold.engine.events.call_key import scope_of
+from refold.engine.events.call_key import scope_above, scope_of
 from refold.engine.events.outcome import Fault, Usage
 from refold.engine.log.reader import Entry
 from refold.engine.observed.delegations import delegated, written
@@ -229,7 +229,7 @@ class _Reading(Walk):
 
     def _below(self, scope: str, depth: int) -> tuple[RunNode, ...]:
         """Return the conversations below one, and what it handed over to nobody that was seen."""
-        talks = [talk for talk in self._talks.values() if talk.scope.rpartition("/")[0] == scope]
+        talks = [talk for talk in self._talks.values() if scope_above(talk.scope) == scope]
         opened = {talk.opener for talk in self._talks.values()}
         nodes = [self._node(talk, depth) for talk in talks]
         for key, leaf in self._calls.items():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from refold.engine.events.call_key import in_order, number_of, scope_of
+from refold.engine.events.call_key import in_order, number_of, parts_of, scope_above, scope_of
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,17 @@ def test_the_scope_of_a_key_is_what_stands_before_its_ordinal(call: str, scope: 
 @pytest.mark.parametrize(("call", "number"), [("0#1", 1), ("0/1/2#13", 13), ("0/1@4", 4)])
 def test_the_number_of_a_key_is_its_ordinal(call: str, number: int) -> None:
     assert number_of(call) == number
+
+
+def test_a_key_is_a_task_a_mark_and_a_number() -> None:
+    assert parts_of("0/1/2#13") == ("0/1/2", "#", "13")
+    assert parts_of("0/1@4") == ("0/1", "@", "4")
+    assert parts_of("odd") == ("", "", "odd")
+
+
+@pytest.mark.parametrize(("scope", "above"), [("0/1/2", "0/1"), ("0/1", "0"), ("0", "")])
+def test_above_a_task_stands_the_one_that_began_it(scope: str, above: str) -> None:
+    assert scope_above(scope) == above
 
 
 def test_siblings_stand_in_the_order_of_their_call_keys() -> None:

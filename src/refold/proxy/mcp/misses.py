@@ -10,6 +10,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import encode
+from refold.engine.events.call_key import parts_of
 from refold.engine.observed.mcp_messages import PREFIX, McpRequest
 from refold.proxy.mcp.record import Connection, Cue, McpRecord, Step, is_ping
 from refold.replay.difference.text_diff import text_changes
@@ -160,6 +161,6 @@ def title_of(server: str, cue: Cue) -> str:
 
 def place_of(record: McpRecord, server: str, name: str, call: str) -> str:
     """Return where a request stands, in words: `agent.py > mcp weather > forecast#3`."""
-    ordinal = call.rpartition("#")[2] or "?"
+    ordinal = parts_of(call)[2] or "?"
     above = () if record.program in record.servers() else (record.program,)
     return " > ".join((*above, f"mcp {server}", f"{name.removeprefix(PREFIX)}#{ordinal}"))
