@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import Result
 
-from refold.cli.group import COMMANDS
+from refold.cli.group import COMMANDS, refold
 from refold.replay.audit.verify import verify
 
 Invoke = Callable[..., Result]
@@ -129,3 +130,12 @@ def test_a_terminal_that_has_no_such_character_shows_one_like_it(survey_log: Pat
 
     assert b"|- completed" in ran.stdout
     assert b"\\u" not in ran.stdout
+
+
+def test_a_shell_completes_the_names_of_commands() -> None:
+    """Those of the help page; what is no command has no options to complete."""
+    context = click.Context(refold)
+
+    assert refold.list_commands(context) == list(COMMANDS)
+    assert [each.value for each in refold.shell_complete(context, "ver")] == ["verify"]
+    assert refold.get_command(context, "verfy") is None

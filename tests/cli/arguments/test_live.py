@@ -127,3 +127,17 @@ def test_the_name_of_a_file_is_not_taken_for_a_text(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"'@.*r\.json' reads it"):
         edits_of([f"0#1={tmp_path}/r.json"])
     assert edits_of([f'0#1="{tmp_path}/r.json"']) == {"0#1": f"{tmp_path}/r.json"}
+
+
+@pytest.mark.parametrize(
+    ("live", "says"),
+    [
+        (Live(stubs=("x",)), "--stub 'x': expected KEY=JSON, as in --stub 'search=[]'"),
+        (Live(single=("x",)), "--tool 'x': expected NAME=…"),
+    ],
+)
+def test_an_option_that_is_not_understood_is_named(live: Live, says: str, log: OpenedLog) -> None:
+    with pytest.raises(UsageError) as refused:
+        live_of(log, PROGRAM, "recorded", live)
+
+    assert str(refused.value) == says

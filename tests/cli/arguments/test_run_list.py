@@ -4,7 +4,11 @@ import os
 import shutil
 from pathlib import Path
 
+import orjson
+import pytest
+
 from refold.cli.arguments.run_list import listed_runs
+from refold.engine.events.outcome import Usage
 from refold.engine.log.reader import scan
 from refold.engine.program.run import PlainRun
 from refold.engine.runners.recording import record
@@ -57,3 +61,23 @@ def test_what_a_run_without_an_end_spent_is_not_known(tmp_path: Path) -> None:
 
     assert b'"usage"' in lines[last]
     assert (found.status, found.usage) == ("open", None)
+
+
+@pytest.mark.parametrize(("later_us", "duration_ms"), [(1_001_999, 1001), (0, 0), (-5, 0)])
+def test_the_ends_of_a_log_say_when_it_was_and_what_it_took(
+    later_us: int, duration_ms: int, tmp_path: Path
+) -> None:
+    """A clock that was set back in between makes no negative time; a folder is no run."""
+    path = record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log
+    (tmp_path / "b.jsonl").mkdir()
+    *lines, last = map(orjson.loads, path.read_bytes().splitlines())
+    last["meta"]["wall_us"] = lines[0]["meta"]["wall_us"] + later_us
+    path.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in (*lines, last)))
+
+    (found,) = listed_runs(tmp_path)
+
+    assert (found.wall_us, found.duration_ms) == (lines[0]["meta"]["wall_us"], duration_ms)
+    assert found.models == tuple(last["data"]["models"])
+    assert found.models != ()
+    assert found.usage == Usage(**last["data"]["usage"])
+    assert (found.failed_children, found.refused) == (0, 0)

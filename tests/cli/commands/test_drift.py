@@ -119,3 +119,10 @@ def test_what_cannot_be_done_is_usage(log: Path, invoke: Invoke, words: tuple[st
     said = invoke(*(log if word == "LOG" else word for word in words))
 
     assert said.exit_code == 2, said.output
+
+
+def test_a_way_to_compare_needs_the_name_of_a_tool(survey_log: Path, invoke: Invoke) -> None:
+    said = invoke("drift", survey_log, "--compare", "exact")
+
+    assert said.exit_code == 2
+    assert "--compare 'exact': expected NAME=…" in said.stderr

@@ -4,10 +4,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import jsonschema
 import pytest
 from click.testing import Result
 
+from refold.api import explore
+from refold.cli.commands.explore import describe
 from refold.cli.schema.documents import schema
 from refold.engine.log.pack import pack
 from refold.engine.runners.recording import record
@@ -176,3 +179,13 @@ def test_a_record_without_an_end_is_three(program: Path, invoke: Invoke) -> None
     assert said.exit_code == 3
     assert "no run.finished" in said.stderr
     assert "Traceback" not in said.output
+
+
+def test_a_child_that_is_not_explored_is_told(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = explore(log_of(program, "follow"), f"{program}:follow", tools=[fetch])
+
+    describe(attrs.evolve(report, skipped=("a[1]: its log has no end",)))
+
+    assert "\nnot explored: a[1]: its log has no end\n" in capsys.readouterr().out

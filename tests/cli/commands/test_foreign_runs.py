@@ -14,6 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from refold.cli.schema.documents import schema
 from refold.engine.runners.recording import record as record_program
+from refold.proxy.profiles import profile_of
 from refold.replay.observed.record import read_record
 from tests.support.traffic import Reply, Rule
 from tests.support.upstream import PLACEHOLDER_KEY, Upstream
@@ -413,3 +414,16 @@ def test_a_fork_ignores_what_is_another_each_time(folder: Path, invoke: Invoke) 
     assert checked("fork", said)["output"]["stdout"] == "It snows.\n"
     first = json.loads(Path("f.jsonl").read_bytes().splitlines()[0])
     assert first["data"]["rules"]["volatile_texts"] == ["Be (brief|short)"]
+
+
+def test_a_replay_tells_whose_profile_it_went_by_and_what_was_ignored(
+    folder: Path, invoke: Invoke
+) -> None:
+    log = record(folder / "p.jsonl", TALK, output=PRINTED, profile=profile_of([], "aider"))
+    rule = ("--volatile-text", "Be (brief|short)")
+
+    said = invoke("replay", log, *rule, "--", sys.executable, "other.py")
+
+    assert said.exit_code == 0, said.stderr
+    assert "profile: aider\n" in said.stderr
+    assert "ignored: 2 values not as recorded\n" in said.stderr

@@ -227,3 +227,20 @@ def test_what_standard_output_did_not_take_is_told(tmp_path: Path) -> None:
 
     assert ran.returncode == 0
     assert b"No space left on device: some of what was printed is lost" in ran.stderr
+
+
+def test_a_profile_and_a_request_that_did_not_pass_are_told(invoke: Invoke) -> None:
+    """And how to do without the one; the other is recorded, as refused."""
+    signed = ASKS.replace("Bearer k", "AWS4-HMAC-SHA256 k")
+    words = ["--log", "run.jsonl", "--profile", "langgraph"]
+
+    done = invoke("record", *words, "--", sys.executable, "-c", signed)
+    plain = invoke("record", "--log", "b.jsonl", "--", "true")
+
+    assert (done.exit_code, done.stdout) == (0, "400\n")
+    assert "known as LangGraph: what differs at each run is listed in a replay" in done.stderr
+    assert "--profile none compares all" in done.stderr
+    assert "a request was not passed on: " in done.stderr
+    assert "AWS_BEARER_TOKEN_BEDROCK" in done.stderr
+    assert "nothing was recorded" not in done.stderr
+    assert "known as" not in plain.stderr

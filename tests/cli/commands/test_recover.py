@@ -88,6 +88,11 @@ def test_what_verifies_of_a_damaged_log_becomes_a_log(log: Path, invoke: Invoke)
     jsonschema.validate(document, schema("recover"))
     assert document["salvaged"]["entries"] == 7
     assert document["logs"][0]["state"] == "damaged"
+    for holder in (document["salvaged"], document["logs"][0]):
+        head, holder["head"] = holder["head"], "x"
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(document, schema("recover"))
+        holder["head"] = head
     verified = json.loads(invoke("verify", advised, "--json").stdout)
     assert (verified["intact"], verified["complete"]) == (True, False)
     assert "x-refold.salvaged" in invoke("tail", advised).stdout

@@ -15,6 +15,7 @@ from refold.cli.arguments.loading import load_tools
 from refold.cli.commands.replay import describe
 from refold.engine.events.events import RunStarted
 from refold.engine.events.limits import Limits
+from refold.engine.log.line import NO_HASH, TRAILER, stored_hash, trailer
 from refold.engine.log.pack import pack
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
@@ -237,13 +238,18 @@ def test_the_page_of_a_replay_names_where_it_diverged(tmp_path: Path, invoke: In
     log = record(noted, None, log=tmp_path / "a.jsonl").log
     words = ("replay", log, "--html", tmp_path / "page.html", "--program")
 
+    identical = invoke(*words, f"{__name__}:noted")
+    is_written = (tmp_path / "page.html").exists()
     diverged = invoke(*words, f"{tmp_path / 'now.py'}:noted")
+    nowhere = invoke("replay", log, "--html", tmp_path / "no" / "a.html", "--program", "x.py:noted")
     refused = invoke(*words, "x.py:noted", "--junit", tmp_path / "a.xml")
 
     page = (tmp_path / "page.html").read_text()
     found = re.search(r'id="page">([A-Za-z0-9+/=]*)<', page)
     assert found is not None
     (first,) = json.loads(gzip.decompress(base64.b64decode(found[1])))["divergences"]
+    assert (identical.exit_code, is_written) == (0, False)
+    assert f"--html: {tmp_path / 'no'}: no such folder" in nowhere.stderr
     assert diverged.exit_code == 1
     assert (first["log"], first["seq"]) == (0, 1)
     assert refused.exit_code == 2
@@ -251,3 +257,79 @@ def test_the_page_of_a_replay_names_where_it_diverged(tmp_path: Path, invoke: In
 
 async def noted(run: Run, _input: None) -> None:
     run.annotate("a")
+
+
+def test_the_tripwire_names_where_a_program_reads_the_world(
+    log: Path, program: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """§14.9: in words and in the document; and of one that reads nothing, that it does not."""
+    reads = tmp_path / "reads.py"
+    reads.write_text("import time\n\nasync def main(run, given):\n    time.time()\n")
+    other = record(f"{reads}:main", 2, log=tmp_path / "b.jsonl").log
+    words = ("replay", other, "--tripwire", "--program", f"{reads}:main")
+    tools = ("--program", f"{program}:main", "--tools", f"{program}:TOOLS")
+
+    said = invoke(*words)
+    (finding,) = json.loads(invoke(*words, "--json").stdout)["findings"]
+    clear = invoke("replay", log, "--tripwire", *tools)
+    broken = invoke("replay", cut(log, tmp_path / "cut.jsonl", 2), "--tripwire", *tools)
+
+    assert [each.exit_code for each in (said, clear, broken)] == [0, 0, 0], broken.output
+    assert "1 place where the program read the world and not run" in said.stdout
+    assert "reads.py:4" in said.stdout
+    assert finding["line"] == 4
+    assert "the program read nothing of the world beside run" in clear.stdout
+    assert "where nobody watches" in broken.stdout
+    assert "where nobody watches" not in said.stdout + clear.stdout
+    assert json.loads(invoke("replay", log, *tools, "--json").stdout)["findings"] is None
+
+
+def test_a_command_runs_again_for_one_log(log: Path, invoke: Invoke) -> None:
+    said = invoke("replay", log, log, "--", "true")
+
+    assert said.exit_code == 2
+    assert "one log at a time with -- COMMAND" in said.stderr
+
+
+def test_what_is_identical_and_was_not_compared_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    describe(ReplayReport(log=Path("a.jsonl"), entries=1, children=0, timers=2))
+
+    assert "  not compared: the length of 2 timers\n" in capsys.readouterr().out
+
+
+def test_what_is_identical_and_does_not_verify_is_three(
+    log: Path, program: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """§14.9: times are nothing that a program asks for; that they are none, `verify` says."""
+    words = ("--program", f"{program}:main", "--tools", f"{program}:TOOLS")
+    previous, lines = NO_HASH, []
+    for line in log.read_bytes().splitlines(keepends=True):
+        body = (
+            line[:-TRAILER].replace(b'"mono_us":', b'"mono_us":"1","m":')
+            if lines
+            else line[:-TRAILER]
+        )
+        lines.append(body + trailer(previous, body))
+        previous = stored_hash(lines[-1]) or b""
+    (tmp_path / "b.jsonl").write_bytes(b"".join(lines))
+
+    said = invoke("replay", tmp_path / "b.jsonl", *words)
+    torn = log.with_name("torn.jsonl")
+    torn.write_bytes(log.read_bytes() + b"{")
+
+    assert said.exit_code == 3
+    assert "b.jsonl:2" in said.stderr
+    assert "identical" not in said.stdout
+    assert invoke("replay", torn, *words).exit_code == 0
+
+
+@pytest.mark.parametrize("option", [("--timeout", "1"), ("--executor", "dask:tcp://127.0.0.1:1")])
+def test_what_is_live_has_no_limit_of_time_and_no_executor(
+    option: tuple[str, str], log: Path, invoke: Invoke
+) -> None:
+    said = invoke("replay", log, *option, "--tools", "live")
+
+    assert said.exit_code == 2
+    assert f"{option[0]} is for what is replayed from the record alone" in said.stderr

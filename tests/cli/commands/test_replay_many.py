@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import attrs
 import jsonschema
 import pytest
 from click.testing import Result
 
 from refold.cli.arguments.loading import programs_of
+from refold.cli.commands.replay_many import tell
 from refold.cli.schema.documents import schema
 from refold.engine.errors import UsageError
 from refold.engine.log.pack import pack
 from refold.engine.runners.recording import record
+from refold.replay.bulk.report import BulkReport, LogResult
+from refold.replay.explain.divergence import Divergence
 
 Invoke = Callable[..., Result]
 
@@ -104,7 +108,6 @@ def test_a_log_may_have_so_much_time(
     assert fine.exit_code == 0, fine.output
     assert invoke("replay", *paths, "--timeout", "0").exit_code == 2
     assert invoke("replay", log, "--timeout", "1", "--tripwire").exit_code == 2
-    assert invoke("replay", log, "--timeout", "1", "--tools", "live").exit_code == 2
 
 
 def test_the_document_of_what_takes_too_long_is_as_its_schema_says(
@@ -225,3 +228,48 @@ def test_a_folder_without_logs_is_usage(tmp_path: Path, invoke: Invoke) -> None:
     assert said.exit_code == 2
     assert "no root logs here or below" in said.stderr
     assert invoke("replay").exit_code == 2
+
+
+def test_what_was_not_compared_is_said_of_a_few_logs_or_of_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """And how many places of all of them were ignored, and what the programs printed."""
+    logs = tuple(
+        LogResult(log=f"{n}.jsonl", result="identical", ignored=n, not_compared=("a timer", "b"))
+        for n in range(5)
+    )
+    report = BulkReport(logs=logs, seconds=1.0, jobs=1, printed="hello\n\n")
+
+    codes = (
+        tell(report, None, is_all=False),
+        tell(attrs.evolve(report, logs=logs[:3]), None, is_all=False),
+    )
+    few, hints = capsys.readouterr()
+    tell(report, None, is_all=True)
+    everything = capsys.readouterr().out
+
+    assert codes == (0, 0)
+    assert hints == "hello\n" * 2
+    assert few.count("jsonl: not compared: a timer, b\n") == 6
+    assert few.count("more log") == 1
+    assert "and 2 more logs with something that is not compared: --all shows each\n" in few
+    assert "10 volatile places not as recorded\n" in few
+    assert everything.count(": not compared: a timer, b\n") == 5
+    assert "more log" not in everything
+
+
+def test_of_several_runs_that_diverged_the_first_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one = Divergence(category="args_changed", log="a.jsonl", where="root")
+    row = LogResult(log="a.jsonl", result="diverged", divergences=(one,) * 3, message="other")
+    report = BulkReport(logs=(row,), seconds=1.0, jobs=1)
+
+    code = tell(report, None, is_all=False)
+
+    said = capsys.readouterr().out
+    assert code == 1
+    assert "  2 more runs diverged: --all shows each\n" in said
+    assert "volatile" not in said
+    tell(attrs.evolve(report, logs=(attrs.evolve(row, divergences=(one,)),)), None, is_all=False)
+    assert "more run" not in capsys.readouterr().out

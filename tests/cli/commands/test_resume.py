@@ -12,7 +12,10 @@ from click.testing import Result
 
 from refold.cli.schema.documents import schema
 from refold.engine.log.pack import pack
+from refold.engine.models import ScriptedModel, model_from
+from refold.engine.ports.ports import Model
 from refold.engine.runners.recording import record
+from refold.programs.survey import survey_tools
 from tests.support import resumable
 from tests.support.resumable import TOOLS, executed
 from tests.support.unfinished import cut, lines_of, rows_of
@@ -372,3 +375,61 @@ def test_a_run_that_has_ended_is_not_resumed_whatever_follows_its_end(
         assert said.exit_code == 3
         assert "sealed by run.finished" in said.stderr
     assert whole.log.read_bytes() == before
+
+
+def test_a_shipped_program_goes_on_with_its_own_tools(
+    sources: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """It needs no name, in the line to copy neither; its folder is said, as for `refold run`."""
+    part = {"name": "beta", "packages": ["beta"], "modules": [], "skip": ["test"]}
+    whole = record("survey_package", part, log=tmp_path / "w.jsonl", tools=survey_tools(sources))
+    log = cut(whole.log, tmp_path / "a.jsonl", 3)
+
+    listed = invoke("resume", log, "--list")
+    said = invoke("resume", log, "--root", sources)
+
+    assert said.exit_code == 0, said.output
+    assert f"refold resume {log}" in listed.output
+
+
+def test_a_model_that_a_client_reaches_needs_no_name(
+    broken_off: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """It is made of what the log says, or of the pool of its name; one of scripts is not."""
+    models: dict[str, Model] = {"": model_from("openai:m"), "pool": ScriptedModel([])}
+    whole = record(resumable.sequential, 1, log=tmp_path / "m.jsonl", tools=TOOLS, models=models)
+    log = cut(whole.log, tmp_path / "b.jsonl", broken_off.read_bytes().count(b"\n"))
+    (tmp_path / "refold.yaml").write_text("llm: {pools: {pool: {model: openai:m}}}\n")
+    words = [*_program("sequential"), "--retry", "0#4"]
+
+    bare = invoke("resume", log, *words)
+    config = invoke("resume", log, *words, "--config", tmp_path / "refold.yaml")
+
+    assert (bare.exit_code, config.exit_code) == (2, 0), bare.output + config.output
+    assert "the model 'pool' of this run was scripted" in bare.stderr
+
+
+def test_a_list_of_a_damaged_log_is_three(broken_off: Path, invoke: Invoke) -> None:
+    broken_off.write_bytes(broken_off.read_bytes().replace(b"step", b"stop", 1))
+
+    said = invoke("resume", broken_off, "--list")
+
+    assert said.exit_code == 3
+    assert f"{broken_off}:" in said.stderr
+
+
+def test_an_agent_whose_tools_are_in_no_folder_needs_its_file(
+    agent_log: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """2: they may be called from here on."""
+    (tmp_path / "AGENT.md").write_text(AGENT.replace("list_files,", "pay, list_files,"))
+    words = ["--model", f"scripted:{tmp_path / 'replies.yaml'}", "--root", tmp_path]
+    whole = tmp_path / "own.jsonl"
+    run = ["run", tmp_path / "AGENT.md", "--task", "look", "--log", whole, *words, *WORDS]
+    assert invoke(*run).exit_code == 0
+    log = cut(whole, tmp_path / "cut.jsonl", agent_log.read_bytes().count(b"\n"))
+
+    said = invoke("resume", log, *words)
+
+    assert said.exit_code == 2
+    assert "or say --agent AGENT.md, as for `refold run`" in said.stderr

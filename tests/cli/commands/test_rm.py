@@ -55,7 +55,9 @@ def test_a_dry_run_removes_nothing(folder: Path, invoke: Invoke) -> None:
     document = json.loads(invoke("rm", folder / "survey.jsonl", "--dry-run", "--json").stdout)
 
     assert sorted(folder.rglob("*")) == before
+    files = [path for path in before if path.is_file() and path.name != "notes.txt"]
     assert document["dry_run"]
+    assert document["bytes"] == sum(path.stat().st_size for path in files)
     named = {Path(path).name for path in document["removed"]}
     assert named == {path.name for path in folder.iterdir()} - {"notes.txt"}
 

@@ -107,3 +107,18 @@ def test_a_program_has_to_be_named(log: Path, invoke: Invoke) -> None:
 
     assert said.exit_code == 2
     assert said.stderr.splitlines()[-1] == f"refold sensitivity {log} --program FILE.py:main"
+
+
+def test_an_outcome_that_cannot_be_altered_says_so(tmp_path: Path, invoke: Invoke) -> None:
+    program = tmp_path / "null.py"
+    program.write_text("async def main(run, names):\n    return await run.tool('nothing')\n")
+    log = record(f"{program}:main", [], log=tmp_path / "b.jsonl", tools=[nothing]).log
+
+    said = invoke("sensitivity", log, "--program", f"{program}:main")
+
+    assert "has no other value of its type" in said.stdout.splitlines()[1]
+
+
+@tool(effect="reads")
+async def nothing() -> None:
+    """Answer nothing."""

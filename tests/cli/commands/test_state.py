@@ -5,9 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 from click.testing import Result
 
+from refold.engine.events.events import RunFinished, RunStarted
 from refold.engine.events.limits import Limits
+from refold.engine.log.reader import read_entries
+from refold.engine.log.writer import LogWriter
 from refold.engine.models import ScriptedModel
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
@@ -136,3 +140,14 @@ def test_one_state_or_two_and_both_have_to_be_there(survey_log: Path, invoke: In
     assert "give one of them" in both.stderr
     assert invoke("state", survey_log, "--diff", "1", "999").exit_code == 2
     assert invoke("state", survey_log, "--diff", "1").exit_code == 2
+
+
+def test_what_was_recorded_otherwise_is_said(tmp_path: Path, invoke: Invoke) -> None:
+    """The digest at the end, of a log that somebody wrote anew."""
+    first, last = read_entries(record(_nothing, None, log=tmp_path / "a.jsonl").log)
+    assert isinstance(first.event, RunStarted)
+    assert isinstance(last.event, RunFinished)
+    with LogWriter.create(tmp_path / "b.jsonl", first.event) as writer:
+        writer.append(attrs.evolve(last.event, state_digest="0" * 64))
+
+    assert "NOT as recorded: 0000000000000000\n" in invoke("state", tmp_path / "b.jsonl").stdout

@@ -264,3 +264,16 @@ def test_a_run_whose_head_nobody_kept_is_not_fine(
     assert said.exit_code == 3
     assert "no head is kept of it" in said.stdout
     assert invoke("verify", "x.jsonl", "--expect-head", "0" * 64, "--heads", stored).exit_code == 2
+
+
+def test_of_much_damage_a_few_places_are_shown(log: Path, invoke: Invoke) -> None:
+    """And how many more there are; a child that is missing is counted where the root is sealed."""
+    one, two, three = (log.with_name(f"survey.{number}.jsonl") for number in (1, 2, 3))
+    one.unlink()
+    missing = invoke("verify", log).stdout
+    for child in (two, three):
+        child.unlink()
+    several = invoke("verify", log).stdout
+
+    assert "complete   NO   1 child log missing, or without an end" in missing
+    assert "complete   NO   3 child logs missing, or without an end" in several

@@ -54,3 +54,24 @@ def test_they_go_where_standard_error_is_then(
     structlog.get_logger().warning("odd")
 
     assert "odd" in capsys.readouterr().err
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_a_terminal_is_sent_is_made_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In words, not as JSON; what is no text stays as it is."""
+    monkeypatch.setattr("sys.stderr", _Terminal())
+    monkeypatch.setenv("NO_COLOR", "1")
+    configure("warning")
+
+    structlog.get_logger().warning("odd", text="\x1b[2J", count=3)
+
+    assert isinstance(sys.stderr, _Terminal)
+    said = sys.stderr.getvalue()
+    assert "odd" in said
+    assert "count=3" in said
+    assert r"\x1b[2J" in said
+    assert "\x1b[2J" not in said

@@ -6,7 +6,13 @@ from typing import Any
 import attrs
 import pytest
 
-from refold.cli.output.entries import compact, kind_width, origin_of, print_entry
+from refold.cli.output.entries import (
+    KIND_WIDTH_OBSERVED,
+    compact,
+    kind_width,
+    origin_of,
+    print_entry,
+)
 from refold.engine.events.events import KINDS
 from refold.engine.log.reader import read_entries
 from tests.support.watched import record, says, talk, user
@@ -103,3 +109,26 @@ def test_kinds_of_a_watched_command_need_more_room(survey_log: Path, tmp_path: P
 @pytest.mark.parametrize("meta", [None, {}, {"mono_us": "soon"}])
 def test_an_entry_without_a_time_is_at_zero(meta: Any) -> None:
     assert origin_of(meta) == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "words"),
+    [
+        ("model.answered", {"status": "error", "error": FAULT}, "error raised: m"),
+        (
+            "x-refold.tools",
+            {"tools": [{"name": "a"}, {"function": {"name": "b"}}, {"type": "search"}]},
+            "3 tools: a, b, ?",
+        ),
+    ],
+)
+def test_what_is_answered_with_a_failure_and_what_is_offered(
+    kind: str, data: Any, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_entry(Row(kind, data), 1000, KIND_WIDTH_OBSERVED)
+
+    assert capsys.readouterr().out.endswith(f"{words}\n")
+
+
+def test_a_value_that_no_log_can_hold_is_shown_all_the_same() -> None:
+    assert compact({"a": 2**70}) == "{'a': 1180591620717411303424}"

@@ -130,3 +130,26 @@ def test_a_large_text_stands_in_an_event_as_a_reference(tmp_path: Path, invoke: 
     assert whole["data"]["input"] == "x" * 40_000
     assert listed["entries"][0]["data"]["input"]["bytes"] == 40_000
     assert pack(log, tmp_path / "a.refold").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "places"),
+    [
+        ("state", ["state", "LOG"], ["digest", "recorded_digest", "state/status"]),
+        ("state-diff", ["state", "LOG", "--diff", "1", "2"], ["before_digest", "after_digest"]),
+    ],
+)
+def test_what_is_no_head_is_not_as_the_schema_says(
+    name: str, words: list[str], places: list[str], survey_log: Path, invoke: Invoke
+) -> None:
+    """A digest is 64 hex digits, and a state says at least how it stands."""
+    said = invoke(*(survey_log if word == "LOG" else word for word in words), "--json")
+
+    for place in places:
+        document = _check(name, said)
+        if place == "state/status":
+            del document["state"]["status"]
+        else:
+            document[place] = "x"
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(document, schema(name))

@@ -39,9 +39,9 @@ _STYLES: Final = {
 }
 _NOT_RUN: Final = "not run"
 _NAMED_MAX: Final = 3
+"""Logs named above what is said of all of them; the table has the rest."""
 _LEFT_OUT_SHOWN: Final = 3
 """Logs of which is said what was not compared, unless all are asked for."""
-"""Logs named above what is said of all of them; the table has the rest."""
 
 
 def replay_many(

@@ -250,7 +250,7 @@ def document(value: Any) -> None:
     """Print one JSON document: pure ASCII, so that any terminal and any reader takes it."""
     told = value.as_json() if isinstance(value, Document) else value
     try:
-        print(json_text(told), flush=True)
+        print(json_text(told))
     except BrokenPipeError:
         reader_left()
 
