@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
+from refold.engine.observed.journal import ObservedLog
+from refold.engine.observed.mcp_messages import LISTEN, SUBSCRIPTION
 from refold.engine.observed.volatile import VolatileRules
-from refold.proxy.mcp.sessions import McpReport
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.mcp.parties import Hello, Party
+from refold.proxy.mcp.recording import McpRecording
+from refold.proxy.mcp.sessions import McpReport, serving_of
 from tests.support.mcp_clients import Client, recording, replaying
 
 
@@ -304,3 +309,138 @@ def test_what_came_with_a_list_is_said_once_and_missed_where_it_is_not(tmp_path:
 
     assert again.identical
     assert [one.category for one in reported(client).divergences] == ["unconsumed"]
+
+
+HELLO = Hello(server="tiny", how={"transport": "http", "url": "http://127.0.0.1:9"})
+Said = tuple[str, dict[str, Any]]
+"""Who says a message, and the message; `client A` says it in the channel A."""
+
+
+def _served(log: Path, *said: Said) -> Party:
+    """Record one connection in which this is said; return what serves it."""
+    secrets = Secrets()
+    with ObservedLog(log, program="tiny", input={}, vault=secrets) as written:
+        party = McpRecording(written, secrets).connect(HELLO)
+        for who, message in said:
+            side, _, channel = who.partition(" ")
+            getattr(party, side)(json.dumps({"jsonrpc": "2.0", **message}).encode(), channel)
+        party.ended("client")
+        written.seal("completed", "done")
+    return serving_of(log, VolatileRules(), None, Secrets()).connect(HELLO)
+
+
+def _answers(party: Party, channel: str = "", **message: Any) -> list[dict[str, Any]]:
+    """Return the messages that come of one of the client."""
+    reply = party.client(json.dumps({"jsonrpc": "2.0", **message}).encode(), channel)
+    return [_plain(each.content) for each in reply.sent]
+
+
+def _plain(content: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(content)
+    assert found.pop("jsonrpc") == "2.0"
+    return found
+
+
+def _note(number: int) -> dict[str, Any]:
+    return {"method": "notifications/message", "params": {"data": number}}
+
+
+def test_what_follows_a_notification_follows_it_again(tmp_path: Path) -> None:
+    """Once for each that was recorded of its method."""
+    party = _served(
+        tmp_path / "log.jsonl",
+        ("client", {"method": "a"}), ("server", _note(1)),
+        ("client", {"method": "b"}), ("server", _note(2)),
+        ("client", {"method": "a"}), ("server", _note(3)),
+    )  # fmt: skip
+
+    told = [_answers(party, method=method) for method in "baaab"]
+
+    assert told == [[_note(2)], [_note(1)], [_note(3)], [], []]
+
+
+def test_what_comes_late_of_a_call_comes_when_it_is_given_up(tmp_path: Path) -> None:
+    """Of the call that is meant, and once; then what follows the notification."""
+    late = {"method": "notifications/tools/list_changed", "params": {"n": 1}}
+    gone = {"method": "notifications/cancelled", "params": {"requestId": 1}}
+    party = _served(
+        tmp_path / "log.jsonl",
+        ("client", {"id": 1, "method": "slow"}), ("client", gone), ("server", _note(1)),
+        ("client", {"id": 2, "method": "quick"}), ("server", {"id": 2, "result": {}}),
+        ("server", late),
+    )  # fmt: skip
+
+    held = _answers(party, id=5, method="slow")
+    other = _answers(party, method="notifications/cancelled")
+    mine = _answers(party, method="notifications/cancelled", params={"requestId": 5})
+    after = _answers(party, id=6, method="quick")
+
+    assert (held, other, mine) == ([], [_note(1)], [])
+    assert after == [{"id": 6, "result": {}}, late]
+
+
+def test_who_gives_up_nothing_stops_no_one_that_waits(tmp_path: Path) -> None:
+    """What the server asks at the beginning belongs to no request, and has no id."""
+    asks = {"id": 70, "method": "roots/list"}
+    party = _served(
+        tmp_path / "log.jsonl",
+        ("server", asks), ("client", {"id": 70, "result": {}}), ("server", _note(1)),
+    )  # fmt: skip
+
+    (asked,) = party.begin().sent
+    given_up = _answers(party, method="notifications/cancelled")
+    number = _plain(asked.content)["id"]
+
+    assert given_up == []
+    assert _answers(party, id=number, result={}) == [_note(1)]
+
+
+def test_who_has_left_is_answered_no_more(tmp_path: Path) -> None:
+    """Of two channels, the other is."""
+    said = [
+        each
+        for name, number in (("A", 70), ("B", 71))
+        for each in (
+            (f"client {name}", {"id": number, "method": f"ask/{name}"}),
+            (f"server {name}", {"id": number, "method": "roots/list"}),
+            ("client", {"id": number, "result": {}}),
+            (f"server {name}", {"id": number, "result": {"of": name}}),
+        )
+    ]
+    party = _served(tmp_path / "log.jsonl", *said)
+
+    (one,) = _answers(party, "A", id=1, method="ask/A")
+    (two,) = _answers(party, "B", id=2, method="ask/B")
+    party.gone("A")
+
+    assert _answers(party, id=one["id"], result={}) == []
+    assert _answers(party, id=two["id"], result={}) == [{"id": 2, "result": {"of": "B"}}]
+
+
+def test_what_was_subscribed_to_names_the_request_of_now(tmp_path: Path) -> None:
+    named = {"uri": "file:///a", "_meta": {SUBSCRIPTION: 1}}
+    party = _served(
+        tmp_path / "log.jsonl",
+        ("client", {"id": 1, "method": LISTEN}),
+        ("server", {"method": "notifications/resources/updated", "params": named}),
+    )
+
+    (told,) = _answers(party, id="now", method=LISTEN)
+
+    assert told["params"] == {"uri": "file:///a", "_meta": {SUBSCRIPTION: "now"}}
+
+
+def test_what_a_call_has_besides_its_arguments_is_compared(tmp_path: Path) -> None:
+    """But for what a client says of itself, and of no call."""
+    call = {"name": "echo", "arguments": {"text": "a"}, "task": {"ttl": 5}}
+    party = _served(
+        tmp_path / "log.jsonl",
+        ("client", {"id": 1, "method": "tools/call", "params": call | {"_meta": {"x": 1}}}),
+        ("server", {"id": 1, "result": {}}),
+    )
+
+    (other,) = _answers(party, id=1, method="tools/call", params=call | {"task": {"ttl": 6}})
+    (same,) = _answers(party, id=2, method="tools/call", params=call | {"_meta": {"x": 2}})
+
+    assert other["error"]["code"] == -32000
+    assert same == {"id": 2, "result": {}}
