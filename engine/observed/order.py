@@ -1,8 +1,9 @@
-"""In which order messages stand that an agent puts down as they come.
+"""In which order messages, and lines of listings, stand that an agent puts down as they come.
 
 Results of parallel calls of one turn, and what a profile calls notices, stand in another order at
-each run.  Before two requests are compared, results are put in the order of their calls, and
-notices beside each other in that of their texts.  Pure.  Rules: CONTRACT.md §16.6.
+each run, and so do the lines of what some tools list: files by when they changed, or as threads
+find them.  Before two requests are compared, results are put in the order of their calls, notices
+beside each other and such lines in that of their texts.  Pure.  Rules: CONTRACT.md §16.6, §16.13.
 """
 
 import contextlib
@@ -17,6 +18,8 @@ Message = dict[str, Any]
 _ROLE: Final = itemgetter("role")
 ORDER: Final = "order of parallel results"
 """The rule by which another order is listed."""
+LINES: Final = "order of the lines of a listing"
+"""Likewise, within a message."""
 
 
 def order_of(messages: Sequence[Message], is_notice: Callable[[Message], bool]) -> Sequence[int]:
@@ -44,6 +47,26 @@ def in_order(messages: Sequence[Message], order: Sequence[int]) -> tuple[Message
         messages[at] if at == to else _with_turn(messages[at], messages[to])
         for to, at in enumerate(order)
     )
+
+
+def with_lines_in_order(
+    messages: Sequence[Message], tools: Sequence[str], plain: Callable[[str], str]
+) -> list[Message]:
+    """Return messages in which the lines that `tools` listed stand in the order of their texts.
+
+    The others are the same objects; `plain` takes out of a line what is not compared.
+    """
+    names: dict[Any, Any] = {}
+    found = []
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            names[call.get("id")] = call.get("name")
+        said = message.get("content")
+        is_listing = isinstance(said, str) and names.get(message.get("tool_call_id")) in tools
+        lines = said.split("\n") if is_listing else []
+        order = sorted(lines, key=lambda line: (plain(line), line))
+        found.append(message if order == lines else {**message, "content": "\n".join(order)})
+    return found
 
 
 def _kinds(

@@ -16,11 +16,13 @@ from refold.engine.wire.parts.notation import object_in
 
 EXACT: Final = "exact"
 """That what is printed is compared as it is."""
+GIT_COMMITS: Final = r"\[[\w./-]+( \(root-commit\))? [0-9a-f]{7,40}\] "
+"""What `git commit` says, by the hash: it has the time of the commit, so each run has its own."""
 NAMED: Final = "profile"
 """The member of `run.started.rules`."""
 _IN_LOGS: Final = (
     "name", "hands_over", "left_out", "asides", "asks_last", "volatile", "volatile_texts",
-    "unordered", "output",
+    "unordered", "unordered_lines", "output",
 )  # fmt: skip
 """What of a profile stands in a log."""
 
@@ -78,6 +80,9 @@ class Profile:
     unordered: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Regular expressions of how messages begin that are put down as they come: they stand beside
     each other in any order."""
+    unordered_lines: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    """Tools that list files by when these changed, or as threads find them: the lines of what they
+    return stand in any order."""
     output: str = EXACT
     """How what is printed is compared, unless `--output` says: `exact`, `lines`, `words`,
     `ignore`."""

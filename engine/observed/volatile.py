@@ -9,6 +9,7 @@ logs, too, so those that could take for ever are refused.  Pure.  Rules: CONTRAC
 import fnmatch
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import is_not
 from typing import Any, Final
 
 import attrs
@@ -17,7 +18,7 @@ from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.patterns import Pattern, PatternRefusedError, compiled
 from refold.engine.errors import UsageError
-from refold.engine.observed.order import in_order, order_of
+from refold.engine.observed.order import in_order, order_of, with_lines_in_order
 from refold.engine.secrets.redaction import replaced
 from refold.engine.secrets.vault import checked_volatile
 from refold.engine.wire.parts.exchange import Asked
@@ -67,6 +68,8 @@ class VolatileRules:
     texts: tuple[str, ...] = attrs.field(default=(), converter=_checked)
     unordered: tuple[str, ...] = attrs.field(default=(), converter=_beginnings)
     """How messages begin that stand beside each other in any order."""
+    unordered_lines: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    """Tools whose results are lists: their lines stand in any order."""
 
     @classmethod
     def recorded(cls, rules: Mapping[str, Any]) -> "tuple[VolatileRules, tuple[str, ...]]":
@@ -84,7 +87,8 @@ class VolatileRules:
             if why
         )
         kept = (text for text, why in problems if not why)
-        return cls(rules.get("volatile", ()), kept, rules.get("unordered", ())), notes
+        unordered, lines = rules.get("unordered", ()), rules.get("unordered_lines", ())
+        return cls(rules.get("volatile", ()), kept, unordered, lines), notes
 
     def __bool__(self) -> bool:
         return bool(self.paths or self.texts)
@@ -95,6 +99,7 @@ class VolatileRules:
             "volatile": list(self.paths),
             "volatile_texts": list(self.texts),
             "unordered": list(self.unordered),
+            "unordered_lines": list(self.unordered_lines),
         }
         return {name: value for name, value in listed.items() if value}
 
@@ -104,6 +109,7 @@ class VolatileRules:
             tuple(dict.fromkeys((*self.paths, *other.paths))),
             tuple(dict.fromkeys((*self.texts, *other.texts))),
             tuple(dict.fromkeys((*self.unordered, *other.unordered))),
+            tuple(dict.fromkeys((*self.unordered_lines, *other.unordered_lines))),
         )
 
     def text(self, text: str) -> str:
@@ -136,11 +142,19 @@ class VolatileRules:
             _compiled(each).expression.match(said) for each in self.unordered
         )
 
+    def listed(self, messages: Sequence[Any]) -> list[Any]:
+        """Return messages with the lines of listings in the order in which they are compared."""
+        return with_lines_in_order(messages, self.unordered_lines, self.text)
+
     def applied(self, asked: Asked) -> Asked:
         """Return a request with all that is not compared taken out of it; itself for nothing."""
         if self.paths or self.texts:
             value = self.applied_to(asked.as_json(), f"model:{asked.model}")
             asked = asked.asking(value)
+        if self.unordered_lines:
+            lines = self.listed(asked.messages)
+            if any(map(is_not, lines, asked.messages)):
+                asked = attrs.evolve(asked, messages=tuple(lines), said=None)
         order = self.order(asked)
         if isinstance(order, range):
             return asked

@@ -5,10 +5,10 @@ record stands for any text in its place (CONTRACT.md §3.9).  Pure.  Rules: CONT
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.observed.order import ORDER, in_order
+from refold.engine.observed.order import LINES, ORDER, in_order
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.difference.excuses import IGNORED_MAX, Excuses, Ignored
@@ -50,8 +50,20 @@ class Ignoring:
             self._list(turn, f"/messages/{min(was)}", was, now, ORDER)
             before["messages"] = list(in_order(turn.asked.messages, olds))
             after["messages"] = list(in_order(asked.messages, news))
+        self._lines(turn, before, after)
         for one in differences(before, after):
             self._list(turn, one.pointer, one.before, one.after, self._rule(what, one))
+
+    def _lines(self, turn: RecordedTurn, before: dict[str, Any], after: dict[str, Any]) -> None:
+        """Put the lines of listings in one order; list those that stood in another."""
+        olds, news = (self._rules.listed(each["messages"]) for each in (before, after))
+        pairs = list(zip(before["messages"], after["messages"], strict=True))
+        for at, (was, now) in enumerate(pairs):
+            if (was, now) != (olds[at], news[at]):
+                old, new = was["content"], now["content"]
+                if self._rules.text(old) != self._rules.text(new):
+                    self._list(turn, f"/messages/{at}/content", old, new, LINES)
+        before["messages"], after["messages"] = olds, news
 
     def _list(self, turn: RecordedTurn, pointer: str, before: Json, now: Json, rule: str) -> None:
         self.count += 1

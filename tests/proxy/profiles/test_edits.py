@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from refold.proxy.profiles import shipped
-from tests.support.watched import ask, record, replayed, says, system, talk, user
+from tests.support.watched import ask, record, replayed, result, says, system, talk, user
 
 PROFILES = {each.name: each for each in shipped()}
 TOUCHED = {
@@ -25,6 +25,9 @@ TOUCHED = {
         "Today's date is 2026-11-22",
         "- Shell: bash",
         "- OS Version: Linux 6.18",
+        ".claude/plans/survey-the-notes-swirling-pony.md",
+        "Recent commits:\nf53a8dc",
+        "[main f53a8dc] ",
         '"duration_api_ms":8213',
         '"totalDurationMs":2112',
         '"end_time":1795365203512',
@@ -38,11 +41,13 @@ TOUCHED = {
         "Wall time 0.1 seconds",
         '"wall_time_seconds":0.000011007',
         '"chunk_id":"c1c376"',
+        "[feature/x-1 (root-commit) f53a8dc] ",
         '"thread_id":"01a20431-c043-7a92-973a-11538bef12ad"',
         '"receiver_thread_ids":["01a20431-c043-7a92-973a-11538bef12ad"]',
     ),
     "opencode": (
         '<task id="ses_dfcbc3ea0ffenYyeUrKgZ80fUV"',
+        "[feature/x-1 (root-commit) f53a8dc] ",
         '"prt_204333b59001gzeGE93JNfgCRo"',
         '"timestamp":1795366796884',
         "Today's date: Sun Nov 22 2026",
@@ -51,6 +56,7 @@ TOUCHED = {
         "Today's date is Sunday, November 22, 2026 ",
         "/.gemini/tmp/notes-1",
         "Process Group PGID: 4711",
+        "[feature/x-1 (root-commit) f53a8dc] ",
         '"totalLatencyMs": 2016',
         '"session_id": "121c6862-7ee5-447c-96ee-78670c7f50f6"',
         '"timestamp":"2026-11-22T17:12:31.648Z"',
@@ -108,6 +114,24 @@ def test_events_of_parallel_agents_of_adk_stand_in_any_order(tmp_path: Path) -> 
     assert "order of parallel results" in str(moved)
     assert not apart.identical
     assert "[-six-]{+four+}" in str(changed)
+
+
+@pytest.mark.parametrize(("name", "tool"), [("Claude Code", "Glob"), ("opencode", "grep")])
+def test_files_that_a_tool_lists_stand_in_any_order(name: str, tool: str, tmp_path: Path) -> None:
+    """They are told by when they changed, or as threads find them: listed; each is compared."""
+    go, asks = user("Go."), says("", ("c", tool, {"pattern": "*"}))
+    said = talk(go, asks, result("c", "a.txt\nb.txt\nc/d.txt"), says("done"))
+    log = record(tmp_path / "a.jsonl", said, profile=PROFILES[name])
+
+    moved = replayed(log, [ask(go), ask(go, asks, result("c", "c/d.txt\na.txt\nb.txt"))])
+    changed = replayed(log, [ask(go), ask(go, asks, result("c", "c/e.txt\na.txt\nb.txt"))])
+
+    assert moved.identical
+    assert "order of the lines of a listing" in str(moved)
+    assert moved.ignored_count == 1
+    assert moved.rules["unordered_lines"] == list(PROFILES[name].unordered_lines)
+    shown = [line.strip() for line in str(changed).splitlines()]
+    assert [line for line in shown if line.startswith(("-", "+"))] == ["-c/d.txt", "+c/e.txt"]
 
 
 @pytest.mark.parametrize("name", TOUCHED)

@@ -66,7 +66,7 @@ def _replay() -> Schema:
 
 
 def _watched() -> Schema:
-    names = ("volatile", "volatile_texts", "unordered", "output")
+    names = ("volatile", "volatile_texts", "unordered", "unordered_lines", "output")
     rules = {name: list_of(TEXT) for name in names}
     said = {"identical": FLAG, "guarantee": {"const": "matched"}}
     return _of(ObservedReport, rules=record({}, rules), **said)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from refold.engine.observed.profile import Profile
+from refold.engine.observed.profile import GIT_COMMITS, Profile
 
 PROFILE: Final = Profile(
     name="Claude Code",
@@ -18,6 +18,7 @@ PROFILE: Final = Profile(
         r"x-anthropic-billing-header:[^\n]*?cc_entrypoint=[^;]*;(?: cc_\w+=[^;]*;)*",
     ),
     volatile=("model:*/parameters/metadata/user_id",),  # {device_id, account_uuid, session_id}
+    unordered_lines=("Glob", "Grep"),
     outputs={"stream-json": "lines"},
     volatile_texts=(
         # The version with a digest of the first message's beginning, where the folder stands.
@@ -34,6 +35,11 @@ PROFILE: Final = Profile(
         # Of the machine.
         r"- Shell: \w+",
         r"- OS Version: \w+ [\w.-]+",
+        # Named by the prompt and two random words.
+        r"\.claude/plans/[a-z0-9-]+\.md",
+        # A hash has the time of its commit: of the newest one in the system prompt, of a new one.
+        r"Recent commits:\n[0-9a-f]{7,40}\b",
+        GIT_COMMITS,
         # Of what is printed as JSON.
         r'"(duration|duration_api|ttft|ttft_stream|time_to_request)_ms": ?\d+',
         r'"totalDurationMs": ?\d+',

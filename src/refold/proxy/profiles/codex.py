@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from refold.engine.observed.profile import Profile
+from refold.engine.observed.profile import GIT_COMMITS, Profile
 
 _META: Final = "internal_chat_message_metadata_passthrough"
 
@@ -29,6 +29,7 @@ PROFILE: Final = Profile(
         r"Wall time \d+\.\d+ seconds",
         r'"wall_time_seconds": ?[0-9.]+(e-?[0-9]+)?',
         r'"chunk_id": ?"[0-9a-f]+"',
+        GIT_COMMITS,
         # Of what is printed as JSON.
         r'"(thread_id|sender_thread_id)": ?"[0-9a-f-]{36}"',
         r'"receiver_thread_ids": ?\["[0-9a-f-]{36}"(,"[0-9a-f-]{36}")*\]',

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from refold.engine.observed.profile import Profile
+from refold.engine.observed.profile import GIT_COMMITS, Profile
 
 PROFILE: Final = Profile(
     name="Gemini CLI",
@@ -16,6 +16,7 @@ PROFILE: Final = Profile(
         r"Today's date is \w+, \w+ \d{1,2}, \d{4} ",
         r"/\.gemini/tmp/[\w.-]+",  # named like the last part of the folder
         r"Process Group PGID: \d+",
+        GIT_COMMITS,
         # Of what is printed as JSON.
         r'"(totalLatencyMs|totalDurationMs|durationMs|duration_ms)": ?\d+',
         r'"session_id": ?"[0-9a-f-]{36}"',

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from refold.engine.observed.profile import Profile
+from refold.engine.observed.profile import GIT_COMMITS, Profile
 
 PROFILE: Final = Profile(
     name="opencode",
@@ -11,9 +11,11 @@ PROFILE: Final = Profile(
     above=("x-parent-session-id",),
     hands_over={"task": ("description", "subagent_type")},
     volatile=("model:*/parameters/prompt_cache_key",),
+    unordered_lines=("glob", "grep"),
     outputs={"--format json": "lines"},
     volatile_texts=(
         r'<task id=\\?"ses_[0-9A-Za-z]+\\?"',
+        GIT_COMMITS,
         # Of what is printed as JSON.
         r'"(ses|msg|prt)_[0-9A-Za-z]{26}"',
         r'"(timestamp|start|end)": ?\d{13}',
