@@ -92,10 +92,11 @@ def _saying(
 def _length_in(texts: tuple[str, ...], first: str) -> int:
     """Return how long the longest text is that stands there; 0 for none.
 
-    A word of a call that passes more than words says nothing: `"mode": "run"`.
+    A word of a call that passes more than words says nothing: `"mode": "run"`; a whole line does.
     """
     found = max((len(text) for text in texts if _stands_in(text, first)), default=0)
-    is_word = found < _LONG and any(len(text) >= _LONG for text in texts)
+    lines = {len(line) for line in first.splitlines() if line in texts}
+    is_word = found < _LONG and any(len(text) >= _LONG for text in texts) and found not in lines
     return 0 if is_word else found
 
 

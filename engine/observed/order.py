@@ -62,8 +62,8 @@ def with_lines_in_order(
         for call in message.get("tool_calls") or ():
             names[call.get("id")] = call.get("name")
         said = message.get("content")
-        is_listing = isinstance(said, str) and names.get(message.get("tool_call_id")) in tools
-        lines = said.split("\n") if is_listing else []
+        is_listing = names.get(message.get("tool_call_id")) in tools
+        lines = said.split("\n") if is_listing and isinstance(said, str) else []
         order = sorted(lines, key=lambda line: (plain(line), line))
         found.append(message if order == lines else {**message, "content": "\n".join(order)})
     return found

@@ -39,6 +39,10 @@ def _beginnings(patterns: Iterable[str]) -> tuple[str, ...]:
     return _checked(patterns, "--unordered")
 
 
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    return tuple(given)
+
+
 @functools.lru_cache
 def _compiled(pattern: str) -> Pattern:
     return compiled(pattern)
@@ -68,7 +72,7 @@ class VolatileRules:
     texts: tuple[str, ...] = attrs.field(default=(), converter=_checked)
     unordered: tuple[str, ...] = attrs.field(default=(), converter=_beginnings)
     """How messages begin that stand beside each other in any order."""
-    unordered_lines: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    unordered_lines: tuple[str, ...] = attrs.field(default=(), converter=_names)
     """Tools whose results are lists: their lines stand in any order."""
 
     @classmethod

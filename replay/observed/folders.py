@@ -32,6 +32,7 @@ class Folders:
         self._forth = _Texts({was: here for was, here in pairs if was != here})
         self.count = 0
         """Requests in which a folder was taken for the recorded one."""
+        self._is_printed = False
         self.moved = {was: now[name] for name, was in recorded.items() if now.get(name, was) != was}
 
     def as_recorded(self, asked: Asked) -> Asked:
@@ -46,8 +47,10 @@ class Folders:
         return asked.asking({**plain, "model": asked.model})
 
     def as_recorded_text(self, text: str) -> str:
-        """Return a text with the recorded folders."""
-        return self._back.in_text(text)
+        """Return what was printed with the recorded folders."""
+        plain = self._back.in_text(text)
+        self._is_printed |= plain != text
+        return plain
 
     def as_now(self, value: Any) -> Any:
         """Return a JSON value with the folders of now; itself if it names none."""
@@ -55,11 +58,11 @@ class Folders:
 
     def notes(self) -> list[str]:
         """Return what was taken for what, in words."""
-        times = counted(self.count, "request")
+        where = counted(self.count, "request") + " and in what was printed" * self._is_printed
         return [
-            f"recorded in {was}, run in {here}: the one was taken for the other in {times}"
+            f"recorded in {was}, run in {here}: the one was taken for the other in {where}"
             for was, here in self.moved.items()
-            if self.count
+            if self.count or self._is_printed
         ]
 
 

@@ -18,6 +18,7 @@ from refold.cli.group import refold as cli
 from refold.engine.errors import LogExists, UsageError
 from refold.engine.log.reader import read_entries
 from refold.proxy.sessions import record_command, replay_command
+from refold.replay.observed.report import ObservedReport
 from tests.support.proxied import data_of, kinds
 from tests.support.upstream import Upstream
 
@@ -120,6 +121,28 @@ def test_words_of_a_command_say_how_its_output_is_compared(tmp_path: Path) -> No
         how.append(started["rules"].get("output"))
 
     assert how == ["lines", None]
+
+
+def test_what_names_its_folder_is_the_same_in_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which has a longer name: the bytes that were printed are counted as the record has them."""
+    command = program(tmp_path, "print(text_of(ask('Hello')), 'in', os.getcwd(), flush=True)")
+    reports: list[ObservedReport] = []
+    for folder in ("here", "somewhere/else"):
+        (tmp_path / folder).mkdir(parents=True)
+        monkeypatch.chdir(tmp_path / folder)
+        if not reports:
+            with Upstream() as upstream:
+                for name, value in upstream.environment().items():
+                    monkeypatch.setenv(name, value)
+                record_command(command, log=tmp_path / "a.jsonl", profile="claude-code")
+        reports.append(replay_command(tmp_path / "a.jsonl", command))
+
+    assert [report.identical for report in reports] == [True, True], str(reports[1])
+    (note,) = reports[1].notes
+    assert note.startswith(f"recorded in {tmp_path}/here, run in {tmp_path}/somewhere/else: ")
+    assert note.endswith("in 0 requests and in what was printed")
 
 
 def test_a_log_is_never_overwritten(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ Rules: CONTRACT.md §16.2.
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -170,13 +170,17 @@ def program_of(command: Sequence[str]) -> str:
     return name
 
 
-def output_of(ended: CommandEnd, secrets: Secrets) -> dict[str, Json]:
+def output_of(
+    ended: CommandEnd, secrets: Secrets, spelled: Callable[[str], str] = str
+) -> dict[str, Json]:
     """Return how a command ended as `run.finished` has it, without secrets.
 
-    Where something was taken out of what it printed, its bytes are counted without that.
+    `spelled` returns a text as the record would have it.  Where that or secrets change what was
+    printed, its bytes are counted as they are then.
     """
     printed = secrets.scrubbed_bytes(ended.printed)
     beyond = ended.printed_bytes - len(ended.printed)
+    printed = spelled(printed.decode(errors="surrogateescape")).encode(errors="surrogateescape")
     return {
         "exit_code": ended.exit_code,
         "stdout": printed[:KEPT_BYTES].decode(errors="replace"),

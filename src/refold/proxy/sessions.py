@@ -219,8 +219,7 @@ def replay_command(
         )  # fmt: skip
         mcp = serving_of(record.path, record.rules, journal, session.secrets)
         ended = session.run(desk, mcp, journal, keys)
-        printed = output_of(ended, session.secrets)
-        printed["stdout"] = desk.folders.as_recorded_text(str(printed["stdout"]))
+        printed = output_of(ended, session.secrets, desk.folders.as_recorded_text)
         report = with_mcp(report_of(record, desk.matcher, live=desk.live, output=printed), mcp)
         notes = [] if report.requests else [_NOTHING]
         notes += [_TYPED] if typed_at_in(record) else []

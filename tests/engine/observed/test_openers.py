@@ -30,6 +30,7 @@ def _told(found: Opened | None) -> tuple[str, str, str] | None:
     return found.thread.scope, found.call.call if found.call else "", found.how
 
 
+TASKS = [("Task", {"prompt": f"part {one}", "type": "general-purpose"}) for one in "ab"]
 GUIDE = ("ask_guide", {"subject": "food"})
 WALKS = ("ask_guide", {"subject": "walks"})
 WEATHER = ("weather", {"city": "Bergen"})
@@ -41,6 +42,8 @@ WEATHER = ("weather", {"city": "Bergen"})
         ([GUIDE, WALKS, WEATHER], _asked("A tip about food, please."), ("0/1", "0/1-0", "prompt")),
         ([GUIDE, WALKS, WEATHER], _asked("A tip about walks."), ("0/1", "0/1-1", "prompt")),
         ([GUIDE, WALKS, WEATHER], _asked("Seafood in Oslo?"), ("0/1", "", "open")),
+        (TASKS, _asked("You are a general one.\npart b"), ("0/1", "0/1-1", "prompt")),
+        (TASKS, _asked("Do the part b of it."), ("0/1", "", "open")),
         ([WEATHER], _asked("Something else"), ("0/1", "0/1-0", "open")),
         ([("Task", {"prompt": "…"}), WEATHER], _asked("Hello"), ("0/1", "0/1-0", "delegation")),
         ([("transfer_to_b", {}), WEATHER], _asked("Hi", "0/1-0"), ("0/1", "0/1-0", "handoff")),
