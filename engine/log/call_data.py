@@ -61,6 +61,6 @@ def _around(tool: str, effect: str) -> tuple[bytes, bytes] | None:
         begin, end = encode({"tool": tool}), encode({"effect": effect})
     except NotCanonical:
         return None
-    if DOLLAR in begin or DOLLAR in end or len(begin) + len(end) > _ROOM:
+    if TAG in begin + end or len(begin) + len(end) > _ROOM:
         return None
     return begin[:-1] + b',"arguments":', b"," + end[1:]
