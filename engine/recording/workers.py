@@ -75,8 +75,15 @@ def in_thread(work: Callable[[], T], cancel: Callable[[], None] = lambda: None) 
 
     Ctrl-C calls `cancel` and waits for the end all the same, before it goes on.
     """
-    ended = on_thread(work)
+    inside = threading.Event()
+
+    def begun() -> T:
+        inside.wait()  # for Ctrl-C before the `try` gives nothing up: then nothing begins
+        return work()
+
+    ended = on_thread(begun)
     try:
+        inside.set()
         while not wait([ended], interrupts.at_a_stretch(None)).done:
             pass
     except KeyboardInterrupt:

@@ -1,11 +1,15 @@
 """Threads that take jobs in order, and end with the process (CONTRACT.md §9.2)."""
 
+import os
+import signal
 import threading
 from pathlib import Path
 
 import pytest
 
 from refold.engine.recording.workers import Workers, in_thread
+
+PATIENCE_SECONDS = 10
 
 
 def test_workers_grow_to_their_cap_and_take_turns() -> None:
@@ -63,3 +67,17 @@ def test_in_thread_gives_back_what_came(tmp_path: Path) -> None:
     assert in_thread(threading.get_ident) != threading.get_ident()
     with pytest.raises(FileNotFoundError):
         in_thread((tmp_path / "none").read_text)
+
+
+def test_ctrl_c_gives_the_work_up_and_waits_for_its_end() -> None:
+    """What it is about to write when it is given up is written before the caller goes on."""
+    given_up, told = threading.Event(), []
+
+    def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        told.append(given_up.wait(PATIENCE_SECONDS))
+
+    with pytest.raises(KeyboardInterrupt):
+        in_thread(work, given_up.set)
+
+    assert told == [True]
