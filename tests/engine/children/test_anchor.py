@@ -61,6 +61,20 @@ def test_a_torn_line_is_cut_off_and_kept(ran: ChildRequest) -> None:
     assert [path for path in log.parent.iterdir() if whole[2][:20] in path.read_bytes()]
 
 
+def test_bytes_behind_its_end_change_nothing(ran: ChildRequest) -> None:
+    """Nobody goes on with a sealed log: they stay for `verify` to tell."""
+    log = log_of(ran)
+    head = scan(log).head
+    log.write_bytes(log.read_bytes() + b'{"seq":')
+
+    outcome = anchored(DONE, ran)
+
+    assert outcome.status == "completed"
+    assert outcome.child is not None
+    assert outcome.child.head == head
+    assert scan(log).torn is not None
+
+
 def test_a_damaged_log_fails_the_child(ran: ChildRequest) -> None:
     """Whatever the reply said."""
     log = log_of(ran)

@@ -180,10 +180,11 @@ def test_links_are_never_followed(tmp_path: Path, linked: str) -> None:
     "marker",
     [
         {"$blob": "../../etc/passwd", "bytes": 3},
-        {"$blob": "0" * 64, "bytes": -1},
-        {"$blob": "0" * 64, "bytes": "3"},
-        {"$blob": "0" * 64},
-        {"$blob": "0" * 64, "bytes": 3, "x": 1},
+        {"$blob": digest_only(b"abc"), "bytes": -1},
+        {"$blob": digest_only(b"abc"), "bytes": "3"},
+        {"$blob": digest_only(b"abc"), "bytes": 3.0},
+        {"$blob": digest_only(b"abc")},
+        {"$blob": digest_only(b"abc"), "bytes": 3, "x": 1},
         {"$esc": 3},
         {"$esc": {}, "x": 1},
         {"$other": 1},
@@ -191,8 +192,11 @@ def test_links_are_never_followed(tmp_path: Path, linked: str) -> None:
 )
 def test_a_malformed_marker_is_refused(tmp_path: Path, marker: dict[str, Any]) -> None:
     """A marker is exactly one of two forms; no name in it can leave the folder."""
+    store = BlobStore(tmp_path / "a.blobs")
+    store.put(b"abc")
+
     with pytest.raises(BlobBroken):
-        resolved({"a": marker}, BlobStore(tmp_path / "a.blobs").get)
+        resolved({"a": marker}, store.get)
 
 
 @pytest.mark.parametrize("made", ["folder", "fifo"])

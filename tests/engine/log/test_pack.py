@@ -307,7 +307,7 @@ def test_an_archive_with_anything_around_it_is_refused(tree: Path, tmp_path: Pat
     whole = packed.read_bytes()
     comment = whole[:-2] + b"\x05\x00hello"
 
-    for more in (whole + b"hello", whole + bytes(22), comment, whole + whole):
+    for more in (whole + b"hello", whole + bytes(22), comment, whole[:-1] + b"\1", whole + whole):
         packed.write_bytes(more)
         with pytest.raises(LogUnsupported, match=r"bytes be(hind|fore) its"), opened(packed):
             pass

@@ -204,6 +204,22 @@ def test_a_log_that_answers_another_start_is_not_copied(tree: Path, tmp_path: Pa
     assert {each.name for each in tmp_path.glob("new.*")} == {"new.jsonl", "new.blobs"}
 
 
+def test_nor_is_one_of_a_newer_version(tree: Path, tmp_path: Path) -> None:
+    """Its rules are not known; the salvage says which it would have to know."""
+    place = tmp_path / "audit.2.jsonl"
+    line = place.read_bytes().splitlines()[0].replace(b'"format":1', b'"format":2')
+    line = line[: line.rindex(b',"hash":"')]
+    place.write_bytes(line + trailer(NO_HASH, line))
+
+    first, second, below = salvage(tree, tmp_path / "new.jsonl").children
+
+    assert (first.wrong, below.wrong) == (None, None)
+    assert second.wrong is not None
+    assert (second.wrong.path, second.wrong.what) == (str(place), "newer format")
+    assert second.wrong.found == "format 2"
+    assert not (tmp_path / "new.2.jsonl").exists()
+
+
 @pytest.mark.parametrize("is_same", [True, False])
 def test_nor_is_one_that_ended_otherwise(
     tmp_path: Path,

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refold.engine.errors import LimitReached, NotCanonical, ToolError
+from refold.engine.errors import LimitReached, ModelError, NotCanonical, ToolError
 from refold.engine.events.events import LimitHit
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome, Usage
@@ -41,6 +41,7 @@ from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import DelegationTool, tool
 from tests.engine.conftest import Make
 from tests.support.interrupted import sees_late, wait_until_given_up
+from tests.support.scripted_runners import Scripted
 from tests.support.shown_runs import nothing, see_children_end
 from tests.support.steps import search
 
@@ -398,6 +399,38 @@ def test_a_result_that_no_log_can_hold(tmp_path: Path) -> None:
 
     *_, one, two, delegated = ran(tmp_path, program).output
     assert [one, two, delegated[:1]] == [["result", "NotCanonical"]] * 2 + [["result"]]
+
+
+def test_so_it_is_with_an_answer_and_with_a_childs_result(tmp_path: Path) -> None:
+    """Of a model, and of a runner of one's own: the log has a failure that says why."""
+    long, nan = [1_000_000] * 300_000, float("nan")
+
+    class Long:
+        name = "long"
+
+        def complete(self, _request: ModelRequest, /) -> ModelReply:
+            return ModelReply(message={"content": long})
+
+    outcome = Outcome(status="completed", output=nan, duration_ms=7)
+
+    async def program(run: Run, _input: Any) -> Any:
+        with pytest.raises(ModelError) as caught:
+            await run.model([])
+        child = await run.delegate(Delegation(program=nothing))
+        assert child.error is not None
+        why = [caught.value.message, child.error.message]
+        return [caught.value.code, child.status, child.error.code, child.duration_ms, *why]
+
+    runners = {"scripted": Scripted(outcome)}
+    recording = record(
+        program, log=tmp_path / "a.jsonl", model=Long(), runner="scripted", runners=runners
+    )
+
+    *facts, too_long, no_number = recording.output
+    assert facts == ["malformed", "malformed", "output", 7]
+    assert "expected data of at most" in too_long
+    assert "/outcome/output" in no_number
+    assert verify(recording.log).intact
 
 
 def test_a_child_that_asks_for_tokens_is_granted_them(tmp_path: Path) -> None:
@@ -779,6 +812,34 @@ def test_a_program_that_waits_for_nothing_when_it_is_stopped_ends_as_stopped(
         await asyncio.get_running_loop().create_future()
 
     assert ran(tmp_path, program, limits=Limits(timeout_seconds=0.05)).status == "timed_out"
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda run: run.now(),
+        lambda run: run.environment("HOME"),
+        lambda run: run.patched("a change"),
+    ],
+    ids=["time", "environment", "marker"],
+)
+def test_a_program_that_waits_for_a_person_is_told_nothing_more(tmp_path: Path, draw: Any) -> None:
+    """It is let go where it stands: what it drew while it cleans up would be in no log."""
+    told = []
+
+    async def program(run: Run, _input: Any) -> Any:
+        try:
+            return await run.ask("Go on?")
+        finally:
+            try:
+                told.append(draw(run))
+            except asyncio.CancelledError:
+                told.append("let go")
+                raise
+
+    recording = record(program, log=tmp_path / "a.jsonl", seed=1)
+
+    assert (recording.status, told) == ("suspended", ["let go"])
 
 
 def test_a_program_that_will_not_stop_is_left_after_its_grace(tmp_path: Path) -> None:
