@@ -115,7 +115,7 @@ def differing(places: Sequence[Difference], most: int) -> list[str]:
     """Return lines that tell the first of some differences, and how many more there are."""
     lines = [f"  differs   {one}" for one in places[:most]]
     more = len(places) - most
-    return [*lines, f"            … and in {more} more places"] if more > 0 else lines
+    return [*lines, f"            … and in {counted(more, 'more place')}"] if more > 0 else lines
 
 
 def _walk(before: Json, after: Json, pointer: str) -> Iterator[Difference]:

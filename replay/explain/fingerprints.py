@@ -144,21 +144,21 @@ def conversation(log: str | os.PathLike[str], item: Item) -> list[Json] | None:
     """
     known: dict[str, tuple[str, Json]] = {}
     """By chain digest: the one before it, and the message."""
-    ends: dict[str, str] = {}
+    ends: dict[str | None, str] = {}
     for entry in read_entries(log, torn_ok=True, resolve=True):
         if entry.seq >= item.seq:
             break
-        call, data = entry.call or "", entry.data
+        data = entry.data
         if entry.kind == "model.asked":
             at, messages = data["predecessor"], data["added"]
         elif entry.kind == "model.answered" and data.get("message"):
-            at, messages = ends.get(call, ""), [data["message"]]
+            at, messages = ends.get(entry.call, ""), [data["message"]]
         else:
             continue
         for message in messages:
             before, at = at, digest.chained(at, message)
             known[at] = (before, message)
-        ends[call] = at
+        ends[entry.call] = at
     found: list[Json] = []
     at = item.arguments["predecessor"]
     while at:

@@ -100,8 +100,6 @@ class Comparison:
             return damaged(self.log, self.names, str(replayed.cursor.broken))
         self._pass_on_interrupt()
         self.raised = verdict.place
-        if replayed.has_ended and replayed.explorer is None:
-            return None
         self.end = end_of_verdict(verdict)
         entry = replayed.finish(self.end)
         if replayed.explorer is not None:
@@ -293,13 +291,13 @@ class Comparison:
                 f"the call has moved to another task: recorded as {first.recorded.call}, asked now "
                 f"as {first.now.call} (a task, a gather, a task group or a shield more or less)"
             )
-        raised = self._raised_now(sides) if name in _OF_RAISING else ""
+        raised = self._raised_now() if name in _OF_RAISING else ""
         return likely_cause(name, diff, changes, raised)
 
-    def _raised_now(self, sides: _Sides) -> str:
+    def _raised_now(self) -> str:
         """Return the exception that ends the program now, where nothing made up led to it."""
-        explorer, recorded = self.replayed.explorer, sides.recorded or {}
-        error = (self.end or {}).get("error") or {}
+        explorer, error = self.replayed.explorer, (self.end or {}).get("error") or {}
+        recorded: Json = {}
         if explorer is not None and explorer.finish is not None:
             recorded = self.replayed.cursor.data(explorer.finish)
         if error.get("code") != "raised" or (explorer is not None and explorer.is_guessing):

@@ -278,6 +278,15 @@ def test_what_is_no_log_or_damaged_is_an_error(tmp_path: Path) -> None:
         refold.why(tmp_path / "gone.jsonl", 0)
 
 
+def test_what_led_to_the_last_entry_of_a_torn_log_is_told(tmp_path: Path) -> None:
+    """A run that was killed in the middle of a line is asked about most."""
+    log = refold.record(one_after_the_other, 1, log=tmp_path / "a.jsonl", tools=[double]).log
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:4], lines[4][:20]]))
+
+    assert refold.why(log, -1)[0].seq == 3
+
+
 def test_a_cause_is_plain_data(tmp_path: Path) -> None:
     """Documented members, for machines; what the log holds is left to the log."""
     log = refold.record(one_after_the_other, 1, log=tmp_path / "a.jsonl", tools=[double]).log

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.replay.difference.pointer_diff import Difference, differences, same, shown
+from refold.replay.difference.pointer_diff import Difference, differences, differing, same, shown
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.floats(-9, 9) | st.text("ab~/", max_size=2),
@@ -106,3 +106,17 @@ def test_where_texts_differ_from_the_start_no_place_is_named() -> None:
 
     assert "null → {" in str(found)
     assert "from character" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("places", "more"), [(1, []), (2, ["1 more place"]), (3, ["2 more places"])]
+)
+def test_the_first_places_are_told_and_how_many_more_there_are(
+    places: int, more: list[str]
+) -> None:
+    found = differences(list(range(places)), [None] * places)
+
+    assert differing(found, 1) == [
+        "  differs   /0: 0 → null",
+        *(f"            … and in {one}" for one in more),
+    ]

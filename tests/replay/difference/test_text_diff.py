@@ -27,6 +27,8 @@ def test_words_of_a_long_line() -> None:
     (line,) = changed_lines(before, before.replace("m", "EM and EN"))
 
     assert line == "…i j k l [-m-]{+EM and EN+} n o p q…"
+    (line,) = changed_lines(before, before.replace("b", "BE").replace("x", "EX"))
+    assert line == "a [-b-]{+BE+} c d e f…t u v w [-x-]{+EX+} y z"
 
 
 def test_short_texts_are_left_to_their_pointer() -> None:

@@ -6,10 +6,15 @@ from typing import Any
 import attrs
 import pytest
 
+from refold.engine.encoding import digest
+from refold.engine.events.events import ModelAnswered, ModelAsked, RunStarted
+from refold.engine.log.writer import LogWriter
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.explain.divergence import Divergence
+from refold.replay.explain.fingerprints import conversation
+from refold.replay.index.asked_items import Item
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
 
@@ -160,3 +165,17 @@ def test_a_fingerprint_alone_is_no_divergence(tmp_path: Path) -> None:
     ).log
 
     assert reexecute(log, program_with(Asked()), tools=[search_tool(), fetch]).identical
+
+
+def test_a_conversation_goes_on_from_a_request_that_failed(tmp_path: Path) -> None:
+    """An answer without a message adds none."""
+    hi, again = ({"role": "user", "content": text} for text in ("hi", "again"))
+    started = RunStarted("p", None, 0, {}, "", [], {"format": 1}, {}, {}, "", "r", "r", nonce="0")
+    at = digest.chained("", hi)
+    with LogWriter.create(tmp_path / "a.jsonl", started, durability="fast") as log:
+        log.append(ModelAsked("m", "", 0, [hi], {}), "0#1")
+        log.append(ModelAnswered("error", error={"code": "x", "message": ""}), "0#1")
+        log.append(ModelAsked("m", at, 1, [again], {}), "0#2")
+    item = Item("model", "m", {"predecessor": at, "added": [again]}, "0#2", 3)
+
+    assert conversation(tmp_path / "a.jsonl", item) == [hi, again]

@@ -184,6 +184,30 @@ def test_timers_fire_as_they_were_recorded(tmp_path: Path) -> None:
     assert (found.category, found.later) == ("args_changed", ())
 
 
+def test_sleeps_end_in_the_recorded_order(tmp_path: Path) -> None:
+    """Of several that are over, the one that the record has first."""
+
+    async def sleeps(run: Run, given: Any) -> Any:
+        await run.tool("search", q="new" if given else "old")
+        over: list[float] = []
+
+        async def one(seconds: float) -> None:
+            await run.sleep(seconds)
+            over.append(seconds)
+
+        await asyncio.gather(*map(one, (0.003, 0.001, 0.002)))
+        return await run.tool("fetch", q=str(over))
+
+    async def sleeps_now(run: Run, _input: Any) -> Any:
+        return await sleeps(run, given=True)
+
+    log = recorded(tmp_path / "a.jsonl", program=sleeps).log
+
+    found = only(log, sleeps_now)
+
+    assert (found.category, found.later) == ("args_changed", ())
+
+
 def test_children_have_the_outcomes_that_they_had(tmp_path: Path) -> None:
     """Nothing is started while a name is looked for."""
     steps: list[Step] = [A, ("child", [B, ("return", 7)])]

@@ -113,11 +113,13 @@ def test_people_read_labels() -> None:
     tool = asked_of(ToolCalled("search", {"q": "a"}, "reads"), "0/2#3")
     model = asked_of(ModelAsked("m", "", 0, [{"role": "user", "content": "hi"}], {}), "0#1")
     child = asked_of(ChildStarted({"program": "p", "brief": "dig"}, 1, ""), "0#2")
+    again = asked_of(ModelAsked("m", "", 0, [], {}), "0#5")
     person = asked_of(InputAsked("Really?"), "0#4")
 
     assert label_of(tool.item) == 'search#3 in 0/2 (q="a")'
     assert label_of(model.item) == 'model m#1 ("hi")'
     assert label_of(child.item) == 'child p#2 ("dig")'
+    assert label_of(again.item) == "model m#5 ([])"
     assert label_of(person.item) == 'input#4 ("Really?")'
 
 

@@ -41,3 +41,16 @@ def test_in_the_same_folder_nothing_is_touched() -> None:
 
     assert Folders(WAS, WAS).as_recorded(asked) is asked
     assert Folders({}, NOW).as_recorded(asked) is asked
+
+
+def test_a_model_that_is_a_folder_of_now_is_asked_for_by_its_name() -> None:
+    """Local servers name a model by the folder it lies in."""
+    asked = Asked(
+        api="chat",
+        model=f"{NOW['folder']}/m",
+        messages=({"role": "user", "content": NOW["folder"]},),
+    )
+
+    found = Folders(WAS, NOW).as_recorded(asked)
+
+    assert (found.model, found.messages[0]["content"]) == (asked.model, WAS["folder"])

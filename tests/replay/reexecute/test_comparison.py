@@ -75,6 +75,9 @@ def test_the_end_of_the_run_is_told_among_what_follows(tmp_path: Path, has_more:
 
     assert found.category == "args_changed"
     assert [one.category for one in found.later] == ["output_changed"] * has_more
+    for one in found.later:
+        assert (one.recorded["output"], one.now["output"]) == ("found a", ["found a"])
+        assert [place.pointer for place in one.diff] == ["/output"]
 
 
 @tool(effect="reads")

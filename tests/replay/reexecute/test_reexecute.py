@@ -19,6 +19,7 @@ from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.engine.session import Session
 from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.tree.delegation_tree import delegation_tree
 from refold.tools.contract.tool_types import tool
 from tests.support.interrupted import sees_late
 from tests.support.steps import Step, program_of, recorded
@@ -79,6 +80,41 @@ def test_a_childs_log_that_is_no_file_is_damage(tmp_path: Path) -> None:
 
     assert (found.category, found.where) == ("log_damaged", "stepwise > stepwise[1]")
     assert "not a plain file" in str(found)
+
+
+def test_a_childs_log_that_was_exchanged_is_damage(tmp_path: Path) -> None:
+    """Both sides are told: what the parent's log names, and what the file has."""
+    steps: list[Step] = [A, ("child", [B])]
+    log = recorded(tmp_path / "a.jsonl", *steps).log
+    other = recorded(tmp_path / "b.jsonl", *steps).log.with_name("b.1.jsonl")
+    (tmp_path / "a.1.jsonl").write_bytes(other.read_bytes())
+
+    (found,) = reexecute(log, program_of(*steps)).divergences
+
+    heads = [
+        delegation_tree(one).children[0].head[:16] for one in (log, other.with_name("b.jsonl"))
+    ]
+    assert (found.category, found.where) == ("log_damaged", "stepwise > stepwise[1]")
+    assert heads[0] == heads[1]
+    assert found.now.endswith(f"entries, head {heads[1]}")
+
+
+def test_a_child_that_was_killed_at_once_is_not_compared(tmp_path: Path) -> None:
+    """It left no whole line; with one it is."""
+    steps: list[Step] = [("child", [B])]
+    log, child = recorded(tmp_path / "a.jsonl", *steps).log, tmp_path / "a.1.jsonl"
+    first = child.read_bytes().splitlines(keepends=True)[0]
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
+
+    found = {}
+    for kept in (first, first[:9], b""):
+        child.write_bytes(kept)
+        report = reexecute(log, program_of(*steps))
+        assert report.identical
+        found[kept] = report.not_compared
+
+    said = ("stepwise > stepwise[1], which left no log",)
+    assert found == {first: (), first[:9]: said, b"": said}
 
 
 def test_a_session_that_the_run_had_has_to_be_passed(tmp_path: Path) -> None:

@@ -35,6 +35,13 @@ def test_without_a_number_it_is_where_the_first_edited_outcome_stands(log: Path)
     assert (below.name, inner.kind) == ("a.1.1.jsonl", "tool.returned")
 
 
+def test_an_edit_in_a_child_of_a_run_that_broke_off(log: Path) -> None:
+    """Its key is found as in any run."""
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
+
+    assert fork_entry(log, None, {"0#2 > 0#2 > 0#1": 1})[0].name == "a.1.1.jsonl"
+
+
 def test_edits_in_several_runs_need_a_number(log: Path) -> None:
     """Which of them comes first cannot be said from one log."""
     with pytest.raises(ForkRefused, match="--at"):

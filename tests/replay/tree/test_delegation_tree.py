@@ -8,7 +8,7 @@ import pytest
 from refold.engine.errors import EventMalformed, LogDamaged, LogMissing
 from refold.engine.events import events
 from refold.engine.events.limits import CEILINGS, Limits
-from refold.engine.events.outcome import Artifact, Outcome
+from refold.engine.events.outcome import Artifact, Outcome, Usage
 from refold.engine.log.writer import LogWriter
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.delegation import Delegation
@@ -25,7 +25,7 @@ def tree_of(tmp_path: Path, *plan: Any, **options: Any) -> RunNode:
     return delegation_tree(recorded(tmp_path / "a.jsonl", plan, **options).log)
 
 
-def written(log: Path, *lines: tuple[events.Event, str]) -> Path:
+def written(log: Path, *lines: tuple[events.Event, str | None]) -> Path:
     """Write a log of those entries, without an end."""
     with LogWriter.create(log, _started(), durability="fast") as writer:
         for event, call in lines:
@@ -143,6 +143,17 @@ def test_a_child_that_nobody_waited_for_ended_with_its_parent(tmp_path: Path) ->
     assert node.status == "cancelled"
 
 
+def test_a_child_that_was_never_joined_left_a_log_once_its_parent_has_ended(tmp_path: Path) -> None:
+    """Until then, it may not have begun."""
+    start = (events.ChildStarted({}, 1, "c"), "0#1")
+    states = [
+        delegation_tree(written(tmp_path / f"{name}.jsonl", start, *more)).children[0].log_state
+        for name, more in (("a", []), ("b", [(events.RunFinished("completed", "done"), None)]))
+    ]
+
+    assert states == ["none", "missing"]
+
+
 def test_calls_that_were_given_up_are_counted(tmp_path: Path) -> None:
     """Beside those that failed; the tree says so."""
     log = written(
@@ -186,7 +197,8 @@ def test_a_log_that_another_run_wrote_is_not_read(tmp_path: Path) -> None:
 
     one, _ = delegation_tree(log).children
 
-    assert (one.log_state, one.tools) == ("foreign", ())
+    assert (one.log_state, one.log) == ("foreign", str(tmp_path / "a.1.jsonl"))
+    assert one.tools == ()
 
 
 def test_a_link_is_nobodys_child(tmp_path: Path) -> None:
@@ -297,9 +309,12 @@ def test_the_dialect_of_a_rejected_start_is_the_tool_that_it_was_made_in(tmp_pat
         (rejected, "0/1#1"),
         (events.ToolReturned("ok"), "0#1"),
         (rejected, "0#2"),
+        (events.ToolCalled("subagent", {}, "changes", delegates=True), "0#3"),
+        (attrs.evolve(rejected, delegation={"program": "p"}), "0/2#1"),
+        (attrs.evolve(rejected, delegation={"program": "p", "tool": "spawn"}), "0/2#2"),
     )
 
-    assert [node.tool for node in delegation_tree(log).children] == ["subagent", ""]
+    assert [node.tool for node in delegation_tree(log).children] == ["subagent", "", "", "spawn"]
 
 
 def asks(run: PlainRun, _given: Any) -> None:
@@ -324,6 +339,23 @@ def test_what_a_child_spent_that_nobody_joined_is_part_of_the_whole(tmp_path: Pa
 
     tree = delegation_tree(log)
 
-    assert not tree.children[0].is_joined
+    assert (tree.children[0].is_joined, tree.children[0].status) == (False, "completed")
     assert tree.children[0].usage == tree.children[0].own_usage
     assert (tree.own_usage.cost_usd_micros, tree.usage) == (70, whole)
+
+
+def test_what_a_killed_child_spent_stands_in_its_log(tmp_path: Path) -> None:
+    """Its parent was told of nothing; where the log is gone, what it was told counts."""
+    log = record(hands_over, log=tmp_path / "a.jsonl", model=ScriptedModel(["said"] * 2)).log
+    spent = delegation_tree(log).children[0].usage
+    again = written(
+        tmp_path / "b.jsonl",
+        (events.ChildStarted({}, 1, "r"), "0#1"),
+        (events.ChildFinished(Outcome(status="failed")), "0#1"),
+    )
+    child_log = written(tmp_path / "c.jsonl", (events.ModelAnswered("ok", usage=spent), "0#1"))
+    child_log.rename(tmp_path / "b.1.jsonl")
+
+    assert delegation_tree(again).usage == spent != Usage()
+    (tmp_path / "b.1.jsonl").write_bytes((tmp_path / "b.1.jsonl").read_bytes()[:-2])
+    assert delegation_tree(again).usage == Usage()

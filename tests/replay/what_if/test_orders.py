@@ -94,6 +94,33 @@ def test_two_that_have_to_be_early_stay_two() -> None:
     assert moves(found, RECORDED) == (Move("c", "before", "a"), Move("d", "before", "b"))
 
 
+def test_what_does_not_matter_is_put_back() -> None:
+    """Also where no key alone would do."""
+
+    def holds(one: DeliveryOrder) -> bool:
+        return one.index("b") < one.index("a") and one.index("d") < one.index("c")
+
+    assert shrunk(tuple("badcfe"), RECORDED, holds) == tuple("badcef")
+
+
+def test_the_nearest_is_the_next_in_the_record() -> None:
+    """Whatever the keys are called."""
+
+    def holds(one: DeliveryOrder) -> bool:
+        return one.index("x") > one.index("c")
+
+    assert shrunk(tuple("cbax"), tuple("xcba"), holds) == tuple("cxba")
+
+
+def test_what_the_record_does_not_have_overtakes_nothing() -> None:
+    """It has no place there."""
+
+    def holds(one: DeliveryOrder) -> bool:
+        return "x" in one and max(one.index("x"), one.index("c")) < one.index("a")
+
+    assert shrunk(tuple("bcxadef"), RECORDED, holds) == tuple("bcxadef")
+
+
 def test_shrinking_comes_to_an_end() -> None:
     """A long order is not tried for ever."""
     recorded = tuple(str(number) for number in range(300))
