@@ -6,7 +6,7 @@ for (const e of document.querySelectorAll('#app *')) {
   const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
   if (!own || e.closest('svg, option')) continue;
   if (r.right > innerWidth + 1 && !e.closest('.inspector, .list')) bad.push('beyond: ' + e.textContent.slice(0, 40));
-  if (e.matches('.cost, .tokens, .time, .when') && e.scrollWidth > e.clientWidth + 1) bad.push('cut: ' + e.textContent);
+  if (e.matches('.calls, .cost, .tokens, .time, .when') && e.scrollWidth > e.clientWidth + 1) bad.push('cut: ' + e.textContent);
   const ends = (n) => n && (getComputedStyle(n).textOverflow === 'ellipsis');
   if (e.scrollWidth > e.clientWidth + 1 && s.overflowX === 'hidden' && !ends(e)) bad.push('cut: ' + e.className + ' ' + e.textContent.slice(0, 40));
   const list = e.closest('.list, .messages, .states, .inspector, .difference');
@@ -30,4 +30,5 @@ for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length && b
   if (a.e !== b.e && Math.min(a.r, b.r) - Math.max(a.l, b.l) > 2 && Math.min(a.b, b.b) - Math.max(a.t, b.t) > 4) bad.push('over: ' + a.e.textContent.slice(0, 30) + ' | ' + b.e.textContent.slice(0, 30));
 }
 if (document.documentElement.scrollWidth > innerWidth + 1) bad.push('the page scrolls sideways');
+if (innerWidth > 960 && document.documentElement.scrollHeight > innerHeight + 1) bad.push('the page scrolls beside its lists');
 return bad.slice(0, 10);

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from refold.engine.errors import ToolError
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.program.run import PlainRun
@@ -27,6 +28,7 @@ from refold.replay.audit.verify import verify
 from refold.replay.audit.why import why
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from refold.tools.contract.tool_types import tool
 from tests.support.browsing import Browser, exported
 from tests.support.shown_runs import HOSTILE, order_status
 from tests.support.trees import Latency, random_tree, tools_with, tree_program
@@ -137,6 +139,9 @@ def test_what_befell_a_log_is_said_with_its_place(
     assert complete in browser.text("[data-answer=complete]")
     browser.click(".verdict summary")
     assert said in browser.text(".verdict .panel")
+    lost = {"cut off": "its log is torn", "child missing": "its log is missing"}.get(how, "")
+    assert lost in browser.text(".treeview")
+    assert ("its log is" in browser.text(".treeview")) == bool(lost)
     assert len(browser.all(".treeview .row.tree")) > 20
     assert browser.complaints() == []
 
@@ -327,6 +332,9 @@ def test_two_runs_stand_side_by_side_with_the_first_difference_pinned(
     browser.reads(".pinned", "They first differ here")
     assert "root > clerk[5] > model" in browser.text(".pinned")
     assert "Tool calls\t77\t70" in browser.text(".sums table, table.sums")
+    browser.reads(
+        ".compareview", "child.started\nclerk say where order 5 is · What it started differs."
+    )
     browser.click(".pinned button")
     browser.reads(".difference", "It is late.")
     browser.reads(".inspector", "clerk #5")
@@ -370,6 +378,9 @@ def test_keys_work_wherever_the_focus_is(browser: Browser, desk_page: Path) -> N
     browser.reads(".inspector", "desk, entry 0")
     browser.press("\ue010")
     browser.reads(".inspector h2", "run.finished")
+    browser.open(desk_page)
+    browser.press("j", "j")
+    browser.reads(".treeview .row.on", "#1")
 
 
 def test_a_filter_holds_in_the_view_that_one_goes_to(browser: Browser, desk_page: Path) -> None:
@@ -691,7 +702,29 @@ def test_no_text_overlaps_or_is_cut_beside_another_run_and_on_the_start_page(
         assert browser.run(_CUT) == [], place
     with _served(browser, _Runs(desk_log)):
         browser.reads(".start", "2 runs")
+        assert "77 (2 failed)" in browser.text(".runrow .calls")
         assert browser.run(_CUT) == []
+
+
+@tool
+def even(n: int) -> int:
+    """Refuse odd numbers."""
+    if n % 2:
+        raise ToolError("odd", f"{n} is odd")
+    return n
+
+
+def test_how_many_of_many_calls_failed_is_read_whole(browser: Browser, tmp_path: Path) -> None:
+    def many(run: PlainRun, calls: int) -> None:
+        for n in range(calls):
+            with contextlib.suppress(ToolError):
+                run.tool(even, n=n)
+
+    log = record(many, 2_500, log=tmp_path / "many.jsonl", tools=[even]).log
+    browser.open(exported(log, tmp_path))
+
+    browser.reads(".tree .calls", "2,500 (1,250 failed)")
+    assert browser.run(_CUT) == []
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -81,7 +81,7 @@ function start(page) {
 		const isComplete = told.complete !== false && !(now?.open?.length), complete = broken && told.complete === null ? ["warn", "complete: cannot be said"] : isComplete ? ["good", "complete"] : ["warn", "not complete"];
 		const chip = ([tone, word], name) => h("span", { class: `chip ${tone}`, "data-answer": name }, h("span", { hush: true }, { good: "✓", bad: "✕", warn: "!" }[tone] ?? "·"), " ", word);
 		const wasOpen = verdict.open;
-		verdict.replaceChildren(h("summary", { label: null }, chip(intact, "intact"), chip(complete, "complete"), chip(["plain", "not signed"], "authentic"), chip(["plain", `guarantee: ${app.page.guarantee}`], "guarantee")),
+		verdict.replaceChildren(h("summary", chip(intact, "intact"), chip(complete, "complete"), chip(["plain", "not signed"], "authentic"), chip(["plain", `guarantee: ${app.page.guarantee}`], "guarantee")),
 			h("div.panel", h("p", unable ? `Not checked here: ${now.why}. Whoever wrote this page was told: ${told.intact ? "intact" : "not intact"}.` : checking ? "This page is checking every line of its logs." : `This page has checked ${count(now.done, "entry", "entries")} in ${count(store.logs.size, "log")} itself: each line's hash over the line before it, and both ends of each child.`),
 				h("ul", found.slice(0, 40).map(place)),
 				h("p", isComplete ? "Complete: every log is sealed, or its parent holds its head." : `Not complete: ${now?.open?.length ? now.open.slice(0, 5).map((id) => app.nameOf(id)).join(", ") : "a log"} has no end that anything holds.`),
@@ -98,7 +98,7 @@ function start(page) {
 	}
 
 	// --- the head ---
-	const sums = h("p.sums"), title = h("h1", {});
+	const sums = h("p.sums"), title = h("h1");
 	function head() {
 		const { tree: root, totals: all } = app.page, fact = (...words) => h("span.fact", words);
 		const { completed, ...others } = all.statuses, bad = Object.entries(others).map(([status, n]) => `${number(n)} ${status.replace("_", " ")}`).join(", ");
@@ -126,16 +126,16 @@ function start(page) {
 
 	addEventListener("keydown", (e) => {
 		const on = e.target;
-		if (e.ctrlKey || e.metaKey || e.altKey || help.open || (/INPUT|SELECT|TEXTAREA/.test(on.tagName) && e.key !== "Escape")) return;
+		if (e.ctrlKey || e.metaKey || e.altKey || help.open || (/INPUT|SELECT/.test(on.tagName) && e.key !== "Escape")) return;
 		const log = store.logs.get(app.at.log), seq = app.at.seq ?? -1, names = [...tabs.children].map((tab) => tab.getAttribute("data-view") ?? "");
 		const step = (by) => () => { if (log && seq + by >= 0 && seq + by < log.lines) app.select(app.at.log, seq + by); };
 		const cause = log && seq >= 0 ? store.cause(app.at.log, seq) : null, act = ({
 			"/": () => { text.focus(); text.select(); }, f: () => fault(1), F: () => fault(-1), t: turn, "?": () => help.showModal(), Escape: () => app.close(),
-			j: step(1), k: step(-1),
+			...(views[app.view].list ? {} : { j: step(1), k: step(-1) }),
 			c: () => { if (cause) app.select(cause[1], cause[2]); }, d: () => { if (page.diff) { if (app.view !== "compare") go("compare"); views.compare.next(); } },
 			...(app.view === "state" && on.tagName !== "BUTTON" ? { ArrowRight: step(1), ArrowLeft: step(-1) } : {}),
 		})[e.key] ?? (names[Number(e.key) - 1] ? () => go(names[Number(e.key) - 1]) : null);
-		if (!act && on === document.body) views[app.view].list?.key(e, true);
+		if (!act && (on === document.body || /^[jk]$/.test(e.key))) views[app.view].list?.key(e, true);
 		if (!act || e.defaultPrevented) return;
 		e.preventDefault();
 		act();

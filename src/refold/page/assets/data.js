@@ -191,7 +191,7 @@ export function summary(e) {
 		case "input.asked": return short(d.question);
 		case "input.given": return short(d.answer);
 		case "run.finished": return `${d.status} ${ending(d, d.summary ?? d.output)}`;
-		case "unreadable": return "this line is no entry";
+		case "unreadable": return "this line is not an entry";
 		default: return short(d);
 	}
 }

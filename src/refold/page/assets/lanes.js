@@ -17,19 +17,19 @@ function tracksOf(lane) {
 export function lanes(app) {
 	const all = () => app.page.lanes;
 	let shown = [];
-	let from = 0, to = 1, end = 1;
+	let from = 0, to, end;
 	const tracks = new WeakMap();
-	let paths = new Map();
+	let paths;
 	const axis = h("svg.axis", { hush: true });
 	const list = new List({
 		label: "Lanes", count: () => shown.length, draw,
-		choose: (i, entered) => { const lane = shown[i]; if (entered) app.chooseLane(lane); },
+		choose: (i, entered) => entered && app.chooseLane(shown[i]),
 		keys: (e, i) => {
-			if (e.key === "+" || e.key === "=") zoom(0.5);
+			if (/[+=]/.test(e.key)) zoom(0.5);
 			else if (e.key === "-") zoom(2);
 			else if (e.key === "0") fit();
-			else if (e.shiftKey && e.key.startsWith("Arrow") && e.key !== "ArrowUp" && e.key !== "ArrowDown") pan(e.key === "ArrowLeft" ? -0.2 : 0.2);
-			else if ((e.key === "ArrowLeft" || e.key === "ArrowRight") && shown[i]) {
+			else if (e.shiftKey && /Left|Right/.test(e.key)) pan(e.key === "ArrowLeft" ? -0.2 : 0.2);
+			else if (/Left|Right/.test(e.key) && shown[i]) {
 				const lane = shown[i], bars = lane.bars, at = bars.findIndex((bar) => lane.log === app.at.log && (bar[0] === app.at.seq || bar[1] === app.at.seq));
 				const next = bars[Math.max(0, Math.min(bars.length - 1, at + (e.key === "ArrowRight" ? 1 : -1)))];
 				if (next) app.select(lane.log, next[0]);
@@ -59,7 +59,7 @@ export function lanes(app) {
 		for (const lane of shown) if (!tracks.has(lane)) tracks.set(lane, tracksOf(lane));
 		list.active = shown.findIndex((lane) => lane.log === app.at.log && (!lane.scope || lane.scope === app.node?.scope));
 	}
-	const room = () => { const box = axis.getBoundingClientRect(); return Math.max(60, box.width); };
+	const room = () => Math.max(60, axis.getBoundingClientRect().width);
 	const x = (us) => ((us - from) / (to - from)) * room();
 
 	function draw(i) {
@@ -101,7 +101,6 @@ export function lanes(app) {
 	}, { passive: false });
 	new ResizeObserver(() => { if (axis.isConnected) paint(); }).observe(axis);
 	filter();
-	from = 0;
 	to = end;
 	return {
 		element: h("section.view.lanesview", { label: "Lanes" }, bar, h("div.axisrow", axis), list.element), list,

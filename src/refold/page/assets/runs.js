@@ -4,17 +4,17 @@ import { List, badge, count, duration, h, money, number, short, tone } from "./d
 export function runs(query) {
 	let all = [], rows = all;
 	const text = h("input", { type: "search", placeholder: "Search runs  ( / )", label: "Search runs", oninput: () => update() });
-	const status = h("select", { label: "Status", onchange: () => update() }, h("option", { value: "" }, "Any status"));
-	const program = h("select", { label: "Program", onchange: () => update() }, h("option", { value: "" }, "Any program"));
+	const status = h("select", { label: "Status", onchange: () => update() });
+	const program = h("select", { label: "Program", onchange: () => update() });
 	const said = h("span.quiet", { role: "status" }, "Reading …");
-	const go = (run) => `?${query("", { log: run.id }).split("?")[1]}`;
+	const go = (run) => query("", { log: run.id });
 	const list = new List({ label: "Runs", count: () => rows.length, draw, choose: (i, entered) => { if (entered && rows[i]) location.assign(go(rows[i])); } });
 	const head = h("div.row.head.runrow", { hush: true }, ["Run", "Subagents", "Models", "Tokens", "Cost", "Started (UTC)", "Time"].map((word, i) => h("span", { class: ["run", "calls", "via", "tokens", "cost", "when", "time"][i] }, word)));
 	function draw(i) {
 		const run = rows[i], started = run.started_us ? new Date(run.started_us / 1000) : null;
 		return h("div", { class: `runrow ${tone(run.status)}` },
 			h("span.run", badge(run.status, run.status !== "completed"), h("strong", short(run.agent || run.program || "?", 80)), h("span.brief", short(run.path))),
-			h("span.calls", run.subagents ? number(run.subagents) : "", run.failed ? h("span.bad", ` ${run.failed} failed`) : null), h("span.via", short((run.models ?? []).join(", "), 80)),
+			h("span.calls", run.subagents ? number(run.subagents) : "", run.failed ? h("span.bad", ` (${number(run.failed)} failed)`) : null), h("span.via", short((run.models ?? []).join(", "), 80)),
 			h("span.tokens", run.input_tokens || run.output_tokens ? number(run.input_tokens + run.output_tokens) : ""), h("span.cost", typeof run.cost_usd_micros === "number" ? money(run.cost_usd_micros) : ""),
 			h("span.when", started && !Number.isNaN(+started) ? started.toISOString().slice(0, 16).replace("T", " ") : ""), h("span.time", typeof run.duration_ms === "number" ? duration(run.duration_ms * 1000) : ""));
 	}

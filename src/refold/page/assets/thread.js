@@ -8,7 +8,7 @@ export function thread(app) {
 	const pick = h("select", { label: "Conversation", onchange: () => { const each = threads()[Number(pick.value)]; if (each) app.select(each.log, 0, "thread"); } });
 	const body = h("div.messages", { tabindex: "0", role: "region", label: "Messages" });
 	let drawn = "", turn = 0;
-	const threads = () => (app.page.threads?.length ? app.page.threads : (app.page.lanes).map((lane) => ({ log: lane.log, scope: lane.scope, label: lane.label })));
+	const threads = () => (app.page.threads?.length ? app.page.threads : app.page.lanes.map((lane) => ({ log: lane.log, scope: lane.scope, label: lane.label })));
 
 	const tree = (value, open) => json(value ?? null, app.blobOf, open);
 	const words = (value) => (typeof value === "string" ? folded(value) : tree(value));
