@@ -25,7 +25,7 @@ def check_question(question: object, schema: Mapping[str, Any] | None) -> None:
     """Check what a program wants to ask.
 
     Raises:
-        UsageError: the question is no text, or the schema is none.
+        UsageError: the question is not a text, or its schema is not a JSON schema.
     """
     if not isinstance(question, str):
         raise UsageError(f"a question is a text, found {type(question).__name__} {question!r:.60}")
@@ -34,7 +34,9 @@ def check_question(question: object, schema: Mapping[str, Any] | None) -> None:
     from refold.engine.encoding.schemas import problem_of  # noqa: PLC0415 - only where a schema is given
 
     if problem := problem_of(schema):
-        raise UsageError(f"the schema of the question {question!r:.60} is none: {problem}")
+        raise UsageError(
+            f"the schema of the question {question!r:.60} is not a JSON schema: {problem}"
+        )
 
 
 def check_answer(question: Question, answer: Json) -> None:
@@ -42,7 +44,7 @@ def check_answer(question: Question, answer: Json) -> None:
 
     Raises:
         AnswerRefused: it does not fit.
-        UsageError: the schema, which may have been read from a log, is none.
+        UsageError: its schema, which may have been read from a log, is not a JSON schema.
     """
     if question.schema is None:
         return

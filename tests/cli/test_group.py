@@ -79,6 +79,7 @@ def test_a_command_that_is_not_there_is_usage_and_names_the_nearest(invoke: Invo
     assert said.exit_code == 2
     assert "did you mean verify?" in said.stderr
     assert said.stdout == ""
+    assert "known: demo, " in invoke("tree", "x.jsonl").stderr  # nothing is near it
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or name the nearest."""
         if args and args[0] not in (*COMMANDS, "help") and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.7)
             advice = f"did you mean {near[0]}?" if near else f"known: {', '.join(COMMANDS)}"
             raise click.UsageError(f"there is no command {args[0]!r}; {advice}", ctx)
         return super().resolve_command(ctx, args)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from click.testing import Result
 
+from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 
@@ -38,6 +39,23 @@ def test_runs_that_are_the_same_end_with_0(tmp_path: Path, invoke: Invoke) -> No
     assert said.exit_code == 0
     assert heading.split()[:2] == ["status", "subagents"]
     assert [row.split()[0] for row in rows] == ["completed", "completed"]
+
+
+def test_a_run_whose_childs_log_is_gone_is_no_equal(tmp_path: Path, invoke: Invoke) -> None:
+    """Its sums are without that log: the row says so, and the exit code is that of `show`."""
+
+    async def parent(run: Run, text: str) -> None:
+        await run.delegate(Delegation(program=notes, input=text))
+
+    logs = [record(parent, "one", log=tmp_path / f"{name}.jsonl").log for name in "ab"]
+    (tmp_path / "b.1.jsonl").unlink()
+
+    said = invoke("compare", *logs)
+    rows = json.loads(invoke("compare", *logs, "--json").stdout)["runs"]
+
+    assert said.exit_code == 3
+    assert "b.1.jsonl: its log is missing" in said.stderr
+    assert [len(row["gaps"]) for row in rows] == [0, 1]
 
 
 def test_a_run_that_is_not_there_is_said(tmp_path: Path, invoke: Invoke) -> None:

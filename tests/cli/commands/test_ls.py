@@ -123,6 +123,15 @@ def test_an_empty_folder_and_none_at_all_say_what_to_do(tmp_path: Path, invoke: 
     assert "refold demo" in missing.stderr
 
 
+def test_where_there_is_no_folder_the_logs_that_lie_here_are_named(
+    folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`refold ls` looks below `runs/`, and a log may be recorded anywhere."""
+    monkeypatch.chdir(folder)
+
+    assert "`refold ls .` lists those here" in invoke("ls").stderr
+
+
 def test_the_size_of_a_packed_log_is_that_of_its_file(folder: Path, invoke: Invoke) -> None:
     packed = pack(folder / "survey.jsonl", folder / "report.refold")
 

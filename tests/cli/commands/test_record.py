@@ -70,6 +70,14 @@ def test_a_command_that_asks_nobody_is_told_how_it_would(invoke: Invoke) -> None
     assert "nothing was recorded" in done.stderr
     assert "nothing connected" in done.stderr
     assert "--upstream VARIABLE=URL" in done.stderr
+    assert "exit code" not in done.stderr
+
+
+def test_a_command_that_failed_before_it_asked_is_told_so(invoke: Invoke) -> None:
+    """A missing key, say: then the proxy is not what to look at first."""
+    done = invoke("record", "--log", "run.jsonl", "--", "sh", "-c", "exit 3")
+
+    assert "nothing was recorded but how the command began and ended (exit code 3" in done.stderr
 
 
 def test_a_variable_that_led_past_the_proxy_is_named(

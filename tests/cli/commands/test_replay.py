@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import importlib
 import json
 import re
 from collections.abc import Callable
@@ -163,6 +164,27 @@ def test_a_damaged_log_is_three(survey_log: Path, tmp_path: Path, invoke: Invoke
 
     assert said.exit_code == 3
     assert "Traceback" not in said.output
+
+
+def test_a_childs_damaged_log_is_not_a_run_that_diverged(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "made.py").write_text(
+        "import refold\n\n"
+        "async def child(run, n): return n\n"
+        "async def made(run, n):\n"
+        "    await run.delegate(refold.Delegation(program=child, input=n))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    log = record(importlib.import_module("made").made, 7, log=tmp_path / "made.jsonl").log
+    child = tmp_path / "made.1.jsonl"
+    child.write_bytes(child.read_bytes().replace(b'"output":7', b'"output":8'))
+
+    said = invoke("replay", log, "--program", "made:made")
+
+    assert said.exit_code == 3
+    assert said.stdout.startswith("1 log damaged\n")
+    assert "1 run diverged" not in said.stdout
 
 
 def test_a_packed_log_replays(survey_log: Path, tmp_path: Path, invoke: Invoke) -> None:

@@ -27,6 +27,20 @@ def test_the_document_holds_the_entries_as_logged(survey_log: Path, invoke: Invo
     assert document["entries"] == [json.loads(survey_log.read_bytes().splitlines()[-1])]
 
 
+@pytest.mark.parametrize("command", [("tail",), ("show", "--events")])
+def test_what_is_torn_behind_the_last_entry_is_said(
+    survey_log: Path, tmp_path: Path, invoke: Invoke, command: tuple[str, ...]
+) -> None:
+    """Or a crash would read as a run that goes on."""
+    log = tmp_path / "torn.jsonl"
+    log.write_bytes(survey_log.read_bytes()[:-9])
+
+    lines = len(survey_log.read_bytes().splitlines())
+    assert f"torn.jsonl:{lines} (byte " in invoke(*command, log).stderr
+    assert "torn tail" in invoke(*command, log, "--json").stderr
+    assert invoke(*command, survey_log).stderr == ""
+
+
 def test_following_a_run_that_has_finished_ends_at_once(survey_log: Path, invoke: Invoke) -> None:
     assert invoke("tail", "--follow", survey_log).exit_code == 0
 

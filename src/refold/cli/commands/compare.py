@@ -6,8 +6,9 @@ from typing import Any, Final
 import click
 
 from refold.cli.arguments.logs import LOG, json_option, opened_log, started
+from refold.cli.commands.show import gaps_of
 from refold.cli.output import output, words
-from refold.cli.output.exit_codes import DIFFERS, FINE
+from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
 from refold.cli.output.printed import ComparedRun
 from refold.page.one_run import totals
@@ -22,7 +23,9 @@ Examples:
 Each run is compared with the first.  How two differ: refold diff A B, or
 refold export B --to html --diff A.
 
-Exit code: 0 no difference · 1 differences.
+Exit code: 0 no difference · 1 differences · 3 a child's log or a large text is
+missing, damaged or another run's (standard error says which): the sums are
+without it.
 """
 
 
@@ -36,7 +39,11 @@ def command(*, logs: tuple[Path, ...]) -> int:
     """
     with output.progress(f"comparing {len(logs)} runs"):
         rows = [_row(log, logs[0]) for log in logs]
-    code = DIFFERS if any(row.differences for row in rows) else FINE
+    gaps = list(dict.fromkeys(gap for row in rows for gap in row.gaps))
+    for gap in gaps:
+        output.complain(gap)
+    differ = DIFFERS if any(row.differences for row in rows) else FINE
+    code = DAMAGED if gaps else differ
     document = {"runs": [row.as_json() for row in rows]}
     return output.answer(document, lambda: output.table([_HEADING, *map(_shown, rows)]), code)
 
@@ -45,6 +52,7 @@ def _row(log: Path, first: Path) -> ComparedRun:
     with opened_log(log) as opened, opened_log(first) as reference:
         started(opened.path)  # a file without a first entry is no run
         tree = delegation_tree(opened.path)
+        gaps = gaps_of(opened, tree)
         found = diff(reference.path, opened.path, most=1) if log != first else None
     told = totals(tree)
     return ComparedRun(
@@ -58,6 +66,7 @@ def _row(log: Path, first: Path) -> ComparedRun:
         duration_ms=tree.duration_ms,
         differences=found.count if found else 0,
         first_difference=_first(found.differences) if found else "",
+        gaps=gaps,
     )
 
 

@@ -82,7 +82,11 @@ def command(
         raise click.UsageError(f"{shown} is {advice}")
     if not folder.is_dir():
         shown = output.shown_path(folder)
-        raise click.UsageError(f"{shown}: no such folder; `refold demo` records a first run")
+        is_here = any(Path().glob(f"*{SUFFIX}"))
+        advice = (
+            "`refold ls .` lists those here" if is_here else "`refold demo` records a first run"
+        )
+        raise click.UsageError(f"{shown}: no such folder; {advice}")
     with output.progress(f"reading {folder}"):
         listed = listed_runs(folder)
         found = [each for each in listed if _is_asked_for(each, status, program, since, text)]

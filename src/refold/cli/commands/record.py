@@ -90,9 +90,10 @@ def command(
         output.complain(f"standard output: {recorded.ended.lost}: some of what was printed is lost")
     for why in recorded.refused:
         output.complain(f"a request was not passed on: {why}")
+    code: int = recorded.ended.exit_code
     if recorded.entries <= _FIRST_AND_LAST:
-        output.complain("nothing was recorded")
+        failed = f" (exit code {code}: what it printed may say why)" if code else ""
+        output.complain(f"nothing was recorded but how the command began and ended{failed}")
         for why in why_nothing_came(foreign.upstream, recorded.websockets):
             output.hint(why)
-    code: int = recorded.ended.exit_code
     return code

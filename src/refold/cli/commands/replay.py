@@ -264,7 +264,11 @@ def describe(report: ReplayReport, *, is_all: bool = False) -> None:
         _describe_ignored(report, is_all=is_all)
         return
     shown = report.divergences if is_all else report.divergences[:1]
-    output.line((f"{words.counted(len(report.divergences), 'run')} diverged", "bold red"))
+    damaged = sum(each.category == "log_damaged" for each in report.divergences)
+    if damaged:
+        output.line((f"{words.counted(damaged, 'log')} damaged", "bold red"))
+    if diverged := len(report.divergences) - damaged:
+        output.line((f"{words.counted(diverged, 'run')} diverged", "bold red"))
     for divergence in shown:
         output.lines(f"\n{divergence.in_full() if is_all else divergence}")
     rest = len(report.divergences) - len(shown)

@@ -8,7 +8,7 @@ import attrs
 import click
 
 from refold.cli.arguments.logs import PLACE, OpenedLog, json_option, opened_log
-from refold.cli.commands.tail import tell_entries
+from refold.cli.commands.tail import say_what_is_torn, tell_entries
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
@@ -81,6 +81,7 @@ def command(
             output.document(_entry(opened, at))
         elif is_events:
             tell_entries(opened, read_entries(opened.path, torn_ok=True))
+            say_what_is_torn(opened)
         else:
             return _tree(opened, details=details, is_failed=is_failed)
     return FINE
@@ -98,15 +99,21 @@ def _tree(log: OpenedLog, *, details: bool, is_failed: bool) -> int:
             print_tree(shown, details=details)
         _print_totals(tree)
         _print_open_ends(log)
-    gaps = [
-        f"{log.shown(node.log)}: its log is {_WORDS.get(node.log_state, node.log_state)}"
-        for node in below(tree)
-        if node.log_state not in _THERE
-    ]
-    gaps += [f"{log.shown(gap.path)}:{gap.line}: {gap.what}" for gap in blob_gaps(log.path)]
+    gaps = gaps_of(log, tree)
     for gap in gaps:
         output.complain(gap)
     return DAMAGED if gaps else FINE
+
+
+def gaps_of(log: OpenedLog, tree: RunNode) -> tuple[str, ...]:
+    """Return which logs and large texts of a run are not there to be shown and counted."""
+    logs = (
+        f"{log.shown(node.log)}: its log is {_WORDS.get(node.log_state, node.log_state)}"
+        for node in below(tree)
+        if node.log_state not in _THERE
+    )
+    blobs = (f"{log.shown(gap.path)}:{gap.line}: {gap.what}" for gap in blob_gaps(log.path))
+    return (*logs, *blobs)
 
 
 def _print_open_ends(log: OpenedLog) -> None:

@@ -26,7 +26,7 @@ from refold.cli.output.pages import page
 from refold.engine.encoding.canonical import loads
 from refold.engine.log.damage import ChainEnd, judge
 from refold.engine.log.line import LINE_MAX, TRAILER, trailer
-from refold.engine.log.reader import Entry, entry_of, open_log, read_entries
+from refold.engine.log.reader import Entry, entry_of, open_log, read_entries, scan
 
 _POLL_SECONDS: Final = 0.2
 
@@ -61,6 +61,8 @@ def command(*, log: Path, count: int, follow: bool) -> int:
         tell = tell_entries(opened, last)
         if follow and last and last[-1].kind != "run.finished":
             _follow(opened.path, last[-1], tell)
+        else:
+            say_what_is_torn(opened)
     return FINE
 
 
@@ -78,6 +80,13 @@ def tell_entries(log: OpenedLog, entries: Iterable[Entry]) -> Callable[[Entry], 
     for entry in entries:
         tell(entry)
     return tell
+
+
+def say_what_is_torn(log: OpenedLog) -> None:
+    """Say on standard error what lies behind the last entry of a log, and is none."""
+    if torn := scan(log.path).torn:
+        place = f"{log.shown(torn.path)}:{torn.line} (byte {torn.byte})"
+        output.hint(f"{place}: {torn.what}, {torn.found}: a crash cut it, or it is being written")
 
 
 def _follow(path: Path, last: Entry, tell: Callable[[Entry], None]) -> None:

@@ -183,6 +183,8 @@ class ComparedRun(Document):
     differences: int
     """From the first run."""
     first_difference: str
+    gaps: tuple[str, ...]
+    """Logs and large texts below it that could not be read: its sums are without them."""
 
 
 @attrs.frozen(kw_only=True)
