@@ -23,9 +23,9 @@ Examples:
 Each run is compared with the first.  How two differ: refold diff A B, or
 refold export B --to html --diff A.
 
-Exit code: 0 no difference · 1 differences · 3 a child's log or a large text is
-missing, damaged or another run's (standard error says which): the sums are
-without it.
+Exit code: 0 no difference · 1 differences · 3 a child's log or a
+large text is missing, damaged or another run's, and the sums are without it
+(standard error says which).
 """
 
 
