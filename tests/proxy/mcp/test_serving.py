@@ -359,24 +359,46 @@ def test_what_follows_a_notification_follows_it_again(tmp_path: Path) -> None:
     assert told == [[_note(2)], [_note(1)], [_note(3)], [], []]
 
 
-def test_what_comes_late_of_a_call_comes_when_it_is_given_up(tmp_path: Path) -> None:
-    """Of the call that is meant, and once; then what follows the notification."""
-    late = {"method": "notifications/tools/list_changed", "params": {"n": 1}}
+def test_what_a_server_takes_back_of_a_call_comes_when_that_is_given_up(tmp_path: Path) -> None:
+    """Of the call that is meant: another that is given up has no part in it."""
     gone = {"method": "notifications/cancelled", "params": {"requestId": 1}}
+    back = {"method": "notifications/cancelled", "params": {"requestId": 70}}
     party = _served(
         tmp_path / "log.jsonl",
-        ("client", {"id": 1, "method": "slow"}), ("client", gone), ("server", _note(1)),
-        ("client", {"id": 2, "method": "quick"}), ("server", {"id": 2, "result": {}}),
-        ("server", late),
+        ("client", {"id": 1, "method": "slow"}), ("server", {"id": 70, "method": "roots/list"}),
+        ("client", gone), ("server", back),
     )  # fmt: skip
 
-    held = _answers(party, id=5, method="slow")
-    other = _answers(party, method="notifications/cancelled")
+    (asked,) = _answers(party, id=5, method="slow")
+    other = _answers(party, method="notifications/cancelled", params={"requestId": 6})
     mine = _answers(party, method="notifications/cancelled", params={"requestId": 5})
-    after = _answers(party, id=6, method="quick")
 
-    assert (held, other, mine) == ([], [_note(1)], [])
-    assert after == [{"id": 6, "result": {}}, late]
+    assert (asked["method"], other) == ("roots/list", [])
+    assert mine == [back | {"params": {"requestId": asked["id"]}}]
+
+
+def test_who_gives_up_a_call_is_not_answered_though_the_server_is(tmp_path: Path) -> None:
+    """Late, what it was asked within that call; as recorded, it was answered."""
+    party = _served(
+        tmp_path / "log.jsonl",
+        ("client", {"id": 1, "method": "slow"}), ("server", {"id": 70, "method": "roots/list"}),
+        ("client", {"id": 70, "result": {}}), ("server", {"id": 1, "result": {}}),
+    )  # fmt: skip
+
+    (asked,) = _answers(party, id=5, method="slow")
+    given_up = _answers(party, method="notifications/cancelled", params={"requestId": 5})
+
+    assert [given_up, _answers(party, id=asked["id"], result={})] == [[], []]
+
+
+def test_a_connection_more_than_were_recorded_is_told_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    _served(log, ("server", _note(1)), ("client", {"method": "a"}), ("server", _note(2)))
+    serving = serving_of(log, VolatileRules(), None, Secrets())
+    first, second = serving.connect(HELLO), serving.connect(HELLO)
+
+    assert [len(each.begin().sent) for each in (first, second)] == [1, 0]
+    assert [_answers(each, method="a") for each in (first, second)] == [[_note(2)], []]
 
 
 def test_who_gives_up_nothing_stops_no_one_that_waits(tmp_path: Path) -> None:
