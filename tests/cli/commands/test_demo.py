@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 
 from refold.cli.schema.documents import schema
+from refold.replay.audit.verify import verify
 
 Invoke = Callable[..., Result]
 
@@ -35,11 +36,23 @@ def said(sources: Path, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_it_shows_each_step_what_it_proved_and_what_to_try_next(
-    said: subprocess.CompletedProcess[str],
+    said: subprocess.CompletedProcess[str], sources: Path, folder: Path
 ) -> None:
     assert (said.returncode, said.stderr) == (0, "")
-    for words in ("record  ", "verify  ", "replay  ", "diff  ", "What that proved", "Try next"):
+    for words in (
+        f"record  a survey of {sources}, ",
+        "verify  every line chains, parents and children name each other",
+        "replay  the programs run again, their outcomes come from the logs",
+        "diff  ",
+        "What that proved  (",
+        "Try next\n",
+    ):
         assert f"\n{words}" in said.stdout
+    assert ", recorded in a subprocess and then in this process\n" in said.stdout
+    assert "  intact     yes  4 logs" in said.stdout
+    (log,) = folder.glob("runs/*-demo-*[0-9a-f].jsonl")
+    entries = sum(log.entries for log in verify(log).logs)
+    assert f"  3 subagents did real work, and {entries} entries say what" in said.stdout
     assert "completed survey_package 3" in said.stdout
     assert "no differences" in said.stdout
     assert "tool calls executed: 0, differences: 0" in said.stdout
@@ -65,13 +78,19 @@ def _as_a_shell(word: str) -> list[str]:
 
 
 def test_its_document_is_as_the_schema_says(sources: Path, tmp_path: Path, invoke: Invoke) -> None:
-    said = invoke("demo", sources, "--log", tmp_path / "d.jsonl", "--jobs", "1", "--json")
+    log = tmp_path / "d.jsonl"
+    said = invoke("demo", sources, "--log", log, "--jobs", "1", "--json")
 
     document = json.loads(said.stdout)
     jsonschema.validate(document, schema("demo"))
     assert said.exit_code == 0
     assert document["children"] == {"completed": 3}
     assert (document["tools_executed"], document["differences"]) == (0, 0)
+    assert (document["intact"], document["complete"], document["identical"]) == (True,) * 3
+    assert document["entries"] == sum(each.entries for each in verify(log).logs)
+    assert (document["log"], document["status"]) == (str(log), "completed")
+    assert document["summary"].startswith("sources")
+    assert 100 < document["duration_ms"] < 120_000
 
 
 def test_nothing_to_survey_is_five(tmp_path: Path, invoke: Invoke) -> None:

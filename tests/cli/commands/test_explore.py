@@ -145,6 +145,10 @@ def test_a_packed_log_is_explored_by_its_name(program: Path, invoke: Invoke) -> 
     said = invoke("explore", packed, "--program", f"{program}:first", "--json")
 
     assert json.loads(said.stdout)["log"] == f"{packed}:first.jsonl"
+    packed = pack(log_of(program, "parent"), program.with_name("parent.refold"))
+    words = ("--program", f"{program}:parent", "--children", "--json")
+    (child,) = json.loads(invoke("explore", packed, *words).stdout)["children"]
+    assert child["log"] == f"{packed}:parent.1.jsonl"
 
 
 def test_a_shipped_program_needs_no_name(survey_log: Path, invoke: Invoke) -> None:

@@ -175,6 +175,33 @@ def test_a_fork_goes_on_live_from_an_edited_answer(
     assert again.exit_code == 0, again.output
 
 
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_fork_whose_command_fails_is_five(
+    as_json: bool,  # noqa: FBT001 - a parameter of the test
+    folder: Path,
+    invoke: Invoke,
+) -> None:
+    """What it printed is in its document; else it stays standard output's, and the rest is said."""
+    (folder / "fails.py").write_text(f"{SCRIPT}\nprint('x' * 40_000)\nraise SystemExit(3)\n")
+    words = ["fork", "a.jsonl", "--set", "0/1#1=No idea.", "--into", "f.jsonl"]
+    more = ["--json"] if as_json else []
+
+    said = invoke(*words, *more, "--", sys.executable, "fails.py")
+
+    assert said.exit_code == 5
+    if as_json:
+        document = checked("fork", said)
+        assert (document["status"], document["output"]["exit_code"]) == ("failed", 3)
+        assert document["output"]["stdout"].endswith("x\n")
+        assert "No idea." in said.stderr
+    else:
+        told = "failed  forked from a.jsonl at entry 4: 1 request served, 0 live\n"
+        assert told in said.stderr
+        assert "1 log: f.jsonl; refold show f.jsonl\n" in said.stderr
+        assert " differences: " in said.stderr
+        assert said.stdout.startswith("No idea.\n")
+
+
 def test_without_a_place_a_fork_is_a_fresh_log_in_runs(folder: Path, invoke: Invoke) -> None:
     words = ["fork", "a.jsonl", "--set", "0/1#1=No idea.", "--json"]
     said = invoke(*words, "--", sys.executable, "agent.py")

@@ -163,7 +163,8 @@ def test_a_program_has_to_be_named(asked: Path, invoke: Invoke) -> None:
     said = invoke("resume", asked, *WORDS)
 
     assert said.exit_code == 2
-    assert "--program" in said.stderr
+    line = f"refold resume {asked} --program FILE.py:asking --tools {HERE}:TOOLS"
+    assert said.stderr.splitlines()[-1] == line
 
 
 def test_so_have_its_tools(asked: Path, invoke: Invoke) -> None:
@@ -201,8 +202,12 @@ def test_a_packed_log_is_only_read(asked: Path, tmp_path: Path, invoke: Invoke) 
     """2."""
     pack(asked, tmp_path / "q.refold")
 
-    assert invoke("resume", tmp_path / "q.refold", *_program("asking")).exit_code == 2
-    assert invoke("resume", tmp_path, *_program("asking")).exit_code == 2
+    packed = invoke("resume", tmp_path / "q.refold", *_program("asking"))
+    folder = invoke("resume", tmp_path, *_program("asking"))
+
+    assert (packed.exit_code, folder.exit_code) == (2, 2)
+    assert "is packed, and only read: unzip it first" in packed.stderr
+    assert f"{tmp_path} is a folder: refold ls {tmp_path}" in folder.stderr
 
 
 def test_ask_asks_at_the_terminal(asked: Path, invoke: Invoke) -> None:
@@ -280,7 +285,8 @@ def test_a_scripted_model_has_to_be_named_again(
     said = invoke("resume", agent_log, "--root", tmp_path)
 
     assert said.exit_code == 2
-    assert "--model" in said.stderr
+    assert "the model of this run was scripted" in said.stderr
+    assert ": give one, --model SPEC" in said.stderr
     assert lines_of(agent_log) == before
 
 

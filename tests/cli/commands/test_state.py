@@ -73,6 +73,7 @@ def test_at_the_last_entry_the_digest_is_compared_too(
     for at in ("-1", str(len(lines) - 1)):
         assert json.loads(invoke("state", survey_log, "--at", at, "--json").stdout) == whole
     assert whole["agrees"]
+    assert whole["recorded_digest"] == whole["digest"]
     before = json.loads(invoke("state", survey_log, "--at", "-2", "--json").stdout)
     assert before["agrees"] is None
 
@@ -98,6 +99,7 @@ def test_two_states_are_compared_by_pointers(survey_log: Path, invoke: Invoke) -
     assert said.exit_code == 0
     assert "survey_tree from after entry 1 to after entry 2" in said.stdout
     assert "  /entries: 2 → 3" in said.stdout.splitlines()
+    assert "the same state" not in said.stdout
     assert any(line.startswith("  /open/0: removed") for line in said.stdout.splitlines())
     assert (document["before"], document["after"]) == (1, 2)
     assert {one["pointer"] for one in document["differences"]} >= {"/entries", "/open/0"}
@@ -150,4 +152,9 @@ def test_what_was_recorded_otherwise_is_said(tmp_path: Path, invoke: Invoke) -> 
     with LogWriter.create(tmp_path / "b.jsonl", first.event) as writer:
         writer.append(attrs.evolve(last.event, state_digest="0" * 64))
 
-    assert "NOT as recorded: 0000000000000000\n" in invoke("state", tmp_path / "b.jsonl").stdout
+    said = invoke("state", tmp_path / "b.jsonl")
+    document = json.loads(invoke("state", tmp_path / "b.jsonl", "--json").stdout)
+
+    assert said.exit_code == 1
+    assert "NOT as recorded: 0000000000000000\n" in said.stdout
+    assert (document["agrees"], document["recorded_digest"]) == (False, "0" * 64)

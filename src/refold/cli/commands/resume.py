@@ -173,8 +173,6 @@ def command(*, given: Given, is_list: bool) -> int:
     log, shown = given.log, output.shown_path(given.log)
     if log.suffix == PACKED_SUFFIX:
         raise click.UsageError(f"{shown} is packed, and only read: unzip it first")
-    if log.is_dir():
-        raise click.UsageError(f"{shown} is a folder; refold ls lists its logs")
     with opened_log(log):
         return _listed(given) if is_list else _gone_on(given)
 
