@@ -1,11 +1,13 @@
 """A watched command's log says what was run and how it ended, and a replay goes by it (§16.2)."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import refold
 from refold.engine.log.reader import read_entries
+from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import NO_PROFILE
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.bookends import (
@@ -22,6 +24,7 @@ from refold.proxy.bookends import (
     remove,
     seal,
     terminal_in,
+    typed_at_in,
 )
 from refold.proxy.command import CommandEnd
 from refold.proxy.desks.keys import Secrets
@@ -120,3 +123,26 @@ def test_a_command_that_cannot_be_started_leaves_nothing(tmp_path: Path) -> None
         remove(log)
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "terminal", "is_typed"),
+    [
+        ({"terminal": [80, 24], "typed_at": True, "variables": ["A"]}, (80, 24), True),
+        ({"command": ["x"]}, None, False),
+        ([], None, False),
+    ],
+)
+def test_what_a_record_says_of_its_terminal_is_read(
+    given: Any,
+    terminal: tuple[int, int] | None,
+    is_typed: bool,  # noqa: FBT001 - a parameter of the test
+    tmp_path: Path,
+) -> None:
+    with ObservedLog(tmp_path / "a.jsonl", program="x", input=given, vault=Secrets()) as log:
+        log.seal("completed", "done")
+
+    record = read_record(tmp_path / "a.jsonl")
+
+    assert (terminal_in(record), typed_at_in(record)) == (terminal, is_typed)
+    assert others_in(record) == (["A"] if is_typed else [])

@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -17,7 +18,7 @@ import refold
 from refold.cli.group import refold as cli
 from refold.engine.errors import LogExists, UsageError
 from refold.engine.log.reader import read_entries
-from refold.proxy.sessions import record_command, replay_command
+from refold.proxy.sessions import Listening, record_command, replay_command
 from refold.replay.observed.report import ObservedReport
 from tests.support.proxied import data_of, kinds
 from tests.support.upstream import Upstream
@@ -456,3 +457,39 @@ def test_a_proxy_is_held_open_for_an_agent_elsewhere(
     shown = CliRunner().invoke(cli, ["show", str(log)]).stdout
     assert "completed listen" in shown
     assert "│  command" not in shown, "it started none"
+
+
+def test_a_replay_in_another_folder_goes_on_live_and_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it prints of its folder is as recorded; what was not asked is asked, where that is."""
+    command = program(tmp_path, "print(os.getcwd())\nprint(text_of(ask(sys.argv[1])))")
+    printed: list[bytes] = []
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-placeholder-4f1d")
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+    with Upstream() as upstream:
+        to = [f"OPENAI_BASE_URL={upstream.openai_url}"]
+        monkeypatch.chdir(folders[0])
+        words = [*command, "Hello", "--api-key", "argument-1a2b3c"]
+        more: dict[str, Any] = {"profile": "langgraph", "write": printed.append}
+        record_command(words, log="a.jsonl", upstreams=to, **more)
+        monkeypatch.chdir(folders[1])
+        log = folders[0] / "a.jsonl"
+        same = replay_command(log, words, write=printed.append)
+        live: dict[str, Any] = {"on_miss": "live", "upstreams": to, "into": "b.jsonl"}
+        other = replay_command(log, [*command, "Hello there"], write=printed.append, **live)
+
+    assert [str(one) for one in same.divergences] == []
+    assert (same.identical, same.live, same.served, same.profile) == (True, 0, 1, "LangGraph")
+    assert (other.identical, other.live) == (False, 1)
+    assert refold.verify(folders[1] / "b.jsonl").complete
+    assert f"{folders[1]}\n".encode() in b"".join(printed)
+    assert b"argument-1a2b3c" not in log.read_bytes()
+
+
+def test_the_last_port_is_one() -> None:
+    assert Listening(print, "127.0.0.1:65535").address == "127.0.0.1:65535"
+    with pytest.raises(UsageError, match="65535"):
+        Listening(print, ":65536")

@@ -326,7 +326,7 @@ def test_what_is_identical_and_does_not_verify_is_three(
 ) -> None:
     """§14.9: times are nothing that a program asks for; that they are none, `verify` says."""
     words = ("--program", f"{program}:main", "--tools", f"{program}:TOOLS")
-    previous, lines = NO_HASH, []
+    previous, lines = NO_HASH, list[bytes]()
     for line in log.read_bytes().splitlines(keepends=True):
         body = (
             line[:-TRAILER].replace(b'"mono_us":', b'"mono_us":"1","m":')

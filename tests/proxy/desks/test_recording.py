@@ -361,3 +361,27 @@ def test_a_conversation_that_goes_on_is_not_read_from_its_beginning() -> None:
 def talk(count: int) -> bytes:
     messages = [{"role": "user", "content": f"Question {at}"} for at in range(count)]
     return json.dumps({"model": "m", "messages": messages}).encode()
+
+
+def test_half_a_character_is_escaped_and_no_secret_of_an_address_is_kept(tmp_path: Path) -> None:
+    """The server gets both as they came; where nothing follows a path, so does no question mark."""
+    log = tmp_path / "run.jsonl"
+    body = b'{"input": "\\ud800", "user": "Xq7-v2_Xq7-v2_Xq7"}'
+    answer = JSON + b"content-length: 2\r\n\r\n{}"
+    with RawServer(answering(answer)) as server, recorded(log, server.url) as base:
+        said(base, body, path="/openai/embeddings?api_key=Xq7-v2_Xq7-v2_Xq7")
+        said(base, question("Hello"))
+        heads = [head.partition(b"\r\n")[0] for head in server.heads]
+
+    first, _ = data_of(log, "model.asked")
+    assert heads == [
+        b"POST /embeddings?api_key=Xq7-v2_Xq7-v2_Xq7 HTTP/1.1",
+        b"POST /chat/completions HTTP/1.1",
+    ]
+    assert first["parameters"] == {
+        "api": "other",
+        "method": "POST",
+        "path": "/embeddings?api_key=[redacted:api_key]",
+        "body": {"input": {"$esc": {"$json": '"\\ud800"'}}, "user": "[redacted:api_key]"},
+    }
+    assert b"Xq7-v2_Xq7" not in all_bytes(tmp_path)

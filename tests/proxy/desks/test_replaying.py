@@ -23,6 +23,7 @@ from tests.support.proxied import (
     RawServer,
     answering,
     asked,
+    data_of,
     kinds,
     question,
     recorded,
@@ -238,11 +239,30 @@ def test_a_record_that_ends_before_an_answer_says_so(tmp_path: Path) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:3]))  # as far as model.asked
 
-    with replayed(log) as (base, _):
-        status, body = said(base, question("Hello"))
+    with replayed(log) as (base, _), asked(base, question("Hello")) as answer:
+        error = json.loads(answer.read())["error"]
 
-    assert status == 504
-    assert b"the record ends" in body
+    assert (answer.status, answer.headers["x-should-retry"]) == (504, "false")
+    why = "refold replay: the record ends before the answer to this request"
+    assert error == {"message": why, "type": "refold"}
+
+
+def test_what_a_recorded_replay_refused_is_an_error_in_the_new_record(
+    hello: Path, tmp_path: Path
+) -> None:
+    """With where it was asked; `refold replay` of that refuses it again."""
+    into = tmp_path / "again.jsonl"
+    secrets = Secrets()
+    with ObservedLog(into, program="x", input={"command": ["x"]}, vault=secrets) as journal:
+        desk = Replaying(read_record(hello), secrets, log=journal)
+        with served(desk, ["openai"]) as base:
+            status, _ = said(base, question("Goodbye"))
+        journal.seal("completed", "done")
+
+    (answer,) = data_of(into, "model.answered")
+    assert (status, answer["status"]) == (400, "error")
+    assert answer["error"]["code"] == "not_recorded"
+    assert "request 1" in answer["error"]["message"]
 
 
 @pytest.mark.parametrize("apart", [True, False])

@@ -8,6 +8,7 @@ from refold.engine.observed.journal import ObservedLog
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.mcp.parties import NOTHING, Hello
 from refold.proxy.mcp.recording import McpRecording
+from refold.proxy.mcp.sessions import own_log
 from tests.support.mcp_clients import entries, recording, told
 
 CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}'
@@ -47,6 +48,12 @@ def test_what_a_server_is_given_is_secret(tmp_path: Path) -> None:
         party.learn([("x-api-key", keys[2])])
         party.server(f"not json: {' '.join(keys)}\n".encode())
 
+    url = "http://127.0.0.1:9/mcp?api_key=url-1a2b3c4d5e"
+    alone, desk = own_log(tmp_path / "b.jsonl", Hello(server="b", how={"url": url}), None)
+    with alone:
+        desk.connect(HELLO).server(b"not json: url-1a2b3c4d5e\n")
+
+    assert b"url-1a2b3c4d5e" not in (tmp_path / "b.jsonl").read_bytes()
     assert not any(key.encode() in log.read_bytes() for key in keys)
     assert told(log)[0]["command"] == ["tiny", "--api-key", "[redacted:api-key]"]
 

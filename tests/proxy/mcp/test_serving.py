@@ -13,7 +13,7 @@ from refold.proxy.desks.keys import Secrets
 from refold.proxy.mcp.parties import Hello, Party
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.sessions import McpReport, serving_of
-from tests.support.mcp_clients import Client, recording, replaying
+from tests.support.mcp_clients import Client, entries, recording, replaying
 
 
 def reported(client: Client) -> McpReport:
@@ -61,6 +61,10 @@ def test_nothing_like_it_is_served(tmp_path: Path) -> None:
     assert 'Nearest recorded: echo {"text": "the other"}' in refused["error"]["message"]
     (one,) = reported(client).divergences
     assert (one.category, one.where) == ("args_changed", "mcp tiny > echo#2")
+    assert (one.log, one.call) == (str(log), "0/mcp-tiny#2")
+    called = [each.seq for each in entries(log) if each.kind == "tool.called"]
+    assert one.seq == called[1]
+    assert one.cause == "no such call of echo was recorded: it has other arguments"
     assert [each.pointer for each in one.diff] == ["/arguments/text"]
     assert one.later_count == 1
     assert not reported(client).identical
@@ -466,3 +470,19 @@ def test_what_a_call_has_besides_its_arguments_is_compared(tmp_path: Path) -> No
 
     assert other["error"]["code"] == -32000
     assert same == {"id": 2, "result": {}}
+
+
+def test_more_than_was_recorded_is_nothing_like_it(tmp_path: Path) -> None:
+    """Where all was served, there is no nearest."""
+    log = tmp_path / "log.jsonl"
+    _served(log, ("client", {"id": 1, "method": "a"}), ("server", {"id": 1, "result": {}}))
+    serving = serving_of(log, VolatileRules(), None, Secrets())
+    party = serving.connect(HELLO)
+
+    served, refused = (_answers(party, id=number, method=name) for number, name in enumerate("ab"))
+
+    (one,) = serving.divergences
+    assert (served[0]["id"], served[0]["result"]) == (0, {})
+    assert refused[0]["id"] == 1
+    assert (one.category, one.call, one.seq) == ("extra_call", "", None)
+    assert one.cause == "the program asks for more than was recorded"
