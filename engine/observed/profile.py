@@ -21,8 +21,8 @@ GIT_COMMITS: Final = r"\[[\w./-]+( \(root-commit\))? [0-9a-f]{7,40}\] "
 NAMED: Final = "profile"
 """The member of `run.started.rules`."""
 _IN_LOGS: Final = (
-    "name", "hands_over", "left_out", "asides", "asks_last", "volatile", "volatile_texts",
-    "unordered", "unordered_lines", "output",
+    "name", "variables", "hands_over", "left_out", "asides", "asks_last", "volatile",
+    "volatile_texts", "unordered", "unordered_lines", "output",
 )  # fmt: skip
 """What of a profile stands in a log."""
 
@@ -55,6 +55,8 @@ class Profile:
     """Names that a script has in it which starts the program itself."""
     arguments: tuple[str, ...] = ()
     """What is put behind the program's name; `{openai}`, `{anthropic}` are base URLs."""
+    variables: Mapping[str, str] = attrs.field(factory=dict)
+    """What the command is given that has not set it: so that what it asks is no matter of time."""
     upstreams: tuple[str, ...] = ()
     """As for `--upstream`: variables that are led to the proxy besides the known ones."""
     thread: tuple[str, ...] = ()

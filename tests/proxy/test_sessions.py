@@ -124,6 +124,35 @@ def test_words_of_a_command_say_how_its_output_is_compared(tmp_path: Path) -> No
     assert how == ["lines", None]
 
 
+def test_a_profile_gives_variables_that_a_log_only_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is set stays; a log of before names none, and none gives one of its own."""
+    names = ("MCP_CONNECTION_NONBLOCKING", "MCP_CONNECT_TIMEOUT_MS", "OTHER")
+    code = f"ask('Hello'); print(*map(os.environ.get, {names}), flush=True)"
+    command = program(tmp_path, code)
+    monkeypatch.setenv("MCP_CONNECT_TIMEOUT_MS", "7")
+    (tmp_path / "p.py").write_text(
+        "from refold.engine.observed.profile import Profile\n"
+        "OLD = Profile(name='Claude Code')\n"
+        "OWN = Profile(name='Claude Code', variables={'OTHER': 'x'})\n"
+        "BAD = Profile(name='Mine', variables={'OTHER': 'x'})\n"
+    )
+    printed, same = [], []
+    with Upstream() as upstream:
+        for name, value in upstream.environment().items():
+            monkeypatch.setenv(name, value)
+        own = [f"{tmp_path}/p.py:{name}" for name in ("OLD", "OWN", "BAD")]
+        for at, named in enumerate(["claude-code", *own]):
+            record_command(command, log=tmp_path / f"{at}.jsonl", profile=named)
+            (ended,) = data_of(tmp_path / f"{at}.jsonl", "run.finished")
+            printed.append(ended["output"]["stdout"].strip())
+            same.append(replay_command(tmp_path / f"{at}.jsonl", command).identical)
+
+    assert printed == ["false 7 None", "None 7 None", "None 7 x", "None 7 x"]
+    assert same == [True, True, False, False]
+
+
 def test_what_names_its_folder_is_the_same_in_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -399,11 +399,12 @@ class _Session:
         `variables` says what else it is given, of the base URL of the proxy.
         """
         names = [ROUTE, *(route.name for route in self.routes)]
+        known = {name: os.environ.get(name, v) for name, v in self.profile.variables.items()}
         with served(desk, names, upgrades=self.upgrades) as base:
             self.secrets.hide_address(base)
             return run_command(
                 led(self.command, self.profile, base),
-                {**keys, **environment_of(self.routes, base), **variables(base)},
+                {**known, **keys, **environment_of(self.routes, base), **variables(base)},
                 self.signals,
                 write=self.write,
                 terminal=self.terminal,
@@ -428,6 +429,13 @@ class _Session:
 
 
 def _named_in(record: ObservedRecord) -> Profile:
-    """Return how the command of a record is led, and who asks; what is compared, the log says."""
+    """Return how the command of a record is led, and who asks; what is compared, the log says.
+
+    It says as well which variables of a profile were given, but gives none itself: who wrote a log
+    has no say in what runs here.
+    """
     named = (each for each in shipped() if each.name == record.profile.name)
-    return next(named, record.profile)
+    found = next(named, attrs.evolve(record.profile, variables={}))
+    told = record.profile.variables
+    given = {name: value for name, value in found.variables.items() if name in told}
+    return attrs.evolve(found, variables=given)

@@ -8,6 +8,9 @@ PROFILE: Final = Profile(
     name="Claude Code",
     commands=("claude", "@anthropic-ai/claude-code"),
     libraries=("claude_agent_sdk", "@anthropic-ai/claude-agent-sdk"),
+    # It asks when its MCP servers have answered, or after the 30 s that it gives to one: else it
+    # asks at once, and which tools it offers hangs on how long they take to start.
+    variables={"MCP_CONNECTION_NONBLOCKING": "false", "MCP_CONNECT_TIMEOUT_MS": "30000"},
     thread=("x-claude-code-agent-id",),  # a subagent's; the main conversation has none
     hands_over={
         "Agent": ("name", "description", "subagent_type"),
