@@ -13,7 +13,9 @@ from refold.engine.wire.parts.exchange import Asked
 from refold.replay.difference.pointer_diff import counted
 
 FOLDERS: Final = "folders"
-"""The member of `run.started.rules`: {folder, home}, as they were."""
+"""The member of `run.started.rules`: {folder, home}, as they were, each with `other_` before it
+for what else it is called."""
+OTHER: Final = "other_"
 _LEVELS_MIN: Final = 2
 """Levels that a path has from which on its other spellings are looked for."""
 
@@ -22,18 +24,21 @@ class Folders:
     """Puts the folders of now in the place of recorded ones, and back, in one replay."""
 
     def __init__(self, recorded: Mapping[str, str], now: Mapping[str, str]) -> None:
+        names = [name for name in recorded if now.get(name) and not name.startswith(OTHER)]
         pairs = [
             pair
-            for name, was in recorded.items()
-            if (found := now.get(name))
-            for pair in zip(_spellings(was), _spellings(found), strict=False)
+            for name in names
+            for was, here in zip(_paths(recorded, name), _paths(now, name), strict=True)
+            for pair in zip(_spellings(was), _spellings(here), strict=False)
         ]
+        pairs.reverse()  # what stands first says what a path is that is both folders
         self._back = _Texts({here: was for was, here in pairs if was != here})
         self._forth = _Texts({was: here for was, here in pairs if was != here})
         self.count = 0
         """Requests in which a folder was taken for the recorded one."""
         self._is_printed = False
-        self.moved = {was: now[name] for name, was in recorded.items() if now.get(name, was) != was}
+        moved = ((recorded[name], now[name]) for name in names)
+        self.moved = {was: here for was, here in moved if was != here}
 
     def as_recorded(self, asked: Asked) -> Asked:
         """Return a request with the recorded folders."""
@@ -94,6 +99,14 @@ class _Texts:
         if isinstance(value, list | tuple):
             return [self.in_value(item) for item in value]
         return value
+
+
+def _paths(folders: Mapping[str, str], name: str) -> tuple[str, str]:
+    """Return what a folder is called, as it was given and otherwise, without a slash at the end."""
+    given = folders[name].rstrip("/")
+    other = folders.get(OTHER + name, given).rstrip("/")
+    plain = [path for path in (given, other) if path.startswith("/")] or [""]
+    return plain[0], plain[-1]
 
 
 def _spellings(path: str) -> tuple[str, ...]:

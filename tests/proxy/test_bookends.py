@@ -13,6 +13,7 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.bookends import (
     PLACEHOLDER,
     first_rules,
+    folders_here,
     fresh_path,
     input_of,
     new_log,
@@ -114,6 +115,30 @@ def test_the_last_entry_says_how_it_ended(tmp_path: Path, code: int, status: str
     assert last.data["status"] == status
     assert last.data["output"] == output == output_of(ended, secrets)
     assert refold.verify(tmp_path / "a.jsonl").complete
+
+
+def test_folders_are_told_as_given_and_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where that is not the same; PWD may be of another process."""
+    here = tmp_path / "here"
+    here.mkdir()
+    (tmp_path / "link").symlink_to(here)
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.setenv("HOME", str(here))
+    plain = {"folder": str(here), "home": str(here)}
+    assert folders_here() == plain
+
+    for name in ("PWD", "HOME"):
+        monkeypatch.setenv(name, f"{tmp_path}/link")
+
+    assert folders_here() == {
+        "folder": str(here),
+        "other_folder": f"{tmp_path}/link",
+        "home": f"{tmp_path}/link",
+        "other_home": str(here),
+    }
 
 
 def test_a_command_that_cannot_be_started_leaves_nothing(tmp_path: Path) -> None:

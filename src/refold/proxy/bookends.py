@@ -25,7 +25,7 @@ from refold.proxy.command import KEPT_BYTES, CommandEnd, Size, is_typed_at
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import MARKS, MODEL, READ_NOW, READS
 from refold.proxy.http.routes import others_of
-from refold.replay.observed.folders import FOLDERS
+from refold.replay.observed.folders import FOLDERS, OTHER
 from refold.replay.observed.record import OUTPUT, ObservedRecord
 
 PLACEHOLDER: Final = "refold-replay"
@@ -130,8 +130,19 @@ def again_rules(record: ObservedRecord, model: str = "") -> dict[str, Json]:
 
 
 def folders_here() -> dict[str, str]:
-    """Return the folders that a command is likely to name in what it asks."""
-    return {"folder": os.getcwd(), "home": os.environ.get("HOME", "")}  # noqa: PTH109 - a text
+    """Return the folders that a command is likely to name in what it asks.
+
+    Where links lead there, or HOME is no plain path, as programs spell it that look closer, too.
+    """
+    named = {"folder": os.getcwd(), "home": os.environ.get("HOME", "")}  # noqa: PTH109 - a text
+    other = {"folder": os.environ.get("PWD", ""), "home": os.path.realpath(named["home"])}
+    alike = {name: path for name, path in other.items() if _is_same(path, named[name])}
+    return named | {OTHER + name: path for name, path in alike.items() if path != named[name]}
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Return whether two paths lead to one folder; a shell's PWD may be that of another."""
+    return bool(one and other) and Path(one).exists() and Path(one).samefile(other)
 
 
 def new_log(

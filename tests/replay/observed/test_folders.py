@@ -54,3 +54,36 @@ def test_a_model_that_is_a_folder_of_now_is_asked_for_by_its_name() -> None:
     found = Folders(WAS, NOW).as_recorded(asked)
 
     assert (found.model, found.messages[0]["content"]) == (asked.model, WAS["folder"])
+
+
+def _recorded(was: dict[str, str], now: dict[str, str], text: str) -> str:
+    asked = Asked(api="chat", model="m", messages=({"role": "user", "content": text},))
+    said: str = Folders(was, now).as_recorded(asked).messages[0]["content"]
+    return said
+
+
+@pytest.mark.parametrize("text", ["/home/ann/.codex", "/home/ann/work/a.txt"])
+def test_a_folder_is_found_in_each_of_its_spellings(text: str) -> None:
+    """Through a link, by steps up, with a slash at its end: then as it was recorded."""
+    links = {"folder": "/private/tmp/copy", "other_folder": "/tmp/copy"}
+    steps = {"home": "/tmp/copy/../bob/", "other_home": "/tmp/bob"}
+    for home in ("/tmp/bob", "/tmp/copy/../bob"):
+        for folder in ("/private/tmp/copy", "/tmp/copy"):
+            said = text.replace("/home/ann/work", folder).replace("/home/ann", home)
+
+            assert _recorded(WAS, links | steps, said) == text
+
+
+def test_a_path_that_is_both_folders_is_the_working_directory() -> None:
+    both = {"folder": "/srv/x", "home": "/srv/x"}
+
+    assert _recorded(WAS, both, "/srv/x/a.txt") == "/home/ann/work/a.txt"
+    assert Folders(both, NOW).as_now("/srv/x/a.txt") == "/tmp/copy/a.txt"
+
+
+def test_folders_of_equal_places_are_the_same() -> None:
+    """Whatever a record says besides, of which now nothing is known."""
+    now = {"folder": "/home/ann/work", "home": "relative"}
+
+    assert _recorded(WAS | {"other_home": "/x/ann"}, now, "/home/ann/a") == "/home/ann/a"
+    assert _recorded(WAS, now, "a relative word") == "a relative word"
