@@ -159,6 +159,8 @@ def test_what_was_taken_out_of_the_record_stands_for_any_text(tmp_path: Path) ->
     assert report.ignored_count == 2
     other = [_with(one.asked, "My key is s3cret-value.", "No key.") for one in exchanges]
     assert not replayed(log, other).identical
+    first = _with(exchanges[0].asked, "s3cret-value", "another one")
+    assert replayed(log, [first, first]).divergences[0].category == "args_changed"
 
 
 def _with(asked: Asked, old: str, new: str) -> Asked:

@@ -92,8 +92,10 @@ def test_what_is_not_read_at_all_is_told(tmp_path: Path) -> None:
     hello = Exchange(ask(user("Hello")), says("Hi"))
     log = record(tmp_path / "a.jsonl", [Exchange(read(), None), hello])
 
-    (one,) = replayed(log, [hello.asked]).divergences
+    report = replayed(log, [hello.asked])
 
+    (one,) = report.divergences
+    assert report.notes == ()
     assert (one.category, one.call) == ("unconsumed", "0/1#1")
 
 

@@ -61,6 +61,8 @@ def test_doing_so_again_after_the_last_line_matches(
     # A machine may be so busy that the time of a child is over before it begins.
     begun = ("a.1.jsonl",) if name == "crashes" or (tmp_path / "a.1.jsonl").exists() else ()
     assert (report.children, report.ends_early) == (len(begun), begun)
+    logs = [log, *(tmp_path / each for each in begun)]
+    assert report.entries == sum(len(lines_of(each)) for each in logs)
 
 
 def test_a_child_that_does_something_else_before_it_crashes_diverges(
@@ -79,6 +81,20 @@ def test_a_child_that_does_something_else_before_it_crashes_diverges(
     assert Path(divergence.log).name == "a.1.jsonl"
     assert (divergence.category, divergence.call, divergence.seq) == ("args_changed", "0#1", 1)
     assert [str(one) for one in divergence.diff] == ['/arguments/text: "hello" → "hello!"']
+
+
+def test_a_child_that_crashes_before_its_record_does_diverges(
+    programs: Path, tmp_path: Path
+) -> None:
+    program, log = f"{programs}:parent", tmp_path / "a.jsonl"
+    refold.record(program, "crashes", log=log, runner="subprocess")
+    programs.write_text(PROGRAMS.replace("run.annotate(text)", "pass", 1))
+
+    (divergence,) = refold.reexecute(log, program).divergences
+
+    assert (divergence.category, Path(divergence.log).name) == ("environment", "a.1.jsonl")
+    assert divergence.now["kind"] == "process"
+    assert "before the record does" in divergence.cause
 
 
 def test_what_cannot_be_imported_elsewhere_is_re_executed_here(

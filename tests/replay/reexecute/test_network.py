@@ -14,7 +14,7 @@ import pytest
 
 import refold
 from refold.engine.errors import Diverged, OutsideLoop
-from refold.replay.reexecute.network import NetworkWatch
+from refold.replay.reexecute.network import NetworkWatch, program_watch
 
 
 @pytest.fixture
@@ -126,6 +126,20 @@ def test_a_thread_that_was_there_before_is_left_alone(listening: tuple[str, int]
         thread.join()
 
     assert (found, watch.seen) == (["connected"], [])
+
+
+def test_a_watch_within_another_gives_way_to_it(listening: tuple[str, int]) -> None:
+    """A program that is re-executed may re-execute one itself."""
+    told = list[str]()
+
+    with program_watch(lambda _: told.append("outer")):
+        with program_watch(lambda _: told.append("inner")), pytest.raises(OutsideLoop):
+            _connect(listening)
+        with pytest.raises(OutsideLoop):
+            _connect(listening)
+    _connect(listening)
+
+    assert told == ["inner", "outer"]
 
 
 # --- programs that are re-executed -------------------------------------------------------------

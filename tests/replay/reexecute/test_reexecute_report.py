@@ -186,6 +186,11 @@ def test_a_delegation_tool_that_returns_something_else_is_a_changed_result(tmp_p
 
     assert (divergence.category, divergence.call) == ("result_changed", "0#1")
     assert [str(one) for one in divergence.diff] == ['/result: "old" → "new"']
+    said = {"kind": "tool.returned", "call": "0#1", "status": "ok"}
+    assert (divergence.recorded, divergence.now) == (
+        said | {"result": "old"},
+        said | {"result": "new"},
+    )
 
 
 def test_an_unfinished_run_with_a_tool_of_this_process_is_replayed_here(tmp_path: Path) -> None:

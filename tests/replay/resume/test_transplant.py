@@ -24,6 +24,7 @@ from refold.engine.recording.ledger import Ledger
 from refold.engine.runners.recording import record
 from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify
+from refold.replay.resume.fork_place import cuts
 from refold.replay.resume.transplant import Transplant, edit
 from tests.support.forks import TOOLS, model, report
 
@@ -75,6 +76,19 @@ def test_a_beginning_is_cut_at_its_entry(tmp_path: Path, keep: int) -> None:
     assert verify(into).intact
     assert not verify(into).complete
     assert next(iter(read_entries(into))).data["origin"] == {"at": keep}
+
+
+def test_a_child_that_is_to_go_on_is_copied_to_where_it_stands(tmp_path: Path) -> None:
+    """As the runs above it, whose logs are cut before they join it."""
+    origin = record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log
+    kept = cuts(tmp_path / "a.1.1.jsonl", 2)
+
+    Transplant(cuts=kept, edits={}, origin={"at": 2}).copy(origin, tmp_path / "b.jsonl", None)
+
+    for old, count in kept.items():
+        copy = list(read_entries(old.with_name(old.name.replace("a", "b", 1))))
+        assert [one.kind for one in copy] == [one.kind for one in read_entries(old)][:count]
+    assert verify(tmp_path / "b.jsonl").intact
 
 
 def test_long_texts_are_copied_too(tmp_path: Path) -> None:
