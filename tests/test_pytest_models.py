@@ -784,3 +784,15 @@ def test_recordings_hold_no_path_of_the_machine(suite: Watched, tmp_path: Path) 
     assert '"input":{"test":"test_it.py::test_ask"}' in text
     assert str(tmp_path.parent) not in text
     assert "127.0.0.1" not in text
+
+
+def test_what_is_recorded_anew_has_its_page_beside_the_recording(suite: Watched) -> None:
+    suite.record()
+    suite.edit("test_it", "Which city", "Which town")
+
+    said = suite.live("--refold-record=rewrite", "--refold-html=pages")
+
+    (page,) = (suite.folder / "pages").iterdir()
+    assert said.ret == 1
+    assert page.name in said.stdout.str()
+    assert "↔" in page.read_text(encoding="utf-8").partition("</title>")[0]

@@ -21,11 +21,13 @@ from agents import (
     RunResult,
     ToolOutputImage,
     UserError,
+    WebSearchTool,
     function_tool,
 )
 from agents.items import ModelResponse
 from agents.models.interface import Model, ModelProvider
 from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
+from agents.run_config import CallModelData, ModelInputData
 from agents.usage import Usage
 from openai import AsyncOpenAI
 from openai.types.responses import (
@@ -573,3 +575,70 @@ def test_without_the_configuration_the_way_out_is_named(tmp_path: Path) -> None:
     assert recording.error is not None
     assert recording.error.code == "outside_loop"
     assert "refold.adapters.openai_agents records" in recording.error.message
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_filter_of_what_a_model_is_asked_is_program_code(
+    is_async: bool,  # noqa: FBT001 - a parameter of the test
+    record: Callable[..., refold.Recording],
+) -> None:
+    """What it leaves is what the log says was asked."""
+
+    def shorter(data: CallModelData[Any]) -> ModelInputData:
+        return ModelInputData(input=data.model_data.input[-1:], instructions="Shorter.")
+
+    async def later(data: CallModelData[Any]) -> ModelInputData:
+        return shorter(data)
+
+    agent = Agent(name="filtered", instructions="Be brief.")
+
+    async def ask(run: refold.Run, question: str) -> str:
+        given = later if is_async else shorter
+        config = recorded(run, model=Script([say("ok")]), call_model_input_filter=given)
+        return str((await Runner.run(agent, question, run_config=config)).final_output)
+
+    (request,) = asked(record(ask))
+    assert request["added"][0] == {"role": "system", "content": "Shorter."}
+
+
+def test_a_wrapped_model_streams_outside_of_a_run_as_it_does() -> None:
+    agent = Agent(name="plain", model=RecordedModel(Script([say("plain")])))
+
+    async def ask() -> list[str]:
+        result = Runner.run_streamed(agent, "hi", run_config=recorded(tracing_disabled=True))
+        return [each.type async for each in result.stream_events()]
+
+    assert "raw_response_event" in asyncio.run(ask())
+
+
+def test_a_hosted_tool_stays_the_providers(record: Callable[..., refold.Recording]) -> None:
+    """It is offered, and nothing of it is an effect."""
+    agent = Agent(name="hosted", tools=[WebSearchTool()])
+
+    async def ask(run: refold.Run, question: str) -> str:
+        config = recorded(run, model=Script([say("found")]))
+        return str((await Runner.run(agent, question, run_config=config)).final_output)
+
+    recording = record(ask)
+
+    assert (recording.output, called(recording)) == ("found", [])
+
+
+def test_several_images_are_each_shown(record: Callable[..., refold.Recording]) -> None:
+    """CONTRACT.md §17.4: a list of them is a list in the log."""
+
+    @function_tool
+    def images() -> list[Any]:
+        return [ToolOutputImage(image_url=f"https://x.test/{name}.png") for name in "ab"]
+
+    script = Script([call("images")], [say("done")])
+    agent = Agent(name="shows", tools=[images])
+
+    async def ask(run: refold.Run, question: str) -> list[Any]:
+        return outputs(await Runner.run(agent, question, run_config=recorded(run, model=script)))
+
+    ((first, second),) = record(ask).output
+    assert (first["image_url"], second["image_url"]) == (
+        "https://x.test/a.png",
+        "https://x.test/b.png",
+    )

@@ -101,6 +101,23 @@ def test_what_is_offered_has_a_name_and_a_schema() -> None:
     assert [tool.name for tool in found] == ["count", "web_search", "transfer_to_clerk"]
     assert found[0].description == "Count."
     assert "n" in found[0].parameters["properties"]
+    assert found[1].parameters["search_context_size"] == "medium"
+    assert AnswersSoFar().messages("Be brief.", "hi") == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "hi"},
+    ]
+
+
+def test_an_item_that_is_plain_is_taken_as_it_is() -> None:
+    """Models of users put such in, too."""
+    said: Any = {"type": "message", "role": "assistant", "content": [{"text": "hello"}]}
+    answered = ModelResponse([], Usage(), response_id=None)
+    answered.output.append(said)
+
+    reply = reply_of("m", answered)
+
+    assert reply.message["content"] == "hello"
+    assert reply.message["provider"]["openai_agents"]["output"] == [said]
 
 
 def test_settings_hold_neither_headers_nor_cache_keys() -> None:

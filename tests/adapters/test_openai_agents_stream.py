@@ -9,6 +9,7 @@ from agents.exceptions import ModelBehaviorError
 from agents.items import ModelResponse
 from agents.usage import Usage
 from openai.types.responses import (
+    ResponseError,
     ResponseFunctionToolCall,
     ResponseOutputMessage,
     ResponseOutputText,
@@ -52,6 +53,25 @@ def test_an_answer_is_told_item_by_item_and_text_by_text() -> None:
     ]
     assert [event.sequence_number for event in events] == list(range(7))
     assert asyncio.run(drained(streamed(events))) == answer()
+    told = events[-1].response  # type: ignore[union-attr]  # the last has one
+    assert (told.id, told.model, told.status) == ("resp_1", "small", "completed")
+    assert told.created_at == 0
+    assert (told.object, told.tool_choice, told.parallel_tool_calls) == ("response", "auto", True)
+    assert told.usage is not None
+    assert told.usage.total_tokens == 5
+
+
+def test_the_end_of_a_stream_says_what_there_was() -> None:
+    """Also where no item was told before; what has no id and no usage is an answer, too."""
+    whole = answer()
+    whole.response_id = None
+    last = events_of(whole, "small", 0.0)[-1]
+    last.response.usage = None  # type: ignore[union-attr]  # the last has one
+
+    found = asyncio.run(drained(streamed([last])))
+
+    assert last.response.id == ""  # type: ignore[union-attr]  # the same
+    assert (found.output, found.usage) == (whole.output, Usage(requests=1))
 
 
 def test_items_may_be_missing_at_the_end() -> None:
@@ -69,7 +89,10 @@ def test_a_stream_that_breaks_off_is_no_answer() -> None:
     with pytest.raises(ModelBehaviorError, match="without a completed response"):
         asyncio.run(drained(streamed(events[:-1])))
     last = events[-1].response  # type: ignore[union-attr]  # the last has one
-    last.status = "incomplete"
+    last.status, last.error = "failed", ResponseError(code="server_error", message="overloaded")
+    with pytest.raises(ModelBehaviorError, match=r"response: overloaded\Z"):
+        asyncio.run(drained(streamed(events)))
+    last.status, last.error = "incomplete", None
     with pytest.raises(ModelBehaviorError, match=r"response: incomplete\Z"):
         asyncio.run(drained(streamed(events)))
     last.incomplete_details = IncompleteDetails(reason="max_output_tokens")

@@ -60,6 +60,7 @@ def test_what_is_to_be_tried_again_is_said_by_the_tool_or_else_by_the_user() -> 
     of_tool, of_user = neutral_messages([ModelRequest([wrong, form])], PLAIN)
 
     assert (of_tool["role"], of_user["role"]) == ("tool", "user")
+    assert (of_tool["tool_call_id"], of_tool["name"]) == ("c1", "look")
     assert "no such place" in of_tool["content"]
     assert "say it as JSON" in of_user["content"]
 
@@ -70,7 +71,7 @@ def test_files_are_part_of_a_request() -> None:
     request = ModelRequest([UserPromptPart(["look", picture])])
     [message] = neutral_messages([request], PLAIN)
 
-    assert message["content"] == "look"
+    assert (message["role"], message["content"]) == ("user", "look")
     assert message["provider"]["pydantic_ai"][1]["media_type"] == "image/png"
 
 
@@ -94,3 +95,11 @@ def test_output_tools_are_offered_too() -> None:
     [tool] = neutral_tools(ModelRequestParameters(output_tools=[offered]))
 
     assert (tool.name, tool.parameters) == ("final_result", {"type": "object"})
+
+
+def test_a_tool_without_a_description_is_offered_with_an_empty_one() -> None:
+    tools = [ToolDefinition(name="a"), ToolDefinition(name="b", description="Count.")]
+
+    offered = neutral_tools(ModelRequestParameters(function_tools=tools))
+
+    assert [(tool.name, tool.description) for tool in offered] == [("a", ""), ("b", "Count.")]

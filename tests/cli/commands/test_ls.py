@@ -52,7 +52,10 @@ def test_people_read_a_run_on_one_line_its_log_before_the_rest(
     folder: Path, invoke: Invoke
 ) -> None:
     (line,) = invoke("ls", folder).stdout.splitlines()
+    (run,) = _runs(folder, invoke)
 
+    assert line.startswith(run["started"].replace("T", " ").removesuffix("Z") + "  completed  ")
+    assert f" · {run['duration_ms']} ms" in line
     assert f"completed  {folder / 'survey.jsonl'}  survey_tree" in line
     assert "3 runs below" in line
 

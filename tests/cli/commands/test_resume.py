@@ -112,7 +112,10 @@ def test_list_executes_nothing_and_needs_no_program(
     questions = invoke("resume", asked, "--list")
     document = json.loads(invoke("resume", asked, "--list", "--json").stdout)
 
-    assert (doubts.exit_code, questions.exit_code) == (0, 0)
+    named = invoke("resume", asked, "--list", *_program("asking"))
+
+    assert (doubts.exit_code, questions.exit_code, named.exit_code) == (0, 0, 0)
+    assert f"refold resume {asked} --program {HERE}:asking --tools {HERE}:TOOLS" in named.stderr
     assert "pay(n=7)" in doubts.stdout
     assert "A?" in questions.stdout
     jsonschema.validate(document, schema("open-ends"))

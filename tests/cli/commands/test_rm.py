@@ -34,6 +34,7 @@ def test_a_run_goes_with_its_children_and_large_texts(folder: Path, invoke: Invo
     said = invoke("rm", folder / "survey.jsonl")
 
     assert said.exit_code == 0, said.output
+    assert f"{folder / 'survey.1.jsonl'}\n" in said.stdout
     assert sorted(path.name for path in folder.iterdir()) == ["notes.txt", "survey2.jsonl.jsonl"]
     assert "removed" in said.stdout
 

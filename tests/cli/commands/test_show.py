@@ -133,3 +133,17 @@ def test_counts_say_how_many_ended_how_and_failed_shows_those(
 
 def test_where_nothing_failed_the_counts_alone_are_shown(survey_log: Path, invoke: Invoke) -> None:
     assert invoke("show", survey_log, "--failed").stdout.startswith("3 subagents: 3 completed · ")
+
+
+def test_entries_before_a_torn_tail_are_shown(
+    survey_log: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """By `tail`, too."""
+    log = tmp_path / "a.jsonl"
+    lines = survey_log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:2]) + lines[2][:-9])
+
+    shown, ended = invoke("show", log, "--events"), invoke("tail", log)
+
+    assert (shown.exit_code, ended.exit_code) == (0, 0), shown.output + ended.output
+    assert shown.stdout.count("tool.called") == ended.stdout.count("tool.called") == 1

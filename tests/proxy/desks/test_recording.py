@@ -1,6 +1,7 @@
 """Each request and each answer is written down as it passed, whole, in order, and without fault."""
 
 import base64
+import gzip
 import json
 import socket
 import threading
@@ -385,3 +386,17 @@ def test_half_a_character_is_escaped_and_no_secret_of_an_address_is_kept(tmp_pat
         "body": {"input": {"$esc": {"$json": '"\\ud800"'}}, "user": "[redacted:api_key]"},
     }
     assert b"Xq7-v2_Xq7" not in all_bytes(tmp_path)
+
+
+def test_a_packed_request_is_read_and_passes_as_it_is(tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    packed = gzip.compress(json.dumps(question("Hello")).encode())
+    answer = JSON + b"content-length: 2\r\n\r\n{}"
+    with RawServer(answering(answer)) as server, recorded(log, server.url) as base:
+        said(base, packed, headers={"content-encoding": "gzip"})
+        (head,) = server.heads
+
+    (request,) = data_of(log, "model.asked")
+    assert request["model"] == "small"
+    assert request["added"][-1] == {"role": "user", "content": "Hello"}
+    assert b"content-encoding: gzip" in head

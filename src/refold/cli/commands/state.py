@@ -67,7 +67,7 @@ def command(*, log: Path, at: int | None, between: tuple[int, int] | None) -> in
         found = _folded(opened.path, at)
         told = PrintedState(
             log=output.shown_path(log),
-            at=found.state.entries - 1 if at is None or at < 0 else at,
+            at=found.state.entries - 1,
             digest=found.digest,
             recorded_digest=found.recorded_digest or None,
             agrees=found.agrees,
