@@ -65,6 +65,18 @@ def test_no_model_request_when_the_tokens_are_spent(spent: int, *, is_granted: b
     assert event == (ASKED if is_granted else LimitHit("model_tokens", 100, "effect", spent))
 
 
+@pytest.mark.parametrize(
+    ("cost", "observed"), [(999_999, None), (1_000_000, 1.0), (1_250_000, 1.25), (None, 1.0)]
+)
+def test_no_model_request_when_the_money_is_spent(cost: int | None, observed: float | None) -> None:
+    """A request whose cost nobody knows may have taken all of it."""
+    usage = Usage(requests=1, cost_usd_micros=cost)
+
+    (event,) = decide(RunState(limits=Limits(cost_usd=1), usage=usage), ASKED)
+
+    assert event == (ASKED if observed is None else LimitHit("cost_usd", 1, "effect", observed))
+
+
 def test_a_granted_child_is_started_under_its_parents_limits() -> None:
     state = RunState(limits=Limits(max_depth=3, timeout_seconds=60.0, max_iterations=9))
 

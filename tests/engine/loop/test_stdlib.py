@@ -197,6 +197,38 @@ def test_a_future_of_a_thread_is_refused_where_it_is_wrapped() -> None:
     assert asyncio.run(program()) == 7
 
 
+def test_a_future_of_asyncios_own_is_wrapped_as_ever() -> None:
+    """It is returned as it is."""
+    bench = Bench()
+
+    async def program() -> int:
+        return await asyncio.wrap_future(asyncio.ensure_future(_number(7)))
+
+    task = bench.start(program())
+
+    assert task.result() == asyncio.run(program()) == 7
+
+
+def test_what_has_no_time_does_not_begin() -> None:
+    """`wait_for` with 0 s, on this loop as on any other."""
+    bench, begun = Bench(), []
+
+    async def work() -> None:
+        begun.append(work)
+
+    async def program() -> str:
+        try:
+            await asyncio.wait_for(work(), 0)
+        except TimeoutError:
+            return "late"
+        return "done"
+
+    task = bench.start(program())
+
+    assert task.result() == asyncio.run(program()) == "late"
+    assert begun == []
+
+
 def test_wrappers_are_documented_as_what_they_wrap() -> None:
     """`help(asyncio.as_completed)` still helps."""
     assert asyncio.as_completed.__doc__

@@ -213,15 +213,21 @@ def test_it_ends_when_a_tool_fails_for_good(log: Path) -> None:
 def test_it_ends_when_the_same_calls_give_the_same_results_three_times(log: Path) -> None:
     again: Reply = {"tool_calls": [{"name": "greet", "arguments": {"name": "Ada"}}]}
 
-    recording = run(log, [again, again, again, "never said"])
+    recording = run(log, [calls(("greet", {"name": "Bob"})), again, again, again, "never said"])
 
     assert (recording.status, recording.reason) == ("failed", "no_progress")
-    assert len(asked(log)) == 3
+    assert recording.error is not None
+    assert recording.error.message.startswith("greet: the same calls gave the same results 3 times")
+    assert len(asked(log)) == 4
 
 
 def test_it_goes_on_when_something_differs(log: Path) -> None:
-    """Another result of the same call, or another call in between, is progress."""
+    """Another result of the same call, or another call or argument in between, is progress."""
     count = iter(range(9))
+
+    @tool(effect="reads")
+    def look(at: int) -> str:
+        return "nothing there" if at else "nor here"
 
     @tool(effect="reads")
     def poll() -> int:
@@ -230,9 +236,9 @@ def test_it_goes_on_when_something_differs(log: Path) -> None:
     again: Reply = {"tool_calls": [{"name": "greet", "arguments": {"name": "Ada"}}]}
     polls: Reply = {"tool_calls": [{"name": "poll", "arguments": {}}]}
 
-    recording = run(
-        log, [polls, polls, polls, again, again, polls, again, "done"], tools=(poll, greet)
-    )
+    looks = [calls(("look", {"at": at})) for at in (1, 2, 3)]
+    others = [polls, polls, polls, again, again, polls, again]
+    recording = run(log, [*others, *looks, "done"], tools=(poll, greet, look))
 
     assert recording.reason == "done"
 

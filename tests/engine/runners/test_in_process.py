@@ -1,16 +1,19 @@
 """Children on threads of this process: the deadline is cooperative (CONTRACT.md §7.3)."""
 
+import asyncio
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import attrs
+import pytest
 
 from refold.engine.events.limits import Limits
+from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.reader import read_entries, scan
 from refold.engine.ports.ports import CancelSignal
-from refold.engine.program.run import PlainRun
+from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.in_process import InProcess
 from refold.replay.resume.resume import CONTINUED
 from tests.engine.conftest import Make, ended
@@ -102,6 +105,36 @@ def test_no_thread_of_its_tools_is_left(request_for: Make) -> None:
 
     left = {thread.name for thread in set(threading.enumerate()) - before}
     assert "refold-host" not in left
+
+
+def test_where_no_thread_can_be_started_the_child_has_failed(request_for: Make) -> None:
+    """Its log is let go of: a run that goes on may take it up."""
+    before, runner, request = threading.stack_size(), InProcess(), request_for("works", 3)
+    threading.stack_size(1 << 46)  # more than there is
+    try:
+        outcome = ended(runner.run(request))
+    finally:
+        threading.stack_size(before)
+
+    assert outcome.error is not None
+    assert (outcome.status, outcome.error.code) == ("failed", "runner")
+    assert outcome.child is not None
+    assert request.log is not None
+    refuse_if_locked(request.log)
+
+
+def test_what_nobody_awaited_in_a_child_is_warned_of(request_for: Make) -> None:
+    """As in the run above."""
+
+    async def fails() -> None:
+        raise ValueError("no room")
+
+    async def child(run: Run, _input: Any) -> None:
+        asyncio.create_task(fails())  # noqa: RUF006 - nobody awaits it
+        await run.sleep(0.001)
+
+    with pytest.warns(RuntimeWarning, match="ValueError: no room"):
+        assert ended(InProcess().run(request_for(child))).ok
 
 
 def test_a_child_that_cannot_be_recorded_to_its_end_has_failed(request_for: Make) -> None:
