@@ -6,14 +6,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from refold.engine.children.envelope import pack, unpack
 from refold.engine.errors import LogUnsupported, ProgramNotFound, ToolRefused, UsageError
 from refold.engine.events.limits import Limits
-from refold.engine.models.scripted import FunctionModel
+from refold.engine.models.scripted import FunctionModel, ScriptedModel
 from refold.engine.ports.clock import FixedClock
-from refold.engine.ports.ports import ModelReply, Policy
+from refold.engine.ports.ports import ChildRequest, ModelReply, People, Policy
+from refold.engine.secrets.redaction import Redaction
+from refold.engine.secrets.vault import Vault
+from refold.replay.resume.resume import CONTINUED
 from refold.tools.contract.tool_types import tool
 from tests.engine.conftest import Make
 
@@ -21,11 +25,19 @@ _ENTRY = "refold.engine.runners.child:run_envelope"
 
 
 def test_what_is_packed_is_unpacked(request_for: Make) -> None:
-    """Program, input, identity, limits, policy, tools, clock: the child has the same."""
-    policy = Policy(summary_bytes=7, artifact_kinds=("note",))
-    limits = Limits(max_depth=2, timeout_seconds=1.5)
+    """The child has the same, but for what another process makes anew."""
+    one = frozenset({"0#2"})
     request = request_for(
-        "works", {"x": [1, "é"]}, limits=limits, policy=policy, clock=FixedClock()
+        "works",
+        {"x": [1, "é"]},
+        brief="Look",
+        limits=Limits(max_depth=2, timeout_seconds=1.5),
+        policy=Policy(summary_bytes=7, artifact_kinds=("note",)),
+        durability="line",
+        runner="subprocess",
+        people=People(answers={"0#1": 3}, by="Ada", retry=one, fail=one, results={"0#4": [1]}),
+        resume=CONTINUED,
+        clock=FixedClock(),
     )
 
     line = pack(request, entry=_ENTRY)
@@ -33,9 +45,29 @@ def test_what_is_packed_is_unpacked(request_for: Make) -> None:
 
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
-    for name in ("program", "input", "identity", "limits", "policy", "log", "durability", "clock"):
+    anew = {"cancel", "host", "runners", "tools"}
+    for name in attrs.fields_dict(ChildRequest).keys() - anew:
         assert getattr(found, name) == getattr(request, name), name
     assert [one.name for one in found.tools] == ["add", "ponder"]
+
+
+def test_models_secrets_and_what_asks_for_tokens_come_along(request_for: Make) -> None:
+    """A model is made by its reference, a vault of its rules and values."""
+    rules = Redaction(paths={"run": ["/output/key"]}, tools=["add"])
+    vault = Vault(rules, secrets={"key": "a long secret"}, volatile=["run/output/at"])
+    request = request_for("works", vault=vault, models={"": ScriptedModel(["said"], "mine")})
+    reading, writing = os.pipe()
+
+    found = unpack(pack(request, entry=_ENTRY, tokens_fd=reading))
+
+    assert found.vault is not None
+    assert found.vault.packed() == vault.packed()
+    assert found.vault.scrubbed("a long secret") == vault.scrubbed("a long secret")
+    assert {name: model.name for name, model in found.models.items()} == {"": "mine"}
+    assert found.tokens is not None
+    assert found.tokens(lambda: True) == 0
+    os.close(reading)
+    os.close(writing)
 
 
 def test_a_child_works_where_its_parent_does(request_for: Make) -> None:

@@ -180,7 +180,6 @@ def test_links_are_never_followed(tmp_path: Path, linked: str) -> None:
     "marker",
     [
         {"$blob": "../../etc/passwd", "bytes": 3},
-        {"$blob": digest_only(b"abc"), "bytes": -1},
         {"$blob": digest_only(b"abc"), "bytes": "3"},
         {"$blob": digest_only(b"abc"), "bytes": 3.0},
         {"$blob": digest_only(b"abc")},
@@ -195,8 +194,18 @@ def test_a_malformed_marker_is_refused(tmp_path: Path, marker: dict[str, Any]) -
     store = BlobStore(tmp_path / "a.blobs")
     store.put(b"abc")
 
-    with pytest.raises(BlobBroken):
+    with pytest.raises(BlobBroken, match="marker"):
         resolved({"a": marker}, store.get)
+
+
+def test_who_reads_makes_nothing(tmp_path: Path) -> None:
+    """Neither the store's folder nor one of those in it."""
+    store = BlobStore(tmp_path / "a.blobs")
+
+    with pytest.raises(BlobBroken, match="blob missing"):
+        store.get(digest_only(b"abc"), 3)
+
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("made", ["folder", "fifo"])

@@ -301,6 +301,17 @@ def test_a_broken_archive_is_refused(tree: Path, tmp_path: Path) -> None:
                 pass
 
 
+def test_what_is_named_like_an_archive_and_is_none_is_refused(
+    make_log: Callable[[int], Path],
+) -> None:
+    """Not read as a log, all of whose lines would be damaged."""
+    log = make_log(2)
+    named = log.rename(log.with_suffix(".refold"))
+
+    with pytest.raises(LogUnsupported, match="no whole archive"), opened(named):
+        pass
+
+
 def test_an_archive_with_anything_around_it_is_refused(tree: Path, tmp_path: Path) -> None:
     """Readers of archives skip what stands there, and nobody would have looked at it."""
     packed = pack(tree, tmp_path / "report.refold")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import queue
 import socket
 import subprocess
 import sys
@@ -164,6 +165,27 @@ def test_a_run_that_is_recorded_inside_a_running_loop_is_no_special_case(tmp_pat
         return recording.output
 
     assert asyncio.run(caller()) == [0, 1, 2]
+
+
+def test_no_thread_of_a_loop_keeps_the_process_from_ending() -> None:
+    """And each says whose it is; on a loop of the caller's there is none."""
+
+    async def where() -> None:
+        found.put(threading.current_thread())
+
+    found: queue.SimpleQueue[threading.Thread] = queue.SimpleQueue()
+    host = Host()
+    for is_lasting, name in ((False, "refold-host"), (True, "refold-models")):
+        host.run(where, lasting=is_lasting)
+        thread = found.get(timeout=60)
+        assert (thread.name, thread.daemon) == (name, True)
+    host.close()
+
+    async def beside() -> threading.Thread:
+        Host(asyncio.get_running_loop()).run(where, lasting=True)
+        return await asyncio.to_thread(found.get, timeout=60)
+
+    assert asyncio.run(beside()) is threading.current_thread()
 
 
 def test_a_host_loop_of_our_own_ends_with_its_tasks_cancelled() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.recording.workers import Workers, in_thread
+from refold.engine.recording.workers import Workers, in_thread, on_thread
 
 PATIENCE_SECONDS = 10
 
@@ -67,6 +67,13 @@ def test_in_thread_gives_back_what_came(tmp_path: Path) -> None:
     assert in_thread(threading.get_ident) != threading.get_ident()
     with pytest.raises(FileNotFoundError):
         in_thread((tmp_path / "none").read_text)
+
+
+def test_no_thread_keeps_the_process_from_ending() -> None:
+    """And each says whose it is."""
+    thread = on_thread(threading.current_thread, "refold-mine").result()
+
+    assert (thread.name, thread.daemon) == ("refold-mine", True)
 
 
 def test_ctrl_c_gives_the_work_up_and_waits_for_its_end() -> None:

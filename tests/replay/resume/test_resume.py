@@ -930,14 +930,15 @@ async def cancels_asker(run: refold.Run, _n: int) -> Any:
     await run.sleep(0.3)
     run.cancel(child)
     (outcome,) = await run.join(child)
-    return outcome.status
+    return [outcome.status, outcome.error and [outcome.error.code, outcome.error.message]]
 
 
 def test_a_suspended_child_can_be_cancelled(tmp_path: Path) -> None:
     """§9.9: its outcome is `cancelled`, and its log stays unsealed, held by its parent's."""
     whole = refold.record(cancels_asker, 0, log=tmp_path / "a.jsonl", tools=TOOLS)
 
-    assert (whole.status, whole.output) == ("completed", "cancelled")
+    why = ["cancelled", "cancelled while it waited for a person"]
+    assert (whole.status, whole.output) == ("completed", ["cancelled", why])
     assert refold.verify(whole.log).complete
     assert refold.reexecute(whole.log, cancels_asker).identical
 
