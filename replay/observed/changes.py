@@ -205,7 +205,7 @@ def _of_parameters(diff: Sequence[Difference]) -> Iterator[str]:
 def _of_parameter(name: str, one: Difference) -> str:
     match one.kind:
         case "added":
-            return f"the parameter {name} was not given: {shown(one.after, 60)}"
+            return f"the parameter {name} was added: {shown(one.after, 60)}"
         case "removed":
             return f"the parameter {name} is no longer given: {shown(one.before, 60)}"
         case "changed":

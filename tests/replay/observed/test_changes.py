@@ -67,7 +67,7 @@ def test_several_changes_are_told_together() -> None:
 
     assert found.cause.count(";") == 4
     assert "and 2 messages more" in found.cause
-    assert found.cause.endswith("the parameter temperature was not given: 1")
+    assert found.cause.endswith("the parameter temperature was added: 1")
 
 
 def test_another_interface_is_told_before_what_follows_from_it() -> None:

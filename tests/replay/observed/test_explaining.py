@@ -134,7 +134,7 @@ def test_a_tool_that_returned_something_else_is_named(log: Path) -> None:
         ),
         (
             {"parameters": {"temperature": 0.5, "seed": 3}},
-            "the parameter seed was not given: 3",
+            "the parameter seed was added: 3",
         ),
         ({"parameters": {}}, "the parameter temperature is no longer given: 0.5"),
         (
