@@ -84,6 +84,25 @@ def test_filters_leave_the_runs_that_they_name(
     assert count or "none of 1 run" in invoke("ls", folder, *words).stdout
 
 
+def test_a_status_that_no_run_can_have_is_refused(folder: Path, invoke: Invoke) -> None:
+    """Or a slip of the pen would read as: nothing failed."""
+    said = invoke("ls", folder, "--status", "fail")
+
+    assert said.exit_code == 2
+    assert "'failed', 'timed_out'" in said.stderr
+
+
+def test_a_file_that_cannot_be_read_is_told_of_where_runs_are_picked(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    """It may be the run that was asked for."""
+    (tmp_path / "a.jsonl").write_bytes(b"{}\n")
+
+    assert "1 file could not be read" in invoke("ls", tmp_path, "--status", "failed").stderr
+    assert invoke("ls", tmp_path).stderr == ""
+    assert invoke("ls", tmp_path, "--status", "unreadable").stderr == ""
+
+
 def test_a_time_that_is_none_is_refused(folder: Path, invoke: Invoke) -> None:
     said = invoke("ls", folder, "--since", "yesterday")
 

@@ -99,7 +99,7 @@ def test_what_is_needed_throughout_is_said_so(
 
     said = invoke("sensitivity", log, "--program", f"{program}:main")
 
-    assert said.stdout.splitlines()[-1] == "1 outcome, and none that nothing depends on"
+    assert said.stdout.splitlines()[-1] == "1 outcome: something depends on each"
 
 
 def test_a_program_has_to_be_named(log: Path, invoke: Invoke) -> None:
@@ -117,6 +117,7 @@ def test_an_outcome_that_cannot_be_altered_says_so(tmp_path: Path, invoke: Invok
     said = invoke("sensitivity", log, "--program", f"{program}:main")
 
     assert "has no other value of its type" in said.stdout.splitlines()[1]
+    assert said.stdout.splitlines()[-1] == "1 outcome, none altered"
 
 
 @tool(effect="reads")

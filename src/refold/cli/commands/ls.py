@@ -6,7 +6,7 @@ import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import click
 
@@ -15,6 +15,7 @@ from refold.cli.arguments.run_list import listed_runs, orphans
 from refold.cli.output import output, words
 from refold.cli.output.listed import ListedRun
 from refold.cli.output.pages import page
+from refold.engine.events.outcome import Status
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
 from refold.store.place import StoredRun
 
@@ -47,7 +48,12 @@ def _since(_context: click.Context, _option: click.Parameter, given: str | None)
 @click.command("ls", epilog=page(_PAGE))
 @click.argument("folder", metavar="[DIR|URL]", type=PLACE, default=Path("runs"))
 @click.option("--tree", "is_tree", is_flag=True, help="Show forks below what they left.")
-@click.option("--status", multiple=True, help="Only runs that ended so, or `open`; repeat it.")
+@click.option(
+    "--status",
+    multiple=True,
+    type=click.Choice([*get_args(Status), "open", "unreadable"]),
+    help="Only runs that ended so, or are so; repeat it.",
+)
 @click.option("--program", default="", help="Only runs of programs with this in their name.")
 @click.option(
     "--since", callback=_since, metavar="TIME", help="Only runs begun since: 2026-01-31, 12h, 7d."
@@ -91,12 +97,16 @@ def command(
         listed = listed_runs(folder)
         found = [each for each in listed if _is_asked_for(each, status, program, since, text)]
         lost = [output.shown_path(path) for path in orphans(folder)]
+    unread = sum(each.status == "unreadable" for each in listed if each not in found)
+    if unread:
+        files = words.counted(unread, "file")
+        output.hint(f"{files} could not be read, and may belong here: --status unreadable")
 
     def describe() -> None:
         for depth, each in _lineage(found) if is_tree else ((0, each) for each in found):
             _print(each, depth)
         if listed and not found:
-            output.line(f"none of {words.counted(len(listed), 'run')} is such a one")
+            output.line(f"none of {words.counted(len(listed), 'run')} is like that")
         elif not found:
             output.line(f"no runs in {folder}; `refold demo` records a first one")
         for name in lost:

@@ -86,7 +86,9 @@ def describe(report: SensitivityReport) -> None:
         output.line((line, "yellow"))
     count, found = words.counted(len(report.calls), "outcome"), len(report.unneeded)
     if not found:
-        output.line(f"{count}, and none that nothing depends on")
+        tried = sum(call.altered is not None for call in report.calls)
+        each = "each" if tried == len(report.calls) else f"each of the {tried:,} that were altered"
+        output.line(f"{count}: something depends on {each}" if tried else f"{count}, none altered")
         return
     tokens = words.counted(report.tokens_unneeded, "token")
     took = words.seconds(report.duration_unneeded_ms)
