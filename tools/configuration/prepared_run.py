@@ -230,10 +230,8 @@ class _Shelf:
             "dispatch_subagent": self._prompting,
             "spawn": self._spawning,
         }
-        shipped: list[Tool] = [*file_tools(self.root)]
+        shipped: list[Tool] = [*file_tools(self.root), write_file_tool(self.root)]
         shipped += [tool for make in makers.values() for tool in make()]
-        if self._names("write_file"):
-            shipped.append(write_file_tool(self.root))
         if self._names("run_command"):
             shipped.append(self._command())
         has = {tool.name: tool for tool in (*shipped, *self.own.values()) if self._may(tool.name)}

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.replay.difference.pointer_diff import Difference, differences, differing, same, shown
+from refold.replay.difference.pointer_diff import (
+    Difference,
+    cut,
+    differences,
+    differing,
+    same,
+    shown,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.floats(-9, 9) | st.text("ab~/", max_size=2),
@@ -120,3 +127,10 @@ def test_the_first_places_are_told_and_how_many_more_there_are(
         "  differs   /0: 0 → null",
         *(f"            … and in {one}" for one in more),
     ]
+
+
+def test_what_is_too_long_is_cut_in_its_middle() -> None:
+    """Both ends are kept, or one of them."""
+    cuts = [cut("abcdef", 1), cut("abcdef", 0, 2), cut("abcdef", 2, 0), cut("abcdef", 3)]
+
+    assert cuts == ["a…f", "…ef", "ab…", "abcdef"]

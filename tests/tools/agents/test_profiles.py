@@ -27,6 +27,13 @@ def test_a_factory_is_plain_data() -> None:
     assert SubAgentFactory.from_json(factory.as_json()) == factory
 
 
+def test_profiles_stand_in_the_log_by_name() -> None:
+    """A file of settings in another order is the same to a replay."""
+    profiles = {name: SpawnProfile(pool=name) for name in ("sage", "bard")}
+
+    assert list(SubAgentFactory(profiles=profiles).as_json()["profiles"]) == ["bard", "sage"]
+
+
 def test_an_unknown_profile_is_a_key_error(tmp_path: Path) -> None:
     async def program(run: Any, _: Any) -> Any:
         with pytest.raises(KeyError):

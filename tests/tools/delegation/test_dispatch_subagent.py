@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import attrs
 import jsonschema
 import pytest
 
@@ -156,6 +157,21 @@ def test_the_documents_handler_blocks_in_a_plain_program(tmp_path: Path) -> None
     recording = record(program, log=tmp_path / "run.jsonl", model=ScriptedModel(["ok"]))
 
     assert recording.output == "ok"
+
+
+def test_without_a_prompt_a_child_has_its_callers_tools(tmp_path: Path) -> None:
+    """All of them: nothing says which the prompt would have named."""
+    dispatch = dispatch_subagent_tool(prompts=registry())
+
+    async def program(run: Run, _input: Any) -> str:
+        context = attrs.evolve(context_of(run), rendered_prompt=None)
+        return str((await dispatch.handler(DispatchSubagent(**ARGUMENTS), context=context)).message)  # type: ignore[arg-type]  # of these types
+
+    recording = record(program, log=tmp_path / "run.jsonl", model=ScriptedModel(["ok"]))
+
+    (started,) = [e.data for e in read_entries(recording.log) if e.kind == "child.started"]
+    assert recording.output == "ok"
+    assert "tools" not in started["delegation"]
 
 
 def test_a_child_in_another_process_has_the_session_and_gives_back_what_it_recorded(

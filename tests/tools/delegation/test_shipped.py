@@ -19,6 +19,7 @@ from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.tree.delegation_tree import delegation_tree
 from refold.tools.contract.policy import POLICIES
 from refold.tools.contract.registry import Registry
+from refold.tools.contract.tool_types import with_approval
 from refold.tools.delegation.shipped import MAKERS, as_offered, offered_tools, shipped_tools
 from refold.tools.delegation.subagent import subagent_tool
 
@@ -168,6 +169,14 @@ def test_every_shipped_tool_is_as_offered() -> None:
     offers = [offer_of(each) for each in shipped_tools()]
 
     assert [offer_of(each) for each in offered_tools(offers)] == offers
+
+
+def test_a_tool_that_asks_first_is_offered_so() -> None:
+    """§10.18: a person is asked in a replay as in the run."""
+    offers = [offer_of(each) for each in (with_approval(subagent_tool()), subagent_tool())]
+
+    assert [offer_of(each) for each in offered_tools(offers)] == offers
+    assert offers[0]["approval"] is True
 
 
 def test_what_is_not_shipped_is_not_found() -> None:
