@@ -30,6 +30,8 @@ _FEW: Final = 8
 """A repeat of so many more at most is a choice of their number."""
 _WORDS: Final = re.compile(r"[A-Za-z0-9_ -]+")
 _FLAGS: Final = re.compile(r"\(\?[aims]+\)")
+_BEGINNING: Final = re.compile(r"(?:[\w \"'<>:/,;=%@-]|\\[^\w])*(?![*+?{])")
+"""What each match begins with, as it stands in a pattern: no letter of it is repeated."""
 
 
 class PatternRefusedError(Exception):
@@ -44,16 +46,22 @@ class Pattern:
     line_max: int
     loops: int = 0
     choices: int = 1
+    beginning: str = ""
+    """What each match begins with; empty where that is not one text."""
 
     def replaced(self, text: str, mark: str) -> str:
         """Return `text`, of any length, with `mark` for each match.
 
         A text longer than `line_max` is searched window by window, the smaller the longer it is: a
         match that shows in no window is not found, and of a text that leaves no useful window none.
+        Where all matches begin alike, windows are needed only where that stands.
         """
         if len(text) <= self.line_max:
             return self.expression.sub(lambda _: mark, text)
-        if (window := self._window(len(text))) < LINE_MIN:
+        window, there = self._window(len(text)), self._window_behind(text)
+        if there > window:
+            return self._replaced_behind(text, mark, there)
+        if window < LINE_MIN:
             return text
         pieces, at, kept = [], 0, 0
         while at < len(text):
@@ -68,6 +76,30 @@ class Pattern:
                 kept = whole.end()
                 at = max(kept, at)
         return "".join((*pieces, text[kept:]))
+
+    def _replaced_behind(self, text: str, mark: str, window: int) -> str:
+        """As `replaced`, looking only where a match may begin."""
+        pieces, at, kept = [], 0, 0
+        while (at := text.find(self.beginning, at)) >= 0:
+            end = min(at + window, len(text))
+            found = self.expression.match(text, at, end)
+            whole = self._whole(text, found, end) if found else None
+            if whole:
+                pieces += [text[kept:at], mark]
+                kept = whole.end()
+            at = whole.end() if whole else at + 1
+        return "".join((*pieces, text[kept:]))
+
+    def _window_behind(self, text: str) -> int:
+        """Return how much may be looked at wherever a match may begin; 0 for too little."""
+        if not self.beginning:
+            return 0
+        if not self.loops:
+            return self.line_max
+        most = (text.count(self.beginning) or 1) * len(self.beginning)  # they may overlap
+        steps = TEXT_STEPS_MAX * math.factorial(self.loops) / (most * self.choices)
+        window = min(self.line_max, int(steps ** (1 / self.loops)))
+        return window if window >= LINE_MIN else 0
 
     def _window(self, length: int) -> int:
         """Return how much of a text is looked at at once, so that all of it is within a budget."""
@@ -104,12 +136,16 @@ def compiled(pattern: str) -> Pattern:
         expression = re.compile(pattern)
     except (re.error, OverflowError, RecursionError, FutureWarning) as error:
         raise PatternRefusedError(f"no regular expression: {error}") from None
-    loops, choices = _Scan(pattern).cost()
+    scan = _Scan(pattern)
+    loops, choices = scan.cost()
     power = loops + 1
     line_max = min(LINE_MAX, int((STEPS_MAX * math.factorial(power) / choices) ** (1 / power)))
     if line_max < LINE_MIN:
         raise PatternRefusedError("it repeats or chooses too often: search for less at once")
-    return Pattern(expression, line_max, loops, choices)
+    # A top-level choice has a beginning for each branch.
+    plain = _BEGINNING.match(pattern) if scan.groups[0].branches == 1 else None
+    beginning = re.sub(r"\\(.)", r"\1", plain[0]) if plain else ""
+    return Pattern(expression, line_max, loops, choices, beginning)
 
 
 class _Scan:

@@ -95,8 +95,12 @@ def test_the_worst_line_ends(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"\d{4}-\d\d-\d\d", r"req_[a-z0-9]+", r"data:[^;]*", r"\d+$", "^b", "é"]
-)
+    "pattern",
+    [
+        r"\d{4}-\d\d-\d\d", r"req_[a-z0-9]+", r"data:[^;]*", r"\d+$", "^b", "é",
+        r"r?eq_[0-9a-z]+", "req_|b", r"data*:", r"data{1}:x+", r"\; \d+", r"; é\n", "(?i)DATA",
+    ],
+)  # fmt: skip
 def test_matches_are_replaced_in_texts_of_any_length(pattern: str) -> None:
     """As Python does it, though a long text is looked at piece by piece; ends are those of all."""
     text = ("b req_0af 2026-11-22 " * 40 + "data:" + "x" * 700 + "; é\n") * 20 + "17"
@@ -122,6 +126,26 @@ def test_in_the_worst_text_they_are_as_well(pattern: str) -> None:
 
     assert compiled(pattern).replaced(text, "[x]") == text
     assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize("pattern", ["ba*a*c", "baba*a*c", "aa*a*a*c"])
+def test_behind_a_beginning_they_are_as_well(pattern: str) -> None:
+    """However often that stands there."""
+    for text in ("a" * 100_000, "ba" * 50_000, "b" + "a" * 100_000):
+        began = time.process_time()
+
+        assert compiled(pattern).replaced(text, "[x]") == text
+        assert time.process_time() - began < 20
+
+
+def test_what_begins_with_a_text_is_found_in_a_text_of_any_length() -> None:
+    """Windows stand only where that stands; it may be of any signs but for a repeated one."""
+    for pattern in (r'"took": ?\d+\.\d+(e-?\d+)?', r"\[took\] \w+\d+ \w+", r"to{1}ok+ \d+"):
+        text = '"took": 1.5e-7 [took] a1 b took 17'
+
+        replaced = compiled(pattern).replaced("x" * 300_000 + text + "1 " * 300_000, "[x]")
+
+        assert replaced == "x" * 300_000 + re.sub(pattern, "[x]", text + "1 " * 300_000)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.profiles import shipped
 from tests.support.watched import ask, record, replayed, result, says, system, talk, user
 
@@ -47,6 +48,8 @@ TOUCHED = {
     ),
     "opencode": (
         '<task id="ses_dfcbc3ea0ffenYyeUrKgZ80fUV"',
+        "ses_df9c13d9affe0NephpXMWO3UvT",
+        "tool-output/tool_2063434b0001bh02wBOIHQI3Dt",
         "[feature/x-1 (root-commit) f53a8dc] ",
         '"prt_204333b59001gzeGE93JNfgCRo"',
         '"timestamp":1795366796884',
@@ -74,6 +77,15 @@ def test_each_rule_of_a_profile_has_a_text_here(name: str) -> None:
 
     assert all(any(re.fullmatch(rule, text) for text in texts) for rule in rules)
     assert all(any(re.fullmatch(rule, text) for rule in rules) for text in texts)
+
+
+@pytest.mark.parametrize("name", TOUCHED)
+def test_each_rule_of_a_profile_holds_in_a_long_text(name: str) -> None:
+    """Such as the output of a command: 200 kB of numbers, with quotes, as JSON has it."""
+    rules, lines = VolatileRules(texts=PROFILES[name].volatile_texts), '\\n12345\\t"x" [a]' * 10_000
+    texts = " | ".join(TOUCHED[name])
+
+    assert rules.text(f"{lines} {texts} {lines}") == f"{lines} {rules.text(texts)} {lines}"
 
 
 @pytest.mark.parametrize(("name", "text"), EACH)

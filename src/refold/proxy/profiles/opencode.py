@@ -15,6 +15,8 @@ PROFILE: Final = Profile(
     outputs={"--format json": "lines"},
     volatile_texts=(
         r'<task id=\\?"ses_[0-9A-Za-z]+\\?"',
+        r"\bses_[0-9A-Za-z]{26}\b",  # of a subagent that failed
+        r"tool-output/tool_[0-9A-Za-z]+",  # of results that were too long
         GIT_COMMITS,
         # Of what is printed as JSON.
         r'"(ses|msg|prt)_[0-9A-Za-z]{26}"',
