@@ -46,4 +46,6 @@ def test_of_the_rest_only_the_list_of_models_is_there(
     )
 
     assert served.status == status
+    assert [at for at, _ in served.pieces] == [0]
+    assert "x-should-retry" not in served.headers
     assert desk.models() == 0
