@@ -2,13 +2,18 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 
 import refold
+from refold.api import replayer
 from refold.engine.errors import ProgramNotFound, ToolRefused
 from refold.engine.models import ScriptedModel
 from refold.tools.delegation.subagent import subagent_tool
+from tests.support.resumable import step
+from tests.support.resumable_session import noting, session
 
 
 def double(number: int) -> int:
@@ -137,3 +142,20 @@ def test_resume_knows_the_delegation_tools_that_are_shipped(tmp_path: Path) -> N
     assert again.ok, again.error
     assert refold.open_ends(tmp_path / "b.jsonl").unfinished == ()
     assert refold.verify(broken).complete
+
+
+def test_what_another_process_is_told_makes_the_same_replay(tmp_path: Path) -> None:
+    """Program, tools and session by reference: what `replay_all` sends to its workers."""
+    recording = refold.record(
+        noting, 2, log=tmp_path / "a.jsonl", tools=[step], session=session(), seed=1
+    )
+    here = noting.__module__
+    programs = {"noting": {"source": here, "name": "noting"}}
+    tools = [attrs.asdict(step.reference)] if step.reference is not None else []
+
+    told: dict[str, Any] = {"programs": programs, "tools": tools, "volatile": []}
+    row = replayer(**told, session={"source": here, "name": "session"})(recording.log)
+    without = replayer(**told)(recording.log)
+
+    assert (row.result, row.entries, row.program) == ("identical", recording.entries, "noting")
+    assert without.result == "refused"

@@ -10,6 +10,7 @@ import pytest
 from click.testing import Result
 
 from refold.cli.schema.documents import schema
+from refold.engine.log.reader import read_entries
 from refold.engine.runners.recording import record
 from tests.support.forks import TOOLS, model, report
 
@@ -60,6 +61,8 @@ def test_the_document_is_as_its_schema_says(log: Path, tmp_path: Path, invoke: I
     document: Any = json.loads(said.stdout)
     jsonschema.validate(document, schema("fork"))
     assert document["diff"]["identical"]
+    assert (document["status"], document["missing"]) == ("completed", [])
+    assert document["output"] == list(read_entries(log))[-1].data["output"]
 
 
 def test_a_packed_log_is_named_as_it_was_given(log: Path, tmp_path: Path, invoke: Invoke) -> None:

@@ -406,6 +406,7 @@ def test_a_model_that_a_client_reaches_needs_no_name(
 ) -> None:
     """It is made of what the log says, or of the pool of its name; one of scripts is not."""
     models: dict[str, Model] = {"": model_from("openai:m"), "pool": ScriptedModel([])}
+    models["other"] = model_from("anthropic:m")
     whole = record(resumable.sequential, 1, log=tmp_path / "m.jsonl", tools=TOOLS, models=models)
     log = cut(whole.log, tmp_path / "b.jsonl", broken_off.read_bytes().count(b"\n"))
     (tmp_path / "refold.yaml").write_text("llm: {pools: {pool: {model: openai:m}}}\n")

@@ -163,7 +163,7 @@ def opened_log(given: Path | StoredRun) -> Iterator[OpenedLog]:
         except (LogDamaged, LogUnsupported, LogMissing, EntryMissing) as error:
             if isinstance(error, LogUnsupported) and not error.path:  # a kind, and not said where
                 raise _damage(log, error) or error from None
-            if path != given and Path(error.path).parent == path.parent:  # or another LOG's
+            if Path(error.path).parent == path.parent:  # or another LOG's
                 error.path = log.shown(error.path)
             raise
         except _NONSENSE as error:
