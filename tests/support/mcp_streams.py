@@ -17,6 +17,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from refold.engine.wire.parts.sse import EventParser
+from refold.proxy.mcp.http import proxy_url
+from refold.proxy.mcp.sessions import Passed
 
 DEADLINE_SECONDS: Final = 60.0
 SESSION: Final = "s-4711"
@@ -202,3 +204,30 @@ def events(answer: http.client.HTTPResponse) -> Generator[Any]:
     while line := answer.readline():
         for event in parser.feed(line):
             yield json.loads(event.data)
+
+
+@contextlib.contextmanager
+def proxied(url: str, **options: Any) -> Generator[tuple[HttpClient, list[Passed]]]:
+    """Give a client of the proxy; what it did is there when the block has ended."""
+    is_up, is_over = threading.Event(), threading.Event()
+    places: list[str] = []
+    done: list[Passed] = []
+
+    def announce(place: str) -> None:
+        places.append(place)
+        is_up.set()
+
+    def until() -> None:
+        is_over.wait()
+
+    def run() -> None:
+        done.append(proxy_url(url, announce=announce, until=until, name="tiny", **options))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert is_up.wait(DEADLINE_SECONDS)
+    try:
+        yield HttpClient(places[0], authorization="Bearer token-1234567890"), done
+    finally:
+        is_over.set()
+        thread.join()

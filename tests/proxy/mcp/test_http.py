@@ -3,11 +3,8 @@
 (CONTRACT.md §16.11.)
 """
 
-import contextlib
 import http.client
 import json
-import threading
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,39 +15,17 @@ import refold
 from refold.engine.errors import UsageError
 from refold.engine.log.reader import read_entries
 from refold.proxy.mcp.http import proxy_url
-from refold.proxy.mcp.sessions import Passed
 from tests.support.mcp_clients import entries, kinds
-from tests.support.mcp_streams import DEADLINE_SECONDS, HttpClient, McpHttp, events, mcp_http
+from tests.support.mcp_streams import (
+    HttpClient,
+    McpHttp,
+    events,
+    mcp_http,
+    proxied,
+)
 from tests.support.proxied import RawServer, answering
 
 NOWHERE = "http://127.0.0.1:9/mcp"
-
-
-@contextlib.contextmanager
-def proxied(url: str, **options: Any) -> Generator[tuple[HttpClient, list[Passed]]]:
-    """Give a client of the proxy; what it did is there when the block has ended."""
-    is_up, is_over = threading.Event(), threading.Event()
-    places: list[str] = []
-    done: list[Passed] = []
-
-    def announce(place: str) -> None:
-        places.append(place)
-        is_up.set()
-
-    def until() -> None:
-        is_over.wait()
-
-    def run() -> None:
-        done.append(proxy_url(url, announce=announce, until=until, name="tiny", **options))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    assert is_up.wait(DEADLINE_SECONDS)
-    try:
-        yield HttpClient(places[0], authorization="Bearer token-1234567890"), done
-    finally:
-        is_over.set()
-        thread.join()
 
 
 def twice(log: Path, use: Any) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ import pytest
 
 import refold
 from refold.engine.errors import RecordingGone
+from refold.engine.log.reader import read_entries
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.desks.keys import Secrets
@@ -21,8 +22,10 @@ from refold.proxy.mcp.parties import Hello
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.remote import Remote, recording_here
 from refold.proxy.mcp.serving import McpServing
-from refold.proxy.mcp.sessions import report_of, serving_of
-from tests.support.mcp_clients import client, kinds, told
+from refold.proxy.mcp.sessions import Passed, report_of, serving_of
+from tests.support.mcp_clients import client as stdio_client
+from tests.support.mcp_clients import kinds, told
+from tests.support.mcp_streams import mcp_http, proxied
 
 HELLO = Hello(server="tiny", how={"transport": "stdio", "command": []})
 
@@ -68,15 +71,15 @@ def test_what_is_reported_is_one_log_and_is_served_from_it(
 
     with (
         recording(log, monkeypatch),
-        client(name="one") as one,
-        client(name="two") as two,
+        stdio_client(name="one") as one,
+        stdio_client(name="two") as two,
     ):
         before = [one.called("echo", text="a"), two.called("echo", text="b")]
     absent = ("no-such-server",)
     with replaying(log, monkeypatch) as serving:
-        with client(absent, name="two") as two:
+        with stdio_client(absent, name="two") as two:
             now = [two.called("echo", text="b")]
-        with client(absent, name="one") as one:
+        with stdio_client(absent, name="one") as one:
             now.insert(0, one.called("echo", text="a"))
 
     assert now == before
@@ -91,7 +94,7 @@ def test_a_server_is_not_told_of_the_recording(
 ) -> None:
     """Neither by its variable, nor by those that lead to models."""
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    with recording(tmp_path / "log.jsonl", monkeypatch), client(name="tiny") as each:
+    with recording(tmp_path / "log.jsonl", monkeypatch), stdio_client(name="tiny") as each:
         said = each.called("environment", variable=RECORDING)
 
     assert said["result"]["content"][0]["text"] == "no"
@@ -149,3 +152,25 @@ def test_without_the_variable_there_is_none(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv(RECORDING, raising=False)
 
     assert recording_here() is None
+
+
+def test_what_becomes_of_calls_of_a_server_on_http_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is given up, one is answered, one cannot be made; what authorises is in no log."""
+    log = tmp_path / "log.jsonl"
+
+    with recording(log, monkeypatch):
+        with mcp_http() as server, proxied(server.url) as (client, passed):
+            with client.tool("never") as answer:
+                assert answer.status == 200
+            said, _ = client.called("echo", text="it is token-1234567890")
+        with proxied("http://127.0.0.1:9/mcp") as (client, _):
+            failed, _ = client.called("echo", text="b")
+
+    assert (said, failed, passed) == (200, 502, [Passed(exit_code=0)])
+    assert kinds(log).count("effect.cancelled") == 1
+    ended = [each.data for each in read_entries(log) if each.kind == "tool.returned"]
+    assert [each["status"] for each in ended] == ["ok", "error"]
+    assert ended[1]["error"]["code"] == "connection"
+    assert b"token-1234567890" not in log.read_bytes()
