@@ -12,6 +12,7 @@ import pytest
 
 import refold
 from refold.engine.errors import OptionRefused, RunFailed
+from refold.engine.log.reader import read_entries
 from refold.options import _KINDS
 
 CALLS = ("record", "record_async", "reexecute", "resume", "fork", "drift", "explore", "sensitivity")
@@ -69,6 +70,8 @@ def test_the_help_of_record_explains_each_of_them() -> None:
         ("secrets", ["KEY"], "a dict"),
         ("secrets", {"KEY": 3}, "a dict of texts by name"),
         ("volatile", "tool:x/result", "a list of texts"),
+        ("volatile", [1], "a list of texts"),
+        ("volatile", None, "a list of texts"),
         ("runner", subprocess, "a runner's name"),
         ("runners", ["subprocess"], "a dict"),
         ("ask", "yes", "a function"),
@@ -96,16 +99,25 @@ def test_an_option_of_another_kind_is_refused_by_name(
         (refold.reexecute, "volatile", "x"),
         (refold.replay_all, "session", "file.py:session"),
         (refold.resume, "answers", ["yes"]),
+        (refold.replay_all, "volatile", [1]),
         (refold.resume, "retry", "0#1"),
+        (refold.resume, "retry", None),
+        (refold.resume, "fail", {1}),
         (refold.resume, "max_attempts", 0),
         (refold.fork, "edits", ["0#1=2"]),
+        (refold.fork, "edits", {1: 2}),
+        (refold.fork, "into", None),
         (refold.fork, "sources", "live"),
         (refold.drift, "twice", 1),
         (refold.drift, "compare", "exact"),
         (refold.explore, "orders", 0),
+        (refold.explore, "orders", None),
+        (refold.explore, "on_order", "yes"),
         (refold.explore, "timers", "yes"),
         (refold.sensitivity, "errors", 1),
         (refold.sensitivity, "only", ["x"]),
+        (refold.sensitivity, "only", None),
+        (refold.sensitivity, "on_call", 1),
     ],
 )
 def test_what_replays_checks_its_options_too(
@@ -115,7 +127,7 @@ def test_what_replays_checks_its_options_too(
     more = {"into": tmp_path / "b.jsonl"} if call is refold.fork else {}
 
     with pytest.raises(OptionRefused) as refused:
-        call(recording, program=greet, **more, **{option: value})
+        call(recording, program=greet, **more | {option: value})
 
     assert (refused.value.call, refused.value.option) == (call.__name__, option)
 
@@ -126,6 +138,15 @@ def test_every_option_that_is_checked_is_one_of_a_call() -> None:
     known = {name for call in calls for name in inspect.signature(call).parameters}
 
     assert known >= _KINDS.keys()
+
+
+def test_paths_that_are_read_once_are_kept(tmp_path: Path) -> None:
+    """An iterator that the checks had used up would leave a record without its rules."""
+    paths = iter(["run/output"])
+
+    log = refold.record(greet, "Ada", log=tmp_path / "a.jsonl", volatile=paths).log  # type: ignore[arg-type]  # it may be one
+
+    assert next(read_entries(log)).data["rules"] == {"volatile": ["run/output"]}
 
 
 def test_what_a_program_returned_is_no_program() -> None:

@@ -207,9 +207,9 @@ class Timer(Handle):
         super().__init__(callback, args, context)
         self._loop = loop
         self._when = when
-        self.delay_us = _microseconds(delay)
+        self.delay_us = microseconds(delay)
         """From the last recorded time on."""
-        self.at_us = None if when is None or isinstance(when, _Since) else _microseconds(when)
+        self.at_us = None if when is None or isinstance(when, _Since) else microseconds(when)
         """In virtual time, where the program said a time and not a delay."""
         self.key = loop.scope().next_timer()
         self.number = loop.next_number()
@@ -236,7 +236,8 @@ class Timer(Handle):
         return self._when
 
 
-def _microseconds(seconds: float) -> int:
+def microseconds(seconds: float) -> int:
+    """Return how long that is at most; infinity, and what is next to it, are `_FOR_EVER`."""
     return max(0, round(min(seconds, _FOR_EVER) * 1_000_000))
 
 

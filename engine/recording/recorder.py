@@ -47,7 +47,7 @@ from refold.engine.kernel.world import Taken, World
 from refold.engine.log import call_data
 from refold.engine.log.line import plain
 from refold.engine.log.writer import LogWriter
-from refold.engine.loop.loop import Timer
+from refold.engine.loop.loop import Timer, microseconds
 from refold.engine.ports.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
 from refold.engine.ports.ports import (
     CallContext,
@@ -132,7 +132,9 @@ class Recorder(World):
         self._is_over = False
         self._verdict: Verdict | None = None
         self._origin = f"{request.identity.root_id}\0{request.identity.path}"
-        self._deadline_us = _microseconds(request.limits.timeout_seconds)
+        self._deadline_us = (
+            None if (seconds := request.limits.timeout_seconds) is None else microseconds(seconds)
+        )
         # A child's runner ends it from outside; nobody does so for a root.
         self._must_be_timely = self._deadline_us is not None and request.identity.parent is None
         self._has_place = _IN_PLACE_SAFE and not self._must_be_timely
@@ -850,7 +852,3 @@ def _meta_of_end(verdict: Verdict, fold: Fold) -> dict[str, int | str]:
 def unset_hits(fold: Fold) -> Iterable[LimitCount]:
     """Return what ceilings refused that nobody set: those that every root has (§8.1)."""
     return (hit for hit in fold.hits.values() if getattr(CEILINGS, hit.limit, None) == hit.allowed)
-
-
-def _microseconds(seconds: float | None) -> int | None:
-    return None if seconds is None else round(seconds * 1_000_000)

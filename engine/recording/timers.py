@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from refold.engine.events.events import ClockRead
-from refold.engine.loop.loop import Timer
+from refold.engine.loop.loop import Timer, microseconds
 from refold.engine.ports.effects import CallTool
 from refold.engine.ports.ports import Clock
 
@@ -68,7 +68,7 @@ class Timers:
     def watch(self, effect: CallTool) -> None:
         """Set the deadline of a tool that has one."""
         if effect.tool.timeout_seconds is not None:
-            due = self.now_us() + round(effect.tool.timeout_seconds * 1_000_000)
+            due = self.now_us() + microseconds(effect.tool.timeout_seconds)
             heapq.heappush(self._armed, (due, 0, effect.call, effect))
 
     def take(self, now: int) -> Timer | CallTool | None:

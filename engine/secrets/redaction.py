@@ -42,12 +42,22 @@ _WHOLE: Final = (ChildRef, Truncated, Usage)
 
 
 def _texts(values: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(values, str):
-        raise UsageError("Redaction takes lists of texts, and found one text: put it into a list")
-    return tuple(values)
+    # Whatever is iterated otherwise gives rules that find nothing: a dict of secrets its names.
+    given: object = values
+    is_list = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
+    texts: tuple[Any, ...] = tuple(values) if is_list else ()
+    kinds = {type(each).__name__ for each in texts if not isinstance(each, str)}
+    if not is_list or kinds:  # no value is told: it may be a secret
+        found = f"one with {', '.join(sorted(kinds))}" if is_list else type(given).__name__
+        raise UsageError(f"Redaction takes lists of texts, such as ['…']; found {found}")
+    return texts
 
 
 def _paths(paths: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    given: object = paths
+    if not isinstance(given, Mapping):
+        found = type(given).__name__
+        raise UsageError(f"Redaction(paths=…): expected a dict by tool:NAME, …; found {found}")
     read = {key: _texts(pointers) for key, pointers in paths.items()}
     for key, pointers in read.items():
         if not _SELECTOR.fullmatch(key):

@@ -281,13 +281,16 @@ class _Logs:
             yield "started by", (parent, log.by_hash[above["hash"]])
 
     def _end_of_child(self, path: Path, seq: int) -> Iterator[tuple[How, Place]]:
-        ended = self._logs[path].ends.get(seq)
-        if ended is None:
-            return
-        child = child_path(path, ended[0])
-        log = self._log(child)
-        if log is not None and 0 < ended[1] <= len(log.rows):
-            yield "ends with", (child, ended[1] - 1)
+        number, events, start = self._logs[path].ends.get(seq, (0, 0, ""))
+        child = child_path(path, number)
+        log = self._log(child) if number else None
+        # Another child's log leads back to its own start, which may come later: for ever around.
+        if (
+            log is not None
+            and 0 < events <= len(log.rows)
+            and (log.parent or {}).get("hash") == start
+        ):
+            yield "ends with", (child, events - 1)
 
     def _log(self, path: Path) -> "_Log | None":
         if path not in self._logs:
@@ -317,8 +320,9 @@ class _Log:
         self.rows: list[_Row] = []
         self.requests: dict[str, int] = {}
         self.carries: dict[int, tuple[int, ...]] = {}
-        self.ends: dict[int, tuple[int, int]] = {}
-        """Of a `child.finished`: the child's number, and how many entries its log had."""
+        self.ends: dict[int, tuple[int, int, str]] = {}
+        """Of a `child.finished`: the child's number, how many entries its log had, and the hash of
+        its start."""
         self.parent: dict[str, Any] | None = None
         self.by_hash: dict[str, int] = {}
         """Starts of children."""
@@ -326,9 +330,11 @@ class _Log:
         """Scopes with entries in scopes below them."""
         self._scopes: dict[str, list[int]] = {}
         """By scope: its entries."""
-        self._numbers: dict[str, int] = {}
+        self._starts: dict[str, tuple[Json, str]] = {}
+        """By call key: the child's number, and the hash of its start."""
         self._talk = _Talk()
-        for entry in islice(read_entries(path, torn_ok=True), None if last is None else last + 1):
+        most = None if last is None else min(last + 1, sys.maxsize)
+        for entry in islice(read_entries(path, torn_ok=True), most):
             self._take(entry)
 
     def scope_of_code(self, seq: int) -> str:
@@ -380,11 +386,14 @@ class _Log:
                 self.parent = parent if isinstance(parent, dict) else None
             case "child.started":
                 self.by_hash[entry.hash] = entry.seq
-                self._numbers[call] = int(entry.data.get("number", 0))
+                self._starts[call] = (entry.data.get("number"), entry.hash)
             case "child.finished":
-                child = entry.data.get("outcome", {}).get("child")
-                if call in self._numbers and child:
-                    self.ends[entry.seq] = (self._numbers[call], int(child.get("events", 0)))
+                outcome = entry.data.get("outcome")
+                child = outcome.get("child") if isinstance(outcome, dict) else None
+                events = child.get("events") if isinstance(child, dict) else None
+                number, start = self._starts.get(call, (None, ""))
+                if type(number) is int and type(events) is int:
+                    self.ends[entry.seq] = (number, events, start)
             case "model.asked" | "model.answered" | "tool.called" | "tool.returned":
                 self._take_talk(entry, call)
             case _:

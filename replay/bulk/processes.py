@@ -49,6 +49,8 @@ _LOGS_MAX: Final = 512
 _HELPER_LOGS_MAX: Final = 16_384
 """So many logs a helper takes at most: what it holds does not grow with their number."""
 PRINTED_MAX: Final = 4 * 1024 * 1024
+_PATIENCE_SECONDS: Final = 3600.0
+"""So long the helper listens at most: `epoll` takes no more than 24 days, and no infinity."""
 _PIECES: Final = 8
 """What a helper that died left is done again in so many pieces, down to the log that ends it."""
 
@@ -78,11 +80,11 @@ class Schedule:
     """Wall time that one log may take, in a process of its own; by default it has no end."""
 
     def __attrs_post_init__(self) -> None:
-        if self.jobs is not None and self.jobs < 1:
-            raise UsageError(f"jobs: expected 1 or more, found {self.jobs}")
-        seconds = self.timeout_seconds
-        if seconds is not None and seconds <= 0:
-            raise UsageError(f"timeout_seconds: expected more than 0, found {seconds:g}")
+        jobs, seconds = self.jobs, self.timeout_seconds
+        if jobs is not None and (type(jobs) is not int or jobs < 1):
+            raise UsageError(f"jobs: expected 1 or more, found {jobs!r}")
+        if seconds is not None and not (type(seconds) in (int, float) and seconds > 0):  # no nan
+            raise UsageError(f"timeout_seconds: expected more than 0, found {seconds!r}")
 
 
 class NotBegun(Exception):
@@ -285,7 +287,7 @@ class _Helper:
         if self._timeout_seconds is None or not self._forks:
             return None
         first = min(fork.began for fork in self._forks.values())
-        return max(0.0, first + self._timeout_seconds - time.monotonic())
+        return min(max(0.0, first + self._timeout_seconds - time.monotonic()), _PATIENCE_SECONDS)
 
     def _end_overdue(self) -> None:
         if self._timeout_seconds is None:

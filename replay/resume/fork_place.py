@@ -3,6 +3,7 @@
 Reads logs and changes nothing.  The rules are CONTRACT.md §12.11.
 """
 
+import sys
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,7 +35,7 @@ def fork_entry(log: Path, at: int | None, edits: Mapping[str, Json]) -> tuple[Pa
 
 
 def _entry(log: Path, at: int) -> Entry:
-    last: deque[Entry] = deque(maxlen=-at if at < 0 else 1)
+    last: deque[Entry] = deque(maxlen=min(-at, sys.maxsize) if at < 0 else 1)
     count = 0
     for entry in read_entries(log, torn_ok=True):
         last.append(entry)

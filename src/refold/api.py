@@ -416,7 +416,7 @@ def replay_all(
     check_may_start("replay_all")
     spread = {"executor": executor, "on_verdict": on_verdict}
     ready = checked("replay_all", tools=tools, session=session, volatile=volatile, **spread)
-    execute = _replayer(named(program), ready["tools"], tuple(volatile), session)
+    execute = _replayer(named(program), ready["tools"], tuple(ready["volatile"]), session)
     how = Schedule(jobs=jobs, fail_fast=fail_fast, timeout_seconds=timeout_seconds)
     return replay_logs(find_logs(paths), execute, how, executor, on_verdict)
 

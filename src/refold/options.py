@@ -7,7 +7,7 @@ Rules: CONTRACT.md §9.6.
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
 import attrs
@@ -35,14 +35,20 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
+def _are_texts(values: Iterable[Any]) -> bool:
+    return all(isinstance(each, str) for each in values)
+
+
 _DURABILITIES: Final = get_args(Durability)
 _MODEL: Final = (
     "a model of refold.engine.models, or a text: openai:NAME, anthropic:NAME, "
     "pydantic:PROVIDER:NAME"
 )
 _BOOL: Final = _Kind(lambda value: isinstance(value, bool), "True or False")
-_LIST: Final = _Kind(_is_list, "a list of texts")
-_MAPPING: Final = _Kind(lambda value: isinstance(value, Mapping), "a dict by name or call key")
+_LIST: Final = _Kind(lambda value: _is_list(value) and _are_texts(value), "a list of texts")
+_MAPPING: Final = _Kind(
+    lambda value: isinstance(value, Mapping) and _are_texts(value), "a dict by name or call key"
+)
 _PATH: Final = _Kind(lambda value: isinstance(value, str | os.PathLike), "a path")
 _CALLABLE: Final = _Kind(callable, "a function")
 _COUNT: Final = _Kind(lambda value: type(value) is int and value > 0, "a number of at least 1")
@@ -65,6 +71,8 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "log": _PATH,
     "max_attempts": _COUNT,
     "models": _MAPPING,
+    "on_call": _CALLABLE,
+    "on_order": _CALLABLE,
     "on_verdict": _CALLABLE,
     "only": _Kind(lambda value: isinstance(value, str), "a part of a call's label"),
     "orders": _COUNT,
@@ -75,8 +83,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "runners": _MAPPING,
     "secrets": _Kind(
         lambda value: (
-            isinstance(value, Mapping)
-            and all(isinstance(each, str) for pair in value.items() for each in pair)
+            isinstance(value, Mapping) and _are_texts(value) and _are_texts(value.values())
         ),
         "a dict of texts by name",
     ),
@@ -87,7 +94,8 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "twice": _BOOL,
     "volatile": _LIST,
 }
-"""What each option takes; `None` is always the default."""
+"""What each option takes; `None` is the default, but for those of `_NEEDED`."""
+_NEEDED: Final = ("fail", "only", "orders", "retry", "volatile", ("fork", "into"))
 
 
 def checked(call: str, **options: Any) -> dict[str, Any]:
@@ -98,9 +106,13 @@ def checked(call: str, **options: Any) -> dict[str, Any]:
         ToolRefused: one of `tools` can be no tool.
         ModelNotFound: a text names no model.
     """
-    for name, value in options.items():
+    for name, given in options.items():
         kind = _KINDS.get(name)
-        is_default = value is None and (name != "log" or call.startswith("record"))
+        # An iterator is read here, and again where it is used.
+        value = tuple(given) if kind is _LIST and isinstance(given, Iterator) else given
+        options[name] = value
+        is_log = name == "log" and not call.startswith("record")
+        is_default = value is None and not (is_log or (call, name) in _NEEDED or name in _NEEDED)
         if not is_default and kind is not None and not kind.fits(value):
             said = type(value).__name__ if name == "secrets" else shown(value)
             raise OptionRefused(call, name, kind.expected, said)

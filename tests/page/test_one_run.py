@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.engine.state.digests import state_json
 from refold.page.document import page
@@ -47,6 +49,26 @@ def test_the_verdict_is_that_of_verify_and_names_logs_by_number(
         1,
         found.damage[0].line,
     )
+
+
+def test_swapped_logs_of_children_have_a_path_that_ends(tmp_path: Path) -> None:
+    """Each names the start of the other, one of which comes after what it would lead to."""
+
+    async def reads(run: Run, number: int) -> int:
+        run.annotate("read", number)
+        return number
+
+    async def twice(run: Run, _: object) -> None:
+        for number in (1, 2):
+            await run.delegate(Delegation(program=reads, input=number))
+
+    log = record(twice, None, log=tmp_path / "a.jsonl").log
+    one, two = (log.with_name(f"a.{number}.jsonl") for number in (1, 2))
+    kept = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(kept)
+
+    assert {segment[0] for segment in page(log).document["critical"]} == {0}
 
 
 def test_a_log_may_be_named_by_a_link(survey_log: Path) -> None:

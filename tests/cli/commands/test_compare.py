@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from click.testing import Result
 
 from refold.engine.ports.delegation import Delegation
@@ -56,6 +57,20 @@ def test_a_run_whose_childs_log_is_gone_is_no_equal(tmp_path: Path, invoke: Invo
     assert said.exit_code == 3
     assert "b.1.jsonl: its log is missing" in said.stderr
     assert [len(row["gaps"]) for row in rows] == [0, 1]
+
+
+@pytest.mark.parametrize("names", ["a", "aa", "ba"])
+def test_damage_is_no_likeness(names: str, tmp_path: Path, invoke: Invoke) -> None:
+    """§14.16: 3, and which it is, whether it stands alone, beside itself or beside another."""
+    _logs(tmp_path)
+    damaged = tmp_path / "a.jsonl"
+    damaged.write_bytes(damaged.read_bytes().replace(b'"said"', b'"sold"', 1))
+
+    said = invoke("compare", *(tmp_path / f"{name}.jsonl" for name in names))
+
+    assert said.exit_code == 3
+    assert "a.jsonl" in said.stderr
+    assert "damaged" in said.stderr or ":2 (byte" in said.stderr
 
 
 def test_a_run_that_is_not_there_is_said(tmp_path: Path, invoke: Invoke) -> None:

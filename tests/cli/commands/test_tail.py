@@ -19,6 +19,8 @@ def test_it_shows_as_many_as_asked_for(survey_log: Path, invoke: Invoke) -> None
     assert len(said) == 4
     assert "run.finished" in said[-1]
     assert invoke("tail", survey_log, "-n", "0").exit_code == 2
+    whole = invoke("tail", survey_log, "-n", "999").stdout
+    assert invoke("tail", survey_log, "-n", 10**30).stdout == whole
 
 
 def test_the_document_holds_the_entries_as_logged(survey_log: Path, invoke: Invoke) -> None:

@@ -78,12 +78,13 @@ def test_a_tool_has_a_deadline_only_if_it_says_so() -> None:
     timers.watch(CallTool("0#1", slow(60), {}))
     untimed = tool(effect="reads")(test_a_tool_has_a_deadline_only_if_it_says_so)
     timers.watch(CallTool("0#2", untimed, {}))
+    timers.watch(CallTool("0#3", slow(1e308), {}))  # in microseconds, that is infinite
 
     due = timers.take(timers.now_us() + HOUR_US)
 
     assert isinstance(due, CallTool)
     assert due.call == "0#1"
-    assert timers.next_us() is None
+    assert timers.take(timers.now_us() + 1_000_000 * HOUR_US) is None
 
 
 def test_a_given_clock_says_the_virtual_time_and_no_deadline() -> None:

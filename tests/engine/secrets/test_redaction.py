@@ -310,6 +310,14 @@ def test_without_rules_nothing_is_said_and_nothing_searched(tmp_path: Path) -> N
     "rules",
     [
         {"secrets": "one text"},
+        {"secrets": {"TOKEN": "hunter2222"}},  # its names would be looked for, and no value
+        {"secrets": b"hunter2222"},
+        {"secrets": [b"hunter2222"]},
+        {"secrets": None},
+        {"environment": 1},
+        {"tools": [None]},
+        {"paths": ["tool:fetch/result"]},
+        {"paths": {"tool:fetch": None}},
         {"paths": {"fetch": ["/result"]}},
         {"paths": {"tool:fetch": ["result"]}},
         {"paths": {"tool:fetch": "/result"}},
@@ -317,8 +325,10 @@ def test_without_rules_nothing_is_said_and_nothing_searched(tmp_path: Path) -> N
 )
 def test_rules_that_would_find_nothing_are_refused(rules: dict[str, Any]) -> None:
     """Nobody finds out later that a rule was none."""
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError) as refused:
         refold.Redaction(**rules)
+
+    assert "hunter" not in str(refused.value)
 
 
 @refold.tool(effect="reads")

@@ -1,6 +1,7 @@
 """What led to an entry: the chain back to the first line of the root, and all that can have."""
 
 import asyncio
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -15,6 +16,7 @@ from refold.engine.models import ScriptedModel
 from refold.replay.audit.why import Cause
 from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.files.file_tools import file_tools
+from tests.replay.audit.test_verify import rechained
 
 
 @refold.tool(effect="pure")
@@ -78,7 +80,7 @@ def test_numbers_from_the_end_mean_the_same_entry(tmp_path: Path) -> None:
 
     assert refold.why(log, -1) == refold.why(log, 6)
     assert _chain(refold.why(log, 0)) == [("asked about", 0, "run.started")]
-    for missing in (7, -8):
+    for missing in (7, -8, 10**30, -(10**30)):  # beyond what a C long holds, too
         with pytest.raises(EntryMissing) as refused:
             refold.why(log, missing)
         assert refused.value.entries == 7
@@ -263,6 +265,28 @@ def test_a_timer_is_no_act_of_the_program(tmp_path: Path) -> None:
     assert [(each.how, each.kind) for each in found] == [
         ("asked about", "timer.fired"), ("after", "run.started"),
     ]  # fmt: skip
+
+
+def test_no_outcome_ends_with_the_log_of_another_child(tmp_path: Path) -> None:
+    """It leads back to its own start, which may come later: round and round."""
+    log = refold.record(parent, [1, 2], log=tmp_path / "a.jsonl", tools=[double]).log
+    one, two = (log.with_name(f"a.{number}.jsonl") for number in (1, 2))
+    kept = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(kept)
+
+    found = [refold.why(log, _seq(log, "child.finished", number), every=True) for number in (0, 1)]
+
+    assert {cause.log for causes in found for cause in causes} == {str(log)}
+
+
+@pytest.mark.parametrize("outcome", ['"child":{"events":"0#1"}', '"child":7', '"child":{}'])
+def test_an_outcome_that_names_no_end_has_none(outcome: str, tmp_path: Path) -> None:
+    """The chain holds, and an entry says what none says: that is for `verify` to tell."""
+    log = refold.record(parent, [1], log=tmp_path / "a.jsonl", tools=[double]).log
+    rechained(log, lambda body: re.sub(rb'"child":\{[^}]*\}', outcome.encode(), body))
+
+    assert {cause.log for cause in refold.why(log, -1, every=True)} == {str(log)}
 
 
 def test_what_is_no_log_or_damaged_is_an_error(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_edits_in_several_runs_need_a_number(log: Path) -> None:
         fork_entry(log, None, {"0#3": 1, "0#2 > 0#1": 1})
 
 
-@pytest.mark.parametrize("at", [100, -100])
+@pytest.mark.parametrize("at", [100, -100, 10**30, -(10**30)])
 def test_an_entry_that_is_not_there(log: Path, at: int) -> None:
     """Is said, with how many there are."""
     with pytest.raises(EntryMissing):

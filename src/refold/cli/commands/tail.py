@@ -2,6 +2,7 @@
 
 import functools
 import os
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -57,7 +58,7 @@ def command(*, log: Path, count: int, follow: bool) -> int:
     if follow and output.is_json():
         raise click.UsageError("--follow never ends in one document: leave --json out")
     with opened_log(log) as opened:
-        last = deque(read_entries(opened.path, torn_ok=True), maxlen=count)
+        last = deque(read_entries(opened.path, torn_ok=True), maxlen=min(count, sys.maxsize))
         tell = tell_entries(opened, last)
         if follow and last and last[-1].kind != "run.finished":
             _follow(opened.path, last[-1], tell)
