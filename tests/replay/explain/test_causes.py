@@ -19,8 +19,21 @@ UUIDS = ("0b7c44a1-52f0-4c3e-9a55-1c2d3e4f5a6b", "8d3f1b22-0a4b-4b7d-8e0f-aabbcc
         ({"of": "<X object at 0x7f0012345678>"}, {"of": "<X object at 0x7f0087654321>"}, "repr"),
         (["a", "b", "c"], ["c", "a", "b"], "sort"),
         ("one", "two", "something outside run decides"),
+        ({"id": "none"}, {"id": UUIDS[1]}, "something outside run decides"),
+        ({"id": UUIDS[0]}, {"id": "none"}, "something outside run decides"),
+        ({"id": UUIDS[0], "n": 1}, {"id": UUIDS[1], "n": 2}, "something outside run decides"),
     ],
-    ids=["uuid", "clock as text", "clock as number", "address", "order of a set", "no idea"],
+    ids=[
+        "uuid",
+        "clock as text",
+        "clock as number",
+        "address",
+        "order of a set",
+        "no idea",
+        "uuid now",
+        "uuid before",
+        "uuid and more",
+    ],
 )
 def test_the_likely_cause_of_what_differs(recorded_value: Any, now: Any, advice: str) -> None:
     """What the two values look like says what to do about it."""

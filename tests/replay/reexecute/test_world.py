@@ -12,7 +12,8 @@ from refold.engine.errors import LogDamaged, LogUnsupported, ToolNeeded, UsageEr
 from refold.engine.events.events import RunFinished, RunStarted
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
-from refold.engine.ports.ports import CallContext, ModelRequest
+from refold.engine.ports.ports import CallContext, ModelRequest, Reference
+from refold.engine.ports.programs import load
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.replay.audit.refolding import state
@@ -182,3 +183,28 @@ def test_a_program_that_has_ended_stands_nowhere(tmp_path: Path) -> None:
     found = reexecute(log, program_of(steps[0])).divergences[0]
 
     assert (found.category, found.file, found.line) == ("unconsumed", "", 0)
+
+
+def test_a_call_that_a_framework_makes_is_told_where_the_program_waits_for_it(
+    tmp_path: Path,
+) -> None:
+    """Its own lines say nothing to whoever wrote the program."""
+    framework = tmp_path / "site-packages" / "framework.py"
+    framework.parent.mkdir()
+    framework.write_text(
+        "import asyncio\n\n\nasync def one(run, q):\n    return await run.tool('search', q=q)\n\n\n"
+        "async def asks(run, q):\n    return await asyncio.create_task(one(run, q))\n"
+    )
+    asks = load(Reference(str(framework), "asks"))
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await asks(run, "a")
+
+    async def changed(run: Run, _input: Any) -> Any:
+        return await asks(run, "b")
+
+    log = recorded(tmp_path / "a.jsonl", program=program).log
+
+    (found,) = reexecute(log, changed).divergences
+
+    assert (found.file, found.line) == (__file__, changed.__code__.co_firstlineno + 1)

@@ -229,3 +229,16 @@ def test_children_of_an_agent_have_its_tools_and_its_model_and_no_others(tmp_pat
     (started,) = [entry.data for entry in read_entries(child) if entry.kind == "run.started"]
     assert [offer["name"] for offer in started["tools"]] == names
     assert started["input"]["agent"]["model"] == "small"
+
+
+def test_without_a_session_children_may_run_anywhere(tmp_path: Path) -> None:
+    """There is nothing to share, whatever the tool would have shared."""
+    runner = Scripted(Outcome(status="completed", summary="ok", output="ok"))
+    tool = subagents_tool(runner="scripted", isolation_level=NONE)
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await run.tool(tool, **TASKS)
+
+    recording = record(program, log=tmp_path / "run.jsonl", runners={"scripted": runner})
+
+    assert [one["success"] for one in recording.output["value"]] == [True, True]
