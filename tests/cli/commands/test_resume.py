@@ -346,22 +346,32 @@ def test_a_model_that_the_run_did_not_have_is_named_with_those_that_it_had(
     assert broken_off.read_bytes() == before
 
 
+@pytest.mark.parametrize("is_resumed", [False, True])
 def test_ask_asks_what_a_child_in_another_process_wants_to_know(
-    tmp_path: Path, invoke: Invoke
+    is_resumed: bool,  # noqa: FBT001 - a parameter of the test
+    tmp_path: Path,
+    invoke: Invoke,
 ) -> None:
-    """§9.9: it is suspended there, and the run goes on with the answer at once."""
+    """§9.9: it is suspended there, and the run goes on with the answer at once; resumed, too."""
     (tmp_path / "AGENT.md").write_text(AGENT.replace("write_file", "subagent, write_file"))
     (tmp_path / "refold.yaml").write_text("tools: {approval: [write_file]}\n")
     (tmp_path / "replies.yaml").write_text(
         "writer:\n  - {name: subagent, arguments: {task: dig}}\n  - Done.\n"
         "subagent:\n  - {name: write_file, arguments: {path: x.txt, content: hello}}\n  - Dug.\n"
     )
-    words = ["--task", "write", "--model", f"scripted:{tmp_path / 'replies.yaml'}", "--ask"]
+    words = ["--task", "write", "--model", f"scripted:{tmp_path / 'replies.yaml'}"]
     words += ["--root", str(tmp_path), "--config", str(tmp_path / "refold.yaml")]
     log = tmp_path / "m.jsonl"
 
     words += ["--runner", "subprocess", "--log", str(log)]
-    done = invoke("run", tmp_path / "AGENT.md", *words, stdin="yes\n")
+    if is_resumed:
+        waits = invoke("run", tmp_path / "AGENT.md", *words)
+        lines = waits.stderr.splitlines()
+        again = next(line for line in lines if line.startswith("refold resume"))
+        more = shlex.split(again)[1:]
+        done = invoke(*more, "--runner", "subprocess", "--ask", stdin="yes\n")
+    else:
+        done = invoke("run", tmp_path / "AGENT.md", *words, "--ask", stdin="yes\n")
 
     assert (done.exit_code, done.stdout) == (0, "Done.\n"), done.stderr
     assert done.stderr.count("May I call write_file") == 1
