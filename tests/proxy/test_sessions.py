@@ -507,11 +507,13 @@ def test_a_replay_in_another_folder_goes_on_live_and_is_recorded(
         monkeypatch.chdir(folders[1])
         log = folders[0] / "a.jsonl"
         same = replay_command(log, words, write=printed.append)
+        plain = replay_command(log, words, profile="none", write=printed.append)
         live: dict[str, Any] = {"on_miss": "live", "upstreams": to, "into": "b.jsonl"}
         other = replay_command(log, [*command, "Hello there"], write=printed.append, **live)
 
     assert [str(one) for one in same.divergences] == []
     assert (same.identical, same.live, same.served, same.profile) == (True, 0, 1, "LangGraph")
+    assert plain.profile == ""
     assert (other.identical, other.live) == (False, 1)
     assert refold.verify(folders[1] / "b.jsonl").complete
     assert f"{folders[1]}\n".encode() in b"".join(printed)

@@ -147,3 +147,11 @@ def test_entries_before_a_torn_tail_are_shown(
 
     assert (shown.exit_code, ended.exit_code) == (0, 0), shown.output + ended.output
     assert shown.stdout.count("tool.called") == ended.stdout.count("tool.called") == 1
+
+
+def test_of_what_did_not_fail_the_document_has_the_root_alone(
+    survey_log: Path, invoke: Invoke
+) -> None:
+    document = json.loads(invoke("show", survey_log, "--failed", "--json").stdout)
+
+    assert (document["status"], document["children"]) == ("completed", [])

@@ -400,3 +400,17 @@ def test_a_packed_request_is_read_and_passes_as_it_is(tmp_path: Path) -> None:
     assert request["model"] == "small"
     assert request["added"][-1] == {"role": "user", "content": "Hello"}
     assert b"content-encoding: gzip" in head
+
+
+def test_a_server_that_is_not_there_is_an_error_of_its_own(tmp_path: Path) -> None:
+    """The program is told in JSON, and so is whoever reads the log."""
+    log = tmp_path / "run.jsonl"
+    with recorded(log, "http://127.0.0.1:9/v1") as base:
+        status, body = said(base, question("Hello"))
+
+    (answer,) = data_of(log, "model.answered")
+    error = json.loads(body)["error"]
+    assert status == 502
+    assert error.keys() == {"message", "type"}
+    assert error["type"] == f"refold_{answer['error']['code']}"
+    assert answer["error"]["message"] in error["message"]

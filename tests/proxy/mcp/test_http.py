@@ -172,6 +172,9 @@ def test_what_comes_in_the_place_of_a_response_comes_again(
     assert before[0] == status
     returned = next(each for each in entries(log) if each.kind == "tool.returned")
     assert returned.data["error"]["code"] == f"http_{status}"
+    result = returned.data["result"]
+    assert result.keys() == {"status", "content_type", "text"}
+    assert (result["status"], result["text"]) == before
 
 
 def test_a_server_that_cannot_be_reached_is_an_error(tmp_path: Path) -> None:
@@ -184,6 +187,9 @@ def test_a_server_that_cannot_be_reached_is_an_error(tmp_path: Path) -> None:
     assert status == 502
     returned = next(each for each in entries(log) if each.kind == "tool.returned")
     assert returned.data["error"]["code"] == "connection"
+    result = returned.data["result"]
+    assert (result["status"], result["content_type"]) == (502, "text/plain")
+    assert result["text"].startswith("refold: ")
 
 
 def test_a_client_that_leaves_a_stream_has_given_up(tmp_path: Path) -> None:
