@@ -510,6 +510,23 @@ def test_the_start_page_lists_runs_and_a_growing_log_is_followed(
         assert browser.complaints() == []
 
 
+def test_a_column_comes_with_the_first_value_of_it(
+    browser: Browser, survey_log: Path, tmp_path: Path
+) -> None:
+    """A run that has called nothing yet has no column of calls, until it has."""
+    log = tmp_path / "survey.jsonl"
+    lines = survey_log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(lines[0])
+    with _served(browser, _Runs(log)):
+        browser.click(".runrow[role=option]")
+        browser.reads(".treeview .head", "Run")
+        assert "Calls" not in browser.text(".treeview .head")
+        with log.open("ab") as grown:
+            grown.write(b"".join(lines[1:6]))
+        browser.reads(".treeview .head", "Calls")
+        assert browser.complaints() == []
+
+
 # --- what the commands say -------------------------------------------------------------------
 
 

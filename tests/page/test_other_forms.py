@@ -1,6 +1,7 @@
 """Trace events whose rows do not overlap, and a summary in which a log's words are no markup."""
 
 import itertools
+import shutil
 from pathlib import Path
 
 from refold.engine.program.run import Run
@@ -54,3 +55,30 @@ def test_two_runs_are_a_table(survey_log: Path) -> None:
 
     assert "No difference." in text
     assert "| runs | 4 | 4 |" in text
+
+
+def _copied(log: Path, folder: Path) -> Path:
+    return shutil.copytree(log.parent, folder / "copy") / log.name
+
+
+def test_what_was_not_compared_is_in_the_summary(survey_log: Path, tmp_path: Path) -> None:
+    """Or a run without a child's log would read as the same."""
+    log = _copied(survey_log, tmp_path)
+    log.with_name("survey.2.jsonl").unlink()
+
+    text = summary(page(log, survey_log).document)
+
+    assert "not compared, for a log is missing: " in text
+
+
+def test_damage_is_said_in_words_and_what_is_left_out_is_counted(
+    survey_log: Path, tmp_path: Path
+) -> None:
+    log = _copied(survey_log, tmp_path)
+    child = log.with_name("survey.1.jsonl")
+    child.write_bytes(child.read_bytes().replace(b'"mono_us":', b'"mono_uz":', 1))
+    document = page(log).document
+
+    assert "survey.1.jsonl:1: hash: the line was altered or replaced" in summary(document)
+    document["verdict"]["problems"] *= 60
+    assert "- and 10 more\n" in summary(document)

@@ -15,7 +15,7 @@ import attrs
 
 from refold import __version__
 from refold.engine.encoding.canonical import encode
-from refold.engine.errors import RefoldError
+from refold.engine.errors import RefoldError, damage_meaning
 from refold.engine.events.outcome import Fault, Usage
 from refold.engine.log.names import child_path
 from refold.page.critical import Link, critical_path
@@ -254,6 +254,7 @@ def _verdict(found: Verification, ids: dict[Path, int], *, content: bool) -> dic
     problems = [
         {"log": ids.get(Path(each.path)), "name": Path(each.path).name}
         | {name: getattr(each, name) for name in told}
+        | {"what": ": ".join(filter(None, (each.what, damage_meaning(each.what))))}
         for each in found.damage
     ]
     answers = {name: getattr(found, name) for name in ("intact", "complete", "authentic")}

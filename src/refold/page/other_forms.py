@@ -47,6 +47,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     yield f"Log intact: {answers['intact']}, complete: {answers['complete']}, not signed."
     for each in verdict["problems"][:_ROWS_MAX]:
         yield f"- {_cell(each['name'])}:{each['line']}: {_cell(each['what'])}"
+    yield from _more(len(verdict["problems"]))
     yield ""
     if document["diff"] is None:
         yield "| runs | completed below | failed | tool calls | requests | tokens | cost | time |"
@@ -68,8 +69,12 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         why = ": ".join(_cell(error[name]) for name in ("code", "message") if error.get(name))
         number = f" {node['number']}" if node["number"] else ""
         yield f"- {_cell(node['name'])}{number}: {_cell(node['status'])}{why and f' ({why})'}"
-    if len(bad) > _ROWS_MAX:
-        yield f"- and {len(bad) - _ROWS_MAX:,} more"
+    yield from _more(len(bad))
+
+
+def _more(count: int) -> Iterator[str]:
+    if count > _ROWS_MAX:
+        yield f"- and {count - _ROWS_MAX:,} more"
 
 
 def _differences(diff: dict[str, Any]) -> Iterator[str]:
@@ -79,6 +84,9 @@ def _differences(diff: dict[str, Any]) -> Iterator[str]:
         yield f"First difference: {_cell(diff['first']['what'])}; {diff['count']:,} in all."
     else:
         yield "No difference." if diff["identical"] else f"{diff['count']:,} differences."
+    for note in diff["notes"][:_ROWS_MAX]:  # of what was not compared
+        yield f"- {_cell(note)}"
+    yield from _more(len(diff["notes"]))
     yield ""
     yield "| | this run | the other |"
     yield "|---|---|---|"

@@ -83,7 +83,7 @@ function start(page) {
 		const wasOpen = verdict.open;
 		verdict.replaceChildren(h("summary", chip(intact, "intact"), chip(complete, "complete"), chip(["plain", "not signed"], "authentic"), chip(["plain", `guarantee: ${app.page.guarantee}`], "guarantee")),
 			h("div.panel", h("p", unable ? `Not checked here: ${now.why}. Whoever wrote this page was told: ${told.intact ? "intact" : "not intact"}.` : checking ? "This page is checking every line of its logs." : `This page has checked ${count(now.done, "entry", "entries")} in ${count(store.logs.size, "log")} itself: each line's hash over the line before it, and both ends of each child.`),
-				h("ul", found.slice(0, 40).map(place)),
+				h("ul", found.slice(0, 40).map(place), found.length > 40 && h("li", `and ${number(found.length - 40)} more`)),
 				h("p", isComplete ? "Complete: every log is sealed, or its parent holds its head." : `Not complete: ${now?.open?.length ? now.open.slice(0, 5).map((id) => app.nameOf(id)).join(", ") : "a log"} has no end that anything holds.`),
 				h("p", "Authentic: nothing is signed. Who can write the logs can write others that are intact; only a head kept elsewhere tells. The head of the root is ", h("code.head", store.logs.get(0)?.said.head ?? "–"), "."),
 				h("p", app.page.guarantee === "matched" ? "Guarantee “matched”: a command was watched; replay matches its requests." : "Guarantee “kernel”: the program ran on the kernel; replay executes it again and names each divergence.")));

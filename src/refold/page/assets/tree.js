@@ -5,13 +5,32 @@ import { List, badge, duration, h, money, number, short, tone } from "./dom.js";
 /** Limits that were narrowed for it, in words */
 export const limitsOf = (node) => Object.entries(node.narrowed).map(([name, value]) => (name === "timeout_seconds" ? `${number(value)} s` : `${number(value)} ${name.replace("max_", "").replaceAll("_", " ")}`)).join(", ");
 
-const COLUMNS = { run: ["Run", "minmax(0, 1fr)"], via: ["Asked by", "minmax(0, 8rem)"], limits: ["Limits", "minmax(0, 11rem)"], calls: ["Calls", "10.5rem"], tokens: ["Tokens", "6rem"], cost: ["Cost", "5.5rem"], time: ["Time", "5.5rem"] };
-
 /** Its calls, as `order_status ×3 (2 failed)` */
 export const usesOf = (node) => node.tools.map((use) => `${use.tool} ×${use.called}${use.failed ? ` (${use.failed} failed)` : ""}`).join(", ");
 
 /** What befell its log, where it is not there whole */
 const goneOf = ({ log_state: it }) => !["read", "none"].includes(it) && `its log is ${it === "foreign" ? "another run's" : it}`;
+
+function callsOf({ tools }) {
+	const sum = (of) => tools.reduce((n, use) => n + use[of], 0), failed = sum("failed"), calls = sum("called");
+	return calls ? [number(calls), h("span.unit", calls === 1 ? " call" : " calls"), failed ? h("span.bad", ` (${number(failed)} failed)`) : ""] : "";
+}
+
+function tokensOf({ usage }) {
+	const tokens = usage.input_tokens + usage.output_tokens;
+	return tokens ? [number(tokens), h("span.unit", " tokens")] : "";
+}
+
+/** Of each column: head, width, what stands there of a node, and its tooltip. One that is empty throughout is not shown. */
+const COLUMNS = {
+	run: ["Run", "minmax(0, 1fr)"],
+	via: ["Asked by", "minmax(0, 8rem)", (node) => short(node.tool, 60)],
+	limits: ["Limits", "minmax(0, 11rem)", limitsOf, () => "Limits narrower than what was to be had"],
+	calls: ["Calls", "10.5rem", callsOf, usesOf],
+	tokens: ["Tokens", "6rem", tokensOf, () => "With all below"],
+	cost: ["Cost", "5.5rem", (node) => (typeof node.cost_usd_micros === "number" ? money(node.cost_usd_micros) : "")],
+	time: ["Time", "5.5rem", (node) => (typeof node.duration_ms === "number" ? duration(node.duration_ms * 1000) : "")],
+};
 
 /** The node and all below it, parents first */
 export function nodesOf(root) {
@@ -49,10 +68,15 @@ export function tree(app) {
 			return true;
 		},
 	});
-	const all = nodesOf(app.page.tree), used = { run: true, via: all.some((n) => n.tool), limits: all.some((n) => limitsOf(n)), calls: all.some((n) => n.tools.length), tokens: all.some((n) => n.usage.input_tokens || n.usage.output_tokens), cost: all.some((n) => typeof n.cost_usd_micros === "number"), time: true };
-	const names = Object.keys(COLUMNS).filter((name) => used[name]), widths = (some) => some.map((name) => COLUMNS[name][1]).join(" "), columns = { "--all": widths(names), "--few": widths(names.filter((name) => !["via", "limits", "calls"].includes(name))) };
-	const head = h("div.row.head", { hush: true }, names.map((name) => h("span", { class: name }, COLUMNS[name][0])));
-	const none = h("p.none");
+	const head = h("div.row.head", { hush: true }), none = h("p.none"), element = h("section.view.treeview", { label: "Tree" }, head, list.element, none);
+	let names;
+	function columns() {
+		const all = nodesOf(app.page.tree), set = (rule, some) => element.style.setProperty(rule, some.map((name) => COLUMNS[name][1]).join(" "));
+		names = Object.keys(COLUMNS).filter((name, i) => !i || all.some((node) => COLUMNS[name][2](node).length));
+		set("--all", names);
+		set("--few", names.filter((name) => !["via", "limits", "calls"].includes(name)));
+		head.replaceChildren(...names.map((name) => h("span", { class: name }, COLUMNS[name][0])));
+	}
 
 	function flatten() {
 		const filter = app.filter, some = filter.text || filter.status || filter.agent || filter.tool, kept = new Set();
@@ -73,28 +97,20 @@ export function tree(app) {
 	}
 
 	function draw(i) {
-		const { node, depth } = rows[i], uses = node.tools, below = node.children.length;
-		const sum = (of) => uses.reduce((n, use) => n + use[of], 0), failed = sum("failed"), calls = sum("called");
-		const tokens = node.usage.input_tokens + node.usage.output_tokens, limits = limitsOf(node), error = faultOf(node.error), gone = goneOf(node);
+		const { node, depth } = rows[i], below = node.children.length, error = faultOf(node.error), gone = goneOf(node);
 		const twist = h("span.twist", { hush: true, onclick: (e) => { if (!below) return; e.stopPropagation(); if (!closed.delete(node)) closed.add(node); flatten(); list.draw(); } }, below ? (closed.has(node) ? "▸" : "▾") : "");
 		return h("div", { class: `tree ${tone(node.status)}`, "aria-level": String(depth + 1), "aria-expanded": below ? String(!closed.has(node)) : null },
 			h("span.run", { style: { "--depth": String(Math.min(depth, 12)) } }, twist, badge(node.status, node.status !== "completed"),
 				h("strong", short(node.name || "rejected", 80)), node.number ? h("span.quiet", `#${node.number}`) : null, gone && h("span.bad", gone),
 				h("span.brief", { title: short(error || node.brief || "", 1000) }, short(error || node.brief || ""))),
-			names.slice(1).map((name) => ({
-				via: () => h("span.via", node.tool ? short(node.tool, 60) : ""),
-				limits: () => h("span.limits", { title: "Limits narrower than what was to be had" }, limits),
-				calls: () => h("span.calls", { title: usesOf(node) || null }, calls ? [number(calls), h("span.unit", calls === 1 ? " call" : " calls")] : "", failed ? h("span.bad", ` (${number(failed)} failed)`) : null),
-				tokens: () => h("span.tokens", { title: "With all below" }, tokens ? [number(tokens), h("span.unit", " tokens")] : ""),
-				cost: () => h("span.cost", typeof node.cost_usd_micros === "number" ? money(node.cost_usd_micros) : ""),
-				time: () => h("span.time", typeof node.duration_ms === "number" ? duration(node.duration_ms * 1000) : ""),
-			})[name]?.()));
+			names.slice(1).map((name) => h("span", { class: name, title: COLUMNS[name][3]?.(node) || null }, COLUMNS[name][2](node))));
 	}
+	columns();
 	flatten();
 	return {
-		element: h("section.view.treeview", { label: "Tree", style: columns }, head, list.element, none), list,
-		update() { flatten(); list.draw(); },
-		place() { flatten(); if (list.active >= 0) list.show(list.active, true); else list.draw(); },
+		element, list,
+		update() { columns(); flatten(); list.draw(); },
+		place() { columns(); flatten(); if (list.active >= 0) list.show(list.active, true); else list.draw(); },
 		reveal(node) { for (const each of nodesOf(app.page.tree)) if (nodesOf(each).includes(node)) closed.delete(each); },
 	};
 }
