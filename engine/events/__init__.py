@@ -12,8 +12,6 @@ behaviour; no clock, no file.  Imports `encoding` and `errors`.  Rules: CONTRACT
     codec          events to JSON data and back, strictly
     data_digest    equal for two runs that did the same
 
-To add an event: its class in `events`, a rule in `engine.state.rules`, what replay compares of it
-in `replay.index.asked_items` (or its kind in `events.UNSEEN`, if no program sees it), its words in
-`cli.output.entries`, its table in CONTRACT.md §2; `tests/contract/test_events.py` and
-`tests/cli/output/test_entries.py` fail until all exist.
+To add an event: ARCHITECTURE.md, "A new event kind", names the files in their order.  To add a
+limit: `limits`.
 """

@@ -4,7 +4,7 @@ Frozen values in the past tense, one class a kind.  Nothing here reads a clock, 
 knows how events are written: bytes belong to `engine.events.codec`, order and hashes to
 `engine.log`.  The rules are CONTRACT.md §2.
 
-To add an event: define it here and name it in `Event`; `engine.events` says what else.
+To add an event: define it here and name it in `Event`; ARCHITECTURE.md says what else.
 
 Fields that hold `None` are not written.  Fields of a volatile tail (CONTRACT.md §6.2) stand last,
 from the one named in `TAILS` on: they are recorded, chained, and left out of the data digest.

@@ -2,6 +2,11 @@
 
 Pure values.  Who enforces what: the kernel counts depth, children, iterations and tokens, the
 driver and the runners watch time and bytes; each hit is a `limit.hit` event.
+
+To add one: its field here, whose type says what values it takes; where it is enforced, of what a
+program asks for `engine.kernel.decide`, with what is left of it in `engine.state.run_state`; that a
+log kept to it, `replay.audit.causal`; CONTRACT.md §8 and `docs/subagents.md`, which
+`tests/engine/events/test_limits.py` reads.
 """
 
 import math
@@ -12,12 +17,9 @@ import attrs
 
 from refold.engine.errors import LimitRefused
 
-_INTEGERS: Final = ("max_depth", "max_children", "max_iterations", "output_bytes", "model_tokens")
-_NUMBERS: Final = {
-    "timeout_seconds": "seconds",
-    "join_seconds": "seconds",
-    "cost_usd": "US dollars",
-}
+_MAY_BE_ZERO: Final = ("max_depth", "max_children")
+_UNITS: Final = {"cost_usd": "US dollars"}
+"""Of caps that may have fractions; all others are seconds."""
 
 
 @attrs.frozen(kw_only=True)
@@ -46,15 +48,17 @@ class Limits:
     """US dollars over all model answers of the run and its children, by `engine.models.prices`."""
 
     def __attrs_post_init__(self) -> None:
-        for name in _INTEGERS:
-            value = getattr(self, name)
-            least = 0 if name in ("max_depth", "max_children") else 1
-            if value is not None and (type(value) is not int or value < least):
-                raise LimitRefused(name, f"an integer of at least {least}", repr(value))
-        for name, unit in _NUMBERS.items():
-            time = getattr(self, name)
-            if time is not None and (type(time) not in (int, float) or not 0 < time < math.inf):
-                raise LimitRefused(name, f"a positive number of {unit}", repr(time))
+        for field in attrs.fields(Limits):
+            name, value = field.name, getattr(self, field.name)
+            least = 0 if name in _MAY_BE_ZERO else 1
+            if value is None:
+                continue
+            if field.type == int | None:
+                if type(value) is not int or value < least:
+                    raise LimitRefused(name, f"an integer of at least {least}", repr(value))
+            elif type(value) not in (int, float) or not 0 < value < math.inf:
+                unit = _UNITS.get(name, "seconds")
+                raise LimitRefused(name, f"a positive number of {unit}", repr(value))
 
     def narrowed(self, other: "Limits") -> "Limits":
         """Return the tighter of the two, cap by cap."""

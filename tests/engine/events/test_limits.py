@@ -34,6 +34,14 @@ def test_the_contract_names_every_limit() -> None:
     assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == NAMES
 
 
+def test_the_page_on_subagents_names_every_limit() -> None:
+    page = (Path(__file__).parents[3] / "docs/subagents.md").read_text(encoding="utf-8")
+    table = page.partition("| limit | says |")[2].partition("\n\n")[0]
+    firsts = " ".join(row.split("|")[1] for row in table.splitlines() if "|" in row)
+
+    assert set(re.findall(r"`(\w+)`", firsts)) == set(NAMES)
+
+
 @settings(deadline=None)
 @given(SOME, SOME)
 def test_narrowing_takes_the_tighter_cap_of_each(one: Limits, other: Limits) -> None:
