@@ -183,5 +183,6 @@ def test_what_is_not_shipped_is_not_found() -> None:
     own: dict[str, Any] = {"name": "own", "description": "", "schema": {}, "delegates": True}
 
     assert offered_tools([own]) == ()
+    assert offered_tools([own | {"name": "spawn", "delegates": False}]) == ()
     with pytest.raises(ToolUnknown):
         as_offered("own", "", {})

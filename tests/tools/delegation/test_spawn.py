@@ -91,6 +91,20 @@ def _notes(log: Path, text: str) -> list[dict[str, Any]]:
     return [data["data"] for data in entries if data["text"] == text]
 
 
+def test_a_child_without_a_profile_is_called_as_the_tool(tmp_path: Path) -> None:
+    """And has its caller's model, of which nothing is said."""
+
+    async def program(run: Any, _: Any) -> Any:
+        return await run.tool("spawn_await", job_ids=await run.tool("spawn", task="dig"))
+
+    log = tmp_path / "run.jsonl"
+    record(program, log=log, tools=spawn_tools(), model=ScriptedModel(["dug"]))
+
+    (child,) = delegation_tree(log).children
+    assert (child.agent, child.input["agent"]["name"]) == ("spawn", "spawn")
+    assert "model" not in child.input["agent"]
+
+
 def test_what_came_of_jobs_is_noted(tmp_path: Path) -> None:
     """By id, where it was waited for; nothing to wait for is a failure."""
 
