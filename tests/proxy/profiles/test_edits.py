@@ -36,6 +36,7 @@ TOUCHED = {
         '"session_id":"f468db8b-b8c8-4b1a-aca5-c89411438081"',
         "tool-results/b2dwmfpm8.txt",
         "/4176a7d7-9356-4ed9-b504-642afa2d21e5/",
+        "/4176a7d7-9356-4ed9-b504-642afa2d21e5.jsonl",
     ),
     "Codex": (
         "<current_date>2026-11-22</current_date>",
@@ -60,6 +61,7 @@ TOUCHED = {
         "/.gemini/tmp/notes-1",
         "Process Group PGID: 4711",
         "[feature/x-1 (root-commit) f53a8dc] ",
+        "/tool-outputs/session-121c6862-7ee5-447c-96ee-78670c7f50f6/shell_1795401775229_0.txt",
         '"totalLatencyMs": 2016',
         '"session_id": "121c6862-7ee5-447c-96ee-78670c7f50f6"',
         '"timestamp":"2026-11-22T17:12:31.648Z"',

@@ -49,8 +49,8 @@ PROFILE: Final = Profile(
         r'"end_time": ?\d+',
         r'"timestamp": ?"\d{4}-\d\d-\d\dT[0-9:.]+Z"',
         r'"(session_id|uuid|task_id|agentId)": ?"[0-9a-f-]{17,36}"',
-        # Session ids in paths of the scratchpad, and results that were too long to be shown.
+        # Session ids in paths of the scratchpad and the transcript, results too long to be shown.
         r"tool-results/[0-9a-z]+\.txt",
-        r"/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/",
+        r"/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(/|\.jsonl)",
     ),
 )

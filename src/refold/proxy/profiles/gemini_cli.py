@@ -16,6 +16,7 @@ PROFILE: Final = Profile(
         r"Today's date is \w+, \w+ \d{1,2}, \d{4} ",
         r"/\.gemini/tmp/[\w.-]+",  # named like the last part of the folder
         r"Process Group PGID: \d+",
+        r"/tool-outputs/session-[0-9a-f-]{36}/\w+\.txt",  # results that were too long to be shown
         GIT_COMMITS,
         # Of what is printed as JSON.
         r'"(totalLatencyMs|totalDurationMs|durationMs|duration_ms)": ?\d+',
