@@ -43,6 +43,8 @@ TOUCHED = {
         "Wall time 0.1 seconds",
         '"wall_time_seconds":0.000011007',
         '"chunk_id":"c1c376"',
+        '"original_token_count":16',
+        "original token count: 50028",
         "[feature/x-1 (root-commit) f53a8dc] ",
         '"thread_id":"01a20431-c043-7a92-973a-11538bef12ad"',
         '"receiver_thread_ids":["01a20431-c043-7a92-973a-11538bef12ad"]',

@@ -29,6 +29,9 @@ PROFILE: Final = Profile(
         r"Wall time \d+\.\d+ seconds",
         r'"wall_time_seconds": ?[0-9.]+(e-?[0-9]+)?',
         r'"chunk_id": ?"[0-9a-f]+"',
+        # Another one in a folder with a longer name, of what stands beside it.
+        r'"original_token_count": ?\d+',
+        r"original token count: \d+",
         GIT_COMMITS,
         # Of what is printed as JSON.
         r'"(thread_id|sender_thread_id)": ?"[0-9a-f-]{36}"',
