@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from refold.engine.observed.delegations import delegated, observation_in, written
+from refold.engine.observed.profile import Profile
 
 
 @pytest.mark.parametrize(
@@ -15,6 +16,9 @@ from refold.engine.observed.delegations import delegated, observation_in, writte
         ("transfer_to_agent", {}, "transfer_to_agent"),
         ("Task", {"subagent_type": "explore", "prompt": "…"}, "explore"),
         ("Agent", {"description": "find it"}, "find it"),
+        ("Task", {"subagent_type": "", "description": "find it"}, "find it"),
+        ("delegate_work_to_coworker", {"co_worker": "Writer"}, "Writer"),
+        ("ask_question_to_coworker", {"co_worker": "Editor"}, "Editor"),
         (
             "delegate_work_to_coworker",
             {"coworker": "Writer", "task": "…"},
@@ -38,6 +42,22 @@ def test_a_convention_says_whom(tool: str, arguments: dict[str, Any], agent: str
 def test_other_tools_hand_nothing_over(tool: str) -> None:
     """A name that only looks like one is none."""
     assert delegated(tool, {"prompt": "transfer_to_billing"}) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "agent"),
+    [
+        ({"who": "ann", "what": "bob"}, "ann"),
+        ({"who": "", "what": "bob"}, "bob"),
+        ({"who": 3, "what": "bob"}, "bob"),
+        ({}, "hire"),
+    ],
+)
+def test_a_profile_says_where_the_name_stands(arguments: dict[str, Any], agent: str) -> None:
+    """The first text that is there."""
+    profile = Profile(name="p", hands_over={"hire": ("who", "what")})
+
+    assert delegated("hire", arguments, profile) == agent
 
 
 def test_what_names_nobody_in_text_is_named_by_the_tool() -> None:

@@ -404,6 +404,48 @@ def test_a_compacted_session_continues(watched: Watched) -> None:
     assert (after["scope"], after["how"]) == ("0/2", "continues")
 
 
+LOOKS = says(
+    "", ("c1", "look_up", {"q": "rivers of France"}), ("c2", "look_up", {"q": "lakes of Peru"})
+)
+SUMMARY = user("This session is being continued from a previous conversation. The cellar.")
+
+
+@pytest.mark.parametrize(
+    ("answer", "then", "cause"),
+    [
+        (LOOKS, (system("Researcher."), user("Find: rivers of France")), "0/1#2"),
+        (LOOKS, (system("Researcher."), user("Find seas.")), "0/1#3"),
+        (CELLAR, (S, SUMMARY), "0/1#2"),
+    ],
+    ids=["of its call", "of the last line above it", "of what it goes on with"],
+)
+def test_a_conversation_has_its_cause(
+    watched: Watched, answer: Message, then: tuple[Message, ...], cause: str
+) -> None:
+    """So that who reads the log finds what came before it."""
+    watched.talk(S, U, answer=answer)
+    watched.talk(*then, answer=says("fine"))
+    watched.entries()
+    entries = list(read_entries(watched.path))
+
+    *_, begun = (entry for entry in entries if entry.kind == "x-refold.conversation")
+
+    assert begun.cause is not None
+    assert (entries[begun.cause].kind, entries[begun.cause].call) == ("tool.called", cause)
+
+
+def test_a_call_in_the_background_has_one_child(watched: Watched) -> None:
+    """Who asks the same once more was not started by it."""
+    watched.talk(S, U, answer=CELLAR)
+    watched.talk(S, U, CELLAR, result("c1", "it runs"), answer=says("fine"))
+    for _ in range(2):
+        watched.talk(*KID, answer=says("dark"))
+
+    (_, first, again) = _openings(watched)
+
+    assert (first["scope"], again["scope"], "call" in again) == ("0/1/1", "0/2", False)
+
+
 def test_two_calls_of_one_shot_are_two_conversations(watched: Watched) -> None:
     """The same question again, after its answer."""
     watched.talk(S, U, answer=says("rain"))
@@ -467,6 +509,25 @@ def test_who_asks_before_the_call_that_started_it_came_is_linked_to_it(watched: 
     assert (then["scope"], then["agent"], then["call"]) == ("0/1/1", "ann", "0/1#2")
     assert [(each.name, each.call, each.requests) for each in root.children] == [
         ("ann", "0/1#2", 1)
+    ]
+
+
+def test_the_next_of_that_name_is_linked_to_the_next_call(watched: Watched) -> None:
+    """The first call has its conversation, which was there before it."""
+    ann = {"subagent_type": "ann"}
+    spawn = says("", ("c1", "Task", ann), ("c2", "Task", ann))
+    above = watched.observer.asked(Asked(api="chat", model="m", messages=(S, U)), Whose("t1"))
+    for number, thread in enumerate(("t2", "t3")):
+        asked = Asked(api="chat", model="m", messages=(S, user(thread)))
+        watched.observer.asked(asked, Whose(thread, above="t1", agent="/root/ann"))
+        if number == 0:
+            watched.observer.answered(above, ModelAnswered("ok", spawn))
+
+    (_, _, first, second) = _openings(watched)
+
+    assert [(each["scope"], each["call"]) for each in (first, second)] == [
+        ("0/1/1", "0/1#2"),
+        ("0/1/2", "0/1#3"),
     ]
 
 

@@ -50,8 +50,16 @@ WEATHER = ("weather", {"city": "Bergen"})
         ([("final_result", {"answer": "Bergen"})], _asked("Go to Bergen"), None),
         ([("complete_task", {"result": "Bergen"})], _asked("Go to Bergen"), None),
         ([], _asked("Hello there"), None),
+        ([("look", {"q": "walks", "at": "walks in Oslo"}), ("ask", {"q": "walks"})],
+         _asked("Say: walks in Oslo"), ("0/1", "0/1-0", "prompt")),
+        ([("look", {"q": "Find walks in Oslo, please"}), WEATHER],
+         _asked("walks in Oslo"), ("0/1", "0/1-0", "prompt")),
+        ([("look", {"q": "Find walks in Oslo, please"}), WEATHER],
+         _asked("Oslo"), ("0/1", "", "open")),
+        ([("look", {"q": "an Oslo walk"}), WEATHER], _asked("Than an Oslo walker knows"),
+         ("0/1", "0/1-0", "prompt")),
     ],
-)
+)  # fmt: skip
 def test_the_likely_call_is_found(
     calls: list[tuple[str, dict[str, Any]]], asked: Asked, expected: tuple[str, str, str] | None
 ) -> None:
@@ -68,6 +76,21 @@ def test_calls_that_pass_the_same_open_one_conversation_each() -> None:
     first.call.opened += 1
 
     assert _told(opener_of(_asked("A tip about food"), [thread])) == ("0/1", "0/1-1", "prompt")
+
+
+def test_who_is_named_is_below_a_call_that_names_him() -> None:
+    """The first that has no conversation; what stands in the prompt says less."""
+    calls = [("Task", {"subagent_type": one, "prompt": "Look"}) for one in ("bob", "ann", "ann")]
+    thread = _thread("0/1", *calls)
+    found = []
+    for _ in range(2):
+        opened = opener_of(_asked("bob"), [thread], agent="/root/ann")
+        assert opened is not None
+        assert opened.call is not None
+        opened.call.opened += 1
+        found.append(_told(opened))
+
+    assert found == [("0/1", "0/1-1", "delegation"), ("0/1", "0/1-2", "delegation")]
 
 
 def test_of_calls_whose_texts_are_found_one_that_hands_work_over_goes_first() -> None:

@@ -614,6 +614,33 @@ def test_a_cancelled_async_tool_is_cancelled(tmp_path: Path) -> None:
     assert [e.data["kind"] for e in lines(recording, "effect.cancelled")] == ["tool"]
 
 
+def test_what_a_program_gives_up_is_cancelled_before_it_goes_on(tmp_path: Path) -> None:
+    """Not only when the run ends: it may hold what the program needs next."""
+    begun, over = threading.Event(), threading.Event()
+
+    @tool(effect="reads")
+    async def hold() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            over.set()
+
+    @tool(effect="reads")
+    def awaits(what: str) -> bool:
+        return {"begun": begun, "over": over}[what].wait(PATIENCE_SECONDS / 6)
+
+    async def program(run: Run, _input: Any) -> Any:
+        task = asyncio.create_task(run.tool(hold))
+        found = [await run.tool(awaits, what="begun")]
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        return [*found, await run.tool(awaits, what="over")]
+
+    assert ran(tmp_path, program).output == [True, True]
+
+
 def test_a_change_still_under_way_at_the_end_is_in_doubt(tmp_path: Path) -> None:
     """Nobody can say whether it happened: `run.finished` lists it; what only reads is let go."""
     gate = threading.Event()
@@ -923,6 +950,17 @@ def test_a_timer_wakes_any_thread_in_time(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(record, program, log=tmp_path / "a.jsonl")
         assert running.result(PATIENCE_SECONDS).ok
+
+
+def test_a_program_is_told_what_an_answer_used_and_why_it_ended(tmp_path: Path) -> None:
+    """As the model said it, live and in replay."""
+    said: Any = {"text": "x", "usage": {"input_tokens": 40}, "stop_reason": "length"}
+
+    async def program(run: Run, _input: Any) -> Any:
+        reply = await run.model([])
+        return [reply.usage.input_tokens, reply.stop_reason]
+
+    assert ran(tmp_path, program, model=ScriptedModel([said])).output == [40, "length"]
 
 
 @pytest.mark.parametrize("swallow", [False, True])
