@@ -139,7 +139,8 @@ def check_shape(value: Json, shape: Any, pointer: str = "") -> None:
     kind = _kind_of(shape)
     if kind is not object and (type(value) is not kind or (kind is int and value < 0)):
         least = " of at least 0" if kind is int else ""
-        raise Misfit(pointer, _NAMES[kind] + least, _NAMES.get(type(value), "something else"))
+        found = str(value) if type(value) is kind else _NAMES.get(type(value), "something else")
+        raise Misfit(pointer, _NAMES[kind] + least, found)
     if kind is list:
         for index, item in enumerate(value):
             check_shape(item, shape[0], f"{pointer}/{index}")

@@ -98,6 +98,33 @@ def test_another_shape_is_malformed_and_says_where(reply: Any, pointer: str) -> 
     assert f"at {pointer}:" in outcome.error.message
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"summary": 1}, "/summary: expected text, found an integer"),
+        ({"error": {"code": "x"}}, "/error/message: expected text, found nothing"),
+        (
+            {"usage": {"input_tokens": -1}},
+            "/usage/input_tokens: expected an integer of at least 0, found -1",
+        ),
+        (
+            {"artifacts": [{"kind": "note", "value": "", "x": 1}]},
+            "/artifacts/0/x: expected one of kind, value, name, found an unknown member",
+        ),
+        (
+            {"artifacts": [{"kind": "exe", "value": ""}]},
+            "/artifacts/0/kind: expected one of note, path, diff, json, found 'exe'",
+        ),
+    ],
+)
+def test_it_says_what_was_expected_and_what_was_found(more: dict[str, Any], said: str) -> None:
+    """The child's author reads it, and has the reply before him."""
+    outcome = outcome_from(GOOD | more)
+
+    assert outcome.error is not None
+    assert outcome.error.message == f"the reply at {said}"
+
+
 @pytest.mark.parametrize("frame", [b"", b"{", b"\xff", b'{"a":1} x', b"NaN"])
 def test_what_is_no_json_is_malformed(frame: bytes) -> None:
     """Code `json`."""

@@ -201,6 +201,11 @@ def test_a_log_that_answers_another_start_is_not_copied(tree: Path, tmp_path: Pa
 
     whats = [child.wrong and child.wrong.what for child in salvaged.children]
     assert whats == ["another child: parent", "another child: parent"]
+    expected, found = zip(
+        *((child.wrong.expected, child.wrong.found) for child in salvaged.children if child.wrong),
+        strict=True,
+    )
+    assert expected == found[::-1], "each answers the start of the other"
     assert {each.name for each in tmp_path.glob("new.*")} == {"new.jsonl", "new.blobs"}
 
 
