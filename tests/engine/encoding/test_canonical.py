@@ -82,6 +82,13 @@ def test_a_line_hides_no_tag(tag: str) -> None:
     assert json.loads(shown) == value
 
 
+def named(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = {"x": value}
+    return value
+
+
 @pytest.mark.parametrize(
     ("value", "pointer", "expected"),
     [
@@ -92,6 +99,7 @@ def test_a_line_hides_no_tag(tag: str) -> None:
         ({"a/b": {"~": "\ud800"}}, "/a~1b/~0", "text without lone surrogates"),
         ({"a": {1: 2}}, "/a", "string keys"),
         (nested(DEPTH_MAX + 1), "/0" * DEPTH_MAX, f"at most {DEPTH_MAX} levels of nesting"),
+        (named(DEPTH_MAX + 1), "/x" * DEPTH_MAX, f"at most {DEPTH_MAX} levels of nesting"),
         ({"a": b"x"}, "/a", "a JSON value"),
         ({"a": {1, 2}}, "/a", "a JSON value"),
         ({"a": OrderedDict(b=1)}, "/a", "a JSON value"),
@@ -115,7 +123,7 @@ def test_an_integer_that_is_too_wide_is_shown() -> None:
 
 def test_the_limits_themselves_are_held() -> None:
     """The widest integers and the deepest value are no refusal."""
-    for value in (2**63 - 1, -(2**63), nested(DEPTH_MAX), None, -0.0, 5e-324):
+    for value in (2**63 - 1, -(2**63), nested(DEPTH_MAX), named(DEPTH_MAX), None, -0.0, 5e-324):
         assert repr(loads(encode(value))) == repr(value)
 
 

@@ -3,6 +3,7 @@ import datetime as dt
 import enum
 import math
 from collections import OrderedDict
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,11 @@ from refold.engine.errors import NotCanonical
 
 class Color(enum.Enum):
     RED = "red"
+
+
+@attrs.frozen
+class Wrapped:
+    x: Any
 
 
 class Level(enum.IntEnum):
@@ -130,6 +136,22 @@ def test_nesting_is_bounded() -> None:
         to_json([deep])
     with pytest.raises(NotCanonical, match="128 levels"):
         to_json(endless)
+
+
+@pytest.mark.parametrize(
+    "within",
+    [lambda it: [it], lambda it: (it,), lambda it: {"x": it}, lambda it: frozenset({it}), Wrapped],
+    ids=["list", "tuple", "dict", "set", "instance"],
+)
+def test_every_kind_of_container_is_a_level(within: Callable[[Any], Any]) -> None:
+    """128 of them, whichever they are."""
+    deep: Any = 1
+    for _ in range(128):
+        deep = within(deep)
+
+    assert to_json(deep)
+    with pytest.raises(NotCanonical, match="128 levels"):
+        to_json(within(deep))
 
 
 def test_the_result_shares_no_container_with_the_value() -> None:

@@ -113,6 +113,17 @@ def test_a_run_at_max_depth_may_not_delegate(depth: int) -> None:
     )
 
 
+def test_a_child_for_which_no_money_is_left_is_rejected_by_its_name() -> None:
+    """The message tells who could leave some."""
+    state = RunState(limits=Limits(cost_usd=1), usage=Usage(requests=1, cost_usd_micros=1_000_000))
+
+    hit, code, message = reject(state, start())
+
+    assert (hit, code) == (LimitHit("cost_usd", 1, "child", 1.0), "cost_usd")
+    assert message.startswith("cost_usd is 1")
+    assert "reserves half of what is left" in message
+
+
 def test_levels_count_below_the_caller() -> None:
     """One level below a run at depth 2 is depth 3: that child may exist and not delegate."""
     state = RunState(depth=2, limits=Limits(max_depth=8))

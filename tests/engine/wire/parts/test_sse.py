@@ -1,6 +1,7 @@
 """Events out of bytes: the same whatever the chunking, bounded, and looked at once."""
 
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -79,6 +80,27 @@ def test_an_event_beyond_the_bound_is_given_up_and_the_next_one_reads() -> None:
     assert [event.is_given_up for event in found] == [True, False]
     assert found[0].data == b""
     assert found[1] == ServerEvent("", b"a")
+
+
+def test_a_line_end_right_behind_the_bound_is_one_and_no_more() -> None:
+    """An event that is given up ends where it ends: not between two chunks of it."""
+    large = b"data: " + b"x" * 2000
+
+    found = events(large + b"\ndata: more\n\n", len(large))
+
+    assert found == [ServerEvent("", b"", is_given_up=True)]
+
+
+def test_no_more_than_the_bound_is_held() -> None:
+    """Whoever sends lines without end takes no memory."""
+    parser, chunk = EventParser(1000), b"data: x\n" * 100
+    tracemalloc.start()
+    for _ in range(1000):
+        assert parser.feed(chunk) == []
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert most < 100_000
 
 
 def test_many_small_lines_are_bounded_too() -> None:
