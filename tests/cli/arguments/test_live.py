@@ -135,6 +135,7 @@ def test_the_name_of_a_file_is_not_taken_for_a_text(tmp_path: Path) -> None:
         (Live(stubs=("x",)), "--stub 'x': expected KEY=JSON, as in --stub 'search=[]'"),
         (Live(single=("x",)), "--tool 'x': expected NAME=…"),
     ],
+    ids=["stub", "tool"],
 )
 def test_an_option_that_is_not_understood_is_named(live: Live, says: str, log: OpenedLog) -> None:
     with pytest.raises(UsageError) as refused:
