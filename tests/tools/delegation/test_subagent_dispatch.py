@@ -14,8 +14,10 @@ from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.offers import offer_of
 from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import load
+from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.tree.delegation_tree import delegation_tree
 from refold.tools.agents.agent_files import AgentDef
 from refold.tools.contract.memory import settings_of
 from refold.tools.contract.tool_types import DelegationTool, tool
@@ -234,3 +236,26 @@ def test_with_a_program_that_cannot_be_imported_it_is_not_remade() -> None:
 
 def test_session_ids_follow_from_run_ids() -> None:
     assert session_id_of("a") == session_id_of("a") != session_id_of("b")
+
+
+async def relays(run: Run, given: Any) -> str:
+    """Hand the task on, once."""
+    if given["agent"]["name"] == "helper":
+        await run.tool("subagent_dispatch", agent_id="digger", task="dig")
+    return "done"
+
+
+def test_whom_a_child_gives_a_task_to_runs_what_it_runs(tmp_path: Path) -> None:
+    """What all dispatched agents have in common goes down with the tool."""
+    tool = made(defined("helper"), defined("digger"), context=SharedContext(program=relays))
+
+    async def program(run: Run, _: Any) -> None:
+        await run.tool("subagent_dispatch", agent_id="helper", task="help")
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, tools=[tool])
+
+    assert recording.ok, recording.error
+    (helper,) = delegation_tree(log).children
+    (digger,) = helper.children
+    assert (digger.agent, digger.program) == ("digger", helper.program)
