@@ -1,6 +1,7 @@
 """`refold demo` needs no key, model or network: it records, shows, verifies, replays and diffs."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -19,8 +20,9 @@ Invoke = Callable[..., Result]
 
 def _demo(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "refold", "demo", *map(str, words)]
+    env = os.environ | {"PATH": "/usr/bin:/bin"}  # the environment is not entered
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False
     )
 
 
@@ -67,11 +69,24 @@ def test_the_commands_that_it_names_work(
 ) -> None:
     monkeypatch.chdir(folder)
     named = [line.split() for line in said.stdout.partition("Try next\n")[2].splitlines()]
-    commands = [words[1:] for words in named if words and "--faults" not in words]
+    own = [words[1:] for words in named if words[:1] == ["refold"]]
+    commands = [words for words in own if "--faults" not in words]
 
     ran = [invoke(*(path for word in words for path in _as_a_shell(word))) for words in commands]
 
     assert [each.exit_code for each in ran] == [0, 0, 0, 0, 0]
+
+
+def test_where_refold_is_not_on_the_path_it_says_how_it_gets_there(
+    said: subprocess.CompletedProcess[str],
+) -> None:
+    """README's first command runs it by its path."""
+    if not Path(sys.executable).with_name("activate").is_file():
+        pytest.skip("this Python stands in no virtual environment")
+    first = said.stdout.partition("Try next\n")[2].splitlines()[0]
+
+    assert first.startswith("  source ")
+    assert first.endswith(f"{Path(sys.executable).parent.name}/activate")
 
 
 def _as_a_shell(word: str) -> list[str]:

@@ -166,3 +166,11 @@ def test_an_agent_is_named_by_what_it_is(capsys: pytest.CaptureFixture[str]) -> 
     assert [run_name("agent", odd) for odd in (None, {}, {"agent": 1}, {"agent": {"name": 1}})] == [
         "agent"
     ] * 4
+
+
+def test_another_runs_log_in_a_childs_place_is_named_in_plain_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_tree(RunNode(name="child", status="completed", log_state="foreign"))
+
+    assert "its log is another run's" in capsys.readouterr().out

@@ -9,6 +9,7 @@ import contextlib
 import datetime as dt
 import os
 import shlex
+import shutil
 import sys
 import sysconfig
 import time
@@ -246,4 +247,13 @@ def _next(path: Path, *, has_parts: bool, has_faults: bool) -> list[str]:
         commands.append(f"refold diff {stem}-[{''.join(_RUNNERS)}]{SUFFIX}")
     if not has_faults:
         commands.append("refold demo --faults")
-    return [*commands, f"refold pack {log}"]
+    return [*_entering(), *commands, f"refold pack {log}"]
+
+
+def _entering() -> list[str]:
+    """Return the command that lets a shell find `refold`, where it was run by its path."""
+    activate = Path(sys.executable).with_name("activate")
+    if shutil.which("refold") is not None or not activate.is_file():
+        return []
+    shown = min(str(activate), os.path.relpath(activate), key=len)
+    return [f"source {shlex.quote(shown)}"]

@@ -112,7 +112,8 @@ def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
     if not node.is_joined:
         facts.append([("its outcome was never joined", "yellow")])
     if node.log_state not in ("read", "none"):
-        facts.append([(f"its log is {node.log_state}", "red")])
+        state = "another run's" if node.log_state == "foreign" else node.log_state
+        facts.append([(f"its log is {state}", "red")])
     if node.truncated is not None:
         kept, seen = node.truncated.kept_bytes, node.truncated.seen_bytes
         facts.append([f"output cut: {words.size(kept)} of {words.size(seen)} kept"])
