@@ -1,16 +1,20 @@
 """`refold diff`: 0 where two runs did the same, 1 and what differs where they did not."""
 
 import json
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import Result
 
 from refold.engine.log.pack import pack
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.runners.recording import record
 from refold.tools.contract.tool_types import tool
+from tests.replay.audit.test_verify import rechained
 
 Invoke = Callable[..., Result]
 
@@ -25,6 +29,24 @@ def test_a_run_and_itself_do_not_differ(survey_log: Path, invoke: Invoke, tmp_pa
 
     assert said.exit_code == 0
     assert "no differences" in said.stdout
+
+
+@pytest.mark.parametrize("suffix", ["", ".1"])
+def test_entries_that_say_nonsense_are_no_likeness(
+    survey_log: Path, invoke: Invoke, tmp_path: Path, suffix: str
+) -> None:
+    """§5.1: the chain holds, of the root or of a child, and what stands in it is no entry."""
+    log = shutil.copytree(survey_log.parent, tmp_path / "copy") / survey_log.name
+    rechained(
+        log.with_name(f"{log.stem}{suffix}.jsonl"),
+        lambda body: re.sub(rb'"meta":\{.*', b'"meta":"x"', body) if b'"seq":1,' in body else body,
+    )
+
+    for other in (log, survey_log):
+        said = invoke("diff", log, other)
+
+        assert said.exit_code == 3
+        assert f"{log.stem}{suffix}.jsonl" in said.stderr
 
 
 def test_what_differs_is_told_and_is_one(tmp_path: Path, invoke: Invoke) -> None:

@@ -8,9 +8,10 @@ import click
 
 from refold.cli.arguments.logs import LOG, json_option, opened_log, started
 from refold.cli.output import output, words
-from refold.cli.output.exit_codes import DIFFERS, FINE
+from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
 from refold.engine.events.outcome import Usage
+from refold.page.one_run import below
 from refold.replay.compare.diff import diff
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
@@ -25,7 +26,7 @@ Examples:
   refold diff a.jsonl b.jsonl --match unordered
   refold diff a.jsonl b.refold --arguments ignore --json
 
-Exit code: 0 no difference · 1 differences.
+Exit code: 0 no difference · 1 differences · 3 a log of one is damaged.
 """
 
 
@@ -59,7 +60,17 @@ def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, ever
         started(other.path)
         most = None if every else output.LINES_MAX
         found = diff(one.path, other.path, match=match, arguments=arguments, most=most)
-        spent = {name: _spent(log.path) for name, log in (("a", one), ("b", other))}
+        trees = {"a": delegation_tree(one.path), "b": delegation_tree(other.path)}
+        damaged = dict.fromkeys(
+            f"{log.shown(node.log)}: its log is damaged: `refold verify` says where"
+            for log, tree in zip((one, other), trees.values(), strict=True)
+            for node in below(tree)
+            if node.log_state == "damaged"
+        )
+    for each in damaged:  # the chain holds, but what entries say does not: that is no likeness
+        output.complain(each)
+    spent = {name: _spent(tree) for name, tree in trees.items()}
+    differs = FINE if found.identical else DIFFERS
 
     def describe() -> None:
         with output.at_most(most, "difference", found.count - len(found.differences)):
@@ -71,12 +82,11 @@ def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, ever
                 output.line(f"{name} asked {', '.join(said['models'])}: {told} with all below")
 
     document = found.as_json() | {"spent": spent}
-    return output.answer(document, describe, FINE if found.identical else DIFFERS)
+    return output.answer(document, describe, DAMAGED if damaged else differs)
 
 
-def _spent(log: Path) -> dict[str, Any]:
+def _spent(tree: RunNode) -> dict[str, Any]:
     """Return what a run and all below it asked of which models, and what of that is its own."""
-    tree = delegation_tree(log)
     return {
         "models": sorted(_models(tree)),
         "usage": attrs.asdict(tree.usage),
