@@ -120,6 +120,23 @@ def test_a_file_that_records_while_it_is_imported_is_refused(tmp_path: Path) -> 
         load_program(f"{file}:program")
 
 
+def test_so_is_a_file_that_loads_another_before_it(tmp_path: Path) -> None:
+    """It is still being imported when that one is: the error names it."""
+    (tmp_path / "inner.py").write_text("def program(run, _input): pass\n")
+    file = tmp_path / "outer.py"
+    file.write_text(
+        "from refold.engine.ports.programs import load_program\n"
+        "from refold.engine.runners.recording import record\n"
+        f"program = load_program({str(tmp_path / 'inner.py:program')!r})\n"
+        f"record(program, log={str(tmp_path / 'a.jsonl')!r})\n"
+    )
+
+    with pytest.raises(RecordingRefused, match=r"outer\.py"):
+        load_program(f"{file}:program")
+
+    assert not (tmp_path / "a.jsonl").exists()
+
+
 # --- where a loop runs already -----------------------------------------------------------------
 
 
