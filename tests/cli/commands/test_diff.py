@@ -39,7 +39,7 @@ def test_entries_that_say_nonsense_are_no_likeness(
     log = shutil.copytree(survey_log.parent, tmp_path / "copy") / survey_log.name
     rechained(
         log.with_name(f"{log.stem}{suffix}.jsonl"),
-        lambda body: re.sub(rb'"meta":\{.*', b'"meta":"x"', body) if b'"seq":1,' in body else body,
+        lambda body: re.sub(rb'"meta":\{.*', b'"meta":"x"', body) if b'"seq":0,' in body else body,
     )
 
     for other in (log, survey_log):
