@@ -107,7 +107,8 @@ class ObservedCalls(RunCalls):
             else:
                 tool = self._record.tools[key]
                 asked = {"tool": tool.tool, "arguments": tool.arguments}
-                ended = tool.end if tool.end is not None else NO_OUTCOME
+                end = tool.end if tool.end is not None else NO_OUTCOME
+                ended = self._record.rules.applied_to(end, f"tool:{tool.tool}")
                 kind, name = "tool", tool.tool
             digests = _digest(asked), _digest(ended)
             self.calls[renamed] = Call(

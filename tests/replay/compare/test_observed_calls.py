@@ -92,6 +92,25 @@ def test_volatile_places_are_not_compared(tmp_path: Path) -> None:
     assert compared(tmp_path, one, other, rules=rules).count == 0
 
 
+def test_what_a_tool_returned_is_compared_without_what_is_volatile(tmp_path: Path) -> None:
+    """In the request that shows it, and in the end of the call."""
+    rules = VolatileRules(texts=[r"took \d+ ms"])
+    one, other, third = (
+        talk(user("Go."), says("", ("c", "run", {})), result("c", said), says("So."))
+        for said in ("six took 7 ms", "six took 11 ms", "five took 7 ms")
+    )
+
+    same = diff(
+        *(record(tmp_path / n, x, rules=rules) for n, x in (("1.jsonl", one), ("2.jsonl", other)))
+    )
+    (first, *_) = diff(
+        tmp_path / "1.jsonl", record(tmp_path / "3.jsonl", third, rules=rules)
+    ).differences
+
+    assert same.count == 0
+    assert first.differences[0].before == "six [volatile]"
+
+
 def test_a_conversation_more_is_only_in_one(tmp_path: Path) -> None:
     """With all its requests, and what each of them was."""
     found = compared(tmp_path, guide(EAT, "fish hall"), [*guide(EAT, "fish hall"), *lead("1", "2")])
