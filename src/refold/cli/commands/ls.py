@@ -45,14 +45,18 @@ def _since(_context: click.Context, _option: click.Parameter, given: str | None)
         raise click.BadParameter(f"{given!r}: 30m, 12h, 7d, or 2026-01-31, in UTC") from None
 
 
+_STATUSES: Final = (*get_args(Status), "open", "unreadable")
+
+
 @click.command("ls", epilog=page(_PAGE))
 @click.argument("folder", metavar="[DIR|URL]", type=PLACE, default=Path("runs"))
 @click.option("--tree", "is_tree", is_flag=True, help="Show forks below what they left.")
 @click.option(
     "--status",
     multiple=True,
-    type=click.Choice([*get_args(Status), "open", "unreadable"]),
-    help="Only runs that ended so, or are so; repeat it.",
+    type=click.Choice(_STATUSES),
+    metavar="STATUS",
+    help=f"Only runs that ended so, or are so; repeat it. One of {', '.join(_STATUSES)}.",
 )
 @click.option("--program", default="", help="Only runs of programs with this in their name.")
 @click.option(
