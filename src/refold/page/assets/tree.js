@@ -97,12 +97,12 @@ export function tree(app) {
 	}
 
 	function draw(i) {
-		const { node, depth } = rows[i], below = node.children.length, error = faultOf(node.error), gone = goneOf(node);
+		const { node, depth } = rows[i], below = node.children.length, gone = goneOf(node), told = [gone, faultOf(node.error) || node.brief].filter(Boolean).join(" · ");
 		const twist = h("span.twist", { hush: true, onclick: (e) => { if (!below) return; e.stopPropagation(); if (!closed.delete(node)) closed.add(node); flatten(); list.draw(); } }, below ? (closed.has(node) ? "▸" : "▾") : "");
 		return h("div", { class: `tree ${tone(node.status)}`, "aria-level": String(depth + 1), "aria-expanded": below ? String(!closed.has(node)) : null },
 			h("span.run", { style: { "--depth": String(Math.min(depth, 12)) } }, twist, badge(node.status, node.status !== "completed"),
-				h("strong", short(node.name || "rejected", 80)), node.number ? h("span.quiet", `#${node.number}`) : null, gone && h("span.bad", gone),
-				h("span.brief", { title: short(error || node.brief || "", 1000) }, short(error || node.brief || ""))),
+				h("strong", short(node.name || "rejected", 80)), node.number ? h("span.quiet", `#${node.number}`) : null,
+				h("span", { class: gone ? "brief bad" : "brief", title: short(told, 1000) }, short(told))),
 			names.slice(1).map((name) => h("span", { class: name, title: COLUMNS[name][3]?.(node) || null }, COLUMNS[name][2](node))));
 	}
 	columns();
