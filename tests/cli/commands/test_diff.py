@@ -49,6 +49,20 @@ def test_entries_that_say_nonsense_are_no_likeness(
         assert f"{log.stem}{suffix}.jsonl" in said.stderr
 
 
+def test_a_child_without_its_log_is_no_likeness(
+    survey_log: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    """§13.8: what could not be compared may differ."""
+    log = shutil.copytree(survey_log.parent, tmp_path / "copy") / survey_log.name
+    log.with_name(f"{log.stem}.1.jsonl").unlink()
+
+    for other in (log, survey_log):
+        said = invoke("diff", log, other)
+
+        assert said.exit_code == 3
+        assert f"{log.stem}.1.jsonl: its log is missing" in said.stderr
+
+
 def test_what_differs_is_told_and_is_one(tmp_path: Path, invoke: Invoke) -> None:
     one = record(program, 1, log=tmp_path / "a.jsonl").log
     other = record(program, 2, log=tmp_path / "b.jsonl").log

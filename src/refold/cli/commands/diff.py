@@ -7,11 +7,11 @@ import attrs
 import click
 
 from refold.cli.arguments.logs import LOG, json_option, opened_log, started
+from refold.cli.commands.show import log_gaps
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
 from refold.engine.events.outcome import Usage
-from refold.page.one_run import below
 from refold.replay.compare.diff import diff
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
@@ -26,7 +26,8 @@ Examples:
   refold diff a.jsonl b.jsonl --match unordered
   refold diff a.jsonl b.refold --arguments ignore --json
 
-Exit code: 0 no difference · 1 differences · 3 a log of one is damaged.
+Exit code: 0 no difference · 1 differences · 3 a log of one is damaged
+or missing (standard error says which), and what it holds was not compared.
 """
 
 
@@ -61,13 +62,9 @@ def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, ever
         most = None if every else output.LINES_MAX
         found = diff(one.path, other.path, match=match, arguments=arguments, most=most)
         trees = {"a": delegation_tree(one.path), "b": delegation_tree(other.path)}
-        damaged = dict.fromkeys(
-            f"{log.shown(node.log)}: its log is damaged: `refold verify` says where"
-            for log, tree in zip((one, other), trees.values(), strict=True)
-            for node in below(tree)
-            if node.log_state == "damaged"
-        )
-    for each in damaged:  # the chain holds, but what entries say does not: that is no likeness
+        pairs = zip((one, other), trees.values(), strict=True)
+        gaps = dict.fromkeys(gap for log, tree in pairs for gap in log_gaps(log, tree))
+    for each in gaps:  # what is not there, or says nonsense in a chain that holds, is no likeness
         output.complain(each)
     spent = {name: _spent(tree) for name, tree in trees.items()}
     differs = FINE if found.identical else DIFFERS
@@ -82,7 +79,7 @@ def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, ever
                 output.line(f"{name} asked {', '.join(said['models'])}: {told} with all below")
 
     document = found.as_json() | {"spent": spent}
-    return output.answer(document, describe, DAMAGED if damaged else differs)
+    return output.answer(document, describe, DAMAGED if gaps else differs)
 
 
 def _spent(tree: RunNode) -> dict[str, Any]:

@@ -107,13 +107,17 @@ def _tree(log: OpenedLog, *, details: bool, is_failed: bool) -> int:
 
 def gaps_of(log: OpenedLog, tree: RunNode) -> tuple[str, ...]:
     """Return which logs and large texts of a run are not there to be shown and counted."""
-    logs = (
+    blobs = (f"{log.shown(gap.path)}:{gap.line}: {gap.what}" for gap in blob_gaps(log.path))
+    return (*log_gaps(log, tree), *blobs)
+
+
+def log_gaps(log: OpenedLog, tree: RunNode) -> tuple[str, ...]:
+    """Return which logs of a run cannot be read."""
+    return tuple(
         f"{log.shown(node.log)}: its log is {_WORDS.get(node.log_state, node.log_state)}"
         for node in below(tree)
         if node.log_state not in _THERE
     )
-    blobs = (f"{log.shown(gap.path)}:{gap.line}: {gap.what}" for gap in blob_gaps(log.path))
-    return (*logs, *blobs)
 
 
 def _print_open_ends(log: OpenedLog) -> None:
