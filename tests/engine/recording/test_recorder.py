@@ -433,6 +433,29 @@ def test_so_it_is_with_an_answer_and_with_a_childs_result(tmp_path: Path) -> Non
     assert verify(recording.log).intact
 
 
+def test_a_child_whose_runner_cannot_have_it_fails_and_says_why(tmp_path: Path) -> None:
+    """None of that name, or one that is elsewhere than its parent's session."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        asked = [
+            Delegation(program=nothing, runner="nowhere"),
+            Delegation(program=nothing, runner="apart", shared=True),
+            Delegation(program=nothing, runner="apart"),
+        ]
+        ended = [await run.delegate(each) for each in asked]
+        return [each.error and [each.error.code, each.error.message] for each in ended]
+
+    runners = {"apart": Scripted(Outcome(status="completed"))}
+    recording = record(program, log=tmp_path / "a.jsonl", runners=runners)
+
+    known = "apart, in-process, ray, subprocess"
+    assert recording.output == [
+        ["runner", f"no runner is named 'nowhere'; known: {known}"],
+        ["session", "a child on the runner 'apart' cannot share its parent's session"],
+        None,
+    ]
+
+
 def test_a_child_that_asks_for_tokens_is_granted_them(tmp_path: Path) -> None:
     """§8.3: half of what is left is for those that ask for no number."""
 
