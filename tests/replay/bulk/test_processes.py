@@ -152,6 +152,7 @@ def test_no_log_is_identical_for_what_another_left_behind(
     assert [log.result for log in report.logs] == ["identical", "diverged"] * 6
 
 
+@pytest.mark.long
 def test_no_log_is_blamed_for_what_another_left_in_a_library(tmp_path: Path) -> None:
     """That is not imported anew; who differs is judged again, as the first of a process."""
     (log,) = _logs(tmp_path, programs.marking, ["library"])
@@ -180,6 +181,7 @@ def test_of_many_logs_in_one_process_the_one_that_ends_it_is_named(
     assert [log.log for log in report.logs] == [str(log) for log in logs]
 
 
+@pytest.mark.long
 def test_of_many_logs_in_one_process_the_one_that_stands_still_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
