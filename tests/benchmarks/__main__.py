@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(arguments)
     chosen = options.sections or [*(set(_SECTIONS) - {*_NAMED}), "memory"]
     render = measure.as_markdown if options.markdown else measure.as_text
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, measure.opened:
         print(f"Python {platform.python_version()}, medians of up to {options.rounds} rounds\n")
         for section in [_SECTIONS[key] for key in _SECTIONS if key in chosen]:
             rounds = max(1, options.rounds // section.slower)

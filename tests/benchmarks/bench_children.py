@@ -4,11 +4,10 @@ Wall time: all wait for processes.  The cluster is on loopback; 16 children work
 64 here.
 """
 
-import atexit
-import contextlib
 from pathlib import Path
 
 import refold
+from tests.benchmarks import measure
 from tests.benchmarks.measure import WALL, Job
 from tests.benchmarks.programs import idle
 from tests.support.clusters import ray_cluster
@@ -25,10 +24,8 @@ async def many(run: refold.Run, runner: str) -> None:
 
 
 def jobs(folder: Path) -> list[Job]:
-    """Return what is timed, an operation being a child; the cluster ends with this process."""
-    opened = contextlib.ExitStack()
-    atexit.register(opened.close)
-    opened.enter_context(ray_cluster(cpus=16))
+    """Return what is timed, an operation being a child; the cluster ends with `measure.opened`."""
+    measure.opened.enter_context(ray_cluster(cpus=16))
     fresh = iter(range(10**6))
 
     def all_on(runner: str) -> None:

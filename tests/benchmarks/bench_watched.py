@@ -4,7 +4,6 @@ A client sends its whole conversation with each request, as real ones do; the se
 once, which no model does.  All is in this process, and its time on processors is what is measured.
 """
 
-import atexit
 import contextlib
 import functools
 import http.client
@@ -27,6 +26,7 @@ from refold.proxy.http.routes import routes_of
 from refold.proxy.http.server import served
 from refold.proxy.http.turns import Forward, Incoming, Serve
 from refold.replay.observed.record import read_record
+from tests.benchmarks import measure
 from tests.benchmarks.measure import Job
 
 TURNS = 10
@@ -48,9 +48,8 @@ _ANSWER: Final = json.dumps(
 
 
 def jobs(folder: Path) -> list[Job]:
-    """Return what is timed; servers and the log end with this process."""
-    stack = contextlib.ExitStack()
-    atexit.register(stack.close)
+    """Return what is timed; servers and the log end with `measure.opened`."""
+    stack = measure.opened
     straight = stack.enter_context(_Model()).url
     through = stack.enter_context(_recorded(folder / "watched.jsonl", straight))
     kept = _record(folder / "replayed.jsonl", LONG)

@@ -5,6 +5,7 @@ other hardly do.  So jobs are short and rounds many, and what a table says comes
 process.
 """
 
+import contextlib
 import gc
 import os
 import random
@@ -16,6 +17,12 @@ import time
 from collections.abc import Callable, Sequence
 
 import attrs
+
+opened = contextlib.ExitStack()
+"""What jobs keep open, closed when all are measured.
+
+The end of the process would be too late: it waits for the threads of servers first.
+"""
 
 Clock = Callable[[], float]
 """Returns seconds."""
