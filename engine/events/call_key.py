@@ -11,7 +11,10 @@ _PARTS: Final = re.compile(r"\d+|\D+")
 
 
 def parts_of(call: str) -> tuple[str, str, str]:
-    """Return the task, the mark and the number: `("0/2", "#", "3")`; the last alone of no key."""
+    """Return the task, the mark and the number, as text: `("0/2", "#", "3")`.
+
+    A text that is no call key stands whole in the place of the number.
+    """
     return call.rpartition("@" if "@" in call else "#")
 
 
