@@ -1,19 +1,26 @@
-r"""Regular expressions from models, refused where one line of text could take for ever.
+r"""Patterns from models, refused where one line of text could take for ever.
 
 Python's `re` backtracks and holds the interpreter while it does, so that no timeout can stop it:
 `(a+)+$` on forty letters outlives the run.  Before a pattern is used, its worst case is estimated,
 `choices x n^(loops + 1) / (loops + 1)!` steps for a line of n characters, and n is set so that
 this stays within a budget; a pattern that leaves no useful n is refused.  Repeats of groups that
-repeat or choose, and backreferences, have no such bound and are refused.  Pure.
+repeat or choose, and backreferences, have no such bound and are refused.  A long shell pattern is
+refused too: `fnmatch` looks for a `]` behind each `[`.  Pure.
 """
 
 import itertools
 import math
 import re
+from collections.abc import Callable
+from fnmatch import fnmatchcase
 from typing import Final
 
 import attrs
 
+PATTERN_MAX: Final = 4096
+"""Characters of a regular expression."""
+GLOB_MAX: Final = 256
+"""Characters of a shell pattern."""
 STEPS_MAX: Final = 50_000_000
 """Steps that one line may cost: around a second."""
 LINE_MAX: Final = 4096
@@ -132,6 +139,7 @@ def compiled(pattern: str) -> Pattern:
     Raises:
         PatternRefusedError: with the reason, for whoever wrote the pattern.
     """
+    _check_length(pattern, PATTERN_MAX)
     try:
         expression = re.compile(pattern)
     except (re.error, OverflowError, RecursionError, FutureWarning) as error:
@@ -146,6 +154,22 @@ def compiled(pattern: str) -> Pattern:
     plain = _BEGINNING.match(pattern) if scan.groups[0].branches == 1 else None
     beginning = re.sub(r"\\(.)", r"\1", plain[0]) if plain else ""
     return Pattern(expression, line_max, loops, choices, beginning)
+
+
+def glob_of(pattern: str) -> Callable[[str], bool]:
+    """Return a test of paths: a pattern with a `/` is for the whole path, another for its name.
+
+    Raises:
+        PatternRefusedError: the pattern is too long.
+    """
+    _check_length(pattern, GLOB_MAX)
+    is_for_paths = "/" in pattern
+    return lambda path: fnmatchcase(path if is_for_paths else path.rpartition("/")[2], pattern)
+
+
+def _check_length(pattern: str, most: int) -> None:
+    if len(pattern) > most:
+        raise PatternRefusedError(f"expected at most {most} characters, found {len(pattern)}")
 
 
 class _Scan:
@@ -175,6 +199,8 @@ class _Scan:
             self.at = count.end()
             more = int(count[3]) - int(count[1] or 0) if count[3] else LINE_MAX
             self._repeat(exact=not count[2], more=more)
+            if self.rest[count.start() - 1] == ")":  # an empty group costs each of its repeats
+                self.choices *= max(1, int(count[1] or 0))
         elif letter == "(":
             self._open()
         elif letter == ")":
@@ -191,7 +217,7 @@ class _Scan:
         """Return whether at most one branch of the group that ends here can match: plain words."""
         words = self.rest[self.atom.start : self.at - 1].lower().split("|")
         plain = all(_WORDS.fullmatch(word) for word in words)
-        return plain and not any(b.startswith(a) for a, b in itertools.permutations(words, 2))
+        return plain and not any(b.startswith(a) for a, b in itertools.pairwise(sorted(words)))
 
     def _open(self) -> None:
         if self.rest.startswith("?", self.at):

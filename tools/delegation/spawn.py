@@ -40,6 +40,8 @@ from refold.tools.delegation.shared import (
 _SPAWN, _AWAIT = SPAWN_TOOLS
 _ROW: Final = POLICIES[_SPAWN]
 _ID_DIGITS: Final = 6
+JOB_IDS_MAX: Final = 1000
+"""Ids that one call waits for; the answer repeats a job's text for each, the same id included."""
 _WELL: Final[dict[str, Any]] = {
     "success": True,
     "timed_out": False,
@@ -258,8 +260,9 @@ async def _awaited(run: Run, arguments: Mapping[str, Json]) -> str:
     asked, jobs = arguments.get("job_ids"), JobStore.of(run)
     ticket = call_begins(run, _AWAIT, None, job_ids=asked)
     ids = _split(asked) if type(asked) is str else []
-    if not ids:
-        error = ToolError(_AWAIT, "Error: job_ids is required", REFUSED)
+    if not ids or len(ids) > JOB_IDS_MAX:
+        why = f"expected at most {JOB_IDS_MAX} job_ids" if ids else "job_ids is required"
+        error = ToolError(_AWAIT, f"Error: {why}", REFUSED)
         call_failed(run, ticket, error.message)
         raise error
     ids = jobs.all_job_ids() if ids == ["*"] else ids

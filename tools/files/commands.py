@@ -74,11 +74,12 @@ def write_file_tool(
         """Write a text file, new or instead of the one there is; folders above it are made."""
         data = content.encode()
         fits = len(data) <= max_file_bytes
-        top.require(fits, f"{path}: {len(data)} bytes; {max_file_bytes} allowed", code="too_large")
+        top.require(
+            fits, f"{path:.99}: {len(data)} bytes; {max_file_bytes} allowed", code="too_large"
+        )
         above, _, name = path.rstrip("/").rpartition("/")
-        top.require(name not in ("", ".", ".."), f"{path!r} names no file", code="not_a_file")
-        _make_folders(top, above)
-        with top.folder(above) as folder:
+        top.require(name not in ("", ".", ".."), f"{path!r:.99} names no file", code="not_a_file")
+        with top.folder(above, make=True) as folder:
             created = _replaced(top, folder, name, path, data)
         return WrittenFile(path=path, size_bytes=len(data), created=created)
 
@@ -165,20 +166,10 @@ def run_command_tool(
 # --- write_file ----------------------------------------------------------------------------------
 
 
-def _make_folders(root: Root, path: str) -> None:
-    """Make the folders of `path` that are not there yet, through no link."""
-    made = ""
-    for name in [each for each in path.split("/") if each not in ("", ".")]:
-        with root.folder(made) as folder, suppress(FileExistsError):
-            if name != "..":
-                os.mkdir(name, dir_fd=folder)
-        made = f"{made}/{name}" if made else name
-
-
 def _replaced(root: Root, folder: int, name: str, path: str, data: bytes) -> bool:
     """Write `data` beside and move it into place; return whether nothing was there."""
     found = None
-    with suppress(FileNotFoundError):
+    with root.explained(path), suppress(FileNotFoundError):
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     there = kind_of(found) if found is not None else None
     root.require(there in ("file", None), f"{path} is a {there}, no file", code="not_a_file")

@@ -7,13 +7,13 @@ Rules: CONTRACT.md §10.
 """
 
 import os
+from collections.abc import Callable
 from contextlib import closing, suppress
-from fnmatch import fnmatchcase
-from typing import IO, Annotated, Any, Final
+from typing import IO, Annotated, Any, Final, TypeVar
 
 import attrs
 
-from refold.engine.encoding.patterns import Pattern, PatternRefusedError, compiled
+from refold.engine.encoding.patterns import Pattern, PatternRefusedError, compiled, glob_of
 from refold.engine.errors import ToolError, ToolRefused
 from refold.engine.ports.ports import Reference
 from refold.tools.contract.tool_types import FunctionTool
@@ -28,6 +28,7 @@ SHOWN_CHARACTERS: Final = 400
 _SNIFFED_BYTES: Final = 8192
 _PIECE_BYTES: Final = 64 * 1024
 
+_T = TypeVar("_T")
 _Path = Annotated[str, "relative to the root folder, with / between names"]
 
 
@@ -149,10 +150,11 @@ class _Tools:
     ) -> FileListing:
         """List the files and folders in a folder."""
         entries: list[FileEntry] = []
+        fits = self._taken(glob_of, pattern)
         walk = FolderWalk(self.root, deep=recursive)
         with closing(walk.over(path)) as found:
             for entry, below, _ in found:
-                if not _fits(below, pattern):
+                if not fits(below):
                     continue
                 if len(entries) == self.caps.max_entries:
                     walk.truncated = True
@@ -195,17 +197,14 @@ class _Tools:
         ] = "*",
     ) -> TextMatches:
         """Search the text files in a folder, and in all folders below it, for a pattern."""
-        try:
-            search = _Search(compiled(pattern), self.caps)
-        except PatternRefusedError as error:
-            why = f"pattern {pattern!r:.100}: {error}"
-            raise ToolError(self.root.tool, why, "pattern") from None
+        search = _Search(self._taken(compiled, pattern), self.caps)
+        fits = self._taken(glob_of, glob)
         walk = FolderWalk(self.root, deep=True)
         if self.root.kind(path) == "file":
             with self.root.file(path) as file:
                 search.look(file, path)
         else:
-            _search_folder(search, walk, path, glob)
+            _search_folder(search, walk, path, fits)
         return TextMatches(
             matches=tuple(search.matches),
             files=search.files,
@@ -213,9 +212,12 @@ class _Tools:
             partial=tuple(search.partial),
         )
 
-
-def _fits(below: str, pattern: str) -> bool:
-    return fnmatchcase(below if "/" in pattern else below.rpartition("/")[2], pattern)
+    def _taken(self, read: Callable[[str], _T], pattern: str) -> _T:
+        try:
+            return read(pattern)
+        except PatternRefusedError as error:
+            why = f"pattern {pattern!r:.100}: {error}"
+            raise ToolError(self.root.tool, why, "pattern") from None
 
 
 def _is_binary(file: IO[bytes]) -> bool:
@@ -284,11 +286,13 @@ class _Search:
         self.full = self.full or not self.bytes_left
 
 
-def _search_folder(search: _Search, walk: FolderWalk, path: str, glob: str) -> None:
+def _search_folder(
+    search: _Search, walk: FolderWalk, path: str, fits: Callable[[str], bool]
+) -> None:
     with closing(walk.over(path)) as found:
         for entry, below, folder in found:
             if search.full:
                 return
-            if entry.kind == "file" and _fits(below, glob):
+            if entry.kind == "file" and fits(below):
                 with suppress(OSError), opened(below.rpartition("/")[2], folder) as file:
                     search.look(file, entry.path)

@@ -22,6 +22,8 @@ VISITED_MAX: Final = 100_000
 """Names that one call looks at."""
 LEVELS_MAX: Final = 64
 """Folders within folders; each costs an open descriptor."""
+PATH_MAX: Final = 4096
+"""Characters of a path."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -65,13 +67,16 @@ class Root:
             raise ToolError(self.tool, message, code)
 
     @contextmanager
-    def folder(self, path: str) -> Iterator[int]:
-        """Open a folder, one name at a time; closed afterwards."""
-        with self._explained(path):
+    def folder(self, path: str, *, make: bool = False) -> Iterator[int]:
+        """Open a folder, one name at a time, `make` those that are missing; closed afterwards."""
+        with self.explained(path):
             descriptor = os.open(self.top, _FOLDER)
         try:
             for name in self._names(path):
-                with self._explained(path):
+                with self.explained(path):
+                    if make:
+                        with suppress(FileExistsError):
+                            os.mkdir(name, dir_fd=descriptor)
                     inner = os.open(name, _FOLDER, dir_fd=descriptor)
                 os.close(descriptor)
                 descriptor = inner
@@ -84,7 +89,7 @@ class Root:
         """Open a regular file; closed afterwards."""
         above, name = self._split(path)
         with self.folder(above) as descriptor:
-            with self._explained(path):
+            with self.explained(path):
                 file = opened(name, descriptor)
             with file:
                 yield file
@@ -94,7 +99,7 @@ class Root:
         if not self._names(path):
             return "folder"
         above, name = self._split(path)
-        with self.folder(above) as descriptor, self._explained(path):
+        with self.folder(above) as descriptor, self.explained(path):
             return kind_of(os.stat(name, dir_fd=descriptor, follow_symlinks=False))
 
     def _split(self, path: str) -> tuple[str, str]:
@@ -103,6 +108,9 @@ class Root:
         return "/".join(names[:-1]), names[-1]
 
     def _names(self, path: str) -> list[str]:
+        size = len(path)
+        fits = size <= PATH_MAX
+        self.require(fits, f"path: expected at most {PATH_MAX} characters, found {size}")
         names = [name for name in path.split("/") if name not in ("", ".")]
         inside = not path.startswith("/") and "\0" not in path and ".." not in names
         self.require(
@@ -111,7 +119,8 @@ class Root:
         return names
 
     @contextmanager
-    def _explained(self, path: str) -> Iterator[None]:
+    def explained(self, path: str) -> Iterator[None]:
+        """Raise what the system says of `path` as a `ToolError`."""
         try:
             yield
         except FileNotFoundError:

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.engine.encoding.patterns import LINE_MAX, LINE_MIN, PatternRefusedError, compiled
+from refold.engine.encoding.patterns import (
+    LINE_MAX,
+    LINE_MIN,
+    PatternRefusedError,
+    compiled,
+    glob_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +31,9 @@ from refold.engine.encoding.patterns import LINE_MAX, LINE_MIN, PatternRefusedEr
         "",
         "(ab|b|cd)" * 40,
         "(Mon|Tues|Sun)day,? [0-9]{1,2} [a-z]*",
+        "a" * 4096,
+        "([0-9a-f]{2}:){5}[0-9a-f]{2}",
+        "(?:){100}",
     ],
 )
 def test_what_is_fast_may_look_at_whole_lines(pattern: str) -> None:
@@ -62,6 +71,8 @@ def test_more_loops_look_at_less_of_a_line() -> None:
         ("a{1,8}" * 20, "too often"),
         (".*" * 9, "too often"),
         ("(", "no regular expression"),
+        ("(?:(?:){65535}){65535}", "too often"),
+        ("a" * 4097, "expected at most 4096 characters, found 4097"),
         ("a**", "no regular expression"),
         ("a{99999999999}", "no regular expression"),
     ],
@@ -70,6 +81,28 @@ def test_what_could_take_for_ever_is_refused(pattern: str, why: str) -> None:
     """With the reason, for whoever wrote it."""
     with pytest.raises(PatternRefusedError, match=why):
         compiled(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "fits"),
+    [
+        ("*.py", "src/a.py", True),
+        ("src/*", "src/a.py", True),
+        ("a*/b", "b", False),
+        ("*.PY", "a.py", False),
+        ("[" * 256, "[" * 256, True),
+    ],
+)
+def test_a_shell_pattern_is_for_names_or_for_paths(pattern: str, path: str, fits: bool) -> None:  # noqa: FBT001 - a table
+    """For paths where it has a `/`."""
+    assert glob_of(pattern)(path) is fits
+
+
+@pytest.mark.parametrize("part", ["[", "[!", "[a-", "*", "*a"])
+def test_a_long_shell_pattern_is_refused(part: str) -> None:
+    """`fnmatch` takes two minutes to read 60,000 brackets."""
+    with pytest.raises(PatternRefusedError, match="at most 256 characters, found 60000"):
+        glob_of(part * (60_000 // len(part)))
 
 
 @given(st.text(alphabet="ab()[]{}|*+?^$.\\,01]-" + string.whitespace, max_size=12))

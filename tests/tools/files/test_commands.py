@@ -74,6 +74,9 @@ def test_a_file_that_is_written_over_keeps_its_permissions(root: Path, mode: int
         ("link.txt", "not_a_file"),
         ("away/x", "not_readable"),
         ("plain.txt/x", "not_readable"),
+        ("x" * 300, "not_readable"),
+        ("x" * 300 + "/x", "not_readable"),
+        ("x/" * 2050, "arguments"),
     ],
 )
 def test_nothing_outside_and_nothing_but_files(root: Path, path: str, code: str) -> None:

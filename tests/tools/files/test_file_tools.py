@@ -256,11 +256,22 @@ def test_a_search_reads_64_mib_and_says_that_it_stopped(tmp_path: Path) -> None:
     assert (found.files, found.partial, found.truncated) == (2, ("u", "v"), True)
 
 
-@pytest.mark.parametrize("pattern", ["(", "(a+)+$"])
-def test_a_pattern_that_is_not_taken_is_a_tool_error(folder: Path, pattern: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("search_text", {"pattern": "("}),
+        ("search_text", {"pattern": "(a+)+$"}),
+        ("search_text", {"pattern": "(?:(?:){65535}){65535}"}),
+        ("search_text", {"pattern": "a", "glob": "[" * 60_000}),
+        ("list_files", {"pattern": "[" * 60_000}),
+    ],
+)
+def test_a_pattern_that_is_not_taken_is_a_tool_error(
+    folder: Path, name: str, arguments: dict[str, Any]
+) -> None:
     """It says why, and nothing was searched."""
     with pytest.raises(ToolError) as refused:
-        call(folder, "search_text", {"pattern": pattern})
+        call(folder, name, arguments)
 
     assert refused.value.code == "pattern"
 
