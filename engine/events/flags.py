@@ -51,6 +51,14 @@ class Flags:
     """Whether a plain program that is stopped while a delegation tool runs is told at once, as
     while it waits for anything else; else when its time to clean up is over."""
 
+    yields: int = 0
+    """After how many children of one list, or calls of one reply, Refold's own programs let the
+    world deliver a line, such as the end of the run's time; 0 for never."""
+
+    def yields_after(self, count: int) -> bool:
+        """Return whether the world has its turn between `count` items of a list and the next."""
+        return bool(self.yields and count) and count % self.yields == 0
+
     def as_json(self) -> dict[str, Any]:
         """Return what `run.started.versions.flags` says."""
         return attrs.asdict(self)
@@ -73,6 +81,7 @@ NOW: Final = Flags(
     known_tools=True,
     opens_groups=True,
     stops_tools=True,
+    yields=16,
 )
 """The rules of runs that are recorded now."""
 

@@ -144,6 +144,12 @@ def tokens_left(state: Fold | RunState) -> int | None:
     return max(0, cap - state.tokens_used - state.tokens_reserved)
 
 
+def children_left(state: Fold | RunState) -> int | None:
+    """Return how many children may still be started; `None` where there is no cap."""
+    cap = state.limits.max_children
+    return None if cap is None else max(0, cap - state.children_started)
+
+
 def cost_left(state: Fold | RunState) -> int | None:
     """Return the millionths of a dollar that nobody has used or reserved; `None` without a cap.
 

@@ -81,7 +81,9 @@ async def agent(run: Run, input: Json) -> Report:  # noqa: A002 - the word of th
         calls = reply.message.get("tool_calls") or []
         if not calls:
             return report_of(reply.message.get("content", ""))
-        results = await asyncio.gather(*(_result(run, offered, call) for call in calls))
+        results = await asyncio.gather(
+            *(_result(run, offered, call, place) for place, call in enumerate(calls))
+        )
         messages.extend(result.message for result in results)
         _end_if_fatal(results)
         said = zip(calls, results, strict=True)
@@ -248,8 +250,15 @@ class _Result:
     """The failure's code; empty for a result."""
 
 
-async def _result(run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any]) -> _Result:
-    """Return the message that answers a tool call: nothing a tool does raises here."""
+async def _result(
+    run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any], place: int
+) -> _Result:
+    """Return the message that answers a tool call: nothing a tool does raises here.
+
+    Calls far down in a reply begin a little later, so that a time limit ends the run before them.
+    """
+    if run.flags.yields and place >= run.flags.yields:
+        await run.sleep(place // run.flags.yields / 1e6)
     try:
         content, fault = _for_model(run, offered, call, await _called(run, offered, call))
     except ToolError as error:

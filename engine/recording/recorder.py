@@ -126,6 +126,7 @@ class Recorder(World):
         self._askers: dict[str, TokensAsked] = {}
         self._questions: tuple[Question, ...] = ()
         self._stop_us: int | None = None
+        self._was_timer = False
         self._interrupted = False
         self.is_settling = False
         """Whether the program has ended, and what it left may still come to its end."""
@@ -591,14 +592,21 @@ class Recorder(World):
     def _take_due(self) -> bool:
         """Take what is due: a timer, a tool's deadline, the end of the run's own time."""
         now = self._timers.now_us()
-        while (due := self._timers.take(now)) is not None:
-            if self._take_timer(due):
-                return True
         if self._deadline_us is not None and now >= self._deadline_us and self._stop_us is None:
             self._stop_us = now
             allowed = self.request.limits.timeout_seconds or 0
             self._world(LimitHit("timeout_seconds", allowed, "run", now / 1_000_000), None, 0)
             return True
+        if self._was_timer:  # one that is always due again would leave nothing else its turn
+            self._was_timer = False
+            if self._take_child():
+                return True
+            if self._askers or not self._arrivals.empty():
+                return False
+        while (due := self._timers.take(now)) is not None:
+            if self._take_timer(due):
+                self._was_timer = True
+                return True
         return False
 
     def _take_timer(self, due: Timer | CallTool) -> bool:

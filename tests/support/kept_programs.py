@@ -12,6 +12,7 @@ from refold.tools.agents.agent_files import AgentDef
 from refold.tools.agents.agent_prompts import agent_prompts
 from refold.tools.contract.tool_types import DelegationTool, tool
 from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
+from refold.tools.delegation.shared import delegate_all
 from refold.tools.delegation.subagent_dispatch import dispatch_tool
 
 LONG = "a long text, kept beside the log. " * 2000
@@ -178,6 +179,13 @@ def stopping(run: refold.PlainRun, _: Any) -> str:
         run.tool("add", a=1, b=2)
 
 
+async def listing(run: refold.Run, _: Any) -> list[str]:
+    """Ask for many things in one list; before the flag `yields`, the world had no turn between."""
+    outcomes = await delegate_all(run, [refold.Delegation(program="agent")] * 20)
+    said = await agent(run, {"task": "add"})
+    return [*(outcome.status for outcome in outcomes), said.summary]
+
+
 def _calls(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
     return {"tool_calls": [{"name": name, "arguments": given} for name, given in calls]}
 
@@ -211,6 +219,7 @@ PROGRAMS: dict[str, Any] = {
     "tagged": tagged,
     "delegating": delegating,
     "stopping": stopping,
+    "listing": listing,
 }
 INPUTS: dict[str, Any] = {
     "everything": ["short", "long"],
@@ -222,5 +231,6 @@ INPUTS: dict[str, Any] = {
     "tagged": "a\U000e0041\U000e007fb",
     "delegating": "hand it on",
     "stopping": None,
+    "listing": None,
 }
 MODEL = ScriptedModel(["They have read two texts.", "Nothing more."])

@@ -124,10 +124,11 @@ def _asked(
         return _refused(f"{FAILED}: {options.missing}")
     sessions: Sequence[Any] = [context.session] * len(params.tasks)
     if options.isolation_level is FULL:
-        cloned = _cloned(context.session, params.tasks)
+        most = context.run.children_left  # beyond these, each is refused, and needs no session
+        cloned = _cloned(context.session, params.tasks[: None if most is None else max(1, most)])
         if isinstance(cloned, str):
             return _refused(cloned)
-        sessions = cloned
+        sessions = [*cloned, *[None] * (len(params.tasks) - len(cloned))]
     elif context.session is not None:
         register_plans(context.session)  # here, so that a replay of the caller knows them too
     left = context.run.tokens_left

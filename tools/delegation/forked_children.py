@@ -17,6 +17,7 @@ from refold.engine.errors import NotCanonical, ProgramNotFound, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Outcome, Report
 from refold.engine.kernel.kernel import is_async
+from refold.engine.kernel.pending import Child
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Policy, Program, Reference, Tool
 from refold.engine.ports.programs import load_program, program_name, reference_of
@@ -26,6 +27,7 @@ from refold.engine.session.session import Session
 from refold.tools.agents.plans import Plan, planning_tools
 from refold.tools.contract.memory import settings_of
 from refold.tools.delegation.shared import (
+    MOMENT_SECONDS,
     call_begins,
     call_ends,
     delegate_all,
@@ -72,8 +74,18 @@ def answered(
     if not isinstance(asked, ForkedCall):
         return asked
     with _noted(run, asked) as outcomes:
-        outcomes.extend(run.join(*[run.start(each) for each in asked.delegations]))
+        outcomes.extend(run.join(*_plainly_started(run, asked.delegations)))
     return render((*outcomes,))
+
+
+def _plainly_started(run: PlainRun, delegations: Iterable[Delegation]) -> list[Child]:
+    """Start children; a function, so that no frame of a failure holds a child's session."""
+    children: list[Child] = []
+    for each in delegations:
+        if run.flags.yields_after(len(children)):
+            run.sleep(MOMENT_SECONDS)
+        children.append(run.start(each))
+    return children
 
 
 async def _awaited(

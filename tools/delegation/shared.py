@@ -26,6 +26,9 @@ from refold.engine.program.run import Run
 
 T = TypeVar("T")
 
+MOMENT_SECONDS: Final = 1e-6
+"""A timer so short just gives the world its turn: a list of refusals holds up no time limit."""
+
 
 async def delegate_one(run: Run, delegation: Delegation) -> Child:
     """Start one child, wait for it and return it; `outcome` is set.  Being cancelled cancels it."""
@@ -43,8 +46,12 @@ async def delegate_all(run: Run, delegations: Sequence[Delegation]) -> tuple[Out
 
     Being cancelled cancels the children.
     """
-    children = [await run.start(delegation) for delegation in delegations]
+    children: list[Child] = []
     try:
+        for delegation in delegations:
+            if run.flags.yields_after(len(children)):
+                await run.sleep(MOMENT_SECONDS)
+            children.append(await run.start(delegation))
         return await run.join(*children)
     except asyncio.CancelledError:
         for child in children:

@@ -149,6 +149,22 @@ def test_the_calls_of_one_reply_run_at_once(log: Path) -> None:
     ]
 
 
+def test_the_world_has_its_turn_within_the_calls_of_one_reply(log: Path) -> None:
+    """From the 17th call on, so that a time limit ends a run whose model asks for ever more."""
+    many = [("greet", {"name": str(number)}) for number in range(40)]
+
+    found = run(log, [calls(*many), "done"])
+
+    kinds = [entry.kind for entry in read_entries(log)]
+    assert kinds.index("timer.fired") == 3 + 16
+    assert kinds.count("timer.fired") == 24
+    assert [item["tool_call_id"] for item in told(log)] == [f"c{number}" for number in range(40)]
+    assert found.status == "completed"
+    late = Limits(timeout_seconds=1e-6)
+    assert run(log.parent / "late.jsonl", [calls(*many), "done"], limits=late).status == "timed_out"
+    assert reexecute(log, "agent").identical
+
+
 @pytest.mark.parametrize(
     ("call", "content"),
     [

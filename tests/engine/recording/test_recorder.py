@@ -814,6 +814,42 @@ def test_time_is_up(tmp_path: Path) -> None:
     assert len(lines(recording, "tool.returned")) == 1
 
 
+@pytest.mark.parametrize("plainly", [False, True])
+def test_time_is_up_though_a_timer_is_always_due(tmp_path: Path, plainly: bool) -> None:  # noqa: FBT001 - a table
+    """The end of the run's time comes before timers; else this program would go on for ever."""
+
+    async def program(run: Run, _input: Any) -> None:
+        while True:
+            await run.sleep(1e-6)
+
+    def plain(run: PlainRun, _input: Any) -> None:
+        while True:
+            run.sleep(1e-6)
+
+    recording = ran(tmp_path, plain if plainly else program, limits=Limits(timeout_seconds=0.05))
+
+    assert recording.status == "timed_out"
+
+
+def test_what_has_arrived_has_its_turn_though_a_timer_is_always_due(tmp_path: Path) -> None:
+    """A tool's result, and the outcome of a child."""
+
+    async def child(_run: Run, _input: Any) -> str:
+        return "ended"
+
+    async def program(run: Run, _input: Any) -> Any:
+        waiting = asyncio.ensure_future(
+            asyncio.gather(run.tool(search, q="a"), run.delegate(Delegation(program=child)))
+        )
+        while not waiting.done():
+            await run.sleep(1e-9)
+        return (await waiting)[1].summary
+
+    recording = ran(tmp_path, program, limits=Limits(timeout_seconds=60))
+
+    assert (recording.status, recording.output) == ("completed", "ended")
+
+
 def test_a_plain_program_is_told_at_once_that_time_is_up(tmp_path: Path) -> None:
     """Wherever it waits; then it may clean up, and its grace is not over."""
 

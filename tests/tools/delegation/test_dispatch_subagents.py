@@ -111,6 +111,42 @@ def test_the_documents_handler_blocks_in_a_plain_program(tmp_path: Path) -> None
     assert recording.output == ["ok", "ok"]
 
 
+class Counting(Session):
+    """A session that counts how often it is cloned."""
+
+    clones = 0
+
+    def clone(self, *given: Any) -> Any:
+        self.clones += 1
+        return super().clone(*given)
+
+
+@pytest.mark.parametrize("plainly", [False, True])
+def test_a_list_longer_than_what_is_left_is_refused_one_by_one(
+    tmp_path: Path,
+    plainly: bool,  # noqa: FBT001 - a table
+) -> None:
+    """No session is cloned for whom no child can be; the world has its turn in between."""
+    params = DispatchSubagentsParams([SubagentTask(str(number)) for number in range(40)])
+
+    def plain(run: PlainRun, _input: Any) -> list[bool]:
+        result = dispatch_subagents.handler(params, context=context_of(run))
+        return [one.success for one in result.value]
+
+    async def program(run: Run, _input: Any) -> list[bool]:
+        result = await dispatch_subagents.handler(params, context=context_of(run))
+        return [one.success for one in result.value]
+
+    session, limits = Counting(), Limits(max_children=2)
+    log, chosen = tmp_path / "run.jsonl", plain if plainly else program
+    recording = record(chosen, log=log, model=ScriptedModel(["ok"]), session=session, limits=limits)
+
+    assert recording.output == [True] * 2 + [False] * 38
+    assert session.clones == 2
+    assert [entry.kind for entry in read_entries(log)].count("timer.fired") == 2
+    assert refold.reexecute(log, chosen, session=Counting()).identical
+
+
 def test_children_in_other_processes_have_their_plans_and_the_callers_items(
     tmp_path: Path,
 ) -> None:

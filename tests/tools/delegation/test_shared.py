@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome, Status, failed
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
+from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import DelegationTool
 from refold.tools.delegation.shared import call_begins, delegate_all, error_of
 
@@ -34,6 +36,28 @@ def test_children_start_before_the_first_is_waited_for_and_come_in_order(tmp_pat
     assert recording.output == [0, 1, 2]
     kinds = [entry.kind for entry in read_entries(log)]
     assert kinds[1:-1] == ["child.started"] * 3 + ["child.finished"] * 3
+
+
+def test_the_world_has_its_turn_within_a_long_list(tmp_path: Path) -> None:
+    """Between 16 starts and the next: a list that is refused does not hold up a time limit."""
+
+    async def program(run: Run, _input: Any) -> int:
+        return len(await delegate_all(run, [Delegation(program=echo)] * 40))
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, limits=Limits(max_children=0))
+    ended = record(program, log=tmp_path / "late.jsonl", limits=Limits(timeout_seconds=1e-6))
+
+    kinds = [entry.kind for entry in read_entries(log)]
+    refused = ["limit.hit", "child.finished"]
+    assert kinds[1:-1] == [
+        *refused * 16, "timer.fired", *refused * 16, "timer.fired", *refused * 8,
+    ]  # fmt: skip
+    assert recording.output == 40
+    assert ended.status == "timed_out"
+    assert [entry.kind for entry in read_entries(ended.log)].count("child.started") == 16
+    for each in (log, ended.log):
+        assert reexecute(each, program).identical
 
 
 def test_being_cancelled_cancels_the_children(tmp_path: Path) -> None:
