@@ -20,8 +20,11 @@ VALUE: Final = b"refold/1 value\n"
 IDENTITY: Final = b"refold/1 identity\n"
 LEAF: Final = b"refold/1 leaf\n"
 NODE: Final = b"refold/1 node\n"
+TREE: Final = b"refold/1 tree\n"
 
 DATA_MODULUS: Final = 1 << 256
+NO_CHILDREN: Final = sha256(LEAF).hexdigest()
+"""The Merkle root of a run that has joined no child's log."""
 
 
 def of_bytes(domain: bytes, content: bytes) -> str:
@@ -55,7 +58,7 @@ def merkle_root(leaves: Sequence[str]) -> str:
     sequence has the digest of nothing under the leaf domain.
     """
     if not leaves:
-        return of_bytes(LEAF, b"")
+        return NO_CHILDREN
     level = [of_bytes(LEAF, leaf.encode()) for leaf in leaves]
     while len(level) > 1:
         pairs = [level[at : at + 2] for at in range(0, len(level), 2)]

@@ -1,24 +1,29 @@
-"""The data digest of a run: equal for two runs that did the same (CONTRACT.md §6.2).
+"""The data digest of a run and the tree digest over it and its children (CONTRACT.md §6.2).
 
 A sum, so that it does not depend on how concurrent scopes were interleaved and needs no memory:
 call keys are unique, so each entry adds a number of its own.  What an entry adds leaves out seq,
-cause, meta, hash and the volatile tail; some kinds add nothing.
+cause, meta, hash and the volatile tail; some kinds add nothing.  The tree digest is the data digest
+plus a number for each joined child, made of its own tree digest.
 """
 
+from collections.abc import Mapping
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
-from refold.engine.encoding.digest import DATA, DATA_MODULUS
+from refold.engine.encoding.digest import DATA, DATA_MODULUS, NO_CHILDREN, TREE, of_bytes
 from refold.engine.events.codec import digestible
 from refold.engine.events.events import KINDS, TAILS, UNDIGESTED
 
-_CUT: Final = frozenset({*TAILS, "limit.hit"})
-"""Kinds of which something may be left out."""
+_CUT: Final = frozenset({*TAILS, "limit.hit", "effect.cancelled"})
+"""Kinds of which something may be left out, or that say more than their data."""
 
 _WHOLE: Final = {
     kind: DATA + f"{kind}\0".encode() for kind in KINDS if kind not in UNDIGESTED | _CUT
 }
 """What is hashed before the call key, of kinds that count with all their data: most entries."""
+
+_CHILD_CANCELLED: Final = b'{"kind":"child"}'
+"""All data of an `effect.cancelled` of a child."""
 
 _CALLED: Final = _WHOLE["tool.called"]
 _RETURNED: Final = _WHOLE["tool.returned"]
@@ -31,10 +36,12 @@ _LARGE: Final = 4096
 class DataDigest:
     """Adds up the entries of one run, in any order."""
 
-    __slots__ = ("_calls", "_sum", "_waiting")
+    __slots__ = ("_below", "_calls", "_cancelled", "_sum", "_waiting")
 
     def __init__(self) -> None:
         self._sum = 0
+        self._below: int | None = 0
+        self._cancelled: set[str | None] = set()
         self._waiting: list[bytes] = []
         self._calls: list[tuple[bytes, bytes, bytes]] = []
 
@@ -44,6 +51,8 @@ class DataDigest:
         if begin is None:
             if kind in UNDIGESTED:
                 return
+            if data == _CHILD_CANCELLED and kind == "effect.cancelled":
+                self._cancelled.add(call)
             begin, data = DATA + f"{kind}\0".encode(), digestible(kind, data)
         waiting = self._waiting
         waiting.append(begin + (call.encode() if call else b"") + b"\0" + data)
@@ -72,3 +81,28 @@ class DataDigest:
         """Return the digest of what was added so far: 64 lower-case hex digits."""
         self._count()
         return f"{self._sum % DATA_MODULUS:064x}"
+
+    def add_child(self, call: str, tree_digest: str) -> None:
+        """Count a joined child by the call key of its start; an empty digest is not known.
+
+        A child that the run cancelled before does not count: how far it came is timing.
+        """
+        if call in self._cancelled or self._below is None:
+            return
+        leaf = of_bytes(TREE, f"{call}\0{tree_digest}".encode())
+        self._below = self._below + int(leaf, 16) if tree_digest else None
+
+    def tree_hexdigest(self) -> str:
+        """Return the digest of the run and its joined children; empty if one's is not known."""
+        self._count()
+        return "" if self._below is None else f"{(self._sum + self._below) % DATA_MODULUS:064x}"
+
+
+def tree_digest_in(finished: Mapping[str, Any]) -> str:
+    """Return the tree digest that the data of a `run.finished` say; empty where they do not.
+
+    Of a run that joined no child's log it is the data digest.
+    """
+    has_none = finished.get("children_root") == NO_CHILDREN
+    said = finished.get("tree_digest") or (finished.get("data_digest") if has_none else "")
+    return said if isinstance(said, str) else ""

@@ -303,6 +303,9 @@ class RunFinished:
     """Those that the run itself asked, in the order of first use; `None` where it asked none."""
     usage: Usage | None = None
     """Of the run and all below it; `None` where nothing asked a model, and in older logs."""
+    tree_digest: str | None = None
+    """Of the run and the children that it joined; `None` where it joined no child's log or does not
+    know what one did, and in older logs."""
 
 
 @attrs.frozen(weakref_slot=False)

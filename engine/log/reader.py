@@ -300,6 +300,31 @@ def lines_of(path: str | os.PathLike[str]) -> Iterator[bytes]:
         yield from lines(file)
 
 
+def last_line(path: str | os.PathLike[str]) -> bytes:
+    """Return the last line that ends in a newline, unverified; the log is read from its end.
+
+    Raises:
+        LogDamaged: no newline is near the end, and the log does not verify up to there.
+        LogMissing: there is no such file, or it cannot be read.
+    """
+    found = b""
+    with open_log(path) as file, reading(path):
+        size = os.fstat(file.fileno()).st_size
+        while size > 0 and len(found) <= 2 * LINE_MAX:
+            step = min(_BUFFER, size)
+            size -= step
+            file.seek(size)
+            found = file.read(step) + found
+            whole = found[: found.rfind(b"\n") + 1]
+            start = whole.rfind(b"\n", 0, -1)
+            if whole and (start >= 0 or size == 0):
+                return whole[start + 1 :]
+    found = b""
+    for entry in read_entries(path, verify=False, torn_ok=True):  # a long torn tail, or a hole
+        found = entry.line
+    return found
+
+
 def entry_of(line: bytes, path: str, seq: int, offset: int) -> Entry:
     """Return the entry of a verified line of the log at `path`.
 

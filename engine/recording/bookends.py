@@ -88,6 +88,7 @@ def sealed(
     """
     digest.add("run.finished", None, encode_data(codec.unstructure(finished)))
     usage = fold.usage.plus(fold.children_usage)
+    tree = digest.tree_hexdigest() if leaves else ""
     return attrs.evolve(
         finished,
         entries=entries + 1,
@@ -96,4 +97,5 @@ def sealed(
         children_root=digests.merkle_root(list(leaves)),
         models=list(fold.models) or None,
         usage=usage if usage != Usage() else None,
+        tree_digest=tree or None,
     )

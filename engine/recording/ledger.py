@@ -12,6 +12,7 @@ from typing import Final
 
 import attrs
 
+from refold.engine.children.tree_digest import tree_digest_of
 from refold.engine.encoding.digest import child_leaf
 from refold.engine.events.codec import kind_of
 from refold.engine.events.data_digest import DataDigest
@@ -26,6 +27,7 @@ from refold.engine.events.events import (
 )
 from refold.engine.events.outcome import ChildRef
 from refold.engine.kernel.world import REQUESTS
+from refold.engine.log.names import child_path
 from refold.engine.log.writer import LogWriter
 from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import Effect
@@ -119,8 +121,9 @@ class Ledger:
         """Return the hash of a child's `child.started`, and forget it."""
         return self.starts.pop(call)
 
-    def joined(self, number: int, child: ChildRef) -> None:
-        """Take note of where a child's log stood when its parent joined it."""
+    def joined(self, call: str, number: int, child: ChildRef) -> None:
+        """Take note of where a child's log stood when its parent joined it, and what it did."""
+        self.digest.add_child(call, tree_digest_of(child_path(self.writer.path, number)))
         self.leaves.append((number, child_leaf(child.run, child.head, child.events)))
 
     # -- the short way of a call ----------------------------------------------------------

@@ -637,7 +637,7 @@ class Recorder(World):
 
     def _finish_child(self, call: str, outcome: Outcome) -> None:
         if outcome.child is not None:
-            self._ledger.joined(self._kernel.children[call].number, outcome.child)
+            self._ledger.joined(call, self._kernel.children[call].number, outcome.child)
         cause = self._ledger.cause_of(call)
         ended = self._ended_us.pop(call, None)
         meta = None if ended is None else {"ended_us": ended}

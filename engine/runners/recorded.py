@@ -11,6 +11,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.errors import RunFailed
+from refold.engine.events.data_digest import tree_digest_in
 from refold.engine.events.events import RunFinished
 from refold.engine.events.outcome import Artifact, Fault, Usage
 from refold.engine.ports.ports import Question
@@ -48,7 +49,10 @@ class Recording(Document):
     duration_ms: int = 0
     """Virtual time of the run, in milliseconds."""
     data_digest: str = ""
-    """Equal for two runs that did the same, under one seed and a fixed clock (§6.2)."""
+    """Equal for two runs that did the same, under one seed and a fixed clock (§6.2); of this run
+    alone, whatever its children did."""
+    tree_digest: str = ""
+    """The same for the run and all children that were joined; empty where one's is not known."""
     questions: tuple[Question, ...] = ()
     """What a suspended run waits for."""
     warnings: tuple[str, ...] = ()
@@ -70,6 +74,7 @@ class Recording(Document):
             summary=finished.summary or "",
             artifacts=tuple(Artifact(**item) for item in finished.artifacts or ()),
             data_digest=finished.data_digest,
+            tree_digest=tree_digest_in(attrs.asdict(finished, recurse=False)),
             **stands,
         )
 

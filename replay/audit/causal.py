@@ -51,6 +51,13 @@ class Start:
     """Of the `child.started` entry."""
     outcome: Outcome | None = None
     """`None` until the parent has joined it."""
+    is_cancelled: bool = False
+    """Whether the parent cancelled it before it joined it."""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the parent's tree digest counts it: it was joined, and not cancelled before."""
+        return self.outcome is not None and not self.is_cancelled
 
     @property
     def anchor(self) -> ChildRef | None:
@@ -75,7 +82,7 @@ class Causality:
         self._by_call: dict[str, Start] = {}
         self._ordinals: dict[str, int] = {}
         self._has_looked = False
-        self._digest = DataDigest()
+        self.digest = DataDigest()
         self._found: list[Problem] = []
 
     def take(self, entry: Entry, event: Recorded) -> Sequence[Problem]:
@@ -95,7 +102,7 @@ class Causality:
         elif self._has_looked and self._is_from_world(kind, event, call or ""):
             self._has_looked = False
         if kind != "run.finished":
-            self._digest.add(kind, call, entry.data_bytes)
+            self.digest.add(kind, call, entry.data_bytes)
         self._take_run(entry, event)
         if not self._found:
             return ()
@@ -170,8 +177,10 @@ class Causality:
         found = self._open.get(call)
         if found is None or not found.startswith(f"{event.kind}."):
             self._say("request", f"an open {event.kind} of the key {call}", found or "none")
-        elif event.kind != "child":  # a child's outcome is still delivered to a join
+        elif event.kind != "child":
             self._open[call] = _CANCELLED
+        elif call in self._by_call:  # its outcome is still delivered to a join
+            self._by_call[call].is_cancelled = True
 
     # --- steps ---------------------------------------------------------------------------
 
@@ -217,12 +226,12 @@ class Causality:
             self._say("limit", f"max_children {most}", f"{len(self.starts)} children")
 
     def _finish(self, entry: Entry, event: RunFinished) -> None:
-        self._digest.add(entry.kind, entry.call, entry.data_bytes)
+        self.digest.add(entry.kind, entry.call, entry.data_bytes)
         anchors = [start.anchor for _, start in sorted(self.starts.items())]
         root = merkle_root([child_leaf(a.run, a.head, a.events) for a in anchors if a])
         for what, is_so, was_said in (
             ("entries", str(entry.seq + 1), str(event.entries)),
-            ("data digest", self._digest.hexdigest(), event.data_digest),
+            ("data digest", self.digest.hexdigest(), event.data_digest),
             ("children root", root, event.children_root),
         ):
             if is_so != was_said:

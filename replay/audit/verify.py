@@ -8,7 +8,7 @@ together is `replay.audit.causal`'s.  Files are found by the naming rule, never 
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,6 +56,12 @@ class LogReport(Document):
     damage: tuple[Damage, ...] = ()
     guarantee: str = ""
     """`matched` of a watched command's log; empty of a program's, and where nothing says."""
+    tree_digest: str = ""
+    """What the run and the children that it joined did (CONTRACT.md §6.2), computed from the logs;
+    empty where one of them is not intact and complete."""
+    is_joined: bool = True
+    """Whether its parent joined the run and had not cancelled it; else how far it came is timing,
+    and no other log's tree digest counts it."""
 
     @property
     def broken(self) -> Damage | None:
@@ -104,9 +110,30 @@ class Verification(Document):
         return self.root.head
 
     @property
+    def tree_digest(self) -> str:
+        """What the run of the log that was asked for and the children that it joined did."""
+        return self.root.tree_digest
+
+    @property
     def damage(self) -> tuple[Damage, ...]:
         """What is wrong with any log, parents first."""
         return tuple(damage for log in self.logs for damage in log.damage)
+
+
+@attrs.frozen(kw_only=True)
+class ComparedTree(Document):
+    """Whether another run did the same: `refold verify --same-as`."""
+
+    given: str
+    """The other log, or the digest."""
+    tree_digest: str
+    """Of the other run; empty where it is damaged or has no end."""
+    same: bool | None
+    """`None` where one of the two digests is not known."""
+    rest_differs: bool = False
+    """Whether the runs that no digest counts, for their parents cancelled them, differ."""
+    began: tuple[str, ...] = ()
+    """The members of `run.started` in which the two differ and that the digest counts."""
 
 
 def verify(
@@ -128,6 +155,7 @@ def verify(
         LogUnsupported: the log at `path` was written by a newer version.
     """
     reports: list[LogReport] = []
+    checks: dict[str, _Check] = {}
     path = log_path("verify", path, "path")
     waiting = deque([(path, _Bond(head=expect_head))])
     folder = (beside or _listed(path)) if tree else None
@@ -142,13 +170,28 @@ def verify(
             reports.append(_unread(log, error))
             continue
         reports.append(check.report())
+        checks[str(log)] = check
         if folder is not None:
             for log, own in check.below(folder):
                 if own is None:
                     reports.append(_without_entries(log, "child log missing", "no file"))
                 else:
                     waiting.append((log, own))
-    return Verification(tuple(reports))
+    return Verification(_with_trees(reports, checks))
+
+
+def _with_trees(
+    reports: Sequence[LogReport], checks: Mapping[str, "_Check"]
+) -> tuple[LogReport, ...]:
+    """Return reports, parents first, with the tree digests that follow from all logs."""
+    known: dict[str, str] = {}
+    done: list[LogReport] = []
+    for report in reversed(reports):
+        if report.intact and report.complete:
+            report = checks[report.path].with_tree(report, known)  # noqa: PLW2901 - the same, whole
+        known[report.path] = report.tree_digest
+        done.append(report)
+    return tuple(reversed(done))
 
 
 def _listed(path: Path) -> Folder:
@@ -182,6 +225,8 @@ class _Check:
         self._entries = 0
         self._head = ""
         self._size = 0
+        self._last = 0
+        """Where the last entry begins."""
         self._is_anchored = False
         self._broken = ""
         """What ended the reading before the end of the file; empty for nothing."""
@@ -193,6 +238,7 @@ class _Check:
             for entry in read_entries(self._path):
                 self._entries, self._head = entry.seq + 1, entry.hash
                 self._size = entry.offset + len(entry.line)
+                self._last = entry.offset
                 self._take(entry)
         except LogDamaged as error:
             self._damage.append(Damage(*error.args))
@@ -330,7 +376,7 @@ class _Check:
             is_complete = self._bond.head == self._head
         else:  # no crash tears a tail behind the last line, or behind the one that a parent holds
             is_complete = (is_ended or is_joined) and self._broken != TORN_TAIL
-        started = self._causality.started
+        started, start = self._causality.started, self._bond.start
         return LogReport(
             path=str(self._path),
             intact=not wrong,
@@ -339,7 +385,25 @@ class _Check:
             head=self._head,
             damage=tuple(self._damage),
             guarantee=(started.guarantee or "") if started is not None else "",
+            is_joined=not self._bond.is_unnamed and (start is None or start.is_counted),
         )
+
+    def with_tree(self, report: LogReport, known: Mapping[str, str]) -> LogReport:
+        """Return the report with the tree digest, and what is wrong with the one in the seal.
+
+        `known` has the digests of logs below; of one that is not known, this one's is not either.
+        """
+        causality, digest = self._causality, self._causality.digest
+        for number, start in causality.starts.items():
+            if start.anchor is not None:
+                path = str(child_path(self._path, number))
+                digest.add_child(start.call, known.get(path, ""))
+        tree = digest.tree_hexdigest()
+        said = causality.finished.tree_digest if causality.finished else None
+        if tree and said is not None and said != tree:
+            self._add(self._entries, self._last, ("tree digest", tree, f"{said!a:.80}"))
+            return self.report()
+        return attrs.evolve(report, tree_digest=tree)
 
 
 def _unread(path: Path, error: LogMissing | LogUnsupported) -> LogReport:

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from refold.engine.children.tree_digest import tree_digest_of
 from refold.engine.encoding.canonical import encode
 from refold.engine.errors import LogDamaged
 from refold.engine.events.codec import structure
@@ -149,6 +150,8 @@ class Standing:
                     ref = outcome.child
                     leaf = f"{ref.run} {ref.head} {ref.events}"
                     self.leaves.append((self._numbers[call], leaf))
+                    log = child_path(self.log, self._numbers[call])
+                    self.digest.add_child(call, tree_digest_of(log))
             case InputAsked():
                 self.asked[call] = event
             case ToolCalled(effect="changes") if not event.delegates:

@@ -115,7 +115,7 @@ class _Copy:
                     and child_path(self._old, self._numbers[call]).exists()
                 ):
                     ref = self._child(call, start)
-                    self._ledger.joined(self._numbers[call], ref)
+                    self._ledger.joined(call, self._numbers[call], ref)
                     return attrs.evolve(event, outcome=attrs.evolve(outcome, child=ref))
         return event
 

@@ -206,6 +206,7 @@ def test_the_same_programs_have_one_data_digest(
         }
         assert len(digests - {""}) == 1, name
     assert one.recording.data_digest == other.recording.data_digest != ""
+    assert one.recording.tree_digest == other.recording.tree_digest != ""
     for each in (one, other):
         assert [outcome.duration_ms for outcome in each.outcomes] == [0] * len(FAMILY)
 

@@ -93,6 +93,7 @@ def test_two_surveys_of_one_tree_are_the_same_whatever_the_interleaving(
     other = _survey(sources, tmp_path / "b.jsonl", jobs=3)
 
     assert one.data_digest == other.data_digest
+    assert one.tree_digest == other.tree_digest != ""
     assert one.head != other.head
     assert diff(one.log, other.log).identical
 

@@ -592,6 +592,7 @@ VOLATILE = {
         "/children_root",
         "/models",
         "/usage",
+        "/tree_digest",
     },
     "tool.returned": {"/result/duration_ms"},
     "note.added": {"/data/duration_ms", "/data/started_at", "/data/correlation_id"},

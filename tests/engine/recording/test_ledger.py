@@ -98,13 +98,13 @@ def test_children_are_bound_by_the_hash_of_their_start_and_the_leaf_of_their_end
     ledger.append(ChildStarted(number=1, delegation={"program": "p"}, run_id="r1"), "0#1", 0)
 
     assert ledger.hash_of_start("0#1") == ledger.head
-    ledger.joined(2, ChildRef(run="r2", head="b" * 64, events=3))
-    ledger.joined(1, ChildRef(run="r1", head="a" * 64, events=2))
+    ledger.joined("0#2", 2, ChildRef(run="r2", head="b" * 64, events=3))
+    ledger.joined("0#1", 1, ChildRef(run="r1", head="a" * 64, events=2))
     sealed = ledger.seal(RunFinished("completed", "done"), {})
 
     other = begun(tmp_path / "b.jsonl")
-    other.joined(1, ChildRef(run="r1", head="a" * 64, events=2))
-    other.joined(2, ChildRef(run="r2", head="b" * 64, events=3))
+    other.joined("0#1", 1, ChildRef(run="r1", head="a" * 64, events=2))
+    other.joined("0#2", 2, ChildRef(run="r2", head="b" * 64, events=3))
     assert other.seal(RunFinished("completed", "done"), {}).children_root == sealed.children_root
 
 

@@ -4,6 +4,7 @@ import gc
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import attrs
 import pytest
 
+from refold.engine.children.tree_digest import tree_digest_of
 from refold.engine.encoding import digest
 from refold.engine.errors import LogMissing
 from refold.engine.events import codec
@@ -29,6 +31,7 @@ from refold.engine.events.events import (
 from refold.engine.events.outcome import ChildRef, Outcome
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
 from refold.engine.log.names import child_path
+from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
 from refold.engine.runners.recording import record
 from refold.replay.audit.verify import Verification, verify
@@ -161,8 +164,80 @@ def test_the_report_is_plain_data(tree: Path) -> None:
     assert set(found) == {"logs", "intact", "complete", "authentic"}
     assert list(found["logs"][0]) == [
         "path", "intact", "complete", "authentic", "entries", "head", "damage",
-        "guarantee",
+        "guarantee", "tree_digest", "is_joined",
     ]  # fmt: skip
+
+
+def _with_children(data_digest: str, children: dict[str, str]) -> str:
+    """Return the tree digest as the contract has it (§6.2)."""
+    below = [f"refold/1 tree\n{call}\0{tree}".encode() for call, tree in children.items()]
+    numbers = [int(data_digest, 16), *(int(sha256(each).hexdigest(), 16) for each in below)]
+    return f"{sum(numbers) % 2**256:064x}"
+
+
+def test_the_tree_digest_is_computed_from_all_logs(tree: Path) -> None:
+    """No seal here says it, as in older logs; a leaf's is its data digest."""
+    logs = {Path(log.path).name: log for log in verify(tree).logs}
+    own = {name: list(read_entries(log.path))[-1].data["data_digest"] for name, log in logs.items()}
+
+    deep = logs["audit.1.1.jsonl"].tree_digest
+    first = _with_children(own["audit.1.jsonl"], {"0#1": deep})
+    children = {"0#1": first, "0/1#1": own["audit.2.jsonl"]}
+
+    assert deep == own["audit.1.1.jsonl"]
+    assert logs["audit.1.jsonl"].tree_digest == first
+    assert verify(tree).tree_digest == _with_children(own["audit.jsonl"], children)
+    assert all(log.is_joined for log in logs.values())
+
+
+def test_a_seal_that_says_another_tree_digest_is_damage(path: Path) -> None:
+    """At the seal's own line; nothing above it is known any more."""
+    root = Scribe(path, ROOT)
+    first = root.child(1, "0#1")
+    below = first.child(1, "0#1")
+    below.seal()
+    first.join(below, "0#1")
+    first.seal(tree_digest="0" * 64)
+    root.join(first, "0#1")
+    root.seal(tree_digest="1" * 64)
+
+    found = verify(path)
+
+    assert whats(found) == [("audit.1.jsonl", "tree digest")]
+    (damage,) = found.damage
+    lines = child_path(path, 1).read_bytes().splitlines(keepends=True)
+    assert (damage.line, damage.byte) == (len(lines), len(b"".join(lines[:-1])))
+    assert damage.found == repr("0" * 64)
+    assert [bool(log.tree_digest) for log in found.logs] == [False, False, True]
+
+
+@pytest.mark.parametrize("lost", ["audit.1.1.jsonl", "audit.2.jsonl"])
+def test_without_a_childs_log_the_tree_digest_is_unknown_and_not_wrong(
+    tree: Path, lost: str
+) -> None:
+    """The log that is missing is what is reported."""
+    tree.with_name(lost).unlink()
+
+    found = verify(tree)
+
+    assert whats(found) == [(lost, "child log missing")]
+    assert found.tree_digest == ""
+    assert verify(child_path(tree, 1), tree=False).tree_digest == ""
+
+
+def test_a_joined_child_counts_with_the_entries_that_it_has(path: Path) -> None:
+    """It was killed: nothing seals its log, and its parent holds its head."""
+    root = Scribe(path, ROOT)
+    child = root.child(1, "0#1")
+    child.say(NoteAdded("n"), "0#1")
+    root.join(child, "0#1")
+    root.seal()
+
+    found = verify(path)
+
+    assert found.complete
+    assert "" != found.tree_digest != found.logs[1].tree_digest != ""
+    assert tree_digest_of(path) == found.tree_digest
 
 
 def test_an_unsealed_log_is_intact_and_not_complete(path: Path) -> None:

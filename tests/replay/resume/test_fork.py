@@ -46,6 +46,7 @@ def check(forked: Fork, origin: Recording) -> None:
     assert forked.recording is not None, forked.missing
     assert forked.recording.output == origin.output
     assert forked.recording.data_digest == origin.data_digest
+    assert forked.recording.tree_digest == origin.tree_digest != ""
     verified = refold.verify(forked.log)
     assert verified.intact, verified
     assert verified.complete, verified
@@ -481,4 +482,5 @@ def test_a_fork_at_every_entry_of_fifty(tmp_path: Path) -> None:
         forked = refold.fork(origin, at, wide, into=into)
         assert forked.recording is not None
         assert forked.recording.data_digest == origin.data_digest
+        assert forked.recording.tree_digest == origin.tree_digest != ""
         assert refold.verify(into).complete

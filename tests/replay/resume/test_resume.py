@@ -111,6 +111,7 @@ def test_a_run_resumed_at_any_entry_ends_as_if_it_had_never_broken_off(
         now = {(tool, json.dumps(n)) for tool, n in executed}
         assert (again.output, again.status) == (whole.output, "completed"), entries
         assert again.data_digest == whole.data_digest, entries
+        assert again.tree_digest == whole.tree_digest != "", entries
         assert len(executed) == len(now), "something ran twice"
         assert not now & before, entries
         hanging = ("hangs", "3")  # cancelled, so not started again
@@ -152,6 +153,7 @@ def test_what_was_resumed_is_resumed_again(tmp_path: Path) -> None:
         log = cut(once.log, folder / "a.jsonl", entries)
         again = resumed(log, resumable.sequential)
         assert again.data_digest == whole.data_digest
+        assert again.tree_digest == whole.tree_digest != ""
         check_whole(log, resumable.sequential)
 
 
@@ -169,6 +171,7 @@ def test_twenty_crashes_in_a_row_change_nothing(tmp_path: Path) -> None:
 
     again = resumed(log, resumable.gathered, max_attempts=99)
     assert again.data_digest == whole.data_digest
+    assert again.tree_digest == whole.tree_digest != ""
     attempts = [row["data"]["attempt"] for row in rows_of(log) if row["kind"] == "run.resumed"]
     assert attempts == list(range(2, 23))
     check_whole(log, resumable.gathered)
@@ -194,6 +197,7 @@ def test_a_torn_line_is_cut_kept_and_said(tmp_path: Path) -> None:
         beside = [each for each in folder.iterdir() if each.read_bytes() == lines[4][:kept]]
         assert len(beside) == 1
         assert again.data_digest == whole.data_digest
+        assert again.tree_digest == whole.tree_digest != ""
         check_whole(log, resumable.drawn)
 
 
@@ -564,7 +568,7 @@ def test_a_child_that_changed_stops_its_parent(runner: str, tmp_path: Path) -> N
 
     flag.unlink()
     again = resumed(log, one_child)
-    assert (again.output, again.data_digest) == (whole.output, whole.data_digest)
+    assert (again.output, again.tree_digest) == (whole.output, whole.tree_digest)
 
 
 GATE, AT_THE_GATE = threading.Event(), threading.Event()
@@ -656,6 +660,7 @@ def test_a_child_that_had_ended_is_not_run_again(tmp_path: Path) -> None:
     again = resumed(log, resumable.parents)
 
     assert again.data_digest == whole.data_digest
+    assert again.tree_digest == whole.tree_digest != ""
     assert [child_path(log, number).read_bytes() for number in (1, 2)] == ended
     assert not {("step", 100), ("step", 200), ("step", 101), ("step", 201)} & set(executed)
 
@@ -685,7 +690,7 @@ def test_a_log_that_an_orphan_still_made_is_taken_up(tmp_path: Path) -> None:
 
     again = resumed(log, one_child, runners={"orphaned": Orphaned(left)})
 
-    assert (again.output, again.data_digest) == (whole.output, whole.data_digest)
+    assert (again.output, again.tree_digest) == (whole.output, whole.tree_digest)
     assert executed == [("step", 2)]
     check_whole(log, one_child)
 
@@ -859,7 +864,7 @@ def test_wherever_it_breaks_off_it_asks_the_same_and_never_twice(
         given = [questions[row["call"]] for row in rows if row["kind"] == "input.given"]
         asks.clear()
         again = resumed(log, program, ask=ask)
-        assert (again.output, again.data_digest) == (whole.output, whole.data_digest)
+        assert (again.output, again.tree_digest) == (whole.output, whole.tree_digest)
         assert sorted(asks + given) == everything
         check_whole(log, program)
 
@@ -958,7 +963,7 @@ def test_a_session_goes_on_as_it_stood(tmp_path: Path) -> None:
         folder.mkdir()
         log = cut(whole.log, folder / "a.jsonl", entries)
         again = resumed(log, sessions.noting, session=sessions.session(), tools=[step])
-        assert (again.output, again.data_digest) == (whole.output, whole.data_digest)
+        assert (again.output, again.tree_digest) == (whole.output, whole.tree_digest)
         report = refold.reexecute(log, sessions.noting, session=sessions.session())
         assert report.identical, str(report)
 
@@ -991,6 +996,7 @@ def test_a_change_to_a_shared_session_is_made_once(tmp_path: Path) -> None:
             again = resumed(log, program, session=sessions.session(), **given)
             assert again.output == whole.output, (entries, lines)
             assert again.data_digest == whole.data_digest
+            assert again.tree_digest == whole.tree_digest != ""
             report = refold.reexecute(log, program, session=sessions.session())
             assert report.identical, str(report)
             seen += 1

@@ -6,9 +6,8 @@ from outside is said fast, whether it holds is `refold verify`'s to say.  Rules:
 
 import contextlib
 import datetime as dt
-import os
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import attrs
 import click
@@ -19,6 +18,7 @@ from refold.cli.output.listed import ListedRun
 from refold.cli.output.trees import run_name
 from refold.engine.encoding.canonical import loads
 from refold.engine.errors import LogNameRefused, RefoldError
+from refold.engine.events.data_digest import tree_digest_in
 from refold.engine.events.outcome import Usage
 from refold.engine.log.line import LINE_MAX
 from refold.engine.log.names import (
@@ -29,10 +29,9 @@ from refold.engine.log.names import (
     root_of,
     tree,
 )
-from refold.engine.log.reader import open_log, read_entries
+from refold.engine.log.reader import last_line, open_log
 from refold.replay.index.run_end import refused_in
 
-_CHUNK: Final = 64 * 1024
 _NO_LOG: Final = (
     RefoldError, click.UsageError, OSError, ValueError, KeyError, TypeError, AttributeError,
 )  # fmt: skip
@@ -84,7 +83,7 @@ def _with_ends(run: ListedRun, path: Path) -> ListedRun:
     """Return a run with what the first and the last whole line of its log say."""
     with open_log(path) as file:
         first = loads(file.readline(LINE_MAX + 1))
-        last = loads(_last_line(file, path))
+        last = loads(last_line(path))
     data, began_us = first["data"], first["meta"]["wall_us"]
     began = dt.datetime.fromtimestamp(began_us // 1_000_000, dt.UTC)
     origin = data.get("origin") or {}
@@ -112,23 +111,5 @@ def _with_ends(run: ListedRun, path: Path) -> ListedRun:
         usage=Usage(**usage) if usage else None,
         failed_children=int(last["meta"].get("failed_children", 0)),
         refused=sum(refused_in(last["meta"]).values()),
+        tree_digest=tree_digest_in(last["data"]) or None,
     )
-
-
-def _last_line(file: BinaryIO, path: Path) -> bytes:
-    """Return the last line that ends in a newline, reading from the end."""
-    size = os.fstat(file.fileno()).st_size
-    found = b""
-    while size > 0 and len(found) <= 2 * LINE_MAX:
-        step = min(_CHUNK, size)
-        size -= step
-        file.seek(size)
-        found = file.read(step) + found
-        whole = found[: found.rfind(b"\n") + 1]
-        start = whole.rfind(b"\n", 0, -1)
-        if whole and (start >= 0 or size == 0):
-            return whole[start + 1 :]
-    found = b""
-    for entry in read_entries(path, verify=False, torn_ok=True):  # a long torn tail, or a hole
-        found = entry.line
-    return found

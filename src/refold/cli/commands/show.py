@@ -13,6 +13,7 @@ from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
 from refold.cli.output.trees import print_tree
+from refold.engine.children.tree_digest import tree_digest_of
 from refold.engine.encoding.canonical import loads
 from refold.engine.errors import EntryMissing, LogLocked
 from refold.engine.log.gaps import blob_gaps
@@ -93,16 +94,24 @@ def _tree(log: OpenedLog, *, details: bool, is_failed: bool) -> int:
     shown = _failed(tree) if is_failed else tree
     if output.is_json():
         document = (shown or attrs.evolve(tree, children=())).as_json()
-        output.document(log.named(document, "children") | {"totals": totals(tree)})
+        whole = {"totals": totals(tree), "tree_digest": _digest(log, tree)}
+        output.document(log.named(document, "children") | whole)
     else:
         if shown is not None:
             print_tree(shown, details=details)
         _print_totals(tree)
+        if details and (digest := _digest(log, tree)):
+            output.line((f"digest {digest}", "dim"))
         _print_open_ends(log)
     gaps = gaps_of(log, tree)
     for gap in gaps:
         output.complain(gap)
     return DAMAGED if gaps else FINE
+
+
+def _digest(log: OpenedLog, tree: RunNode) -> str:
+    """Return the tree digest; empty where the run has no end, or a log is missing or damaged."""
+    return tree_digest_of(log.path) if tree.reason else ""
 
 
 def gaps_of(log: OpenedLog, tree: RunNode) -> tuple[str, ...]:

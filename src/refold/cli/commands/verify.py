@@ -4,6 +4,8 @@ A log is described in full; of a folder, each root log is a row, and what is wro
 """
 
 import functools
+import itertools
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,12 +17,14 @@ import click
 from refold.cli.arguments.executors import executor_of, executor_option
 from refold.cli.arguments.logs import PLACE, OpenedLog, heads_option, json_option, opened_log
 from refold.cli.output import output, words
-from refold.cli.output.exit_codes import DAMAGED, FINE
+from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
 from refold.engine.errors import LogUnsupported, RefoldError, StoreFailed
+from refold.engine.events.events import TAILS
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import Folder
-from refold.replay.audit.verify import OTHER_HEAD, Verification, unread, verify
+from refold.engine.log.reader import read_entries
+from refold.replay.audit.verify import OTHER_HEAD, ComparedTree, Verification, unread, verify
 from refold.replay.index.guarantee import OBSERVED
 from refold.store.manifest import HEADS, head_in, runs_in
 from refold.store.place import ObjectStore, StoredRun
@@ -28,13 +32,14 @@ from refold.store.place import ObjectStore, StoredRun
 _SHOWN: Final = 10
 """Places of damage that people are shown of one tree."""
 _HEAD_DIGITS: Final = 64
-
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 _PAGE: Final = """
 intact     every line chains to the one above it, entries make sense
            together, parents and children name each other
 complete   sealed at its end, or its head is the one kept elsewhere
 authentic  signed (nothing is, so far)
+digest     what the run and the children that it joined did
 
 Examples:
   refold verify runs/audit.jsonl
@@ -42,9 +47,11 @@ Examples:
   refold verify runs/*.jsonl --json
   refold verify runs --executor dask:tcp://scheduler:8786
   refold verify runs/audit.jsonl --expect-head 5859a211…
+  refold verify runs/audit.jsonl --same-as runs/again.jsonl
   refold verify s3://bucket/audits --heads s3://elsewhere/heads
 
-Exit code: 0 all intact and complete · 3 not.
+Exit code: 0 all intact and complete · 1 not the same as --same-as · 3 damaged
+or without an end.
 """
 
 
@@ -64,6 +71,10 @@ def _whole_head(_context: click.Context, _option: click.Parameter, given: str | 
     "--expect-head", metavar="HASH", callback=_whole_head,
     help="The head kept elsewhere: of one LOG only.",
 )  # fmt: skip
+@click.option(
+    "--same-as", metavar="LOG|DIGEST", type=PLACE,
+    help="Another run, or its digest: exit with 1 if it did not do the same.",
+)  # fmt: skip
 @heads_option
 @executor_option
 @json_option
@@ -71,6 +82,7 @@ def command(
     *,
     logs: tuple[Path | StoredRun, ...],
     expect_head: str | None,
+    same_as: Path | StoredRun | None,
     heads: str,
     executor: str | None,
 ) -> int:
@@ -86,6 +98,8 @@ def command(
     is_many = executor is not None or any(_is_folder(log) for log in logs)
     if expect_head is not None and (is_many or len(logs) > 1 or heads):
         raise click.UsageError("--expect-head is the head of one log; give one LOG, no --heads")
+    if same_as is not None and (is_many or len(logs) > 1):
+        raise click.UsageError("--same-as compares one log; give one LOG")
     if executor is not None and (heads or any(isinstance(log, StoredRun) for log in logs)):
         raise click.UsageError("--executor is for logs in folders, without --heads")
     kept = ObjectStore(heads) if heads else None
@@ -95,11 +109,15 @@ def command(
         found = _all_below(logs, kept)
     else:
         found = [_one(log, expect_head or _head(kept, log)) for log in logs]
+    other = None if same_as is None else _compared(found[0], same_as)
     if output.is_json():
-        output.document(_document_of_all(found))
+        compared = {} if other is None else {"same_as": other.as_json()}
+        output.document(_document_of_all(found) | compared)
     elif is_many:
         _describe_many(found)
-    return FINE if all(each.is_fine for each in found) else DAMAGED
+    if other is not None and other.same is not None:
+        return FINE if other.same else DIFFERS
+    return FINE if other is None and all(each.is_fine for each in found) else DAMAGED
 
 
 def _is_folder(log: Path | StoredRun) -> bool:
@@ -140,6 +158,54 @@ def _one(given: Path | StoredRun, expect_head: str | None) -> _Verified:
             name = shlex.quote(output.shown_path(given))
             output.hint(f"what is left of it: refold recover {name}")
     return verified
+
+
+def _compared(one: _Verified, given: Path | StoredRun) -> ComparedTree:
+    """Return whether another run, or the one with that digest, did the same; print it."""
+    digest, began, has_other_rest = str(given).lower(), list[str](), False
+    other: _Verified | None = None
+    if not _DIGEST.fullmatch(digest):
+        with opened_log(given) as log, output.progress(f"verifying {given}"):
+            other = _Verified(verify(log.path), log)
+            began = _began(one.log, log) if one.log.path.exists() else []
+        has_other_rest = _rest(one.verification) != _rest(other.verification)
+        digest = other.verification.tree_digest if other.is_fine else ""
+    own = one.verification.tree_digest if one.is_fine else ""
+    same = own == digest if own and digest else None
+    found = ComparedTree(
+        given=output.shown_path(given),
+        tree_digest=digest,
+        same=same,
+        began=tuple(began),
+        rest_differs=has_other_rest,
+    )
+    if output.is_json():
+        return found
+    if other is not None and not other.is_fine:
+        describe(other.verification, other.log)
+    answer = ("-  ", "dim") if same is None else _answer(same)
+    output.line("  same       ", answer, f"  {found.given if other else 'the digest given'}")
+    if has_other_rest:
+        output.line("    the cancelled runs differ, and no digest counts them")
+    if same is False and began:
+        output.line(f"    run.started differs in {', '.join(began)}")
+    if other is not None and (same is False or has_other_rest):
+        names = " ".join(shlex.quote(output.shown_path(each)) for each in (one.log.given, given))
+        output.hint(f"what differs: refold diff {names}")
+    return found
+
+
+def _rest(tree: Verification) -> list[str]:
+    """Return the digests of the runs that no digest of another counts."""
+    return sorted(each.tree_digest for each in tree.logs if not each.is_joined)
+
+
+def _began(one: OpenedLog, other: OpenedLog) -> list[str]:
+    """Return the members of `run.started` in which two runs differ and that a digest counts."""
+    a, b = (next(iter(read_entries(log.path))).data for log in (one, other))
+    volatile = TAILS["run.started"]
+    names = [*itertools.takewhile(lambda name: name != volatile, a), "guarantee"]
+    return [name for name in dict.fromkeys(names) if a.get(name) != b.get(name)]
 
 
 def _spread(paths: Sequence[Path], executor: str) -> list[_Verified]:
@@ -245,6 +311,14 @@ def describe(verification: Verification, log: OpenedLog) -> None:
         output.line(f"  guarantee  {verification.root.guarantee}: {OBSERVED}")
     if verification.head:
         output.line(f"  head       {verification.head}")
+    if verification.tree_digest:
+        output.line(f"  digest     {verification.tree_digest}")
+    left = [each for each in verification.logs if not each.is_joined]
+    if left and verification.tree_digest:
+        what = words.counted(len(left), "cancelled run")
+        output.line((f"  left out   {what}: how far they came is timing", "dim"))
+    for each in left[:_SHOWN] if verification.tree_digest else ():
+        output.line(f"    {log.shown(each.path)}  {each.tree_digest or '-'}")
     for damage in verification.damage[:_SHOWN]:
         output.line(
             (f"  {log.shown(damage.path)}:{damage.line}", "red"),

@@ -29,6 +29,7 @@ class ListedRun(Document):
     usage: Usage | None = None
     failed_children: int | None = None
     refused: int | None = None
+    tree_digest: str | None = None
     bytes: int = 0
     guarantee: str = ""
     """A member only where it is any; so is `forked`."""

@@ -28,7 +28,7 @@ from refold.cli.schema.events import Schema, entry_schema, plain, record
 from refold.engine.events.outcome import Usage
 from refold.engine.log.damage import Damage
 from refold.engine.runners.recorded import Recording
-from refold.replay.audit.verify import LogReport, Verification
+from refold.replay.audit.verify import ComparedTree, LogReport, Verification
 from refold.replay.bulk.report import BulkReport
 from refold.replay.compare.log_diff import LogDiff
 from refold.replay.difference.pointer_diff import Difference
@@ -45,10 +45,13 @@ from refold.store.push import Moved
 _DAMAGE: Final = derived(Damage, line={"type": "integer", "minimum": 1})
 
 
+_HASHES: Final = {"head": HASH, "tree_digest": HASH}
+
+
 def _known() -> Mapping[type, Schema]:
     """Return the schemas of what stands in many documents and says more than its class."""
     known: dict[type, Schema] = {Difference: DIFFERENCE, Divergence: divergence_schema()}
-    return known | {Damage: _DAMAGE, LogReport: derived(LogReport, {Damage: _DAMAGE}, head=HASH)}
+    return known | {Damage: _DAMAGE, LogReport: derived(LogReport, {Damage: _DAMAGE}, **_HASHES)}
 
 
 def _of(kind: type, /, **told: Schema) -> Schema:
@@ -105,8 +108,8 @@ def _show() -> Schema:
     told = {**dict.fromkeys(counts, COUNT), "statuses": OBJECT, "own": spent, "all": spent}
     return {
         **run,
-        "properties": {**run["properties"], "totals": record(told)},
-        "required": [*run["required"], "totals"],
+        "properties": {**run["properties"], "totals": record(told), "tree_digest": HASH},
+        "required": [*run["required"], "totals", "tree_digest"],
         "$defs": tree["$defs"],
     }
 
@@ -149,6 +152,13 @@ def _ls() -> Schema:
     return record({"folder": TEXT, "runs": list_of(run), "orphans": list_of(TEXT)})
 
 
+def _verify() -> Schema:
+    """Return the schema of `verify`, whose `same_as` is there where another run was named."""
+    tree = _of(Verification)
+    other = _of(ComparedTree, tree_digest=HASH)
+    return {**tree, "properties": {**tree["properties"], "same_as": other}}
+
+
 def _events() -> Schema:
     entry = entry_schema()
     definitions = entry.pop("$defs")
@@ -157,11 +167,11 @@ def _events() -> Schema:
 
 
 def _run() -> Schema:
-    return _of(Recording, head=HASH, data_digest=HASH)
+    return _of(Recording, data_digest=HASH, **_HASHES)
 
 
 DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
-    "verify": ("refold verify --json", lambda: _of(Verification)),
+    "verify": ("refold verify --json", _verify),
     "divergence": ("one divergence, as refold replay prints it", divergence_schema),
     "replay": ("refold replay LOG --json", _replay),
     "replay-command": ("refold replay LOG --json -- COMMAND", _watched),
