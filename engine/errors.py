@@ -28,6 +28,7 @@
         SessionNotFound          no run of the tree has that session id
         LimitRefused             nonsense as a limit
         ExtraMissing             an optional dependency is not installed
+        SystemUnsupported        this operating system has no process groups or file locks
         ForkRefused              a fork of nowhere, or with an edit of nothing
         AnswerRefused            an answer that fits no open question
         SnapshotRefused          a snapshot of what is no recording
@@ -448,6 +449,17 @@ class ExtraMissing(Detailed, UsageError):
     _text = (
         "{module} is not installed: pip install 'refold[{extra}]'"
         " (in a clone, pip install '.[{extra}]')"
+    )
+
+
+class SystemUnsupported(Detailed, UsageError):
+    """What was asked for needs process groups and file locks, which Windows does not have."""
+
+    what: str
+
+    _text = (
+        "{what} needs Linux or macOS: on Windows, use WSL. Reading works here:"
+        " refold ls, show, view, tail, why, state, export, verify, diff, compare"
     )
 
 

@@ -9,7 +9,6 @@ any.  The rules are CONTRACT.md §3.6.
 """
 
 import contextlib
-import fcntl
 import os
 import re
 import secrets
@@ -21,7 +20,16 @@ from typing import Any, Final
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import DEPTH_MAX, Json, encode, escape_tags
 from refold.engine.errors import NotCanonical
-from refold.engine.log.descriptors import write_all
+from refold.engine.log.descriptors import (
+    CLOEXEC,
+    DIRECTORY,
+    LOCKS,
+    NOFOLLOW,
+    NONBLOCK,
+    flock,
+    sync,
+    write_all,
+)
 
 BLOB_MIN: Final = 32 * 1024
 """Bytes of UTF-8 from which on a string is a blob."""
@@ -39,7 +47,7 @@ DOLLAR: Final = 0x24
 _MARKED: Final = b'"$'
 _NAME: Final = re.compile(r"[0-9a-f]{64}\Z")
 _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{8}\Z")
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_DIRECTORY: Final = os.O_RDONLY | DIRECTORY | CLOEXEC
 
 Put = Callable[[bytes], str]
 """Keeps the content of a blob, and returns its digest."""
@@ -205,9 +213,11 @@ class BlobStore:
 
     def _read(self, name: str, size: int) -> bytes:
         with contextlib.ExitStack() as opened:
-            inner = self._opened(name[:2], opened)
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-            descriptor = os.open(name, flags, dir_fd=inner)
+            flags = os.O_RDONLY | NOFOLLOW | CLOEXEC | NONBLOCK
+            if LOCKS:
+                descriptor = os.open(name, flags, dir_fd=self._opened(name[:2], opened))
+            else:  # Windows opens no folders
+                descriptor = os.open(self._folder / name[:2] / name, flags)
             opened.callback(os.close, descriptor)
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
@@ -226,7 +236,7 @@ class BlobStore:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(step, 0o700, dir_fd=descriptor)
                     self._settle(descriptor)
-            descriptor = os.open(step, _DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+            descriptor = os.open(step, _DIRECTORY | NOFOLLOW, dir_fd=descriptor)
             opened.callback(os.close, descriptor)
         return descriptor
 
@@ -245,26 +255,26 @@ class BlobStore:
 
     def _settle(self, descriptor: int) -> None:
         if self._sync:
-            os.fsync(descriptor)
+            sync(descriptor)
 
 
 def _begun(name: str, folder: int) -> tuple[str, int]:
     """Return a new file and its name; it is locked as long as it is open, so `sweep` leaves it."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
     while True:
         unfinished = f".{name}.{secrets.token_hex(4)}"
         descriptor = os.open(unfinished, flags, 0o600, dir_fd=folder)
         with contextlib.suppress(OSError):  # of a file system without locks: no log is made there
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            flock(descriptor, waits=True)
         if os.fstat(descriptor).st_nlink:
             return unfinished, descriptor
         os.close(descriptor)  # swept between the two
 
 
 def _remove_if_left(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        flock(descriptor)
         path.unlink()
     finally:
         os.close(descriptor)

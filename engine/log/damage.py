@@ -148,6 +148,8 @@ def after_hole(descriptor: int, at: int) -> int:
     here = os.lseek(descriptor, 0, os.SEEK_CUR)
     try:
         return os.lseek(descriptor, at, os.SEEK_DATA)
+    except AttributeError:  # of Windows, which has no such question
+        return at
     except OSError as error:
         return sys.maxsize if error.errno == errno.ENXIO else at
     finally:

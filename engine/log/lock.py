@@ -5,7 +5,6 @@ description, so that a second writer in the same process is refused as well.
 """
 
 import contextlib
-import fcntl
 import os
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ from typing import Final
 import orjson
 
 from refold.engine.errors import LogLocked, LogNameRefused
+from refold.engine.log.descriptors import CLOEXEC, NONBLOCK, flock, require_posix
 from refold.engine.log.line import LINE_MAX
 
 _LOCKS: Final = Path("/proc/locks")
@@ -24,9 +24,11 @@ def lock(descriptor: int, path: Path, *, waits: bool = False) -> None:
     Raises:
         LogLocked: another writer holds it.
         LogNameRefused: the file system of the log takes no locks.
+        SystemUnsupported: the operating system has none: logs are only read there.
     """
+    require_posix("writing a log")
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+        flock(descriptor, waits=waits)
     except BlockingIOError:
         raise LogLocked(str(path), _holder(descriptor, path)) from None
     except OSError as error:  # ENOLCK and the like, of network file systems
@@ -34,20 +36,14 @@ def lock(descriptor: int, path: Path, *, waits: bool = False) -> None:
         raise LogNameRefused(str(path), why) from None
 
 
-def unlock(descriptor: int) -> None:
-    """Give the lock up, though a process that was just forked may still hold the descriptor."""
-    with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-
-
 def refuse_if_locked(path: Path) -> None:
     """Raise LogLocked if a writer holds the log at `path`; links are followed."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | CLOEXEC | NONBLOCK)
     except (OSError, ValueError):
         return
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        flock(descriptor, shared=True)
     except BlockingIOError:
         raise LogLocked(str(path), _holder(descriptor, path)) from None
     except OSError:  # where no lock can be taken, no writer has one
@@ -58,9 +54,9 @@ def refuse_if_locked(path: Path) -> None:
 
 def _holder(descriptor: int, path: Path) -> int | None:
     """Return the process that holds the lock, as the system or else the log itself says."""
-    found = os.fstat(descriptor)
-    name = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     with contextlib.suppress(OSError, ValueError):
+        found = os.fstat(descriptor)
+        name = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
         for row in _LOCKS.read_text().splitlines():
             words = row.split()
             if words[1] == "FLOCK" and words[5] == name and int(words[4]) > 0:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from refold.engine.errors import LogExists, LogNameRefused, LogUnsupported, UsageError
+from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, sync
 from refold.engine.log.gaps import named_blobs
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, blobs_of, check_place, root_of, tree
 from refold.engine.log.reader import open_log, reading
@@ -34,7 +35,7 @@ FILES_MAX: Final = 100_000
 
 _IN_MEMORY_MAX: Final = 256 * 1024**2
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of its own is made there, as in /tmp
-_STOPS: Final = (signal.SIGTERM, signal.SIGHUP)
+_STOPS: Final = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))  # Windows has one
 _MAGIC: Final = b"PK\x03\x04"
 _END_BYTES: Final = 22
 """Size of the record that ends an archive: a mark, counts, places, and the size of a comment."""
@@ -77,14 +78,14 @@ def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
     _refuse_too_much(top, parts)
     unfinished = packed.with_name(f".{packed.name}.{secrets.token_hex(4)}")
     check_place(unfinished)
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
     try:
         with open(os.open(unfinished, flags, 0o600), "w+b") as file:  # noqa: PTH123 - a descriptor
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
                 for part, name in parts:
                     _add(archive, part, name)
             file.flush()
-            os.fsync(file.fileno())
+            sync(file.fileno())
         try:
             os.link(unfinished, packed)  # unlike a rename, this never replaces
         except FileExistsError:
@@ -194,7 +195,7 @@ def _folder_for(size: int) -> Path | None:
         return None
     try:
         free = os.statvfs(_MEMORY)
-    except OSError:
+    except (AttributeError, OSError):  # AttributeError: of Windows
         return None
     is_fine = os.access(_MEMORY, os.W_OK | os.X_OK) and free.f_bavail * free.f_frsize > 4 * size
     return _MEMORY if is_fine and free.f_favail > FILES_MAX else None
@@ -280,7 +281,7 @@ def _is_log(name: str, top: str, root: Path) -> bool:
 
 
 def _extract(source: IO[bytes], target: Path) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
     try:
         descriptor = os.open(target, flags, 0o600)
     except FileNotFoundError:

@@ -26,6 +26,7 @@ from refold.engine.errors import LogDamaged, LogMissing, LogUnsupported
 from refold.engine.events.events import Recorded
 from refold.engine.log.blobs import DOLLAR, BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL, ChainEnd, Damage, format_of, judge, lines
+from refold.engine.log.descriptors import CLOEXEC, NONBLOCK
 from refold.engine.log.line import (
     FIRST,
     FORMAT,
@@ -123,7 +124,7 @@ def open_plain(path: str | os.PathLike[str], flags: int) -> int:
         LogMissing: there is none, or it cannot be opened.
     """
     try:
-        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(path, flags | CLOEXEC | NONBLOCK)
     except (OSError, ValueError) as error:
         raise LogMissing(os.fspath(path), getattr(error, "strerror", None) or str(error)) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

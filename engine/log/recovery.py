@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.log.damage import after_hole
+from refold.engine.log.descriptors import CLOEXEC, DIRECTORY, NOFOLLOW, read_at, sync
 
 TAIL_MAX: Final = 64 * 1024**2
 """Bytes of a tail that are hashed whole."""
@@ -49,7 +50,7 @@ def cut_tail(descriptor: int, path: Path, offset: int) -> Cut:
     kept = path.with_name(f"{path.name}.torn-{offset}-{name[:8]}")
     _keep(descriptor, offset, size, kept)
     os.ftruncate(descriptor, offset)
-    os.fsync(descriptor)
+    sync(descriptor)
     return Cut(size, name, offset, kept)
 
 
@@ -61,7 +62,7 @@ def tail(descriptor: int, offset: int) -> tuple[int, str]:
     """
     size, digest = max(0, os.fstat(descriptor).st_size - offset), sha256()
     if size <= TAIL_MAX:
-        digest.update(os.pread(descriptor, size, offset))
+        digest.update(read_at(descriptor, size, offset))
     else:
         for number, piece in _pieces(descriptor, offset):
             digest.update(number.to_bytes(8, "big") + piece)
@@ -73,7 +74,7 @@ def _pieces(descriptor: int, offset: int) -> Iterator[tuple[int, bytes]]:
     number = 0
     while (data := after_hole(descriptor, offset + number * _PIECE)) < sys.maxsize:
         number = max(number, (data - offset) // _PIECE)
-        if not (piece := os.pread(descriptor, _PIECE, offset + number * _PIECE)):
+        if not (piece := read_at(descriptor, _PIECE, offset + number * _PIECE)):
             return
         if piece.strip(b"\0"):
             yield number, piece
@@ -83,20 +84,20 @@ def _pieces(descriptor: int, offset: int) -> Iterator[tuple[int, bytes]]:
 def _keep(descriptor: int, offset: int, size: int, kept: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         kept.unlink()  # of a recovery that was itself cut short; the bytes are the same
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
     with open(os.open(kept, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
         for number, piece in _pieces(descriptor, offset):
             file.seek(number * _PIECE)
             file.write(piece)
         file.truncate(size)
         file.flush()
-        os.fsync(file.fileno())
+        sync(file.fileno())
     sync_folder(kept.parent)
 
 
 def sync_folder(folder: Path) -> None:
     """Make the names in `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(folder, os.O_RDONLY | DIRECTORY | CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

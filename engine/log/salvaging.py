@@ -31,6 +31,7 @@ from refold.engine.events.events import (
 from refold.engine.events.outcome import ChildRef
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.damage import ChainEnd, Damage
+from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, sync
 from refold.engine.log.gaps import named_blobs
 from refold.engine.log.line import NO_HASH, is_well_formed
 from refold.engine.log.names import blobs_of, check_place, check_root, child_path
@@ -256,7 +257,7 @@ def _copy_blobs(logs: list[Prefix], new: Path) -> int:
 
 
 def _copy(source: Prefix, target: Path) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
     left = source.offset
     with (
         open_log(source.path) as file,
@@ -266,7 +267,7 @@ def _copy(source: Prefix, target: Path) -> None:
             copy.write(chunk)
             left -= len(chunk)
         copy.flush()
-        os.fsync(copy.fileno())
+        sync(copy.fileno())
 
 
 def _noted(new: Path, source: Prefix, children: tuple[Prefix, ...]) -> str:

@@ -45,6 +45,7 @@ from refold.engine.events.events import (
 )
 from refold.engine.log import lock
 from refold.engine.log.blobs import BLOB_MIN, DOLLAR, BlobStore, encode_data, is_marked
+from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, sync_data, unlock
 from refold.engine.log.line import LINE_MAX, NO_HASH, encode_meta, plain
 from refold.engine.log.names import blobs_of, check_root, root_of
 from refold.engine.log.reader import open_plain, scan_file
@@ -54,7 +55,7 @@ from refold.engine.ports.ports import Durability
 GROUP: Final = 256
 """Entries after which `group` syncs at the latest."""
 
-_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_FLAGS: Final = os.O_RDWR | os.O_APPEND | NOFOLLOW | CLOEXEC
 _time_ns: Final = time.time_ns
 _monotonic_ns: Final = time.monotonic_ns
 
@@ -63,7 +64,7 @@ class SystemDisk:
     """What a writer asks of the system; the seam at which tests let a disk fail."""
 
     write: Callable[[int, bytes], int] = staticmethod(os.write)
-    sync: Callable[[int], None] = staticmethod(os.fdatasync)
+    sync: Callable[[int], None] = staticmethod(sync_data)
 
 
 @attrs.frozen
@@ -202,7 +203,7 @@ class LogWriter:
         if self._descriptor < 0:
             return
         _open_writers.discard(self)
-        lock.unlock(self._descriptor)  # a forked child may hold the descriptor for a moment
+        unlock(self._descriptor)  # a forked child may hold the descriptor for a moment
         os.close(self._descriptor)
         self._descriptor = -1
         if self._refusal is None or self._is_sealed:

@@ -10,7 +10,6 @@ child that the parent is gone, and so a request must say itself where it ends.
 """
 
 import contextlib
-import fcntl
 import os
 import secrets
 import subprocess
@@ -23,6 +22,9 @@ import attrs
 
 from refold.engine.process.views import TAGS
 from refold.engine.process.watchdog import REPLY_FD, REQUEST_FD
+
+with contextlib.suppress(ImportError):  # Windows, where no process is started
+    import fcntl
 
 _ALLOWED: Final = ("PATH", "LANG", "TZ", "TMPDIR", "HOME")
 _STDERR: Final = 2

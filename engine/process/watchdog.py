@@ -8,9 +8,7 @@ ended by it, and a child that does not call it stays when its parent is killed.
 """
 
 import contextlib
-import fcntl
 import os
-import resource
 import select
 import signal
 import threading
@@ -20,6 +18,10 @@ from typing import Final
 
 from refold.engine.process.tree import Tree
 from refold.engine.process.views import TAGS
+
+with contextlib.suppress(ImportError):  # Windows, where no process is started
+    import fcntl
+    import resource
 
 REQUEST_FD: Final = "REFOLD_REQUEST_FD"
 """The environment variable with the number of the descriptor that a child reads."""

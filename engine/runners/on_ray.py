@@ -33,8 +33,8 @@ from refold.engine.encoding.canonical import encode, loads
 from refold.engine.errors import ExtraMissing, LogExists, UsageError
 from refold.engine.events.outcome import Outcome, failed
 from refold.engine.log.blobs import BlobStore
-from refold.engine.log.descriptors import write_all
-from refold.engine.log.lock import lock, unlock
+from refold.engine.log.descriptors import sync, unlock, write_all
+from refold.engine.log.lock import lock
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, blobs_of
 from refold.engine.log.pack import opened, pack
 from refold.engine.log.recovery import sync_folder
@@ -272,7 +272,7 @@ class _Copy:
         for descriptor in self._files.values():
             try:
                 if self._is_synced:
-                    os.fsync(descriptor)
+                    sync(descriptor)
             finally:
                 unlock(descriptor)
                 os.close(descriptor)

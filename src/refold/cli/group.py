@@ -69,6 +69,9 @@ _MODULES: Final = {name: f"refold.cli.commands.{name.replace('-', '_')}" for nam
 _EXECUTING: Final = ("demo", "run", "resume", "replay", "drift", "fork", "explore", "sensitivity")
 """Commands that run programs: the others have no diagnostics to give, and start faster."""
 
+READING: Final = (*GROUPS["Look"], "verify", "diff", "compare")
+"""Commands that write no log and start no process: they work on Windows, too (CONTRACT.md §14.18)."""
+
 _EPILOG: Final = """
 First steps:
   refold demo                     no key, model or network needed
@@ -100,6 +103,10 @@ class Commands(click.Group):
             return _help
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name not in READING:
+            from refold.engine.log.descriptors import require_posix  # noqa: PLC0415 - not for --help
+
+            require_posix(f"refold {cmd_name}")
         found: click.Command = import_module(_MODULES[cmd_name]).command
         if not gc.isenabled():  # then this process is the command's own
             gc.freeze()

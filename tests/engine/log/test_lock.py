@@ -9,7 +9,8 @@ import pytest
 
 from refold.engine.errors import LogLocked, LogNameRefused
 from refold.engine.events.events import RunStarted
-from refold.engine.log.lock import lock, refuse_if_locked, unlock
+from refold.engine.log.descriptors import unlock
+from refold.engine.log.lock import lock, refuse_if_locked
 from refold.engine.log.writer import LogWriter
 
 

@@ -102,6 +102,7 @@ def test_memory_is_that_of_leader_and_descendants(
     assert 0 < alone < tree.resident_bytes()
 
 
+@pytest.mark.skipif(not View.is_there(), reason="only Linux says what a process computed")
 def test_what_computes_below_a_process_is_its_work(leader: subprocess.Popen[bytes]) -> None:
     """Shells that wait do none; the time that a processor gave to those below them counts."""
     view = system_view()

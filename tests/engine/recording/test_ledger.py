@@ -1,6 +1,5 @@
 """The log, its digest, the state and the causes to come grow together (CONTRACT.md §3.2, §6)."""
 
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from refold.engine.events.events import (
     ToolReturned,
 )
 from refold.engine.events.outcome import ChildRef
+from refold.engine.log.descriptors import sync_data
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter, SystemDisk
 from refold.engine.recording.ledger import Ledger
@@ -141,7 +141,7 @@ class HeldDisk(SystemDisk):
         if self.is_held:
             self.begun.set()
             assert self.let_go.wait(60)
-        os.fdatasync(descriptor)
+        sync_data(descriptor)
 
 
 def ends(ledger: Ledger) -> None:
