@@ -48,8 +48,8 @@ SOURCES: Final = [str(path.relative_to(ROOT)) for path in _sources()]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The names in the wheel, built without network or isolation."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel, built without network or isolation."""
     folder = tmp_path_factory.mktemp("wheel")
     code = (
         "import sys; from hatchling.build import build_wheel; "
@@ -57,7 +57,27 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     )
     subprocess.run([sys.executable, "-c", code, str(folder)], cwd=ROOT, check=True)
     (path,) = folder.glob("*.whl")
-    return zipfile.ZipFile(io.BytesIO(path.read_bytes())).namelist()
+    return zipfile.ZipFile(io.BytesIO(path.read_bytes()))
+
+
+@pytest.fixture(scope="module")
+def wheel(built: zipfile.ZipFile) -> list[str]:
+    """The names in the wheel."""
+    return built.namelist()
+
+
+def test_a_page_of_an_index_has_no_link_that_leads_nowhere(
+    built: zipfile.ZipFile, wheel: list[str]
+) -> None:
+    """README's links to files of the clone are text there; each link to a site stays."""
+    (name,) = (name for name in wheel if name.endswith(".dist-info/METADATA"))
+    _, _, page = built.read(name).decode().partition("\n\n")
+    readme = (ROOT / "README.md").read_text()
+
+    links = re.findall(r"\]\(([^)]*)\)", page)
+    assert all(re.match(r"https?:|#", link) for link in links)
+    assert links == [link for link in re.findall(r"\]\(([^)]*)\)", readme) if ":" in link]
+    assert re.sub(r"\W", "", readme)[:200] == re.sub(r"\W", "", page)[:200]
 
 
 def test_the_wheel_holds_every_source_file(wheel: list[str]) -> None:
