@@ -70,7 +70,7 @@ _EXECUTING: Final = ("demo", "run", "resume", "replay", "drift", "fork", "explor
 """Commands that run programs: the others have no diagnostics to give, and start faster."""
 
 READING: Final = (*GROUPS["Look"], "verify", "diff", "compare")
-"""Commands that write no log and start no process: they work on Windows, too (CONTRACT.md §14.18)."""
+"""Commands that write no log and start no process; Windows has them, too (CONTRACT.md §14.18)."""
 
 _EPILOG: Final = """
 First steps:
