@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from email.message import Message
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from refold.page.document import page
-from refold.page.server import Server
+from refold.page.server import CONNECTIONS_MAX, PAGES_MAX, Server
 
 TOKEN = "a-token"
 
@@ -63,12 +64,90 @@ def _get(
         (TOKEN, "", "raw?log=one&n=-1", 404),
         (TOKEN, "", "raw?log=one&n=x", 404),
         (TOKEN, "", "blob?log=one&digest=00", 404),
+        (TOKEN, "", "raw?log=one&from=9223372036854775807", 416),
+        (TOKEN, "", "raw?log=one&from=1" + "0" * 99, 416),
+        (TOKEN, "", "raw?log=one&from=-1&to=-9", 200),
+        (TOKEN, "", "raw?log=one&to=1" + "0" * 99, 200),
     ],
 )
 def test_who_has_no_token_or_asks_for_what_is_not_listed_gets_nothing(
     served: tuple[Server, Path], token: str, host: str, path: str, status: int
 ) -> None:
     assert _get(served[0], path, token=token, host=host)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET http://[/ HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET //[x/?token=a HTTP/1.1\r\n\r\n", b"403"),
+        (b"GET / HTTP/9.9\r\n\r\n", b"505"),
+        (b"\x16\x03\x01\r\n\r\n", b"400"),
+        (b"", b""),
+    ],
+)
+def test_what_is_no_request_is_answered_or_left_quietly(
+    served: tuple[Server, Path], sent: bytes, status: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Without a token, and with nothing said in the terminal."""
+    with socket.create_connection(("127.0.0.1", served[0].server_port), timeout=60) as connection:
+        connection.sendall(sent)
+        connection.shutdown(socket.SHUT_WR)
+        with contextlib.closing(connection.makefile("rb")) as file:
+            said = file.read()
+
+    assert status in said
+    assert bool(said) is bool(status)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_page_that_cannot_be_made_is_said_and_the_log_left(
+    served: tuple[Server, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A folder in the place of a log: an answer, and no traceback in the terminal."""
+    server, log = served
+    log.unlink()
+    log.mkdir()
+
+    assert _get(server, "page?log=one")[0] in (404, 422, 500)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_who_only_connects_is_closed(survey_log: Path) -> None:
+    """After its time; at once where as many as are served do so already."""
+    with (
+        contextlib.ExitStack() as stack,
+        Server(_Runs(survey_log), TOKEN, idle_seconds=0.2) as server,
+    ):
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        before, address = threading.active_count(), ("127.0.0.1", server.server_port)
+        many = [
+            stack.enter_context(socket.create_connection(address, timeout=60))
+            for _ in range(4 * CONNECTIONS_MAX)
+        ]
+        most = threading.active_count() - before
+        ends = [each.recv(1) for each in many]
+        status = _get(server, "runs")[0]
+        server.shutdown()
+
+    assert most <= CONNECTIONS_MAX
+    assert ends == [b""] * len(many)
+    assert status == 200
+
+
+def test_the_last_pages_are_kept(survey_log: Path, tmp_path: Path) -> None:
+    """So that whoever looks at many runs fills no memory."""
+    logs = [tmp_path / f"{number}.jsonl" for number in range(PAGES_MAX + 1)]
+    for log in logs:
+        log.write_bytes(survey_log.read_bytes())
+    with Server(_Runs(logs[0]), TOKEN) as server:
+        made = [server.page(log) for log in logs]
+
+        assert server.page(logs[1]) is made[1]
+        assert server.page(logs[-1]) is made[-1]
+        assert server.page(logs[0]) is not made[0]
+        assert server.page(logs[1]) is made[1]
+        assert server.page(logs[2]) is not made[2]
 
 
 def test_the_page_allows_nothing_but_itself(served: tuple[Server, Path]) -> None:

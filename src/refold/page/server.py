@@ -31,6 +31,10 @@ _LOOK_SECONDS: Final = 0.5
 _REST: Final = 10
 """Times as long as making a page took is waited before the next."""
 _PING_SECONDS: Final = 15.0
+CONNECTIONS_MAX: Final = 64
+"""Connections that are served at once; further ones are closed, for each costs a thread."""
+PAGES_MAX: Final = 8
+"""Pages that are kept, those that were asked for last."""
 
 _HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -71,30 +75,61 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, runs: Runs, token: str, *, first: str | None = None, port: int = 0) -> None:
+    def __init__(
+        self,
+        runs: Runs,
+        token: str,
+        *,
+        first: str | None = None,
+        port: int = 0,
+        idle_seconds: float = 10,
+    ) -> None:
         """Bind to loopback; with `first`, the address is that run's.
+
+        A connection that neither sends nor takes anything for `idle_seconds` is closed.
 
         Raises:
             OSError: the port is taken.
         """
         super().__init__(("127.0.0.1", port), _Handler)
-        self.runs, self.token = runs, token
+        self.runs, self.token, self.idle_seconds = runs, token, idle_seconds
         self.hosts = {f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")}
         self.url = f"http://127.0.0.1:{self.server_port}/?token={token}"
         if first is not None:
             self.url += f"&log={first}"
         self._kept: dict[Path, _Kept] = {}
         self._making = threading.Lock()
+        self._places = threading.Semaphore(CONNECTIONS_MAX)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection on a thread of its own, or close it where there are too many."""
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection, and make place for another."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: what a stranger sends is no matter of the terminal's."""
 
     def page(self, log: Path) -> _Kept:
         """Return the page of a run, made anew where a log of it has grown."""
         with self._making:
             seen = _sizes(log)
-            kept = self._kept.get(log)
+            kept = self._kept.pop(log, None)
             if kept is None or kept.seen != seen:
                 began = time.monotonic()
                 made = page(log)
-                kept = self._kept[log] = _Kept(seen, made, time.monotonic() - began)
+                kept = _Kept(seen, made, time.monotonic() - began)
+            self._kept[log] = kept
+            if len(self._kept) > PAGES_MAX:
+                del self._kept[next(iter(self._kept))]
             return kept
 
 
@@ -110,9 +145,18 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "refold"
     sys_version = ""
 
+    def setup(self) -> None:
+        """Close a connection that rests for too long."""
+        super().setup()
+        self.connection.settimeout(self.server.idle_seconds)
+
     def do_GET(self) -> None:
         """Answer, if the request comes from the page itself."""
-        address = urlsplit(self.path)
+        try:
+            address = urlsplit(self.path)
+        except ValueError as error:
+            self._text(HTTPStatus.BAD_REQUEST, f"not an address: {error}")
+            return
         given = dict(parse_qsl(address.query))
         route = _ROUTES.get(address.path)
         if self.headers.get("Host") not in self.server.hosts:
@@ -131,8 +175,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._text(HTTPStatus.NOT_FOUND, f"not there: {error}")
         except RefoldError as error:
             self._text(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
-        except (BrokenPipeError, ConnectionResetError):  # the tab was closed
+        except (BrokenPipeError, ConnectionResetError, TimeoutError):  # the tab was closed
             self.close_connection = True
+        except OSError as error:
+            self._text(HTTPStatus.INTERNAL_SERVER_ERROR, f"cannot be read: {error.strerror}")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is http.server's
         """Say nothing: addresses hold the token."""
@@ -160,6 +206,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Send bytes of a log, as they are on disk."""
         path = self._log(given)
         start, end = int(given.get("from", 0)), int(given.get("to", RAW_MAX))
+        if start > path.stat().st_size:
+            self._text(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, "the log is shorter")
+            return
         with path.open("rb") as file:
             file.seek(max(0, start))
             body = file.read(max(0, min(end - start, RAW_MAX)))
