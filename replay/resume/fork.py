@@ -6,6 +6,7 @@ record, done live or stubbed, as the sources say.  The origin's bytes never chan
 """
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -28,7 +29,16 @@ from refold.engine.events.events import (
     ChildStarted,
 )
 from refold.engine.events.outcome import Outcome
-from refold.engine.log.names import blobs_of, child_path, children, root_of, tree
+from refold.engine.log.lock import refuse_if_locked
+from refold.engine.log.names import (
+    blobs_of,
+    check_place,
+    check_root,
+    child_path,
+    children,
+    root_of,
+    tree,
+)
 from refold.engine.log.reader import scan
 from refold.engine.ports.effects import RunChild
 from refold.engine.ports.ports import ChildRequest
@@ -93,7 +103,9 @@ def forked(
         "edits": sorted(changed),
     }
     plan = Transplant(cuts=cuts(source, last.seq + 1), edits=changed, origin=origin)
-    with _undone(into, RefoldError):
+    _check_free(into)
+    had_blobs = blobs_of(into).exists()
+    with _undone(into, RefoldError, had_blobs=had_blobs):
         plan.copy(root, into, None)
     supply = ForkSupply(book, again.sources, into, changed)
     recording = recording_of_log(into) if scan(into).sealed else None
@@ -101,7 +113,7 @@ def forked(
     # is kept, whatever is found: it happened.
     is_in_child = not again.sources.is_live and any(" > " in key for key in changed)
     is_checked = recording is None and not is_in_child
-    with _undone(into, Diverged, UsageError):
+    with _undone(into, Diverged, UsageError, had_blobs=had_blobs):
         if recording is None:
             request = request_again(book, again, into, supply)
             recording = unless_missing(request, supply, continued)
@@ -113,8 +125,24 @@ def forked(
     )
 
 
+def _check_free(log: Path) -> None:
+    """Refuse a place where a file is, or a child's log of another run: `_undone` removes its own.
+
+    Raises:
+        LogExists: something is there.
+        LogNameRefused: no root's log can have the name.
+    """
+    check_root(log)
+    check_place(log)
+    if os.path.lexists(log):
+        refuse_if_locked(log)
+        raise LogExists(str(log))
+    if log.parent.is_dir() and (left := children(log)):
+        raise LogExists(str(min(left.values())), str(log))
+
+
 @contextlib.contextmanager
-def _undone(log: Path, *errors: type[RefoldError]) -> Iterator[None]:
+def _undone(log: Path, *errors: type[RefoldError], had_blobs: bool) -> Iterator[None]:
     """Take a copy away that nothing came of; a log that was there already stays."""
     try:
         yield
@@ -123,7 +151,8 @@ def _undone(log: Path, *errors: type[RefoldError]) -> Iterator[None]:
     except errors:
         for path in tree(log):
             path.unlink(missing_ok=True)
-        shutil.rmtree(blobs_of(log), ignore_errors=True)
+        if not had_blobs:
+            shutil.rmtree(blobs_of(log), ignore_errors=True)
         raise
 
 

@@ -10,9 +10,19 @@ import pytest
 
 import refold
 from refold.engine.encoding.canonical import Json
-from refold.engine.errors import Diverged, EntryMissing, ForkRefused, LogExists, UsageError
+from refold.engine.errors import (
+    Diverged,
+    EntryMissing,
+    ForkRefused,
+    LogExists,
+    LogLocked,
+    LogNameRefused,
+    UsageError,
+)
+from refold.engine.events.events import RunStarted
 from refold.engine.log.names import tree
 from refold.engine.log.reader import read_entries
+from refold.engine.log.writer import LogWriter
 from refold.engine.runners.recorded import Recording
 from refold.replay.partial.sources import Sources
 from refold.replay.resume.fork import Fork
@@ -352,6 +362,34 @@ def test_an_existing_log_is_never_overwritten(origin: Recording) -> None:
         refold.fork(origin, 3, report, into=origin.log)
 
     assert bytes_of(origin.log) == before
+
+
+def test_a_refused_fork_removes_nothing(tmp_path: Path, origin: Recording) -> None:
+    """A child's log, one that is being written, what is left of another run, large texts of one."""
+    (tmp_path / "left.2.jsonl").write_text("left")
+    (tmp_path / "kept.blobs" / "aa").mkdir(parents=True)
+    (tmp_path / "kept.blobs" / "aa" / ("a" * 64)).write_text("kept")
+    (tmp_path / "a.blobs" / "bb").mkdir(parents=True)
+    (tmp_path / "a.blobs" / "bb" / ("b" * 64)).write_text("kept")
+    started = next(read_entries(origin.log, resolve=True)).event
+    assert isinstance(started, RunStarted)
+    with LogWriter.create(tmp_path / "written.jsonl", started):
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+        for name, refused in (
+            ("a.1.jsonl", LogNameRefused),
+            ("written.jsonl", LogLocked),
+            ("left.jsonl", LogExists),
+            ("a.txt", LogNameRefused),
+        ):
+            with pytest.raises(refused):
+                refold.fork(origin, 0, report, into=tmp_path / name)
+        edits: dict[str, Json] = {child_call(origin): {"status": "banana"}}
+        with pytest.raises(UsageError):
+            refold.fork(origin, 0, report, into=tmp_path / "kept.jsonl", edits=edits)
+
+        after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert after == before
 
 
 def test_a_child_can_be_made_to_fail(tmp_path: Path, origin: Recording) -> None:
