@@ -114,6 +114,7 @@ def move_over(new: Path, log: Path) -> None:
     is interrupted between leaves logs of two trees, which no replay and no `verify` accepts.
     """
     with _alone_in(log.parent):
+        _drop_link(blobs_of(log))
         stale = {*tree(log), *_blobs(log)} if log.exists() else set()
         moves = {path: _renamed(path, new, log) for path in (*_blobs(new), *tree(new)[::-1])}
         for source, target in moves.items():
@@ -130,9 +131,16 @@ def remove(log: Path) -> None:
     """Remove the tree of logs at `log`, if there is one."""
     if log.exists():
         with _alone_in(log.parent):
+            _drop_link(blobs_of(log))
             for path in tree(log):
                 path.unlink(missing_ok=True)
             shutil.rmtree(blobs_of(log), ignore_errors=True)
+
+
+def _drop_link(blobs: Path) -> None:
+    """Remove a link in the place of a folder of blobs: nothing is written or removed through it."""
+    if blobs.is_symlink():
+        blobs.unlink()
 
 
 def _renamed(path: Path, new: Path, log: Path) -> Path:

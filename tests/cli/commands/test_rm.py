@@ -133,3 +133,22 @@ def test_with_force_there_need_be_no_run(folder: Path, invoke: Invoke) -> None:
         assert not log.exists()
     assert "0 files removed" in removed.stdout
     assert invoke("rm", "--force", folder / "none" / "a.jsonl").exit_code == 0
+
+
+def test_of_a_link_the_link_goes(folder: Path, invoke: Invoke) -> None:
+    """In the place of large texts, or of the log; what it leads to stays. It was a crash."""
+    shutil.move(folder / "survey.blobs", folder / "elsewhere")
+    (folder / "survey.blobs").symlink_to("elsewhere")
+    (folder / "linked.jsonl").symlink_to("survey.jsonl")
+    (folder / "lost.blobs").symlink_to("nowhere")
+
+    linked = invoke("rm", folder / "linked.jsonl")
+    lost = invoke("rm", folder / "lost.jsonl")
+    size = json.loads(invoke("rm", folder / "survey.jsonl", "--dry-run", "--json").stdout)["bytes"]
+    logs = sum(path.stat().st_size for path in folder.glob("survey*.jsonl"))
+    whole = invoke("rm", folder / "survey.jsonl")
+
+    assert (linked.exit_code, lost.exit_code, whole.exit_code) == (0, 0, 0), whole.output
+    assert size == logs
+    assert sorted(path.name for path in folder.iterdir()) == ["elsewhere", "notes.txt"]
+    assert (folder / "elsewhere" / "x").read_text() == "x"

@@ -144,6 +144,27 @@ def test_a_tree_without_blobs_leaves_no_folder_of_them(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"test_a.jsonl"}
 
 
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_nothing_is_written_or_removed_through_a_link(tmp_path: Path, *, is_moved: bool) -> None:
+    """In the place of the folder of blobs: what it leads to is somebody else's."""
+    log, others = tmp_path / "test_a.jsonl", tmp_path / "others"
+    recorded(log, [("search", LONG)])
+    blobs_of(log).rename(others)
+    blobs_of(log).symlink_to(others)
+    before = {path: path.stat().st_ino for path in others.rglob("*")}
+    new = fresh_beside(log)
+    recorded(new, [("search", LONG + "y")])
+
+    if is_moved:
+        move_over(new, log)
+    else:
+        remove(log)
+
+    assert {path: path.stat().st_ino for path in others.rglob("*")} == before
+    assert not blobs_of(log).is_symlink()
+    assert blobs_of(log).is_dir() is is_moved
+
+
 def test_a_tree_moves_to_where_nothing_is(tmp_path: Path) -> None:
     """The folder is made when the new log gets its name."""
     log = tmp_path / "deep" / "test_a.jsonl"

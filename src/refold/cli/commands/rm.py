@@ -1,5 +1,6 @@
 """`refold rm`: remove a run whole (CONTRACT.md §14.10)."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Final
@@ -37,7 +38,8 @@ def command(*, logs: tuple[Path, ...], is_dry: bool, is_forced: bool) -> int:
     size = sum(_size(path) for path in found)
     if not is_dry:
         for path in found:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            is_folder = path.is_dir() and not path.is_symlink()  # of a link, the link goes
+            shutil.rmtree(path) if is_folder else path.unlink()
     names = [output.shown_path(path) for path in found]
 
     def describe() -> None:
@@ -66,12 +68,12 @@ def _files(log: Path, *, is_forced: bool) -> list[Path]:
         if each.is_dir():  # nothing of ours: only the folder of large texts goes with what it holds
             raise LogNameRefused(str(each), "a folder is no log")
         refuse_if_locked(each)
-    found = [path for path in (*beside, *reversed(logs)) if path.exists()]
+    found = [path for path in (*beside, *reversed(logs)) if os.path.lexists(path)]
     if not found and not is_forced:
         raise LogMissing(str(log), "no such file, and nothing that is left of such a run")
     return found
 
 
 def _size(path: Path) -> int:
-    files = path.rglob("*") if path.is_dir() else [path]
-    return sum(each.stat().st_size for each in files if each.is_file())
+    files = path.rglob("*") if path.is_dir() and not path.is_symlink() else [path]
+    return sum(each.lstat().st_size for each in files if each.is_file())
