@@ -8,6 +8,7 @@
         EntryMissing             the log has no entry of that number
         LogObserved              a watched command's log where a program's is needed, or the reverse
         LogNameRefused           a path that the naming rule does not allow
+        OutputRefused            a path that no page or report may be written to
         RecordingRefused         `record` while a program is being imported
         NestedRun                `record`, `resume`, `reexecute` … inside of a program
         ProgramRefused           a program that does not take a run and its input
@@ -162,6 +163,15 @@ class RunExists(Detailed, UsageError):
 
 class LogNameRefused(Detailed, UsageError):
     """A log, or a packed one, cannot have this name (CONTRACT.md §4)."""
+
+    path: str
+    why: str
+
+    _text = "{path}: {why}"
+
+
+class OutputRefused(Detailed, UsageError):
+    """A page or a report cannot be written to this path (CONTRACT.md §4.9)."""
 
     path: str
     why: str

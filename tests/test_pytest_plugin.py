@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import stat
 import subprocess
 import sys
 
@@ -341,6 +342,26 @@ def test_a_failed_test_leaves_the_pages_of_its_logs(suite: Suite) -> None:
     (page,) = (suite.folder / "pages").iterdir()
     assert page.name in said
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    suite.fails("--refold-html=pages")
+    assert [path.name for path in (suite.folder / "pages").iterdir()] == [page.name]
+
+
+def test_a_page_that_cannot_be_written_is_said(suite: Suite) -> None:
+    """A file of one's own stays; the report goes on where the folder is a file."""
+    suite.record()
+    suite.edit("agent", 'input="gold"', 'input="silver"')
+    suite.fails("--refold-html=pages")
+    (page,) = (suite.folder / "pages").iterdir()
+    page.write_text("mine")
+
+    foreign = suite.fails("--refold-html=pages")
+    no_folder = suite.fails("--refold-html=agent.py")
+
+    assert "this file is not html that Refold wrote" in foreign
+    assert page.read_text() == "mine"
+    assert "no page of" in no_folder
+    assert "File exists" in no_folder
 
 
 def test_the_page_of_a_run_recorded_anew_has_the_old_one_beside_it(suite: Suite) -> None:

@@ -11,7 +11,6 @@ any.  The rules are CONTRACT.md §3.6.
 import contextlib
 import os
 import re
-import secrets
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -26,8 +25,9 @@ from refold.engine.log.descriptors import (
     LOCKS,
     NOFOLLOW,
     NONBLOCK,
-    flock,
+    remove_left,
     sync,
+    unfinished,
     write_all,
 )
 
@@ -190,9 +190,9 @@ class BlobStore:
     def sweep(self) -> None:
         """Remove what writers left that were killed; of one that lives, its lock tells."""
         for path in self._folder.glob("??/.*"):
-            if _UNFINISHED.match(path.name) and not path.parent.is_symlink():
-                with contextlib.suppress(OSError):
-                    _remove_if_left(path)
+            is_link = self._folder.is_symlink() or path.parent.is_symlink()
+            if _UNFINISHED.match(path.name) and not is_link:
+                remove_left(path)
 
     def get(self, name: str, size: int) -> str:
         """Return the text of a blob, checked.
@@ -241,43 +241,15 @@ class BlobStore:
         return descriptor
 
     def _write(self, name: str, folder: int, content: bytes) -> None:
-        unfinished, descriptor = _begun(name, folder)
-        try:
-            with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
-                write_all(file.fileno(), content)
-                self._settle(file.fileno())
-                os.rename(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)  # locked still
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(unfinished, dir_fd=folder)
-            raise
+        with unfinished(f".{name}", folder) as (made, file):
+            write_all(file.fileno(), content)
+            self._settle(file.fileno())
+            os.rename(made, name, src_dir_fd=folder, dst_dir_fd=folder)  # locked still
         self._settle(folder)
 
     def _settle(self, descriptor: int) -> None:
         if self._sync:
             sync(descriptor)
-
-
-def _begun(name: str, folder: int) -> tuple[str, int]:
-    """Return a new file and its name; it is locked as long as it is open, so `sweep` leaves it."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
-    while True:
-        unfinished = f".{name}.{secrets.token_hex(4)}"
-        descriptor = os.open(unfinished, flags, 0o600, dir_fd=folder)
-        with contextlib.suppress(OSError):  # of a file system without locks: no log is made there
-            flock(descriptor, waits=True)
-        if os.fstat(descriptor).st_nlink:
-            return unfinished, descriptor
-        os.close(descriptor)  # swept between the two
-
-
-def _remove_if_left(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC)
-    try:
-        flock(descriptor)
-        path.unlink()
-    finally:
-        os.close(descriptor)
 
 
 def _is_there(name: str, folder: int, size: int) -> bool:

@@ -1,4 +1,4 @@
-"""File descriptors, where systems differ: flags, locks, durable syncs, reads and writes.
+"""Files and their descriptors, where systems differ: flags, locks, syncs, whole writes.
 
 Logs have a write of their own (`engine.log.writer`), for what of a line was written counts there.
 Flags that a system lacks are 0 here: Windows has neither links to refuse nor pipes by name.
@@ -7,8 +7,10 @@ Flags that a system lacks are 0 here: Windows has neither links to refuse nor pi
 import contextlib
 import errno
 import os
-from collections.abc import Callable
-from typing import Final
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
 
 from refold.engine.errors import SystemUnsupported
 
@@ -30,6 +32,7 @@ CLOEXEC: Final[int] = (
 NOFOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
 NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)
 DIRECTORY: Final[int] = getattr(os, "O_DIRECTORY", 0)
+_UNFINISHED: Final = ".refold-unfinished"
 _FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)
 
 
@@ -111,3 +114,65 @@ def write_all(descriptor: int, content: bytes) -> None:
     left = memoryview(content)
     while left:
         left = left[os.write(descriptor, left) :]
+
+
+@contextlib.contextmanager
+def placed(path: Path, *, replaces: bool) -> Iterator[BinaryIO]:
+    """Give a new private file, which has the name `path` once the block ends: synced, and whole.
+
+    If the block fails, nothing is left. Files that killed writers left in the folder are removed.
+
+    Raises:
+        FileExistsError: there is a file, and it is not to be replaced.
+        OSError: the file could not be written; `path` is named.
+    """
+    try:
+        for left in path.parent.glob(_UNFINISHED + "." + "[0-9a-f]" * 8):
+            remove_left(left)
+        with unfinished(str(path.with_name(_UNFINISHED))) as (made, file):
+            yield file
+            file.flush()
+            sync(file.fileno())
+            if not LOCKS:
+                file.close()  # Windows renames no open file
+            (os.replace if replaces else os.link)(made, path)  # a link never replaces
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
+
+
+@contextlib.contextmanager
+def unfinished(stem: str, folder: int | None = None) -> Iterator[tuple[str, BinaryIO]]:
+    """Give a new private file and its name, `<stem>.<8 hex digits>`, in `folder`, a descriptor.
+
+    The block gives it another name; this one is removed. `remove_left` leaves it alone meanwhile.
+
+    Raises:
+        OSError: it could not be made, or what the block raises.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
+    while True:
+        name = f"{stem}.{secrets.token_hex(4)}"
+        descriptor = os.open(name, flags, 0o600, dir_fd=folder)
+        with contextlib.suppress(OSError):  # of a file system without locks: no log is made there
+            flock(descriptor, waits=True)
+        if os.fstat(descriptor).st_nlink:
+            break
+        os.close(descriptor)  # removed between the two
+    try:
+        with open(descriptor, "w+b") as file:  # noqa: PTH123 - a descriptor
+            yield name, file
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=folder)
+
+
+def remove_left(path: Path) -> None:
+    """Remove an unfinished file whose writer was killed: one that is written is locked."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC)
+        try:
+            flock(descriptor)
+            path.unlink()
+        finally:
+            os.close(descriptor)

@@ -173,6 +173,18 @@ def leftovers(path: Path) -> list[Path]:
     )
 
 
+def is_taken(path: Path) -> bool:
+    """Return whether a file of this name is, or could be taken for, a part of a run.
+
+    Be it a log, a packed one, what is left beside it, or in a folder of large texts.  Letters that
+    a file system may take for the same are the same here.
+    """
+    names = [each.casefold() for each in path.parts]
+    name = names[-1] if names else ""
+    is_log = name.endswith((SUFFIX, PACKED_SUFFIX)) or _LEFT.search(name) is not None
+    return is_log or any(each.endswith(BLOBS_SUFFIX) for each in names)
+
+
 def default_path(folder: Path, name: str, *, time: datetime, short_id: str) -> Path:
     """Return `<folder>/<UTC>-<name>-<short id>.jsonl`; `time` is in UTC, `short_id` has letters."""
     plain = _NOT_PLAIN.sub("-", name.lower()).strip("-")[:40].strip("-") or "run"

@@ -10,7 +10,6 @@ sizes are capped.  Rules: CONTRACT.md §4.6.
 import contextlib
 import os
 import re
-import secrets
 import shutil
 import signal
 import tempfile
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from refold.engine.errors import LogExists, LogNameRefused, LogUnsupported, UsageError
-from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, sync
+from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, placed
 from refold.engine.log.gaps import named_blobs
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, blobs_of, check_place, root_of, tree
 from refold.engine.log.reader import open_log, reading
@@ -76,25 +75,17 @@ def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
         raise LogNameRefused(str(packed), f"a packed log's name ends in {PACKED_SUFFIX}")
     parts = _parts(top)
     _refuse_too_much(top, parts)
-    unfinished = packed.with_name(f".{packed.name}.{secrets.token_hex(4)}")
-    check_place(unfinished)
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
+    check_place(packed)
     try:
-        with open(os.open(unfinished, flags, 0o600), "w+b") as file:  # noqa: PTH123 - a descriptor
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-                for part, name in parts:
-                    _add(archive, part, name)
-            file.flush()
-            sync(file.fileno())
-        try:
-            os.link(unfinished, packed)  # unlike a rename, this never replaces
-        except FileExistsError:
-            raise LogExists(str(packed)) from None
-    except OSError as error:
-        error.filename, error.filename2 = str(packed), None
-        raise
-    finally:
-        unfinished.unlink(missing_ok=True)
+        with (
+            removed_if_stopped(),
+            placed(packed, replaces=False) as file,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,
+        ):
+            for part, name in parts:
+                _add(archive, part, name)
+    except FileExistsError:
+        raise LogExists(str(packed)) from None
     return packed
 
 

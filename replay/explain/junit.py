@@ -43,7 +43,8 @@ class JUnitSuite:
 def junit_xml(suites: Iterable[JUnitSuite]) -> bytes:
     """Return the document: `testsuites`, one `testsuite` each, one `testcase` a case; UTF-8."""
     found = list(suites)
-    root = ET.Element("testsuites", _counts([case for suite in found for case in suite.cases]))
+    counts = _counts([case for suite in found for case in suite.cases])
+    root = ET.Element("testsuites", {"name": "refold", **counts})
     for suite in found:
         attributes = {"name": _xml_text(suite.name), **_counts(suite.cases)}
         element = ET.SubElement(root, "testsuite", attributes)

@@ -424,15 +424,16 @@ def _pages(item: pytest.Item, parts: list[Any], folder: str) -> Iterator[str]:
     from refold.engine.errors import RefoldError  # noqa: PLC0415 - for what failed
     from refold.page.document import page  # noqa: PLC0415 - the same
     from refold.page.html import page_html  # noqa: PLC0415 - the same
+    from refold.page.output_files import OutputFile  # noqa: PLC0415 - the same
     from refold.replay.testing.recordings import stem_of  # noqa: PLC0415 - the same
 
     into = item.config.invocation_params.dir / folder
-    into.mkdir(parents=True, exist_ok=True)
     for log, other in (pair for part in parts for pair in part.to_show()):
         target = into / f"{stem_of(item.nodeid, None)}-{log.stem}.html"
         try:
-            target.write_text(page_html(page(log, other)), encoding="utf-8")
-        except RefoldError as error:
+            into.mkdir(mode=0o700, parents=True, exist_ok=True)
+            OutputFile(target, "html").write(page_html(page(log, other)).encode())
+        except (RefoldError, OSError) as error:
             yield f"no page of {log}: {error}"
         else:
             yield str(target)

@@ -48,7 +48,7 @@ def _document(text: str) -> Any:
 
 
 def _page(log: Path, *more: object, to: str = "html") -> str:
-    target = log.with_name("page.html")
+    target = log.with_name(f"page.{to}")
     assert _refold("export", log, "--to", to, "-o", target, *more).exit_code == 0
     return target.read_text(encoding="utf-8")
 

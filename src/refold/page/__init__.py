@@ -12,6 +12,7 @@ computed here, or by `refold.replay`; the page displays it, and checks the chain
     states      what each entry changed of the state
     other_forms the document as trace events, and as a summary in Markdown
     server      the page served on loopback, while logs grow
+    output_files  writes files: whole, private, and never over a log
     html        the document, the logs and `assets/` as one file
     assets/     what browsers read: index.html, style.css, ES modules
 """

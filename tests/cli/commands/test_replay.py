@@ -271,7 +271,7 @@ def test_the_page_of_a_replay_names_where_it_diverged(tmp_path: Path, invoke: In
     assert found is not None
     (first,) = json.loads(gzip.decompress(base64.b64decode(found[1])))["divergences"]
     assert (identical.exit_code, is_written) == (0, False)
-    assert f"--html: {tmp_path / 'no'}: no such folder" in nowhere.stderr
+    assert f"{tmp_path / 'no'}: no such folder" in nowhere.stderr
     assert diverged.exit_code == 1
     assert (first["log"], first["seq"]) == (0, 1)
     assert refused.exit_code == 2

@@ -201,7 +201,7 @@ def test_a_report_that_cannot_be_written_is_usage(
 
     assert said.exit_code == 2
     assert said.stdout == ""
-    assert f"--junit: {tmp_path / 'no'}: no such folder" in said.stderr
+    assert f"{tmp_path / 'no'}: no such folder" in said.stderr
 
 
 def test_one_log_may_be_given_its_program_by_name(

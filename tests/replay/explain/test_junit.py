@@ -22,6 +22,7 @@ def test_suites_and_cases_are_counted() -> None:
 
     assert root.tag == "testsuites"
     assert dict(root.attrib) == {
+        "name": "refold",
         "tests": "4", "failures": "1", "errors": "1", "skipped": "1", "time": "1.750",
     }  # fmt: skip
     assert [suite.get("tests") for suite in root] == ["2", "2"]

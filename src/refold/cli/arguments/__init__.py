@@ -4,6 +4,7 @@ Words of a command line flow in; opened logs, loaded programs and sources flow o
 `output`, `refold.programs`, `refold.api` and what stands below.  Rules: CONTRACT.md §14.9.
 
     logs          a LOG argument: plain or packed, and how its files are named to people
+    outputs       options that name a file to be written
     run_list      the runs of a folder, as they look from outside
     moving        what became of runs that were pushed or pulled
     executors     what takes the logs of an audit

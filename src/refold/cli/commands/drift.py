@@ -8,11 +8,13 @@ import click
 from refold.api import drift
 from refold.cli.arguments.live import Live, LiveOptions, live_of, live_options, pair
 from refold.cli.arguments.logs import LOG, OpenedLog, file_option, json_option, opened_log, started
+from refold.cli.arguments.outputs import force_option, output_option
 from refold.cli.arguments.rehearsals import program_option
 from refold.cli.output import output
 from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING
 from refold.cli.output.pages import page
 from refold.engine.log.names import tree
+from refold.page.output_files import OutputFile
 from refold.replay.explain.junit import junit_xml
 from refold.replay.partial.drift_report import DriftReport
 
@@ -47,7 +49,8 @@ recorded and may not run.
 )  # fmt: skip
 @click.option("--twice", is_flag=True, help="Run twice; what differs between the two is noise.")
 @file_option("--into", text="Keep the new run as a log.")
-@file_option("--junit", text="Write the result as JUnit XML, too.")
+@output_option("--junit", "junit", text="Write the result as JUnit XML, too.")
+@force_option
 @json_option
 def command(
     *,
@@ -57,7 +60,7 @@ def command(
     volatile: tuple[str, ...],
     twice: bool,
     into: Path | None,
-    junit: Path | None,
+    junit: OutputFile | None,
     live: Live,
 ) -> int:
     """Run the program of LOG again, live, and compare each call with its record.
@@ -79,10 +82,10 @@ def drifted(log: OpenedLog, program: str | None, live: LiveOptions, **way: Any) 
         return drift(log.path, program, **live.passed(), **way)
 
 
-def tell(report: DriftReport, log: OpenedLog, junit: Path | None) -> int:
+def tell(report: DriftReport, log: OpenedLog, junit: OutputFile | None) -> int:
     """Print a report, write it for a CI service, and return its exit code."""
     if junit is not None:
-        junit.write_bytes(junit_xml([report.junit()]))
+        junit.write(junit_xml([report.junit()]))
     code = MISSING if report.missing else DIFFERS if report.drifted else FINE
     document = report.as_json() | {"log": output.shown_path(log.given)}
     return output.answer(document, lambda: _describe(report, log), code)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from refold.cli.arguments.logs import LOG, file_option, json_option, opened_log
+from refold.cli.arguments.outputs import force_option, output_file
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
+from refold.page.output_files import OutputKind
 
 if TYPE_CHECKING:
     from refold.page.document import Page
@@ -27,7 +29,9 @@ The page needs no network and no server: open it from disk, attach it to a
 report, keep it as an artifact of CI.  It checks the chain of the logs itself.
 """
 
-_SUFFIXES: Final = {"html": ".html", "perfetto": ".trace.json", "markdown": ".md"}
+_SUFFIXES: Final[dict[OutputKind, str]] = {
+    "html": ".html", "perfetto": ".trace.json", "markdown": ".md",
+}  # fmt: skip
 
 
 @click.command("export", epilog=page(_PAGE))
@@ -36,8 +40,9 @@ _SUFFIXES: Final = {"html": ".html", "perfetto": ".trace.json", "markdown": ".md
 @file_option(
     "-o",
     "--out",
-    text="Where to; by default the log's name, here.  It is overwritten.  - prints it.",
+    text="Where to; by default the log's name, here.  - prints it.",
 )
+@force_option
 @click.option("--diff", "other", type=LOG, metavar="OTHER", help="Another run to compare it with.")
 @click.option(
     "--without-content", is_flag=True, help="Leave out what tools, models and people said."
@@ -46,29 +51,33 @@ _SUFFIXES: Final = {"html": ".html", "perfetto": ".trace.json", "markdown": ".md
 def command(
     *,
     log: Path,
-    to: str,
+    to: OutputKind,
     out: Path | None,
     other: Path | None,
     without_content: bool,
 ) -> int:
-    """Make one file of a run and all runs below it, for people or other viewers."""
+    """Make one file of a run and all runs below it, for people or other viewers.
+
+    An earlier export to the same file is replaced, another file only with
+    --force, and a log never.
+    """
     from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
 
     is_printed = out == Path("-")
     if is_printed and output.is_json():
         raise click.UsageError("-o - and --json are both standard output: leave out one")
     target = out or Path(log.with_suffix(_SUFFIXES[to]).name)
-    if not target.absolute().parent.is_dir():
-        raise click.UsageError(f"{output.shown_path(target.parent)}: no such folder")
+    file = None if is_printed else output_file(target, to)
     with contextlib.ExitStack() as stack:
         one, *rest = (stack.enter_context(opened_log(each)).path for each in (log, other) if each)
         stack.enter_context(output.progress(f"reading {log}"))
         text = _exported(page_of(one, *rest, content=not without_content), to)
-    if is_printed:
-        click.echo(text.encode())
+    content = text.encode()
+    if file is None:
+        click.echo(content)
         return FINE
-    target.write_text(text, encoding="utf-8")
-    size = len(text.encode())
+    file.write(content)
+    size = len(content)
     shown = output.shown_path(target)
     document = {"exported": shown, "to": to, "bytes": size}
     return output.answer(document, lambda: output.line((shown, "bold"), f"  {words.size(size)}"))

@@ -21,6 +21,7 @@ from refold.cli.arguments.foreign import (
 from refold.cli.arguments.live import Live, live_of, live_options, modes_and_tools
 from refold.cli.arguments.loading import import_from_here, is_plain, load_tools, programs_of
 from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log, started
+from refold.cli.arguments.outputs import force_option, output_option
 from refold.cli.arguments.rehearsals import replayed, run_of
 from refold.cli.commands.drift import drifted, tell
 from refold.cli.output import output, words
@@ -28,6 +29,7 @@ from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
 from refold.engine.errors import RefoldError
 from refold.engine.log.damage import TORN_TAIL
+from refold.page.output_files import OutputFile
 from refold.proxy.http.turns import OnMiss, Pace
 from refold.replay.audit.verify import verify
 from refold.replay.bulk.processes import Schedule
@@ -79,11 +81,12 @@ refused), 0.
     help="Wall time that one log may take; then it is stopped, and its row is `timed out`.",
 )  # fmt: skip
 @executor_option
-@click.option("--junit", type=LOG, metavar="FILE", help="Write the results as JUnit XML, too.")
-@click.option(
-    "--html", type=LOG, metavar="FILE",
-    help="Of one log that is not identical, write its page, where it diverges named first.",
+@output_option("--junit", "junit", text="Write the results as JUnit XML, too.")
+@output_option(
+    "--html", "html",
+    text="Of one log that is not identical, write its page, where it diverges named first.",
 )  # fmt: skip
+@force_option
 @click.option(
     "--volatile", metavar="PATH", multiple=True,
     help="A place that is not compared, such as tool:fetch/arguments/ts.  What was ignored is "
@@ -103,8 +106,8 @@ def command(
     fail_fast: bool,
     timeout: float | None,
     executor: str | None,
-    junit: Path | None,
-    html: Path | None,
+    junit: OutputFile | None,
+    html: OutputFile | None,
     tripwire: bool,
     on_miss: OnMiss,
     pace: Pace,
@@ -146,9 +149,6 @@ def command(
         raise click.UsageError(
             "--html is of one log: name one, without --junit, --timeout and --executor"
         )
-    for option, file in (("--junit", junit), ("--html", html)):
-        if file is not None and not file.absolute().parent.is_dir():
-            raise click.UsageError(f"{option}: {output.shown_path(file.parent)}: no such folder")
     if not live.is_all_recorded:
         for option, said in (("--timeout", timeout), ("--executor", executor)):
             if said is not None:
@@ -184,7 +184,7 @@ def _replay_one(
     log: OpenedLog,
     program: str | None,
     given: dict[str, Any],
-    html: Path | None,
+    html: OutputFile | None,
     *,
     is_all: bool,
     tripwire: bool,
@@ -205,7 +205,7 @@ def _replay_one(
     elif html is not None:
         from refold.page.html import diverged_html  # noqa: PLC0415 - rarely
 
-        html.write_text(diverged_html(log.path, report.divergences), encoding="utf-8")
+        html.write(diverged_html(log.path, report.divergences).encode())
 
     def tell() -> None:
         describe(report, is_all=is_all)

@@ -17,6 +17,7 @@ from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FAULT, FINE, USAGE
 from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import load_program
+from refold.page.output_files import OutputFile
 from refold.replay.bulk.bulk import Execute, find_logs, program_for, replay_logs, replay_row
 from refold.replay.bulk.processes import Schedule
 from refold.replay.bulk.report import BulkReport, LogResult
@@ -95,7 +96,7 @@ def replayer(
 # --- what is said ----------------------------------------------------------------------------
 
 
-def tell(report: BulkReport, junit: Path | None, *, is_all: bool) -> int:
+def tell(report: BulkReport, junit: OutputFile | None, *, is_all: bool) -> int:
     """Print a report, write it for a CI service, and return the exit code (CONTRACT.md §14.13).
 
     What the programs printed is said on standard error.
@@ -104,7 +105,7 @@ def tell(report: BulkReport, junit: Path | None, *, is_all: bool) -> int:
         if report.printed.strip():
             output.hint(output.safe_lines(report.printed.rstrip("\n")))
     if junit is not None:
-        junit.write_bytes(junit_xml([report.suite()]))
+        junit.write(junit_xml([report.suite()]))
     code = next(
         (code for code, names in _CODES if not report.counts.keys().isdisjoint(names)), FINE
     )

@@ -1,0 +1,37 @@
+"""Options that name a file to be written, which is never a log.  Rules: CONTRACT.md §4.9."""
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from refold.cli.arguments.logs import LOG, Decorator
+from refold.page.output_files import OutputFile, OutputKind
+
+_FORCE: Final = "refold.force"
+
+force_option: Final[Decorator] = click.option(
+    "-f", "--force", is_flag=True, is_eager=True, expose_value=False,
+    callback=lambda context, _, force: context.meta.update({_FORCE: force}),
+    help="Replace a file that Refold did not write; a log never.",
+)  # fmt: skip
+
+
+def output_file(path: Path, kind: OutputKind) -> OutputFile:
+    """Return the file that a command is to write, as `--force` says.
+
+    Raises:
+        OutputRefused: it would not be written.
+    """
+    file = OutputFile(path, kind, click.get_current_context().meta[_FORCE])
+    file.check()
+    return file
+
+
+def output_option(name: str, kind: OutputKind, *, text: str) -> Decorator:
+    """Return an option that names a file to be written; the command gets an `OutputFile`."""
+
+    def made(_context: object, _parameter: object, path: Path | None) -> OutputFile | None:
+        return None if path is None else output_file(path, kind)
+
+    return click.option(name, type=LOG, metavar="FILE", callback=made, help=text)

@@ -1,0 +1,138 @@
+"""Writes what commands and tests make of logs to files: whole, private, and never over a log.
+
+A file is replaced if its first bytes say that the same option wrote it, or if `force` is set.
+Pipes and devices are written to directly.  Rules: CONTRACT.md §4.9.
+"""
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Final, Literal
+
+import attrs
+
+from refold.engine.errors import OutputRefused
+from refold.engine.log.descriptors import CLOEXEC, placed
+from refold.engine.log.names import is_taken
+from refold.engine.log.pack import removed_if_stopped
+
+OutputKind = Literal["html", "junit", "markdown", "perfetto"]
+
+_BEGINS: Final[dict[OutputKind, re.Pattern[bytes]]] = {
+    "html": re.compile(
+        rb'<!doctype html>\n.*\n.*\n.*\n<meta http-equiv="Content-Security-Policy" content="'
+        rb"default-src &#x27;none&#x27;; script-src &#x27;sha256-[^;]*;; style-src &#x27;sha256-"
+        rb"[^;]*;; img-src data: blob:; connect-src &#x27;none&#x27;; base-uri "
+    ),
+    "junit": re.compile(rb'<\?xml [^>]*>\n<testsuites name="refold" '),
+    "markdown": re.compile(rb"### .*\n\nLog intact: (yes|\*\*no\*\*), complete: "),
+    "perfetto": re.compile(rb'\{"otherData": \{"generator": "Refold"\}, "traceEvents": '),
+}
+"""How each kind begins."""
+_LOG: Final = (b'{"seq":', b"PK\x03\x04")
+"""How any line of a log begins, and any packed log."""
+_BEGINNING: Final = 4096
+"""Bytes of a file that are looked at; the longest beginning is a title in Markdown."""
+_DESCRIPTOR: Final = re.compile(r"/(?:dev|proc/self)/fd/([0-9]+)")
+_STREAMS: Final = {"/dev/stdout": 1, "/dev/stderr": 2}
+
+
+@attrs.frozen
+class OutputFile:
+    """A file to be written, as an option named it."""
+
+    path: Path
+    kind: OutputKind
+    force: bool = False
+    """Whether a file is replaced that is not of this kind; a log never is."""
+
+    def check(self) -> None:
+        """Refuse what `write` would refuse, before the work is done.
+
+        Raises:
+            OutputRefused: as `write`.
+            OSError: the path cannot be looked at.
+        """
+        if not self._is_stream():
+            self._place()
+
+    def write(self, content: bytes) -> None:
+        """Write the file: `path` names all of `content` afterwards, or what it named before.
+
+        Raises:
+            OutputRefused: the name or the file is a log's; or it is a link, a folder, or a file
+                that is neither empty nor of this kind, without `force`.
+            OSError: it could not be written; `path` is named.
+        """
+        if self._is_stream():
+            with open(self._opened(), "wb") as stream:  # noqa: PTH123 - a descriptor
+                stream.write(content)
+            return
+        with removed_if_stopped(), placed(self._place(), replaces=True) as file:
+            file.write(content)
+            self._place()  # again: meanwhile somebody else may have written there
+
+    def _is_stream(self) -> bool:
+        """Return whether the file is written to directly: a pipe, a device, an open descriptor.
+
+        Raises:
+            OutputRefused: a descriptor of a log.
+        """
+        try:
+            mode = self.path.stat().st_mode
+        except OSError:
+            return False
+        if stat.S_ISREG(mode) and self._number is not None:  # a shell opened it
+            self._beginning(self.path.resolve())
+            return True
+        return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISBLK(mode))
+
+    @property
+    def _number(self) -> int | None:
+        """The descriptor of this process that the path stands for, `/dev/stdout` for one."""
+        found = _DESCRIPTOR.fullmatch(str(self.path))
+        return int(found[1]) if found else _STREAMS.get(str(self.path))
+
+    def _opened(self) -> int:
+        if (number := self._number) is not None:
+            return os.dup(number)  # opened anew, a file would be written from its start
+        return os.open(self.path, os.O_WRONLY | CLOEXEC)
+
+    def _place(self) -> Path:
+        """Return where the file is to lie, links above it resolved.
+
+        Raises:
+            OutputRefused: as `write`.
+        """
+        if not self.path.parent.is_dir():
+            raise OutputRefused(str(self.path.parent), "no such folder")
+        place = self.path.parent.resolve() / self.path.name
+        if place.is_symlink():
+            raise self._refused("a link is not followed: name the file itself")
+        begins = self._beginning(place)
+        if os.path.lexists(place) and not place.is_file():
+            raise self._refused("a folder, or a device: name a file")
+        if begins and not self.force and not _BEGINS[self.kind].match(begins):
+            what = f"this file is not {self.kind} that Refold wrote"
+            raise self._refused(f"{what}: remove it, or replace it with --force")
+        return place
+
+    def _beginning(self, place: Path) -> bytes:
+        """Return how the file at `place` begins: nothing if there is none.
+
+        Raises:
+            OutputRefused: its name or its content is a log's.
+        """
+        if is_taken(place):
+            raise self._refused("this name is for logs and their parts: choose another")
+        if not place.is_file():
+            return b""
+        with place.open("rb") as file:
+            begins = file.read(_BEGINNING)
+        if begins.startswith(_LOG):
+            raise self._refused("this file is a log, or an archive: choose another name")
+        return begins
+
+    def _refused(self, why: str) -> OutputRefused:
+        return OutputRefused(str(self.path), why)
