@@ -34,7 +34,7 @@ def test_4_9_whatever_name_a_part_of_a_run_has_is_taken(
 
 
 def test_4_9_a_file_that_came_meanwhile_is_not_replaced(tmp_path: Path) -> None:
-    """It is looked at again when the new one is whole."""
+    """The place is looked at again when all of the new one is known."""
     file = OutputFile(tmp_path / "a.html", "html")
     file.check()
     file.path.write_text("mine")

@@ -71,7 +71,6 @@ class OutputFile:
             return
         with removed_if_stopped(), placed(self._place(), replaces=True) as file:
             file.write(content)
-            self._place()  # again: meanwhile somebody else may have written there
 
     def _is_stream(self) -> bool:
         """Return whether the file is written to directly: a pipe, a device, an open descriptor.
