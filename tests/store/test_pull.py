@@ -14,6 +14,7 @@ import obstore
 import pytest
 
 from refold.engine.errors import LogExists, LogLocked, LogMissing, StoreDamaged, UsageError
+from refold.engine.log.lock import lock
 from refold.replay.audit.verify import verify
 from refold.replay.bulk.bulk import find_logs
 from refold.store import pull as pulling
@@ -277,10 +278,71 @@ def test_a_run_that_is_too_large_to_read_in_place_is_refused_with_what_to_do(
     monkeypatch.setattr(pulling, "UNPACKED_MAX", 1000)
 
     with (
-        pytest.raises(UsageError, match=r"up to 1000: `refold pull .*audit\.jsonl --to DIR`"),
+        pytest.raises(
+            UsageError, match=r"up to 1000: `refold pull .*audit\.jsonl --to DIR --large`"
+        ),
         fetched(StoredRun(url, log.name)),
     ):
         pass
+
+
+@pytest.mark.parametrize("what", ["refold-store.json", "runs/audit.json", "objects"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_is_not_opened(
+    what: str, make: Callable[[Path], None], log: Path, url: str, tmp_path: Path
+) -> None:
+    """Who opens a pipe waits for ever, and a device never ends."""
+    pushed(log, url)
+    path = tmp_path / "store" / what
+    if what == "objects":
+        path = _object_of(tmp_path / "store", log.read_bytes())
+    path.unlink()
+    make(path)
+
+    with pytest.raises(StoreDamaged, match="expected a file"):
+        pulled(url, log.name, tmp_path / "got")
+
+
+def test_what_a_refused_pull_left_is_removed_after_a_day(
+    log: Path, url: str, tmp_path: Path
+) -> None:
+    """Unless it is under way, or no folder of ours."""
+    pushed(log, url)
+    _object_of(tmp_path / "store", log.read_bytes()).write_bytes(b"other")
+    got = tmp_path / "got"
+    with pytest.raises(StoreDamaged):
+        pulled(url, log.name, got)
+    (left,) = got.glob(".refold-pull-*")
+    for name in ("busy", "linked"):
+        (got / f".refold-pull-{name}").mkdir()
+    (got / ".refold-pull-linked").rmdir()
+    (got / ".refold-pull-linked").symlink_to(tmp_path / "store")
+    for each in got.iterdir():
+        os.utime(each, (0, 0), follow_symlinks=False)
+    descriptor = os.open(got / ".refold-pull-busy", os.O_RDONLY)
+    lock(descriptor, got)
+
+    list(pull(url, ["nothing.jsonl"], got))
+    os.close(descriptor)
+
+    assert not left.exists()
+    assert sorted(path.name for path in got.iterdir()) == [
+        ".refold-pull-busy", ".refold-pull-linked",
+    ]  # fmt: skip
+    assert (tmp_path / "store" / "refold-store.json").is_file()
+
+
+def test_a_large_run_is_pulled_when_it_is_asked_for(
+    log: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pushed(log, url)
+    monkeypatch.setattr(pulling, "UNPACKED_MAX", 1000)
+
+    [(_, refused)] = pull(url, [log.name], tmp_path / "got")
+    [(_, taken)] = pull(url, [log.name], tmp_path / "got", large=True)
+
+    assert "more than 1000: --large" in str(refused)
+    assert isinstance(taken, Moved)
 
 
 def test_what_else_lies_in_a_store_is_told(log: Path, url: str, tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def _wrong(found: Manifest, run: str) -> tuple[str, str] | None:
     if odd is not None:
         return "names that the files of a run have", f"{odd!a:.80}"
     for file in found.files:
-        is_size = type(file.size) is int and file.size >= 0
+        is_size = type(file.size) is int and file.size > 0  # a run has no empty file
         if not is_size or -(-file.size // PIECE) != len(file.pieces):
             size = f"{file.size!a:.30} bytes in {len(file.pieces)} pieces"
             return f"{file.name!a:.80} in pieces of {PIECE} bytes", size

@@ -8,10 +8,12 @@ come from the environment, as `obstore` takes them, and are never seen here.  Ru
 import contextlib
 import datetime as dt
 import re
+import stat
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import attrs
 
@@ -128,9 +130,11 @@ class ObjectStore:
         """Return an object; `None` for none.
 
         Raises:
-            StoreDamaged: it has more bytes than it may have; they are not read.
+            StoreDamaged: it has more bytes than it may have, and they are not read; or it is no
+                regular file of a folder.
             StoreFailed: the store did not give it.
         """
+        self._check_file(name)
         with self._asking():
             try:
                 found = self._obstore.get(self._store, name)
@@ -146,11 +150,25 @@ class ObjectStore:
         Raises:
             StoreFailed: the store did not say.
         """
+        self._check_file(name)
         with self._asking():
             try:
                 return int(self._obstore.head(self._store, name)["size"])
             except FileNotFoundError:
                 return None
+
+    def _check_file(self, name: str) -> None:
+        """Refuse a pipe in a folder that is a store: who opens one waits for ever.
+
+        Raises:
+            StoreDamaged: it is no regular file.
+        """
+        if not self.url.startswith("file:"):
+            return
+        with contextlib.suppress(OSError, ValueError):  # the store says what it is then
+            mode = Path(unquote(urlsplit(self.url).path), name).stat().st_mode
+            if not stat.S_ISREG(mode):
+                raise StoreDamaged(f"{self.url}/{name}", "a file", stat.filemode(mode))
 
     def names(self, folder: str) -> Iterator[str]:
         """Yield the names of the objects below a folder, without it; in no order.

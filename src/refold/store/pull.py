@@ -9,12 +9,13 @@ import contextlib
 import functools
 import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 
-from refold.engine.errors import LogExists, StoreDamaged, UsageError
+from refold.engine.errors import LogExists, LogLocked, StoreDamaged, UsageError
 from refold.engine.log.lock import lock
 from refold.engine.log.names import root_of
 from refold.engine.log.pack import UNPACKED_MAX, temporary
@@ -40,13 +41,17 @@ from refold.store.push import (
     pieces,
 )
 
+_BESIDE = ".refold-pull-"
+_LEFT_SECONDS = 24 * 60 * 60
+
 
 def pull(
-    url: str, names: Iterable[str], folder: Path, *, heads: str = ""
+    url: str, names: Iterable[str], folder: Path, *, heads: str = "", large: bool = False
 ) -> Iterator[tuple[str, StoreOutcome]]:
     """Put runs of the store at `url` into `folder`, and yield what became of each, in order.
 
-    Without names, all runs are meant.  With `heads`, a run is taken whose head is kept there.
+    Without names, all runs are meant.  With `heads`, a run is taken whose head is kept there; with
+    `large`, one of more than 4 GiB.  What an older pull left is removed after a day.
 
     Raises:
         LogMissing: no runs are stored there.
@@ -58,19 +63,38 @@ def pull(
     with ThreadPoolExecutor(AT_ONCE) as pool:
 
         def one(run: str) -> tuple[str, StoreOutcome]:
-            return run, caught(lambda: _pulled(place, run, folder, kept, pool))
+            return run, caught(lambda: _pulled(place, run, folder, kept, pool, large=large))
 
         yield from at_once(one, names or runs_in(place))
+    _remove_leftovers(folder)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what interrupted and refused pulls left in a folder for a day, unless one goes on."""
+    for each in folder.glob(f"{_BESIDE}*"):
+        with contextlib.suppress(OSError, LogLocked):
+            if each.stat(follow_symlinks=False).st_mtime < time.time() - _LEFT_SECONDS:
+                with _locked(each):
+                    shutil.rmtree(each)
 
 
 def _pulled(
-    place: ObjectStore, run: str, folder: Path, kept: ObjectStore | None, pool: ThreadPoolExecutor
+    place: ObjectStore,
+    run: str,
+    folder: Path,
+    kept: ObjectStore | None,
+    pool: ThreadPoolExecutor,
+    *,
+    large: bool,
 ) -> Moved:
     manifest = manifest_in(place, run)
+    if manifest.size > UNPACKED_MAX and not large:
+        size = f"{manifest.size} bytes, more than {UNPACKED_MAX}"
+        raise UsageError(f"{place.url}/{run} has {size}: --large pulls it all the same")
     if kept is not None and (head := head_in(kept, run)) != manifest.head:
         raise StoreDamaged(f"{place.url}/{run}", f"the head {head}", manifest.head)
     missing = [file for file in manifest.files if not _is_there(folder / file.name, file)]
-    beside = folder / f".refold-pull-{sha256(manifest.encoded()).hexdigest()[:16]}"
+    beside = folder / f"{_BESIDE}{sha256(manifest.encoded()).hexdigest()[:16]}"
     came = 0
     if missing:
         if manifest.files[0] not in missing:  # the root's log is linked last: this one is not ours
@@ -119,9 +143,7 @@ def _refuse_too_large(manifest: Manifest, place: ObjectStore, folder: Path) -> N
 
 def _made(manifest: Manifest, place: ObjectStore, beside: Path, pool: ThreadPoolExecutor) -> int:
     """Put a run together in a folder beside its place, and link it there; return what came."""
-    descriptor = os.open(beside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        lock(descriptor, beside)
+    with _locked(beside):
         came = _fetched(manifest, place, beside, pool, is_synced=True)
         _verify(manifest, place, beside)
         folders = set[Path]()
@@ -133,9 +155,17 @@ def _made(manifest: Manifest, place: ObjectStore, beside: Path, pool: ThreadPool
             if not _is_there(beside.parent / file.name, file):
                 os.link(beside / file.name, beside.parent / file.name)
         _sync(beside.parent)
+    return came
+
+
+@contextlib.contextmanager
+def _locked(beside: Path) -> Iterator[None]:
+    descriptor = os.open(beside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        lock(descriptor, beside)
+        yield
     finally:
         os.close(descriptor)
-    return came
 
 
 def _verify(manifest: Manifest, place: ObjectStore, folder: Path) -> None:
@@ -237,7 +267,7 @@ def fetched(stored: StoredRun) -> Iterator[Path]:
     if manifest.size > UNPACKED_MAX:
         raise UsageError(
             f"{stored} has {manifest.size} bytes, and is read in place up to {UNPACKED_MAX}: "
-            f"`refold pull {stored} --to DIR` keeps a copy to read"
+            f"`refold pull {stored} --to DIR --large` keeps a copy to read"
         )
     with temporary(manifest.size) as folder, ThreadPoolExecutor(AT_ONCE) as pool:
         _refuse_too_large(manifest, place, folder)

@@ -26,9 +26,12 @@ there is no such run · 3 one is damaged in the store.
 @click.argument("store", metavar="URL", type=PLACE)
 @click.argument("runs", metavar="[RUN]…", nargs=-1)
 @click.option("--to", "folder", type=LOG, metavar="DIR", default=Path("runs"), help="Where to.")
+@click.option("--large", is_flag=True, help="Take runs of more than 4 GiB, too.")
 @heads_option
 @json_option
-def command(*, store: Path | StoredRun, runs: tuple[str, ...], folder: Path, heads: str) -> int:
+def command(
+    *, store: Path | StoredRun, runs: tuple[str, ...], folder: Path, large: bool, heads: str
+) -> int:
     """Bring runs out of a shared store, by default all, into a folder.
 
     Each run is checked before it has its name: one that is damaged, or whose
@@ -40,5 +43,5 @@ def command(*, store: Path | StoredRun, runs: tuple[str, ...], folder: Path, hea
         raise click.UsageError(f"{output.shown_path(store)} is no URL of a store")
     names = [*([store.name] if store.name else []), *runs]
     named = list(dict.fromkeys(name.removesuffix(SUFFIX) + SUFFIX for name in names))
-    moved = pull(store.url, named, folder, heads=heads)
+    moved = pull(store.url, named, folder, heads=heads, large=large)
     return tell_moved(moved, store.url, len(named), "pulling")
