@@ -55,6 +55,11 @@ class Flags:
     """After how many children of one list, or calls of one reply, Refold's own programs let the
     world deliver a line, such as the end of the run's time; 0 for never."""
 
+    exact_fast_path: bool = False
+    """Whether a tool call that runs at once, because nothing else is live, does all that a call
+    that waits does: a cancellation that is pending ends it, and whoever drives the coroutine goes
+    on before the tool returns."""
+
     def yields_after(self, count: int) -> bool:
         """Return whether the world has its turn between `count` items of a list and the next."""
         return bool(self.yields and count) and count % self.yields == 0
@@ -82,6 +87,7 @@ NOW: Final = Flags(
     opens_groups=True,
     stops_tools=True,
     yields=16,
+    exact_fast_path=True,
 )
 """The rules of runs that are recorded now."""
 

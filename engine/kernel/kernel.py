@@ -12,6 +12,7 @@ run on is `engine.loop.loop`; what a request is granted is judged in `engine.ker
 import asyncio
 import contextlib
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -156,6 +157,8 @@ class Kernel:
         self._joins: list[Join] = []
         self._conversations = Conversations()
         self._spins = False
+        self._ends = False
+        """Whether tasks that the program still makes are cancelled at their first wait."""
         self._is_plain = False
         self._is_told = False
         self._thread = 0
@@ -385,6 +388,7 @@ class Kernel:
 
     def _close(self) -> None:
         """Cancel what still runs, in creation order, and take what comes of it (§9.4)."""
+        self._ends = self.loop.flags.exact_fast_path
         cancelled: set[asyncio.Task[Any]] = set()
         while self.loop.unfinished:
             for task in list(self.loop.unfinished):
@@ -593,7 +597,8 @@ class Kernel:
         scope, call = self.key()
         pending = Pending(call, "tool", tool.name, tool, plain)
         is_alone = not (self.open or self.children or self.wanted) and self.loop.is_idle()
-        goes_straight = is_alone and not handles
+        asking = sys._getframe(1)  # noqa: SLF001 - it says who drives the program
+        goes_straight = is_alone and not (handles or self._ends) and self.loop.would_wait(asking)
         taken = self._straight(pending, scope) if goes_straight else Taken.NOTHING
         if taken.__class__ is ToolReturned:
             return None, self._had_at_once(pending, taken)
@@ -623,7 +628,10 @@ class Kernel:
         """Return the result of a tool that ran at once, or raise what it failed with."""
         del self.open[pending.call]
         self._clock = None
-        self.loop.next_number()  # of the future that nobody needed: numbers are hashes
+        if self.loop.flags.exact_fast_path:
+            self.loop.begin_step()
+        else:
+            self.loop.next_number()  # of the future that nobody needed: numbers are hashes
         value, error = self._tool_result(pending, returned)
         if error is not None:
             try:

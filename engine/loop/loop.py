@@ -19,6 +19,7 @@ import asyncio
 import contextvars
 import functools
 import gc
+import inspect
 import itertools
 import sys
 import threading
@@ -318,6 +319,8 @@ class Loop(asyncio.AbstractEventLoop):
         self._hears = hears
         self.idle_passes = 0
         """Passes in which the program has asked for nothing; who asks sets it back."""
+        self._left = 0
+        """Callbacks that this step may still run."""
         self._failed: list[weakref.ref[asyncio.Task[Any]]] = []
         self._ready: deque[Handle] = deque()
         self._numbers = itertools.count(1)
@@ -358,10 +361,11 @@ class Loop(asyncio.AbstractEventLoop):
             asyncio._set_running_loop(before)  # noqa: SLF001 - the same
 
     def _run_passes(self, ready: deque[Handle]) -> bool:
-        left, most = CALLBACKS_MAX, self.flags.passes
+        self._left, most = CALLBACKS_MAX, self.flags.passes
         self.idle_passes = 0
         while ready:
             many = len(ready)
+            self._left -= many
             for _ in range(many):
                 self._run(ready.popleft())  # no name for it here: it would outlive the step
             self.idle_passes += 1
@@ -369,8 +373,7 @@ class Loop(asyncio.AbstractEventLoop):
                 self.idle_passes = 0
                 if self._hears():
                     return True
-            left -= many
-            if left <= 0:
+            if self._left <= 0:
                 return False
         return True
 
@@ -433,6 +436,29 @@ class Loop(asyncio.AbstractEventLoop):
     def is_idle(self) -> bool:
         """Return whether nothing at all is ready or timed."""
         return not self._ready and not self.timers
+
+    def would_wait(self, frame: FrameType | None) -> bool:
+        """Return whether code that waits in `frame` gives the turn to this loop, and no more.
+
+        Not if its task has a cancellation pending, which strikes there.  Not if other code drives
+        the coroutine and continues: its task starts eagerly, say.  Nor if a tool, called in its
+        place, would see an exception that the program handles, or have little stack left.  Outside
+        a step a plain program waits, which has no task.
+        """
+        if not (self.thread and self.flags.exact_fast_path):
+            return True
+        task = asyncio.current_task(self)
+        if getattr(task, "_must_cancel", True) or sys.exception() is not None:
+            return False
+        for _ in range(_FRAMES_MAX):
+            if frame is None or not frame.f_code.co_flags & _SUSPENDS:
+                return frame is not None and frame.f_code is _RUN
+            frame = frame.f_back
+        return False
+
+    def begin_step(self) -> None:
+        """Let the callback that runs now be the first of a new step."""
+        self._left = CALLBACKS_MAX - 1
 
     def is_stepping(self) -> bool:
         """Return whether this thread is inside `step`, and not in a finaliser of the collector."""
@@ -769,6 +795,17 @@ def _refusing(name: str) -> Callable[..., NoReturn]:
     refused.__doc__ = f"Refuse `{name}`: it would leave the loop."
     return refused
 
+
+_RUN: Final = Loop._run.__code__  # noqa: SLF001 - its own module
+_SUSPENDS: Final = (
+    inspect.CO_COROUTINE
+    | inspect.CO_GENERATOR
+    | inspect.CO_ITERABLE_COROUTINE
+    | inspect.CO_ASYNC_GENERATOR
+)
+"""Flags of the code whose frame passes on that what it awaits has to wait."""
+_FRAMES_MAX: Final = 64
+"""Frames of a task at most, if it does not wait: a deep task has little stack left for a tool."""
 
 for _name in dir(asyncio.AbstractEventLoop):
     if not _name.startswith("_") and _name not in vars(Loop):

@@ -13,6 +13,7 @@ Threads cannot be killed: what a program gave up on may still end, and is record
 import asyncio
 import contextvars
 import queue
+import sys
 import threading
 import time
 from collections import deque
@@ -140,8 +141,10 @@ class Driver:
         `None`: it is asynchronous, and Ctrl-C struck while it waited: its arrival follows.
         """
         running = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops, as uvloop uses it
+        hooks = sys.get_asyncgen_hooks()
         if running is not None:
             asyncio._set_running_loop(None)  # noqa: SLF001 - the same; a tool may call asyncio.run
+            sys.set_asyncgen_hooks(None, None)  # its generators are not the program's
         try:
             self.is_in_place = True
             if tool.is_async:
@@ -151,6 +154,7 @@ class Driver:
             self.is_in_place = False
             if running is not None:
                 asyncio._set_running_loop(running)  # noqa: SLF001 - the same
+                sys.set_asyncgen_hooks(*hooks)
 
     def _awaited_here(
         self, tool: Tool, arguments: dict[str, Json], context: CallContext

@@ -186,6 +186,27 @@ async def listing(run: refold.Run, _: Any) -> list[str]:
     return [*(outcome.status for outcome in outcomes), said.summary]
 
 
+async def cancelling(run: refold.Run, _: Any) -> list[str]:
+    """Call in tasks that have cancelled themselves; before `exact_fast_path`, the call was made."""
+    done: list[str] = [await run.tool("fetch", name="short")]
+
+    async def cancels(name: str) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        try:
+            done.append(await run.tool("fetch", name=name))
+        except asyncio.CancelledError:
+            done.append(f"cancelled {name}")
+            raise
+        except refold.ToolError:
+            done.append(f"failed {name}")
+
+    for name in ("first", "missing"):
+        await asyncio.gather(cancels(name), return_exceptions=True)
+    return done
+
+
 def _calls(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
     return {"tool_calls": [{"name": name, "arguments": given} for name, given in calls]}
 
@@ -220,6 +241,7 @@ PROGRAMS: dict[str, Any] = {
     "delegating": delegating,
     "stopping": stopping,
     "listing": listing,
+    "cancelling": cancelling,
 }
 INPUTS: dict[str, Any] = {
     "everything": ["short", "long"],
@@ -232,5 +254,6 @@ INPUTS: dict[str, Any] = {
     "delegating": "hand it on",
     "stopping": None,
     "listing": None,
+    "cancelling": None,
 }
 MODEL = ScriptedModel(["They have read two texts.", "Nothing more."])

@@ -14,12 +14,13 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.encoding.canonical import encode
+from refold.engine.encoding.canonical import Json, encode
+from refold.engine.events.events import ToolReturned
 from refold.engine.events.outcome import Outcome
 from refold.engine.log.names import child_path
 from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.effects import AskModel, CallTool
-from refold.engine.ports.ports import CallContext, ChildRequest, ChildRunner
+from refold.engine.ports.ports import CallContext, ChildRequest, ChildRunner, Tool
 from refold.engine.recording.driver import (
     Arrival,
     CancelRun,
@@ -40,10 +41,15 @@ from refold.engine.runners.recording import recording_of, root_request
 LATENCY_US_MAX: Final = 30_000
 
 
-def record_simulated(program: Any, given: Any, log: Path, **options: Any) -> Recording:
-    """Record a program as `refold.record` does, in simulated time."""
+def record_simulated(
+    program: Any, given: Any, log: Path, *, fast: bool = False, **options: Any
+) -> Recording:
+    """Record a program as `refold.record` does, in simulated time.
+
+    With `fast`, a tool that is called alone runs in place, as it does outside of simulations.
+    """
     request = root_request(program, given, log=log, durability="fast", **options)
-    return recording_of(Simulated(request).record())
+    return recording_of(Simulated(request, fast=fast).record())
 
 
 class _Now:
@@ -87,7 +93,9 @@ class _Arrivals:
         return not self._due or self._due[0][0] > self._now.us
 
     def get(self, timeout: float | None) -> Any:
-        until = self._now.us + (1 << 60 if timeout is None else round(timeout * 1_000_000) + 1)
+        # At least a microsecond, for the grace of a stopped run ends after its moment.
+        waits_us = 1 << 60 if timeout is None else max(1, round(timeout * 1_000_000))
+        until = self._now.us + waits_us
         if not self._due:
             assert timeout is not None, "the run would wait for ever"
         if not self._due or self._due[0][0] > until:
@@ -101,14 +109,23 @@ class _Arrivals:
 class _Driver(Driver):
     """Does the work at once, and lets it arrive when it is due."""
 
-    def __init__(self, now: _Now, arrivals: _Arrivals) -> None:
+    def __init__(self, now: _Now, arrivals: _Arrivals, *, fast: bool) -> None:
         super().__init__(arrivals, host=Host())  # type: ignore[arg-type]  # it is asked for the same
         self._now, self._coming = now, arrivals
+        self._fast = fast
         self._delegated: dict[str, tuple[int, ChildRequest]] = {}
         self._given_up: set[str] = set()
 
     def has_place(self, _tool: Any) -> bool:
-        return False
+        return self._fast
+
+    def in_place(
+        self, tool: Tool, arguments: dict[str, Json], context: CallContext
+    ) -> ToolReturned | None:
+        self._now.us += latency_us(arguments)
+        if not tool.is_async:
+            return super().in_place(tool, arguments, context)
+        return _awaited(await_tool(tool, arguments, context))  # type: ignore[no-any-return]  # of this kind
 
     def call_tool(self, effect: CallTool, context: CallContext) -> None:
         self.flights[effect.call] = Flight(effect)
@@ -116,17 +133,17 @@ class _Driver(Driver):
             event = _awaited(await_tool(effect.tool, effect.arguments, context))
         else:
             event = call_tool(effect.tool, effect.arguments, context)
-        self._coming.put(Arrival(effect.call, event), _latency_us(effect.arguments))
+        self._coming.put(Arrival(effect.call, event), latency_us(effect.arguments))
 
     def ask_model(self, effect: AskModel) -> None:
         self.flights[effect.call] = Flight(effect)
         said = [dict(message) for message in effect.request.messages]
-        self._coming.put(Arrival(effect.call, ask_model(effect)), _latency_us(said))
+        self._coming.put(Arrival(effect.call, ask_model(effect)), latency_us(said))
 
     def run_child(self, call: str, _runner: ChildRunner, request: ChildRequest) -> None:
         self.flights[call] = Flight(request, request.cancel)
         self._delegated[call] = (self._now.us, request)
-        outcome, took_us = _run_child(request, None)
+        outcome, took_us = _run_child(request, None, fast=self._fast)
         self._coming.put(Arrival(call, outcome), took_us)
 
     def give_up(self, call: str, *, is_lost: bool = False) -> None:  # noqa: ARG002 - as a Driver
@@ -138,31 +155,37 @@ class _Driver(Driver):
         self._coming.drop(call)
         if call in self._delegated:
             began_us, request = self._delegated.pop(call)
-            outcome, took_us = _run_child(request, self._now.us - began_us)
+            outcome, took_us = _run_child(request, self._now.us - began_us, fast=self._fast)
             self._coming.put(Arrival(call, outcome), max(0, began_us + took_us - self._now.us))
 
 
 class Simulated(Recorder):
     """A recorder whose world is simulated."""
 
-    def __init__(self, request: RunRequest, *, cancelled_us: int | None = None) -> None:
+    def __init__(
+        self, request: RunRequest, *, cancelled_us: int | None = None, fast: bool = False
+    ) -> None:
         super().__init__(request, Host())
         self.now = _Now()
         arrivals = _Arrivals(self.now)
         if cancelled_us is not None:
             arrivals.put(CancelRun(), cancelled_us)
-        self._has_place = False
+        self._has_place = fast
         self._timers = _Timers(self.now)
         self._arrivals = arrivals  # type: ignore[assignment]  # it is asked for the same
-        self._driver = _Driver(self.now, arrivals)
+        self._driver = _Driver(self.now, arrivals, fast=fast)
 
 
-def _run_child(request: ChildRequest, cancelled_us: int | None) -> tuple[Outcome, int]:
+def _run_child(
+    request: ChildRequest, cancelled_us: int | None, *, fast: bool
+) -> tuple[Outcome, int]:
     """Record a child from its beginning; return its outcome, and how long it took."""
     assert request.log is not None
     _forget(request.log)
     simulated = Simulated(
-        child_run_request(request, runner_name="in-process"), cancelled_us=cancelled_us
+        child_run_request(request, runner_name="in-process"),
+        cancelled_us=cancelled_us,
+        fast=fast and cancelled_us is None,  # a tool in place would outlast the cancellation
     )
     recorded = simulated.record()
     outcome = outcome_of_recorded(recorded, request)
@@ -187,7 +210,7 @@ def _awaited(coroutine: Any) -> Any:
     raise AssertionError("a tool of a simulated run waits for nothing")
 
 
-def _latency_us(asked: Any) -> int:
+def latency_us(asked: Any) -> int:
     """Return how long the world takes to answer: the same for the same question, never a tie."""
     if isinstance(asked, dict) and isinstance(asked.get("ms"), int):
         return int(asked["ms"]) * 1000 + zlib.crc32(encode(asked)) % 1000
