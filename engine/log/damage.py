@@ -114,7 +114,8 @@ def shown(raw: bytes, most: int = _SHOWN) -> str:
 
 
 def _may_begin_a_log(first: bytes) -> bool:
-    return first.startswith(FIRST) or FIRST.startswith(first) or not first.strip(b"\0")
+    begun = first.rstrip(b"\0")  # a file may have its length before its bytes
+    return first.startswith(FIRST) or FIRST.startswith(begun) or not first[:_SECTOR].strip(b"\0")
 
 
 # --- torn or damaged -------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """A child of a resumed run: its outcome if it had ended, else how it is run now (§4.7)."""
 
+import itertools
+from collections.abc import Iterator
+
 import attrs
 import pytest
 
@@ -13,6 +16,7 @@ from refold.engine.runners.in_process import InProcess
 from tests.engine.conftest import Make, ended
 from tests.support.unfinished import lines_of
 
+SECTOR = 512
 CONTINUED = Reference("refold.replay.resume.resume", "continued")
 
 
@@ -47,6 +51,48 @@ def test_one_that_never_wrote_a_line_starts_afresh(request_for: Make) -> None:
     request.log.write_bytes(b'{"seq":0,')
     assert take_up(request) == attrs.evolve(request, resume=None)
     assert not request.log.exists()
+
+
+def _shapes_of(line: bytes) -> Iterator[bytes]:
+    """Yield what a disk may hold of a first line that was not synced: never all of it."""
+    sectors = [line[at : at + SECTOR] for at in range(0, len(line), SECTOR)]
+    edges = range(0, len(line) + SECTOR, SECTOR)
+    ends = sorted({*(at + by for at in edges for by in (-1, 0, 1, 40)), len(line) - 1, len(line)})
+    for is_kept in itertools.product([True, False], repeat=len(sectors)):
+        image = b"".join(
+            each if kept else bytes(len(each)) for each, kept in zip(sectors, is_kept, strict=True)
+        )
+        for end in ends:
+            for zeros in (0, 1, SECTOR, 5000):
+                if 0 <= end <= len(line) and (image[:end] != line):
+                    yield image[:end] + bytes(zeros)
+
+
+def test_whatever_a_disk_holds_of_a_first_line_it_starts_afresh(
+    request_again: ChildRequest,
+) -> None:
+    """Nothing of it was acknowledged: any sectors may be zeros, and the file may end anywhere."""
+    log = request_again.log
+    assert log is not None
+    first = lines_of(log)[0]
+    shapes = set(_shapes_of(first))
+    assert len(shapes) > 100
+
+    for shape in shapes:
+        log.write_bytes(shape)
+
+        assert take_up(request_again) == attrs.evolve(request_again, resume=None), shape
+
+
+def test_a_first_line_that_another_follows_is_damage(request_again: ChildRequest) -> None:
+    """It was whole once, for the line after it was written; so is what never was a log."""
+    log = request_again.log
+    assert log is not None
+    for content in (bytes(SECTOR) + log.read_bytes()[SECTOR:], b"text\n" + bytes(SECTOR)):
+        log.write_bytes(content)
+
+        with pytest.raises(LogDamaged):
+            take_up(request_again)
 
 
 def test_one_that_breaks_off_is_resumed(request_again: ChildRequest) -> None:
