@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import attrs
 
+from refold.engine.encoding.patterns import PatternRefusedError, compiled
 from refold.engine.wire.parts.notation import object_in
 
 EXACT: Final = "exact"
@@ -25,6 +26,20 @@ _IN_LOGS: Final = (
     "volatile_texts", "unordered", "unordered_lines", "output",
 )  # fmt: skip
 """What of a profile stands in a log."""
+
+
+_LOOKED_AT: Final = 256 * 1024
+"""Characters of a text in which patterns of `left_out` and `asides` are looked for."""
+_FINE: Final = r"x-anthropic-billing-header:[^\n]*?cc_entrypoint=[^;]*;(?: cc_\w+=[^;]*;)*"
+"""A pattern of many logs that is refused for its form, and takes no time."""
+
+
+def _is_quick(pattern: str) -> bool:
+    """Return whether a pattern of a log takes no long time on what is looked at."""
+    try:
+        return pattern == _FINE or compiled(pattern).loops <= 1
+    except PatternRefusedError:
+        return False
 
 
 def _texts(given: Iterable[str]) -> tuple[str, ...]:
@@ -97,9 +112,14 @@ class Profile:
 
     @classmethod
     def in_rules(cls, rules: Mapping[str, Any]) -> "Profile":
-        """Return the profile of a log, as far as it stands there; one without a name for none."""
+        """Return the profile of a log, as far as it stands there; one without a name for none.
+
+        Anybody can have written a log: patterns of names that could take for ever are left out.
+        """
         told = rules.get(NAMED) or {}
         known = {name: told[name] for name in _IN_LOGS if name in told}
+        for name in ("left_out", "asides"):
+            known[name] = [*filter(_is_quick, known.get(name, ()))]
         return cls(**{"name": "", **known})
 
     def whose(self, header: Callable[[str], str]) -> Whose:
@@ -113,11 +133,12 @@ class Profile:
 
     def is_aside(self, system: Any) -> bool:
         """Return whether what has this system prompt is asked beside the work."""
-        said = system.lstrip() if isinstance(system, str) else ""
+        said = system.lstrip()[:_LOOKED_AT] if isinstance(system, str) else ""
         return any(re.match(each, said) for each in self.asides)
 
     def plain(self, text: str) -> str:
         """Return a text without what says nothing."""
+        text = text[:_LOOKED_AT]
         for each in self.left_out:
             text = re.sub(each, "", text)
         return text.strip()

@@ -28,6 +28,7 @@ Category = Literal[
     "output_changed",
     "unconsumed",
     "unrecorded_await",
+    "not_served",
     "log_damaged",
     "environment",
 ]
@@ -43,6 +44,7 @@ HEADLINES: Final[dict[Category, str]] = {
     "output_changed": "the run ends otherwise than recorded",
     "unconsumed": "the program ends before the record does",
     "unrecorded_await": "the program waits where the record went on",
+    "not_served": "a recorded answer is not given to the program",
     "log_damaged": "the log cannot be trusted",
     "environment": "the program behaves otherwise in this environment",
 }

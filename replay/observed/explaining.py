@@ -146,6 +146,17 @@ def _above(scope: str) -> Iterator[str]:
 
 def _explained(record: ObservedRecord, miss: Miss, near: RecordedTurn | None) -> Divergence:
     log = str(record.path)
+    if (turn := miss.unserved) is not None:
+        return Divergence(
+            category="not_served",
+            where=place_of(record, turn),
+            log=log,
+            call=turn.call,
+            seq=turn.seq,
+            recorded=item_of(turn.asked, turn.call),
+            now=item_of(miss.asked, turn.call),
+            cause=f"no client is given this answer: {turn.why_unserved}",
+        )
     if near is None or miss.recorded:
         return Divergence(
             category="extra_call",

@@ -47,6 +47,8 @@ class Miss:
     """How often the same was asked by then."""
     recorded: int = 0
     """How often it was recorded."""
+    unserved: RecordedTurn | None = None
+    """The recorded request that asked the same, where no client is given its answer."""
     past: RecordedTurn | None = None
     """The last request of its conversation, where all that was recorded of that has been asked."""
 
@@ -108,11 +110,14 @@ class Matcher:
         waiting = equal.waiting or self._but_for_redaction(plain)
         if waiting:
             turn = self._likeliest(waiting, scope, agent)
-            self._equal[turn.key].waiting.remove(turn)
         elif self._reads_again and self._is_read_alike(equal):
             turn = equal.recorded[-1]
         else:
             return self._missed(asked, scope, equal)
+        if turn.why_unserved:
+            return self._missed(asked, scope, equal, turn)
+        if waiting:
+            self._equal[turn.key].waiting.remove(turn)
         turn.is_served = True
         self._equal[turn.key].served += 1
         self.scopes.setdefault(scope, turn.scope)
@@ -186,14 +191,17 @@ class Matcher:
             found.setdefault(turn.scope, turn)
         return found
 
-    def _missed(self, asked: Asked, scope: str, equal: "_Equal") -> Miss:
+    def _missed(
+        self, asked: Asked, scope: str, equal: "_Equal", unserved: RecordedTurn | None = None
+    ) -> Miss:
         miss = Miss(
             asked,
-            self._nearest(asked, scope),
+            unserved or self._nearest(asked, scope),
             scope,
             scope in self.scopes,
             equal.asked,
             len(equal.recorded),
+            unserved,
             self._past(scope),
         )
         self.misses.append(miss)

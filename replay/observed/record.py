@@ -32,15 +32,26 @@ from refold.engine.log.blobs import BlobStore, resolved
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry, nonsense, read_entries, whole_data
 from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS, parameters_asked
-from refold.engine.observed.profile import EXACT, NO_PROFILE, Profile
+from refold.engine.observed.profile import EXACT, NAMED, NO_PROFILE, Profile
 from refold.engine.observed.volatile import VolatileRules, match_key
-from refold.engine.wire.parts.exchange import Asked
-from refold.engine.wire.parts.kept_answers import checked, pieces
+from refold.engine.wire.parts.exchange import OTHER, Asked
+from refold.engine.wire.parts.kept_answers import checked, pieces, why_unserved
 from refold.replay.index.guarantee import refuse_program
 
 _MARKER: Final = b"[redacted"
 OUTPUT: Final = "output"
 """The member of `run.started.rules` that says how what was printed is compared."""
+
+_SUCCESS: Final = range(200, 300)
+_FAILED: Final = 400
+"""From which status on an answer says that a request failed."""
+
+_RULES: Final = (
+    "volatile", "volatile_texts", "unordered", "unordered_lines", "left_out", "asides",
+)  # fmt: skip
+"""What rules, or a profile in them, list."""
+_SIZE_MAX: Final = 0xFFFF
+"""Columns and rows that a terminal can have."""
 
 How = Literal["answered", "gone", "open"]
 """`gone`: the program gave up on it · `open`: the record ends before its answer."""
@@ -66,6 +77,17 @@ class RecordedTurn:
     over: int | None = None
     """The seq of the entry that says that the program gave up on it."""
     is_served: bool = False
+
+    @property
+    def why_unserved(self) -> str:
+        """Why no client is given its answer; empty if one may be, or if there is none."""
+        if not self.parts:
+            return ""
+        status, said = self.parts[0]["status"], self.answer
+        if said is not None and not _are_of_one_answer(self.asked.api, status, said):
+            entry = f"{said.status} {(said.error or {}).get('code', '')}".strip()
+            return f"its wire has status {status}, its entry says {entry!r}: one of them is forged"
+        return why_unserved(self.parts)
 
     @property
     def scope(self) -> str:
@@ -217,6 +239,7 @@ class _Reading:
 
     def _begun(self, started: Any) -> ObservedRecord:
         own = refuse_program(self._path, started).rules
+        _look_at_start(own, started.input)
         recorded, notes = VolatileRules.recorded(own)
         profile = Profile.in_rules(own) if self._profile is None else self._profile
         known, more = VolatileRules.recorded(profile.as_json())
@@ -295,8 +318,34 @@ class _Reading:
         return found
 
 
+def _are_of_one_answer(api: str, status: int, said: ModelAnswered) -> bool:
+    """Return whether a recorder can have read this answer with that status.
+
+    Of an error, only what leads elsewhere is looked at: some have a status of Refold's own.
+    """
+    if said.status == "ok":
+        return status < _FAILED if api == OTHER else status in _SUCCESS
+    code = str((said.error or {}).get("code"))
+    return not code.startswith("http_") or status >= _FAILED or code == f"http_{status}"
+
+
 def _has_marker(value: Any) -> bool:
     return _MARKER in encode(value)
+
+
+def _look_at_start(rules: dict[str, Any], given: Any) -> None:
+    """Look whether the first entry has the shapes on which a replay rests."""
+    given = given if isinstance(given, dict) else {}
+    told, profile = rules.get("redaction", {}), rules.get(NAMED) or {}
+    named = [rules.get("keys", {}), rules.get("folders", {}), profile.get("variables", {})]
+    listed = [given.get("variables", []), told.get("environment", []), told.get("tools", [])]
+    listed += [rules.get(name, []) for name in _RULES] + [profile.get(name, []) for name in _RULES]
+    listed += [[profile.get("name", "")], *map(list, map(dict.values, named))]
+    listed += [*told.get("paths", {}).values(), *profile.get("hands_over", {}).values()]
+    if not all(isinstance(each, list) and set(map(type, each)) <= {str} for each in listed):
+        raise TypeError("rules that are not lists of texts")
+    if not all(type(each) is int and 0 < each <= _SIZE_MAX for each in given.get("terminal", ())):
+        raise ValueError(f"a terminal of the size {given['terminal']!r:.80}")
 
 
 def _look_at_calls(message: dict[str, Any] | None) -> None:

@@ -102,7 +102,7 @@ class ObservedReport:
         talks = counted(self.conversations, "conversation")
         said = "identical" if self.identical else counted(len(self.divergences), "difference")
         said = NOTHING if self.is_nothing else said
-        lines = [f"{said}: {served}, in {talks}; sent to a model: {self.live}"]
+        lines = [f"{said}: {served}, in {talks}; requests sent by the proxy: {self.live}"]
         lines += [f"\n{one}{after(one)}" for one in self.divergences]
         lines += ["", *self.ignored_lines()] if self.ignored_count else []
         lines += [f"note: {note}" for note in self.notes]

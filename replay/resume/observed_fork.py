@@ -31,6 +31,8 @@ class KeptRecord:
     at: int
     origin: dict[str, Any]
     """{nonce, head, at, edits}: what the new log says of where it comes from."""
+    head: str
+    """Of the whole log."""
 
 
 def kept_record(
@@ -65,7 +67,7 @@ def kept_record(
         "at": last,
         "edits": sorted(edits),
     }
-    return KeptRecord(record, last, origin)
+    return KeptRecord(record, last, origin, whole.head)
 
 
 def _entry(record: ObservedRecord, at: int | None, edited_at: list[int]) -> int:

@@ -4,7 +4,7 @@ What a proxy would do with HTTP between a program and its models is done here wi
 writes a log, `replayed` asks its requests again and returns the report.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +92,11 @@ def record(
     hints: Callable[[Exchange], str] = lambda _: "",
     profile: Profile = NO_PROFILE,
     at_ms: int | None = None,
+    came: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write the log of a command that made these exchanges, one after the other.
 
-    `at_ms` is how long after each request its answer came.
+    `at_ms` is how long after each request its answer came, `came` what its wire says otherwise.
     """
     told = (rules or VolatileRules()).as_json()
     told |= {NAMED: profile.as_json()} if profile.name else {}
@@ -108,10 +109,10 @@ def record(
             if one.is_gone:
                 observer.gone(turn)
                 continue
-            came = wire(one)
+            whole = {**wire(one), **(came or {})}
             if at_ms is not None:
-                came["at_ms"] = [at_ms] * len(came["at_ms"])
-            observer.wire(turn, came)
+                whole["at_ms"] = [at_ms] * len(whole["at_ms"])
+            observer.wire(turn, whole)
             observer.answered(turn, used.scrubbed(one.answered()))
         ended = DONE if output is None else output
         log.seal("completed" if ended["exit_code"] == 0 else "failed", "done", ended)

@@ -112,7 +112,8 @@ class _Choice:
     def _take_call(self, delta: dict[str, Any]) -> None:
         index, call_id = delta.get("index"), text_of(delta.get("id"))
         call = self._open.get(index) if type(index) is int else self._last
-        if call is None or (call_id and call.id not in ("", call_id)):
+        is_next = bool(call_id) and call is not None and call.id not in ("", call_id)
+        if call is None or is_next or not self._is_streamed:
             if not self._budget.part():
                 return
             place = index if type(index) is int else len(self._calls)

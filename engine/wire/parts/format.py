@@ -35,6 +35,8 @@ class Route:
     nothing says which."""
     key: str = ""
     """The variable that its clients want a key in, even where none is needed."""
+    keys: tuple[str, ...] = ()
+    """Other variables from which its clients take a key."""
     version: str = ""
     """What its clients put behind the base URL themselves: `/v1`."""
     unversioned: str = ""
@@ -73,12 +75,14 @@ OPENAI: Final = Route(
     ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
     "https://api.openai.com/v1",
     key="OPENAI_API_KEY",
+    keys=("OPENAI_ADMIN_KEY", "CODEX_API_KEY"),
 )
 ANTHROPIC: Final = Route(
     "anthropic",
     ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
     "https://api.anthropic.com",
     key="ANTHROPIC_API_KEY",
+    keys=("ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     version="/v1",
     unversioned="/messages",  # of the Vercel AI SDK and opencode
 )
@@ -86,6 +90,7 @@ GOOGLE: Final = Route(
     "google",
     ("GOOGLE_GEMINI_BASE_URL",),
     "https://generativelanguage.googleapis.com",
+    keys=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"),
     version="/v1",
 )
 _VERTEX: Final = "https://aiplatform.googleapis.com"
@@ -100,6 +105,7 @@ BEDROCK: Final = Route(
     "bedrock",
     ("ANTHROPIC_BEDROCK_BASE_URL",),
     "https://bedrock-runtime.{}.amazonaws.com",
+    keys=("AWS_BEARER_TOKEN_BEDROCK",),
     regions=("AWS_REGION", "AWS_DEFAULT_REGION"),
 )
 

@@ -6,7 +6,8 @@ request, and in the last {end}.  Memory is bounded by one part.  Pure.  Rules: C
 """
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from refold.engine.encoding.canonical import Json
@@ -42,9 +43,58 @@ KEPT_HEADERS: Final = frozenset(
 """The headers of an answer that a log keeps; no other is."""
 
 
+_WAITS: Final[Mapping[str, float]] = {"retry-after": 3600, "retry-after-ms": 3_600_000}
+"""How long a client may be told to wait: one that is told more does not wait, or for ever."""
+_SPAN: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]{0,65536}")
+"""What a header's value consists of: no end of a line, so that it cannot say another header."""
+_HERE: Final = re.compile(r"/(?![/\\])[^\\\x00-\x20]*")
+"""A `location` at the server that it comes from, as all clients read it."""
+_PACKED: Final = frozenset({"gzip", "x-gzip", "deflate", "br", "zstd"})
+"""Encodings that no log keeps, for what is packed like that is unpacked before."""
+_FINAL: Final = range(200, 1000)
+_FOLLOWED: Final = frozenset({201, 202, *range(300, 400)})
+"""Statuses at which clients go on to what `location` says."""
+_BODILESS: Final = frozenset({204, 304})
+
+
 def kept_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return those of an answer's headers that are kept, names in lower case."""
     return {name.lower(): value for name, value in headers if name.lower() in KEPT_HEADERS}
+
+
+def served_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return those headers of a record that a client may be given.
+
+    Anybody can have written a record, so only headers that a recorder keeps are given, with values
+    of one line, and none that lets a client wait for more than an hour.
+    """
+    return {name: value for name, value in headers.items() if _may_be_served(name, value)}
+
+
+def _may_be_served(name: str, value: str) -> bool:
+    if name not in KEPT_HEADERS or _VALUE.fullmatch(value) is None:
+        return False
+    most = _WAITS.get(name)
+    return most is None or (_SPAN.fullmatch(value) is not None and float(value) <= most)
+
+
+def why_unserved(parts: Sequence[Mapping[str, Any]]) -> str:
+    """Return why no client is given this answer of a record; empty if one may be.
+
+    It would lead a client away from the proxy, or no recorder writes it.
+    """
+    status, headers = parts[0]["status"], parts[0]["headers"]
+    location, packed = headers.get("location"), headers.get("content-encoding", "").lower()
+    if status not in _FINAL:
+        return f"its status is {status}, which ends no request"
+    if status in _FOLLOWED and location is not None and _HERE.fullmatch(location) is None:
+        return f"it leads away from Refold, to {location!r:.200}"
+    if not _PACKED.isdisjoint(map(str.strip, packed.split(","))):
+        return f"it is packed ({packed:.80}), and Refold records such answers unpacked"
+    if status in _BODILESS and any(sum(part["sizes"]) for part in parts):
+        return f"it has a body, which an answer of status {status} has not"
+    return ""
 
 
 class Wire:
@@ -155,6 +205,7 @@ def checked(part: Mapping[str, Any], *, is_first: bool) -> None:
     """
     sizes, times, body = part["sizes"], part["at_ms"], bytes_of(part)
     is_whole = len(sizes) == len(times) and sum(sizes) == len(body)
+    is_whole = is_whole and all(type(each) is int for each in (*sizes, *times))
     if not is_whole or min((*sizes, *times), default=0) < 0:
         raise ValueError(f"{len(sizes)} chunks, {len(times)} times, {len(body)} bytes")
     status, headers = (part["status"], part["headers"]) if is_first else (200, {})

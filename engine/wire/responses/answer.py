@@ -163,6 +163,14 @@ def _bounded(budget: Budget, item: dict[str, Any]) -> dict[str, Any]:
     return gathered.value()
 
 
+def unspelled(items: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield calls of the program that no neutral message holds: shell, patch, computer."""
+    for item in objects(items):
+        kind = text_of(item.get("type"))
+        if kind.endswith("_call") and kind not in _SERVED and kind not in _GROWS:
+            yield kind.removesuffix("_call"), {each: item[each] for each in item if each != "type"}
+
+
 def served(items: Any) -> Iterator[ServedCall]:
     """Yield the tools that the server used itself: search, code, images, MCP."""
     for item in objects(items):

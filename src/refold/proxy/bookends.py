@@ -22,9 +22,9 @@ from refold.engine.secrets.redaction import Redaction
 from refold.engine.wire.apis import known_routes
 from refold.engine.wire.parts.format import Route
 from refold.proxy.command import KEPT_BYTES, CommandEnd, Size, is_typed_at
-from refold.proxy.desks.keys import Secrets
+from refold.proxy.desks.keys import Secrets, is_key_name
 from refold.proxy.desks.recording import MARKS, MODEL, READ_NOW, READS
-from refold.proxy.http.routes import others_of
+from refold.proxy.http.routes import keys_of, others_of
 from refold.replay.observed.folders import FOLDERS, OTHER
 from refold.replay.observed.record import OUTPUT, ObservedRecord
 
@@ -87,21 +87,31 @@ def typed_at_in(record: ObservedRecord) -> bool:
     return _given_in(record).get(TYPED_AT) is True
 
 
-def placeholders(record: ObservedRecord) -> dict[str, str]:
-    """Return keys for the variables that held one when it was recorded, and do not now.
+def placeholders(
+    record: ObservedRecord, routes: Iterable[Route], *, is_live: bool = False
+) -> dict[str, str]:
+    """Return the keys that a command is given in a replay.
 
-    Each begins as the recorded one did: Claude Code asks another model with a key of another shape.
+    They replace those that it would send by these routes, unless a request may go on live, and
+    stand for those that are missing: what clients want, and what was there when it was recorded.
     """
     rules = record.started.rules
-    held = rules.get("redaction", {}).get("environment", ())
-    begins = rules.get(KEYS, {})
+    held = filter(is_key_name, rules.get("redaction", {}).get("environment", ()))
     wanted = (route.key for route in known_routes() if route.key)
-    return {
-        name: f"{begin}{PLACEHOLDER}-{name}{'0' * _KEY_CHARS if begin else ''}"
-        for name in (*wanted, *held)
-        if not os.environ.get(name)
-        for begin in (begins.get(name, ""),)
-    }
+    missing = [name for name in (*wanted, *held) if not os.environ.get(name)]
+    sent = () if is_live else filter(os.environ.get, keys_of(routes))
+    begins = rules.get(KEYS, {})
+    return {name: placeholder(name, begins.get(name, "")) for name in (*missing, *sent)}
+
+
+def placeholder(name: str, begin: str = "") -> str:
+    """Return what stands for the key of a variable: no key, in the shape of one.
+
+    It begins as the recorded one did if that is a beginning that we know, else as the one of now:
+    Claude Code asks another model with a key of another shape.
+    """
+    known = _KEY_BEGINS.fullmatch(begin) or _KEY_BEGINS.match(os.environ.get(name, ""))
+    return f"{known[0]}{PLACEHOLDER}-{name}{'0' * _KEY_CHARS}" if known else f"{PLACEHOLDER}-{name}"
 
 
 def first_rules(rules: VolatileRules, profile: Profile, output: str = "") -> dict[str, Json]:

@@ -59,6 +59,7 @@ from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.serving import McpServing
 from refold.proxy.mcp.sessions import notes_on, serving_of, with_mcp
 from refold.proxy.profiles import led, profile_of, shipped
+from refold.proxy.recorded_here import remember
 from refold.proxy.signals import Signals
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.explaining import asked_otherwise
@@ -83,6 +84,8 @@ _OF_DOCKER: Final = "host.docker.internal"
 _NO_KEYS: Final[Mapping[str, str]] = MappingProxyType({})
 
 Write = Callable[[bytes], None]
+Look = Callable[[ObservedRecord, str], None]
+"""Gets what a command will be answered from, and the head of its log; raises to run nothing."""
 
 
 @attrs.frozen
@@ -190,10 +193,12 @@ def replay_command(
     profile: str = "",
     output: str = "",
     write: Write | None = None,
+    look: Look = lambda _record, _head: None,
 ) -> ObservedReport:
     """Run a command again, answered from the record; say what it asks otherwise.
 
-    With `into`, what happens is recorded in a new log.
+    The command carries out the tool calls of the record itself, with the rights of this process;
+    `look` gets the record before.  With `into`, what happens is recorded in a new log.
 
     Raises:
         LogObserved: the log is a program's, and no command's.
@@ -202,12 +207,13 @@ def replay_command(
     said = profile_of(command, profile) if profile else None
     record = read_record(log, rules, profile=said)
     record.output = output or record.output
+    look(record, record.head)
     known = said or _named_in(record)
     routes = with_recorded(routes_of(upstreams), others_in(record), is_live=on_miss == "live")
     session = _Session(
         command, known, routes, redaction_in(record), write, terminal_in(record), follows=False
     )
-    keys = placeholders(record)
+    keys = placeholders(record, routes, is_live=on_miss == "live")
     session.secrets.learn_environment(keys)
     log_of_now: AbstractContextManager[ObservedLog | None] = (
         session.log(Path(into), again_rules(record)) if into is not None else nullcontext()
@@ -239,6 +245,7 @@ def fork_command(
     profile: str = "",
     model: str = "",
     write: Write | None = None,
+    look: Look = lambda _record, _head: None,
 ) -> ForkedCommand:
     """Run a command again: answered from the record up to an entry, with edits, and then live.
 
@@ -255,6 +262,7 @@ def fork_command(
         profile: As for `record_command`; by default, that of the record.
         model: What is asked of from there on, by the same API; by default the command says.
         write: As for `record_command`.
+        look: As for `replay_command`.
 
     Raises:
         LogObserved: the log is a program's, and no command's.
@@ -265,6 +273,7 @@ def fork_command(
     """
     kept = kept_record(log, at, edits or {}, rules)
     record = kept.record
+    look(record, kept.head)
     known = profile_of(command, profile) if profile else _named_in(record)
     routes = with_recorded(routes_of(upstreams), others_in(record), is_live=True)
     terminal = terminal_here() if write is None else None
@@ -386,6 +395,7 @@ class _Session:
             raise
         if journal is not None:
             seal(journal, ended, self.secrets)
+            remember(journal.head)
         return ended
 
     def through(
@@ -426,6 +436,7 @@ class _Session:
             remove(journal)
             raise UsageError(f"--listen {listening.address}: {error}") from None
         journal.seal("completed", "done")
+        remember(journal.head)
 
 
 def _named_in(record: ObservedRecord) -> Profile:

@@ -24,6 +24,7 @@ from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import READ_NOW, REFUSED, RecordingDesk
 from refold.proxy.desks.replaying import Replaying
 from refold.proxy.http.turns import Desk, Forward, Incoming, Passing, Serve
+from refold.proxy.recorded_here import remember
 from refold.replay.observed.matching import Matcher
 from refold.replay.observed.record import ObservedRecord, read_record
 from refold.replay.observed.report import ObservedReport, report_of
@@ -147,6 +148,7 @@ class LiveDesk(LoggedDesk):
         else:
             fault = Fault(code="test", message="the test did not pass")
             self._journal.seal("failed", "error", {"exit_code": 1}, fault)
+        remember(self._journal.head)
 
 
 class RecordedDesk(LoggedDesk):

@@ -9,7 +9,6 @@ file when a test first asks for the fixture.  The rules are CONTRACT.md §16.12.
 
 import contextlib
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NoReturn
@@ -20,8 +19,8 @@ import pytest
 from refold.engine.errors import RefoldError, UsageError
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.format import Route
-from refold.proxy.bookends import PLACEHOLDER
-from refold.proxy.http.routes import environment_of, routes_of
+from refold.proxy.bookends import placeholder
+from refold.proxy.http.routes import environment_of, key_of, keys_of, routes_of
 from refold.proxy.http.server import served
 from refold.proxy.http.turns import Desk
 from refold.replay.audit.verify import verify
@@ -40,7 +39,6 @@ WATCHED: Final = "watched"
 
 _WAIT_SECONDS: Final = 1.0
 """For answers whose last bytes the test has, and the proxy's log not yet."""
-_BASE_URL: Final = re.compile(r"([A-Z][A-Z0-9_]*?)_(?:BASE_URL|API_BASE|URL)")
 
 
 class RefoldModels:
@@ -200,12 +198,15 @@ class RefoldModels:
             self._ends.enter_context(self._watch)
 
     def _lead(self, route: Route) -> None:
-        """Set the variables of a route, and keys that clients want where none is needed."""
+        """Set the variables of a route; in a replay, keys in place of real and of missing ones."""
         for name in route.variables:
             self._setenv(name, f"{self._base}/{route.name}")
-            key = f"{found[1]}_API_KEY" if (found := _BASE_URL.fullmatch(name)) else ""
-            if key and not os.environ.get(key) and not isinstance(self._side, LiveDesk):
-                self._setenv(key, f"{PLACEHOLDER}-{key}")
+        if isinstance(self._side, LiveDesk):
+            return
+        wanted = filter(None, map(key_of, route.variables))
+        sent = filter(os.environ.get, keys_of([route]))
+        for key in dict.fromkeys((*wanted, *sent)):
+            self._setenv(key, placeholder(key))
 
     # --- the end -------------------------------------------------------------------------
 

@@ -1,7 +1,11 @@
 """The command line over logs of watched commands: shown, replayed, forked, compared, refused."""
 
+import contextlib
 import json
+import os
+import pty
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +20,7 @@ from refold.cli.schema.documents import schema
 from refold.engine.runners.recording import record as record_program
 from refold.proxy.profiles import profile_of
 from refold.replay.observed.record import read_record
+from tests.support.forging import forged, in_input
 from tests.support.traffic import Reply, Rule
 from tests.support.upstream import PLACEHOLDER_KEY, Upstream
 from tests.support.watched import record, result, says, system, talk, user
@@ -454,3 +459,99 @@ def test_a_replay_tells_whose_profile_it_went_by_and_what_was_ignored(
     assert said.exit_code == 0, said.stderr
     assert "profile: aider\n" in said.stderr
     assert "ignored: 2 values not as recorded\n" in said.stderr
+
+
+# --- what a command carries out itself -----------------------------------------------------------
+
+ANNOUNCED = "this record holds 1 tool call that COMMAND will carry out itself: weather 1"
+ASKS = "a.jsonl is not known to be recorded on this machine. Run it?"
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_a_command_will_carry_out_is_listed_and_nothing_runs(invoke: Invoke) -> None:
+    """With a command or without; a program's log has none; `--json` has the whole arguments."""
+    command = ["--", "touch", "started"]
+    said = invoke("replay", "a.jsonl", "--list-effects", *command)
+    plain = invoke("replay", "--list-effects", "a.jsonl")
+    record(Path("long.jsonl"), talk(user("Hi"), says("", ("c", "x", {"a": "b" * 1000}))))
+    long = invoke("replay", "--list-effects", "long.jsonl", "--json")
+    record_program(lambda run, _given: run.note("a"), log="p.jsonl")
+
+    assert (said.exit_code, said.stdout.splitlines()) == (
+        0,
+        [ANNOUNCED, '  weather {"city":"Oslo"}  (conversation 1, 0/1#1)'],
+    )
+    assert plain.stdout == said.stdout
+    assert not Path("started").exists()
+    (call,) = checked("effects", long)["calls"]
+    assert call["arguments"] == {"a": "b" * 1000}
+    assert "bbb…" in invoke("replay", "--list-effects", "long.jsonl").stdout
+    assert "without any tool call" in invoke("replay", "--list-effects", "p.jsonl").stdout
+    assert invoke("replay", "--list-effects", "a.jsonl", "p.jsonl").exit_code == 2
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("what", [["replay"], ["fork", "--at", "-1"]])
+def test_it_is_announced_before_the_command_starts(what: list[str], invoke: Invoke) -> None:
+    """Where nobody sits at a terminal, on standard error, and the command runs."""
+    said = invoke(*what, "a.jsonl", "--", sys.executable, "agent.py")
+
+    assert said.exit_code == 0, said.output
+    assert said.stderr.splitlines()[0] == ANNOUNCED
+    assert ASKS not in said.stderr
+
+
+def at_terminal(keys: str, *arguments: str, **more: str) -> tuple[int, str]:
+    """Run `refold` at a terminal with these keys typed; return how it ends, and what is shown."""
+    ours, its = pty.openpty()
+    os.write(ours, keys.encode())
+    process = subprocess.Popen(
+        [sys.executable, "-m", "refold", *arguments],
+        stdin=its, stderr=its, stdout=subprocess.PIPE, env={**os.environ, **more},
+    )  # fmt: skip
+    os.close(its)
+    shown = b""
+    with contextlib.suppress(OSError):  # how a terminal ends
+        while content := os.read(ours, 4096):
+            shown += content
+    process.communicate()
+    os.close(ours)
+    return process.returncode, shown.decode()
+
+
+@pytest.mark.parametrize("what", [["replay"], ["fork", "--at", "-1"]])
+def test_at_a_terminal_people_are_asked_about_what_was_recorded_elsewhere(
+    what: list[str], folder: Path
+) -> None:
+    """Once for each record; `--yes` and what was recorded here are not asked about."""
+    state = {"XDG_STATE_HOME": str(folder / "state")}
+    command = [*what, "a.jsonl", "--", "touch", "started"]
+
+    code, shown = at_terminal("n\n", *command, **state)
+    assert (code, Path("started").exists()) == (2, False)
+    assert shown.index(ANNOUNCED) < shown.index(ASKS) < shown.index("nothing was run")
+
+    _, shown = at_terminal("", *what, "--yes", *command[len(what) :], **state)
+    assert (ASKS in shown, Path("started").exists()) == (False, True)
+
+    Path("started").unlink()
+    _, shown = at_terminal("y\n", *command, **state)
+    assert (ASKS in shown, Path("started").exists()) == (True, True)
+
+    Path("started").unlink()
+    _, shown = at_terminal("", *command, **state)
+    assert (ANNOUNCED in shown, ASKS in shown, Path("started").exists()) == (True, False, True)
+
+
+def test_what_was_recorded_here_is_replayed_at_a_terminal(folder: Path) -> None:
+    """By its head, wherever the log is now: packed, too; changed, it is another one."""
+    state = {"XDG_STATE_HOME": str(folder / "state")}
+    at_terminal("", "record", "--log", "own.jsonl", "--", "true", **state)
+    Path("own.jsonl").rename("moved.jsonl")
+    at_terminal("", "pack", "moved.jsonl", "-o", "packed.refold", **state)
+    forged(Path("moved.jsonl"), Path("forged.jsonl"), in_input(typed_at=True))
+
+    for log, is_asked in (("moved.jsonl", False), ("packed.refold", False), ("forged.jsonl", True)):
+        _, shown = at_terminal("n\n", "replay", log, "--", "touch", "started", **state)
+        assert ("Run it?" in shown, Path("started").exists()) == (is_asked, not is_asked), shown
+        Path("started").unlink(missing_ok=True)

@@ -38,7 +38,7 @@ CHANGES: dict[str, tuple[list[Step], list[Step]]] = {
         [("start", [A]), ("await",), B, ("return", 1)],
     ),
 }
-ELSEWHERE = {"log_damaged", "environment", "result_changed"}
+ELSEWHERE = {"log_damaged", "environment", "not_served", "result_changed"}
 
 
 def report_of(tmp_path: Path, before: list[Step], after: list[Step]) -> ReplayReport:
@@ -52,7 +52,7 @@ def scrubbed(text: str, tmp_path: Path) -> str:
 
 
 def test_every_category_has_a_change_here() -> None:
-    """`result_changed` needs live effects; the other two have tests of their own below."""
+    """`result_changed` needs live effects, `not_served` a command; the others stand below."""
     assert set(HEADLINES) == set(CHANGES) | ELSEWHERE
 
 

@@ -56,7 +56,8 @@ _OPTIONS: Final = (
         "reads a file.",
     ),
     click.option(
-        "--yes", "may_change", is_flag=True, help="Let live tools change the world, too."
+        "--yes", "may_change", is_flag=True,
+        help="Let live tools change the world, too; with -- COMMAND: do not ask.",
     ),
     session_option,
 )  # fmt: skip

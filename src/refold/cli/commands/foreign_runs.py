@@ -12,26 +12,35 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
+import click
 
-from refold.cli.arguments.foreign import sessions
+from refold.cli.arguments.foreign import proxy_module, sessions
 from refold.cli.arguments.logs import OpenedLog, opened_log
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE, NOT_COMPLETED, USAGE
 from refold.cli.output.printed import PrintedFork
+from refold.engine.encoding.canonical import text_of_json
 from refold.engine.log.reader import read_entries
 from refold.replay.compare.diff import diff
 from refold.replay.explain.divergence import Divergence
+from refold.replay.index.guarantee import is_observed
+from refold.replay.observed.effects import NO_EFFECTS, effects_of
+from refold.replay.observed.record import ObservedRecord, read_record
 from refold.replay.observed.report import GUARANTEE, NOTHING, ObservedReport, after
 
 _SHOWN: Final = 8
 """Differences that are told in full."""
+_CHARS: Final = 120
+"""Of the arguments of a tool call."""
 
 
-def replay_foreign(log: Path, command: Sequence[str], *, is_all: bool, **options: Any) -> int:
+def replay_foreign(
+    log: Path, command: Sequence[str], *, is_all: bool, is_sure: bool, **options: Any
+) -> int:
     """Run a command against a record, and tell what it asks otherwise."""
     with opened_log(log) as opened:
-        again = sessions().replay_command
-        report: ObservedReport = again(opened.path, command, write=_write(), **options)
+        again, way = sessions().replay_command, _looking(log, is_sure=is_sure)
+        report: ObservedReport = again(opened.path, command, **way, **options)
         sys.stdout.flush()
         report = attrs.evolve(
             report,
@@ -48,10 +57,51 @@ def _placed(divergence: Divergence, log: OpenedLog) -> Divergence:
     return attrs.evolve(divergence, log=log.shown(divergence.log))
 
 
-def fork_foreign(log: Path, command: Sequence[str], **options: Any) -> int:
+def list_effects(log: Path) -> int:
+    """Print the tool calls that a command would carry out; run nothing."""
+    with opened_log(log) as opened:
+        is_watched = is_observed(opened.path)
+        found = effects_of(read_record(opened.path)) if is_watched else NO_EFFECTS
+
+    def describe() -> None:
+        output.line(str(found) if is_watched else "a program is replayed without any tool call")
+        for each in found.calls:
+            given = text_of_json(each.arguments)
+            shown = f"{given[:_CHARS]}…" if len(given) > _CHARS else given
+            output.line(f"  {each.tool} {shown}  ({each.conversation}, {each.call})")
+
+    return output.answer({"log": output.shown_path(log), **found.as_json()}, describe, FINE)
+
+
+def _looking(log: Path, *, is_sure: bool) -> dict[str, Any]:
+    """Return what a session is given to print with, and to look at a record with before it runs.
+
+    At a terminal, people are asked whether to run what this machine is not known to have recorded.
+
+    Raises (when it looks):
+        UsageError: they say no.
+    """
+
+    def look(record: ObservedRecord, head: str) -> None:
+        effects = effects_of(record)
+        if effects.calls or effects.unread:
+            output.told((str(effects), "yellow"))
+        known, is_asked = proxy_module("recorded_here"), proxy_module("command").is_typed_at()
+        if is_sure or known.is_recorded_here(head) or not (is_asked and sys.stderr.isatty()):
+            return
+        asks = f"{output.shown_path(log)} is not known to be recorded on this machine. Run it?"
+        if not click.confirm(asks, err=True):
+            raise click.UsageError("nothing was run; `refold replay --list-effects LOG` says what")
+        known.remember(head)
+
+    return {"look": look, "write": _write()}
+
+
+def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options: Any) -> int:
     """Run a command again, answered from the record up to an entry, and tell what differs then."""
     with opened_log(log) as opened:
-        forked = sessions().fork_command(opened.path, command, write=_write(), **options)
+        way = _looking(log, is_sure=is_sure)
+        forked = sessions().fork_command(opened.path, command, **way, **options)
         sys.stdout.flush()
         found = diff(opened.path, forked.log)
         otherwise = [_placed(one, opened) for one in forked.otherwise]
@@ -96,12 +146,13 @@ def _describe(report: ObservedReport, *, is_all: bool) -> None:
     """Say on standard error how it went: standard output is the command's."""
     served = f"{report.served} of {words.counted(report.requests, 'recorded request')} served"
     talks = words.counted(report.conversations, "conversation")
+    sent = f"requests sent by the proxy: {report.live}"
     if report.identical and not report.is_nothing:
-        output.told(("identical", "green"), f": {served}, in {talks}; requests sent: {report.live}")
+        output.told(("identical", "green"), f": {served}, in {talks}; {sent}")
     else:
         count = words.counted(len(report.divergences), "difference")
         count = NOTHING if report.is_nothing else count
-        output.told((count, "bold red"), f": {served}, in {talks}; requests sent: {report.live}")
+        output.told((count, "bold red"), f": {served}, in {talks}; {sent}")
         shown = report.divergences if is_all else report.divergences[:_SHOWN]
         for divergence in shown:
             output.told()

@@ -83,7 +83,9 @@ def command(
     --tree` shows who was forked from whom.
 
     With -- COMMAND, LOG is one of `refold record`: the command runs again, is
-    answered from the record up to the entry, and goes on live.
+    answered from the record up to the entry, and goes on live.  It carries out
+    the tool calls that the record asks it for, with your rights: see
+    `refold replay --list-effects`.
     """
     again = command_given()
     if again is not None:
@@ -98,8 +100,9 @@ def command(
         from refold.cli.commands.foreign_runs import fork_foreign  # noqa: PLC0415 - wire formats
 
         model = next((name for name in reversed(live.models) if name != "recorded"), "")
-        asked = {"at": at, "edits": edits_of(edits), "into": into, "model": model}
-        return fork_foreign(log, again, **asked, **foreign.passed())
+        asked: dict[str, Any] = {"at": at, "edits": edits_of(edits), "into": into, "model": model}
+        is_sure = live.may_change
+        return fork_foreign(log, again, is_sure=is_sure, **asked, **foreign.passed())
     with opened_log(log) as opened:
         sources = live_of(opened, program, "recorded", live)
         target = into or _fresh(started(opened.path).program)

@@ -47,6 +47,7 @@ Examples:
   refold replay runs --program audit.py:audit --junit replay.xml
   refold replay answer.jsonl --model openai:gpt-4.1 --tools recorded
   refold replay runs/agent.jsonl -- python agent.py
+  refold replay runs/agent.jsonl --list-effects
   refold replay runs old.refold --jobs 4 --fail-fast --timeout 60 \\
          --program audit=app.audit:main --program survey.py:survey
   refold replay runs --program audit.py:audit \\
@@ -96,6 +97,10 @@ refused), 0.
     "--tripwire", is_flag=True,
     help="Say where the program reads clocks, randomness, environment, files or sockets itself.",
 )  # fmt: skip
+@click.option(
+    "--list-effects", "is_listed", is_flag=True,
+    help="Print the tool calls of LOG that a COMMAND would carry out, and run nothing.",
+)  # fmt: skip
 @json_option
 def command(
     *,
@@ -109,6 +114,7 @@ def command(
     junit: OutputFile | None,
     html: OutputFile | None,
     tripwire: bool,
+    is_listed: bool,
     on_miss: OnMiss,
     pace: Pace,
     into: Path | None,
@@ -131,17 +137,15 @@ def command(
     and each call is compared with its record (refold drift --help).
 
     With -- COMMAND, LOG is one of `refold record`: the command runs again, and
-    its requests are answered from the record.
+    its requests are answered from the record.  The command itself is executed,
+    with your rights, and so are the tool calls that the record asks it for: of
+    a LOG from others, look at them first with --list-effects.  At a terminal,
+    you are asked about a LOG that this machine did not record, unless --yes.
     """
     again = command_given()
-    if again is not None:
-        refuse_with_command("logs", "volatile", "is_all", "as_json")
-        if len(logs) != 1:
-            raise click.UsageError("one log at a time with -- COMMAND")
-        from refold.cli.commands.foreign_runs import replay_foreign  # noqa: PLC0415 - wire formats
-
-        way: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into, "is_all": is_all}
-        return replay_foreign(logs[0], again, **way, **foreign.passed())
+    if again is not None or is_listed:
+        way = {"on_miss": on_miss, "pace": pace, "into": into, "is_all": is_all}
+        return _watched(logs, None if is_listed else again, live, {**way, **foreign.passed()})
     import_from_here(None, *programs)
     is_one = len(logs) == 1 and not logs[0].is_dir()
     is_alone = is_one and junit is None and timeout is None and executor is None
@@ -178,6 +182,20 @@ def command(
     schedule = Schedule(jobs=jobs, fail_fast=fail_fast, timeout_seconds=timeout)
     found = replay_many.replay_many(logs, given, executor, schedule)
     return replay_many.tell(found, junit, is_all=is_all)
+
+
+def _watched(
+    logs: Sequence[Path], again: Sequence[str] | None, live: Live, way: dict[str, Any]
+) -> int:
+    """Run a command against the one log that was named, or list what it would do."""
+    refuse_with_command("logs", "volatile", "is_all", "as_json", "is_listed", "may_change")
+    if len(logs) != 1:
+        raise click.UsageError("one log at a time with -- COMMAND, or --list-effects")
+    from refold.cli.commands import foreign_runs  # noqa: PLC0415 - wire formats
+
+    if again is None:
+        return foreign_runs.list_effects(logs[0])
+    return foreign_runs.replay_foreign(logs[0], again, is_sure=live.may_change, **way)
 
 
 def _replay_one(

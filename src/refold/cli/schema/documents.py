@@ -33,6 +33,7 @@ from refold.replay.bulk.report import BulkReport
 from refold.replay.compare.log_diff import LogDiff
 from refold.replay.difference.pointer_diff import Difference
 from refold.replay.explain.divergence import Divergence
+from refold.replay.observed.effects import OwnCall, OwnCalls
 from refold.replay.observed.report import ObservedReport
 from refold.replay.partial.drift_report import DriftReport
 from refold.replay.reexecute.report import ReplayReport
@@ -51,6 +52,7 @@ _HASHES: Final = {"head": HASH, "tree_digest": HASH}
 def _known() -> Mapping[type, Schema]:
     """Return the schemas of what stands in many documents and says more than its class."""
     known: dict[type, Schema] = {Difference: DIFFERENCE, Divergence: divergence_schema()}
+    known |= {OwnCall: derived(OwnCall)}
     return known | {Damage: _DAMAGE, LogReport: derived(LogReport, {Damage: _DAMAGE}, **_HASHES)}
 
 
@@ -175,6 +177,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "divergence": ("one divergence, as refold replay prints it", divergence_schema),
     "replay": ("refold replay LOG --json", _replay),
     "replay-command": ("refold replay LOG --json -- COMMAND", _watched),
+    "effects": ("refold replay LOG --list-effects --json", lambda: _of(OwnCalls, log=TEXT)),
     "replays": ("refold replay DIR --json: several logs", lambda: _of(BulkReport)),
     "drift": ("refold drift --json", lambda: _of(DriftReport)),
     "fork": ("refold fork --json", lambda: _of(printed.PrintedFork)),

@@ -48,6 +48,8 @@ _VARIABLES: Final = re.compile(
     r"|(?:.*_)?(?:api)?(?:key|token|secret|credentials?|auth)(?:_.*)?"
     r"|.*(?:apikey|token|secret)"
 )
+_KEYS: Final = re.compile(r"(?i)[a-z][a-z0-9_]{0,99}(?:key|token|secret|password|passwd|auth)")
+"""Which of them a replay sets because a record names them: whose values are keys, and no files."""
 _OPTIONS: Final = re.compile(
     r"(?i)(?:.*[-_])?(?:api[-_]?)?(?:key|token|secret|passw(?:or)?d|credentials?|auth|bearer)"
 )
@@ -265,6 +267,11 @@ class _Finder:
         return self._pattern.sub(
             lambda found: _OWN.get(found.lastgroup or "") or stands_for(found), text
         )
+
+
+def is_key_name(name: str) -> bool:
+    """Return whether a variable is called as those are whose value is a key, and nothing else."""
+    return bool(_VARIABLES.fullmatch(name) and _KEYS.fullmatch(name))
 
 
 def _is_secret_name(name: str) -> bool:

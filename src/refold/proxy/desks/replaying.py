@@ -20,7 +20,7 @@ from refold.engine.process.bounds import BY_SIGNAL
 from refold.engine.wire.apis import reader_of_part, with_model
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.format import Route
-from refold.engine.wire.parts.kept_answers import pieces
+from refold.engine.wire.parts.kept_answers import pieces, served_headers
 from refold.engine.wire.spelling import can_spell, spelled
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.ordering import Order, Work
@@ -134,7 +134,7 @@ class Replaying:
             pieces = self._parted(found, self._moved(found) or self._pieces(found))
             return Serve(
                 status=found.parts[0]["status"],
-                headers=self._secrets.shown_in(found.parts[0]["headers"]),
+                headers=self._secrets.shown_in(served_headers(found.parts[0]["headers"])),
                 pieces=itertools.chain(pieces, [(0, b"")]) if is_cut else pieces,
                 ending=ending,
                 ready=partial(self.order.ready, found),

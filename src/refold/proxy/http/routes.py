@@ -19,6 +19,11 @@ from refold.engine.wire.parts.format import Route
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BASE_URL: Final = re.compile(r"[A-Z0-9_]*(BASE_URL|BASE|ENDPOINT|HOST|API_URL)")
 """How variables of clients are called that say where a model is."""
+_BASE: Final = re.compile(r"([A-Z][A-Z0-9_]*?)_(?:BASE_URL|API_BASE|API_URL|ENDPOINT|URL)")
+_FROM_RECORDS: Final = re.compile(
+    r"(?:[A-Z][A-Z0-9_]*_)?(?:BASE_URL|API_BASE|API_URL|API_HOST|ENDPOINT)|OLLAMA_HOST"
+)
+"""Which variables a replay sets because a record names them: no program runs what they say."""
 
 
 def routes_of(
@@ -106,6 +111,20 @@ def others_of(routes: Iterable[Route]) -> list[str]:
     return [name for route in routes for name in route.variables if name not in known]
 
 
+def key_of(variable: str) -> str:
+    """Return the variable of the key that goes with a base URL's; empty where none is known."""
+    known = next((key for key, name in _ELSEWHERE.items() if name == variable), "")
+    found = _BASE.fullmatch(variable)
+    return known or (f"{found[1]}_API_KEY" if found else "")
+
+
+def keys_of(routes: Iterable[Route]) -> list[str]:
+    """Return the variables from which clients of these routes take the keys that they send."""
+    routes = tuple(routes)
+    known = [name for route in routes for name in (route.key, *route.keys)]
+    return [name for name in (*known, *map(key_of, others_of(routes))) if name]
+
+
 def with_recorded(
     routes: Iterable[Route],
     variables: Iterable[str],
@@ -118,13 +137,19 @@ def with_recorded(
     Else its clients would go past the record.  Where nothing may go on live they lead nowhere.
 
     Raises:
-        UsageError: something may go on live, and nothing says where a variable leads.
+        UsageError: something may go on live, and nothing says where a variable leads; or a variable
+            is not called as base URLs are, and only the record says that it is one.
     """
     made = list(routes)
     for name in variables:
         is_led = any(name in route.variables for route in made)
         if is_led or not _VARIABLE.fullmatch(name):
             continue
+        if not _FROM_RECORDS.fullmatch(name):
+            raise UsageError(
+                f"{name} led the recorded command to a model, and is not called as base URLs are: "
+                f"a record alone does not set it; --upstream {name}=URL does"
+            )
         if is_live and not environment.get(name):
             raise UsageError(
                 f"{name} led the recorded command to a model, and is not set: "

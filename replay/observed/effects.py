@@ -1,0 +1,92 @@
+"""Lists the tool calls of a record that a command carries out itself when it is given the answers.
+
+What is served is read, and not what other entries say of it: anybody can have written a record.
+Calls that a server made while it answered are not among them.  Pure.  Rules: CONTRACT.md §16.6.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.document import Document
+from refold.engine.events.events import ModelAnswered
+from refold.engine.wire.apis import reader_of_part
+from refold.engine.wire.parts.exchange import OTHER
+from refold.engine.wire.responses.answer import unspelled
+from refold.replay.difference.pointer_diff import counted
+from refold.replay.observed.reads import only_reads
+from refold.replay.observed.record import ObservedRecord, RecordedTurn
+from refold.replay.observed.titles import conversation_name
+
+_SHOWN: Final = 8
+"""Tools that are named in one line."""
+
+
+@attrs.frozen(kw_only=True)
+class OwnCall(Document):
+    """One tool call that an answer asks for."""
+
+    tool: str
+    arguments: Any
+    """As the answer says them: an object, or the text of what is none."""
+    call: str
+    """The call key of the request whose answer asks for it."""
+    conversation: str
+
+
+@attrs.frozen(kw_only=True)
+class OwnCalls(Document):
+    """What the answers of a record ask a command to do."""
+
+    calls: tuple[OwnCall, ...]
+    """In the order of asking."""
+    unread: int
+    """Answers that Refold does not read, or not to their end: they may ask for more."""
+
+    def __str__(self) -> str:
+        """Return how many calls of which tools a command will carry out, in one line."""
+        counts = Counter(effect.tool for effect in self.calls).most_common()
+        tools = ", ".join(f"{tool:.40} {count}" for tool, count in counts[:_SHOWN])
+        tools += f" and {len(counts) - _SHOWN} more tools" if len(counts) > _SHOWN else ""
+        calls = counted(len(self.calls), "tool call")
+        said = f"this record holds {calls} that COMMAND will carry out itself"
+        said += f": {tools}" if tools else ""
+        if not self.unread:
+            return said
+        return f"{said}; {counted(self.unread, 'answer')} that Refold cannot read may ask for more"
+
+
+NO_EFFECTS: Final = OwnCalls(calls=(), unread=0)
+
+
+def effects_of(record: ObservedRecord) -> OwnCalls:
+    """Return what all answers that may be served ask for."""
+    calls, unread = [], 0
+    for turn in record.turns:
+        if not turn.parts or turn.why_unserved:
+            continue
+        said = _served(record, turn)
+        message = said.message or {}
+        for tool, arguments in _calls(message):
+            name = conversation_name(record, turn.scope)
+            calls.append(OwnCall(tool=tool, arguments=arguments, call=turn.call, conversation=name))
+        code = (said.error or {}).get("code")
+        is_unknown = turn.asked.api == OTHER and said.status == "ok" and not only_reads(turn.asked)
+        unread += "truncated" in message or code in ("malformed", "stream") or is_unknown
+    return OwnCalls(calls=tuple(calls), unread=unread)
+
+
+def _served(record: ObservedRecord, turn: RecordedTurn) -> ModelAnswered:
+    """Return what a client reads that is given an answer."""
+    reader = reader_of_part(turn.asked, turn.parts[0])
+    for _, chunk in record.pieces(turn):
+        reader.feed(chunk)
+    return reader.answered()
+
+
+def _calls(message: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for call in message.get("tool_calls", ()):
+        yield call["name"], call.get("invalid", call.get("arguments"))
+    yield from unspelled((message.get("provider") or {}).get("responses"))

@@ -1,0 +1,51 @@
+"""Keeps which runs were recorded on this machine: a folder of empty files, named by their heads.
+
+A log can say anything of where it comes from, so this stands beside it, in the user's state folder
+(`$XDG_STATE_HOME/refold/recorded`, else below `~/.local/state`).  Where that cannot be written,
+nothing is kept: then a run is one that nobody here is known to have recorded.  Rules: CONTRACT.md
+§16.6.
+"""
+
+import contextlib
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+_MOST: Final = 4096
+"""Runs that are kept; of more, those that were recorded last."""
+_HEAD: Final = re.compile(r"[0-9a-f]{64}")
+
+
+def _folder() -> Path | None:
+    """Return where they are kept; `None` where the environment names no folder for it."""
+    home = Path(os.environ.get("HOME", ""), ".local", "state")
+    named = (Path(os.environ.get("XDG_STATE_HOME", "")), home)
+    state = next((each for each in named if each.is_absolute()), None)
+    return None if state is None else state / "refold" / "recorded"
+
+
+def remember(head: str) -> None:
+    """Keep that the run whose log ends with this hash was recorded here."""
+    folder = _folder()
+    if folder is None or not _HEAD.fullmatch(head):
+        return
+    with contextlib.suppress(OSError):  # a record is no worse for it
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
+        os.close(os.open(folder / head, flags, 0o600))
+        names = os.listdir(folder)  # noqa: PTH208 - of thousands
+        if len(names) > _MOST:
+            times = {name: os.lstat(folder / name).st_mtime_ns for name in names}
+            for name in sorted(names, key=times.__getitem__)[:-_MOST]:
+                (folder / name).unlink()
+
+
+def is_recorded_here(head: str) -> bool:
+    """Return whether the run whose log ends with this hash is known to be recorded here."""
+    folder = _folder()
+    if folder is None or not _HEAD.fullmatch(head):
+        return False
+    with contextlib.suppress(OSError):
+        return (folder / head).is_file()
+    return False
