@@ -200,12 +200,18 @@ def _cause(file: BinaryIO, place: ChainEnd, line: bytes) -> tuple[str, str, str]
 
 
 def _unchained(file: BinaryIO, place: ChainEnd, line: bytes, stored: str) -> tuple[str, str, str]:
-    match = _SEQ.match(line)
-    if match is None:
+    seq = seq_of(line)
+    if seq is None:
         return "no entry", f'{{"seq":{place.seq},', shown(line[:24])
-    if int(match[1]) != place.seq:
-        return _misplaced(file, place, line, int(match[1]))
+    if seq != place.seq:
+        return _misplaced(file, place, line, seq)
     return "hash", hash_of(place.previous, line[:-TRAILER]), stored
+
+
+def seq_of(line: bytes) -> int | None:
+    """Return the number that a line says it has; `None` where it says none."""
+    match = _SEQ.match(line)
+    return None if match is None else int(match[1])
 
 
 def _refuse_newer(path: str, line: bytes, stored: bytes) -> None:

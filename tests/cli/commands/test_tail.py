@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
+
 Invoke = Callable[..., Result]
 
 
@@ -41,6 +44,59 @@ def test_what_is_torn_behind_the_last_entry_is_said(
     assert f"torn.jsonl:{lines} (byte " in invoke(*command, log).stderr
     assert "torn tail" in invoke(*command, log, "--json").stderr
     assert invoke(*command, survey_log).stderr == ""
+
+
+@pytest.fixture
+def long_log(tmp_path: Path) -> Path:
+    """A log of 4,000 entries: more than is read from its end."""
+
+    async def program(run: Run, _input: object) -> None:
+        for number in range(4000):
+            run.annotate(f"note {number}")
+
+    record(program, log=tmp_path / "long.jsonl")
+    return tmp_path / "long.jsonl"
+
+
+@pytest.mark.parametrize("count", [1, 10, 1000, 3999, 10_000])
+def test_of_a_long_log_the_end_is_read_and_said_not_to_be_verified(
+    long_log: Path, invoke: Invoke, count: int
+) -> None:
+    """The same entries as a look at all of it shows; nothing unverified reads as verified."""
+    quick, whole = (
+        invoke("tail", long_log, "-n", count, "--json", *more) for more in ((), ("--verify",))
+    )
+
+    found, checked = json.loads(quick.stdout), json.loads(whole.stdout)
+    assert found["entries"] == checked["entries"]
+    assert len(found["entries"]) == min(count, 4002)
+    assert (found.get("verified") is False) is ("not verified" in quick.stderr) is (count <= 1000)
+    assert "verified" not in checked
+    assert whole.stderr == ""
+    assert [quick.exit_code, whole.exit_code] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("cut", "whats"),
+    [
+        (lambda log: log[:-9], ("torn tail", "torn tail")),
+        (lambda log: log + b"\0" * 600, ("torn tail", "torn tail")),
+        (lambda log: log + b"no entry\n", ("no entry", "no entry")),
+        (lambda log: log.replace(b"note 3995", b"note 3xx5"), ("hash", "hash")),
+        (lambda log: log.replace(b"note 7", b"note x", 1), ("not verified", "hash")),
+    ],
+)
+def test_damage_is_found_in_what_is_shown_and_before_it_when_asked(
+    long_log: Path, invoke: Invoke, cut: Callable[[bytes], bytes], whats: tuple[str, str]
+) -> None:
+    """With the words, the place and the exit code of a look at all of it."""
+    long_log.write_bytes(cut(long_log.read_bytes()))
+
+    found = [invoke("tail", long_log, *more) for more in ((), ("--verify",))]
+
+    for each, what in zip(found, whats, strict=True):
+        assert what in each.stderr
+        assert each.exit_code == (0 if what in ("torn tail", "not verified") else 3)
 
 
 def test_following_a_run_that_has_finished_ends_at_once(survey_log: Path, invoke: Invoke) -> None:

@@ -6,8 +6,9 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import click
 
@@ -25,11 +26,14 @@ from refold.cli.output.entries import heading, kind_width, origin_of, print_entr
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
 from refold.engine.encoding.canonical import loads
-from refold.engine.log.damage import ChainEnd, judge
-from refold.engine.log.line import LINE_MAX, TRAILER, trailer
+from refold.engine.log.damage import ChainEnd, judge, seq_of
+from refold.engine.log.line import LINE_MAX, TRAILER, stored_hash, trailer
 from refold.engine.log.reader import Entry, entry_of, open_log, read_entries, scan
 
 _POLL_SECONDS: Final = 0.2
+_STEP: Final = 64 * 1024
+_END_MAX: Final = 64 * 1024 * 1024
+"""Bytes of a log's end that are read for its last entries; for more, it is read from its first."""
 
 
 _PAGE: Final = """
@@ -37,6 +41,7 @@ Examples:
   refold tail runs/audit.jsonl
   refold tail -n 50 runs/audit.jsonl
   refold tail -f runs/audit.jsonl
+  refold tail --verify runs/audit.jsonl    reads the whole log
 """
 
 
@@ -49,31 +54,75 @@ Examples:
 @click.option(
     "-f", "--follow", is_flag=True, help="Go on as entries are written, until the run has finished."
 )
+@click.option("--verify", "is_verified", is_flag=True, help="Check the whole log before.")
 @json_option
-def command(*, log: Path, count: int, follow: bool) -> int:
+def command(*, log: Path, count: int, follow: bool, is_verified: bool) -> int:
     """Show the last entries of a log, one line each.
 
+    Of a long log only the end is read: each entry is checked against the one
+    before it, and the entries before those shown are not verified.
     With --follow, go on until the run has finished; Ctrl-C ends it before.
     """
     if follow and output.is_json():
         raise click.UsageError("--follow never ends in one document: leave --json out")
     with opened_log(log) as opened:
-        last = deque(read_entries(opened.path, torn_ok=True), maxlen=min(count, sys.maxsize))
-        tell = tell_entries(opened, last)
+        last = [] if is_verified else _read_from_end(opened.path, count)
+        is_checked = not last
+        if is_checked:
+            entries = read_entries(opened.path, torn_ok=True)
+            last = [*deque(entries, maxlen=min(count, sys.maxsize))]
+        tell = tell_entries(opened, last, verified=is_checked)
+        if not is_checked:
+            output.hint(f"not verified: what stands before entry {last[0].seq}; --verify reads it")
         if follow and last and last[-1].kind != "run.finished":
             _follow(opened.path, last[-1], tell)
-        else:
+        elif is_checked:
             say_what_is_torn(opened)
     return FINE
 
 
-def tell_entries(log: OpenedLog, entries: Iterable[Entry]) -> Callable[[Entry], None]:
-    """Print entries, in lines or as one document; return what prints one more line."""
-    guarantee, width = guarantee_of(log.path), kind_width(log.path)
+def _read_from_end(path: Path, count: int) -> list[Entry]:
+    """Return the last entries, each verified against the one before it and no further back.
+
+    None where a whole look has more to say: a short log, and one whose end is torn or damaged.
+    """
+    with open_log(path) as file:
+        start = end = file.seek(0, os.SEEK_END)
+        block = b""
+        while start and end - start < _END_MAX and block.count(b"\n") <= count + 1:
+            size = min(start, max(_STEP, len(block)))
+            start = file.seek(start - size)
+            block = file.read(size) + block
+    lines = BytesIO(block).readlines()[-count - 1 :]
+    if not start or len(lines) <= count or len(lines) > block.count(b"\n"):
+        return []
+    before, *last = lines
+    seq, offset = seq_of(last[0]), end - sum(map(len, last))
+    found = []
+    for at, line in enumerate(last):
+        previous = stored_hash(before)
+        is_next = previous and line.endswith(trailer(previous, line[:-TRAILER]))
+        if seq is None or seq_of(line) != seq + at or not is_next:
+            return []
+        found.append(entry_of(line, str(path), seq + at, offset))
+        before, offset = line, offset + len(line)
+    return found
+
+
+def tell_entries(
+    log: OpenedLog, entries: Iterable[Entry], *, verified: bool = True
+) -> Callable[[Entry], None]:
+    """Print entries, in lines or as one document; return what prints one more line.
+
+    `verified`: whether all that stands before them was, too; a document says where it was not.
+    """
+    guarantee: dict[str, Any] = {**guarantee_of(log.path)}
+    width = kind_width(log.path)
     origin_us = origin_of(first_entry(log.path).meta)
     tell = functools.partial(print_entry, origin_us=origin_us, width=width)
     if output.is_json():
         rows = [loads(entry.line) for entry in entries]
+        guarantee |= {} if verified else {"verified": False}
         output.document({"log": output.shown_path(log.given), "entries": rows, **guarantee})
         return tell
     say_guarantee(guarantee)
