@@ -10,4 +10,5 @@ completions flow back.  It cannot tell a world that records from one that replay
     verdict      how a run ended, by what the program returned or raised
     pending      what a program waits for
     unawaited    calls that it makes and never awaits
+    neglected    children that it never joins, or whose failure it never reads
 """

@@ -60,6 +60,7 @@ from refold.engine.events.flags import NOW, Flags
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.decide import RequestChild, decide, lacks_tokens, tokens_left
+from refold.engine.kernel.neglected import Neglected
 from refold.engine.kernel.pending import Child, Join, Pending
 from refold.engine.kernel.unawaited import Slip, Unawaited
 from refold.engine.kernel.verdict import (
@@ -147,6 +148,7 @@ class Kernel:
         """Names that the program asked handles for; arguments are searched for handles from then
         on."""
         self.unawaited = Unawaited()
+        self._neglected = Neglected()
         self.slips: tuple[Slip, ...] = ()
         """Calls that the program made and never awaited, once it has ended."""
         self.unheard: list[Slip] = []
@@ -159,8 +161,7 @@ class Kernel:
         self._spins = False
         self._ends = False
         """Whether tasks that the program still makes are cancelled at their first wait."""
-        self._is_plain = False
-        self._is_told = False
+        self._is_plain = self._is_told = False
         self._thread = 0
         """The thread that executes the program; 0 before and after."""
 
@@ -216,7 +217,10 @@ class Kernel:
             result = ProgramResult(error=self.interrupt)
         elif self.left is not None:
             result = ProgramResult(error=self.left)
-        return self._judge(result)
+        verdict = self._judge(result)
+        if verdict.status == "completed":
+            self.unheard += self._neglected.slips(program, self.world.fold.children_started)
+        return verdict
 
     def _note_session(self, event: Event) -> None:
         self.ask(event)
@@ -844,11 +848,14 @@ class Kernel:
         call = self._grant(granted)
         last = granted[-1]
         if isinstance(last, ChildFinished):
-            return Child(call, 0, "", last.outcome)
+            rejected = Child(call, 0, "")
+            rejected.outcome = self._neglected.ended(rejected, last.outcome)
+            return rejected
         if not isinstance(last, ChildStarted):
             raise TypeError(f"decide gave {last!r} for a child")
         run_id = last.run_id
         child = self.children[call] = Child(call, last.number, run_id)
+        self._neglected.started(child)
         limits = Limits.from_json(last.delegation["limits"])
         self.wanted.append(RunChild(call, delegation, last.number, run_id, limits))
         return child
@@ -916,6 +923,7 @@ class Kernel:
         self.check_inside()
         for child in children:
             _check_child("join", child)
+        self._neglected.heeded(*children)
         if first and not children:
             raise UsageError("run.join_first() was given no child, and would wait for ever")
         pending = Pending("", "join", "")
@@ -937,6 +945,7 @@ class Kernel:
         self.check_inside()
         _check_child("cancel", child)
         if child.outcome is None:
+            self._neglected.cancelled(child)
             self.emit(EffectCancelled("child"), child.call)
             self.wanted.append(GiveUp(child.call))
 
@@ -944,7 +953,7 @@ class Kernel:
         child = self.children.pop(call, None)
         if child is None:
             return
-        child.outcome = outcome
+        child.outcome = self._neglected.ended(child, outcome, is_late=self.is_closing)
         for join in list(self._joins):
             if join.is_settled():
                 self._joins.remove(join)

@@ -34,7 +34,8 @@ class Slip:
     """What a program is told of when it has ended.
 
     A call that was never awaited, an exception of a task, a callback or a handler of exceptions
-    that nobody awaited, or a line that held up the loop (`engine.recording.blocked`).
+    that nobody awaited, a line that held up the loop (`engine.recording.blocked`), or children that
+    it does not look at (`neglected`).
     """
 
     message: str
@@ -42,6 +43,12 @@ class Slip:
     file: str = ""
     """Empty where the program has no part in it."""
     line: int = 0
+
+    def of(self, log: object) -> "Slip":
+        """Return it with the name of the run's log in the command that it proposes."""
+        return (
+            attrs.evolve(self, message=self.message.replace(" LOG ", f" {log} ")) if log else self
+        )
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.message}" if self.file else self.message

@@ -55,6 +55,9 @@ from refold.engine.ports.ports import Durability
 GROUP: Final = 256
 """Entries after which `group` syncs at the latest."""
 
+SYNCED_EACH: Final[Mapping[Durability, int]] = {"fast": 0, "group": GROUP, "strict": 1}
+"""Entries between two syncs in each mode (CONTRACT.md §4.4); 0: never synced."""
+
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | NOFOLLOW | CLOEXEC
 _time_ns: Final = time.time_ns
 _monotonic_ns: Final = time.monotonic_ns
@@ -93,14 +96,14 @@ class LogWriter:
         self._descriptor = descriptor
         self._disk = disk
         self._write = disk.write
-        self._durability: Durability = durability
-        self._sync_each = 1 if durability == "strict" else GROUP
+        self._syncs = SYNCED_EACH[durability] > 0
+        self._sync_each = SYNCED_EACH[durability] or GROUP
         self._sync_at = self._sync_each
         self._previous = NO_HASH
         self._offset = 0
         self._refusal: Callable[[], RefoldError] | None = None
         self._is_sealed = False
-        self._blobs = BlobStore(blobs_of(path), sync=durability != "fast")
+        self._blobs = BlobStore(blobs_of(path), sync=self._syncs)
 
     # --- beginning and end ---------------------------------------------------------------
 
@@ -129,7 +132,7 @@ class LogWriter:
         place = Path(path).absolute()
         if started.parent is None:
             check_root(place)
-        is_synced = durability != "fast"
+        is_synced = SYNCED_EACH[durability] > 0
         descriptor = _made(place, sync=is_synced)
         try:
             if is_synced:
@@ -358,11 +361,11 @@ class LogWriter:
     def _sync(self) -> None:
         try:
             self._check_the_file()
-            if self._durability != "fast":
+            if self._syncs:
                 self._disk.sync(self._descriptor)
         except OSError as error:
             raise self._poisoned_by(error) from None
-        if self._durability != "fast":
+        if self._syncs:
             self.durable_seq = self.entries - 1
 
     def _check_the_file(self) -> None:

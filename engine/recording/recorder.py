@@ -208,7 +208,7 @@ class Recorder(World):
             raised=self._verdict.raised if self._verdict is not None else None,
             questions=self._questions,
             slips=self._kernel.slips,
-            unheard=tuple(self._kernel.unheard),
+            unheard=tuple(slip.of(request.log) for slip in self._kernel.unheard),
         )
 
     def _give_up(self, *, is_lost: bool = False) -> None:

@@ -38,6 +38,7 @@ from refold.engine.log.lock import lock
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, blobs_of
 from refold.engine.log.pack import opened, pack
 from refold.engine.log.recovery import sync_folder
+from refold.engine.log.writer import SYNCED_EACH
 from refold.engine.ports.ports import CancelSignal, ChildRequest, Suspended
 from refold.engine.ports.programs import with_sources
 from refold.engine.process.bounds import Bounds, Captured, Ended, How
@@ -130,7 +131,7 @@ class RayRunner(InSubprocess):
         task = _remote(_on_node).options(**asked | never_twice)
         marker = _marker(request.log)
         marker.touch(exist_ok=False)
-        if request.durability != "fast":
+        if SYNCED_EACH[request.durability] > 0:
             sync_folder(marker.parent)
         bounds, asks = self._bounds(request), request.tokens is not None
         items = task.remote(encode(told), secret, _held(request), bounds, asks)
@@ -244,7 +245,7 @@ class _Copy:
     def __init__(self, request: ChildRequest) -> None:
         assert request.log is not None
         self._log = request.log
-        self._is_synced = request.durability != "fast"
+        self._is_synced = SYNCED_EACH[request.durability] > 0
         self._new = 0 if request.resume is not None else os.O_EXCL
         self._files: dict[str, int] = {}
         self.blobs = BlobStore(blobs_of(self._log), sync=self._is_synced)

@@ -219,7 +219,7 @@ class _Call:
             raise
         child = await delegate_one(run, delegation)
         session_id = session_id_of(child.run_id) if child.run_id else None
-        outcome = child.outcome or Outcome(status="failed")
+        outcome = child.outcome if child.outcome is not None else Outcome(status="failed")
         fault = outcome.error
         call_ends(
             run,

@@ -1,0 +1,130 @@
+"""Children that a program starts and then does not look at: they fail, or end, without a word.
+
+`[o.output for o in await run.join(*kids)]` is `[None, None]` where two children failed, and a child
+that is never joined is cancelled when its parent ends.  Both are in the log, and nobody reads it
+after a run that completed.  So the outcomes that a program gets note whether it looks how the child
+ended, and what it did not look at becomes a warning.  The rule is CONTRACT.md §9.10.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.events.outcome import Outcome
+from refold.engine.kernel.pending import Child
+from refold.engine.kernel.unawaited import Slip
+
+_FIELDS: Final = tuple(field.name for field in attrs.fields(Outcome))
+_ALWAYS_TRUE: Final = "an Outcome is always true: use outcome.ok, or `is not None`"
+_SHOW: Final = "refold show LOG --failed"
+
+
+class Neglected:
+    """What one run's program does not do with its children, as far as is known."""
+
+    def __init__(self) -> None:
+        self._alone: dict[str, Child] = {}
+        """Children that were started, and neither joined nor cancelled."""
+        self._failed: dict[str, Child] = {}
+        """Children that did not complete, while the program has not looked at it."""
+        self._bools: dict[tuple[str, int], Slip] = {}
+
+    def started(self, child: Child) -> None:
+        """Keep a child until somebody joins it."""
+        self._alone[child.call] = child
+
+    def heeded(self, *children: Child) -> None:
+        """Let go of children that the program joins or cancels."""
+        for child in children:
+            self._alone.pop(child.call, None)
+
+    def cancelled(self, child: Child) -> None:
+        """Let go of a child that the program itself ends: how it ends is no surprise."""
+        self.heeded(child)
+        self._failed[child.call] = child
+
+    def ended(self, child: Child, outcome: Outcome, *, is_late: bool = False) -> Outcome:
+        """Return the outcome that the program gets: equal, and it notes who looks at it.
+
+        `is_late`: the program has ended, so nobody is left to look.
+        """
+        is_expected = self._failed.pop(child.call, None) is not None or is_late
+        if not (outcome.ok or is_expected):
+            self._failed[child.call] = child
+        return _Noting.of(outcome, lambda: self._failed.pop(child.call, None), self._tested)
+
+    def _tested(self, file: str, line: int) -> None:
+        self._bools.setdefault((file, line), Slip(_ALWAYS_TRUE, file, line))
+
+    def slips(self, program: Callable[..., Any], started: int) -> tuple[Slip, ...]:
+        """Return what to say of a program that completed and started so many children."""
+        unread = len(self._failed.keys() - self._alone.keys())
+        alone = len(self._alone)
+        was = "were" if alone > 1 else "was"
+        texts = [
+            (unread, "did not complete, and nobody read status, error or result()"),
+            (alone, f"{was} never joined: what still ran was cancelled"),
+        ]
+        code = getattr(inspect.unwrap(program), "__code__", None)
+        place = (code.co_filename, code.co_firstlineno) if code is not None else ()
+        return (
+            *self._bools.values(),
+            *(
+                Slip(f"{count} of {_children(started)} {text}: {_SHOW}", *place)
+                for count, text in texts
+                if count
+            ),
+        )
+
+
+def _children(count: int) -> str:
+    return f"{count} subagents" if count > 1 else "1 subagent"
+
+
+class _Noting(Outcome):
+    """An outcome in the hands of a program: it notes when somebody looks how the child ended."""
+
+    __slots__ = ("_look", "_test")
+
+    _look: Callable[[], object]
+    _test: Callable[[str, int], None]
+
+    @classmethod
+    def of(
+        cls, outcome: Outcome, look: Callable[[], object], test: Callable[[str, int], None]
+    ) -> "_Noting":
+        made = cls(**{name: getattr(outcome, name) for name in _FIELDS})
+        object.__setattr__(made, "_look", look)
+        object.__setattr__(made, "_test", test)
+        return made
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("status", "error"):  # `ok` and `result` read them, and so does the repr
+            getattr(self, "_look", int)()
+        return super().__getattribute__(name)
+
+    def __bool__(self) -> bool:
+        frame = sys._getframe(1)  # noqa: SLF001 - the caller; `inspect` would ask the same
+        self._test(frame.f_code.co_filename, frame.f_lineno)
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Outcome):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in _FIELDS)
+
+    __hash__ = Outcome.__hash__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _plain, tuple(getattr(self, name) for name in _FIELDS)
+
+
+_Noting.__name__ = _Noting.__qualname__ = Outcome.__qualname__  # programs print it, and match on it
+
+
+def _plain(*values: Any) -> Outcome:
+    """Return a copied or unpickled outcome: nobody notes who looks at that."""
+    return Outcome(**dict(zip(_FIELDS, values, strict=True)))

@@ -1,0 +1,189 @@
+"""A child that fails or is left alone without a word is one of the recording's warnings (§9.10)."""
+
+import copy
+import inspect
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+import refold
+from refold.engine.kernel.neglected import Neglected
+from refold.engine.kernel.pending import Child
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*(subagent|Outcome).*:RuntimeWarning")
+
+
+async def fails(_run: refold.Run, n: int) -> int:
+    """Fail."""
+    raise ValueError(n)
+
+
+async def works(run: refold.Run, n: int) -> int:
+    """Wait a moment."""
+    await run.sleep(0.001)
+    return n
+
+
+async def _started(run: Any, program: Any, count: int = 3) -> list[Any]:
+    return [await run.start(refold.Delegation(program=program, input=n)) for n in range(count)]
+
+
+async def reads_outputs(run: refold.Run, _: Any) -> Any:
+    """Read what the failed children do not have."""
+    return [outcome.output for outcome in await run.join(*await _started(run, fails))]
+
+
+async def reads_none(run: refold.Run, _: Any) -> Any:
+    """Throw an outcome away."""
+    await run.delegate(refold.Delegation(program=fails, input=1))
+    return "fine"
+
+
+async def joins_none(run: refold.Run, _: Any) -> Any:
+    """End while three children run."""
+    await _started(run, works)
+    return "all done"
+
+
+async def joins_one(run: refold.Run, _: Any) -> Any:
+    """End while one of two children runs."""
+    first, _second = await _started(run, works, 2)
+    return (await run.join(first))[0].result()
+
+
+def plain(run: Any, _: Any) -> Any:
+    """Read nothing, as a plain program."""
+    run.delegate(refold.Delegation(program=fails, input=1))
+    return "fine"
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (reads_outputs, "3 of 3 subagents did not complete, and nobody read status, error or"),
+        (reads_none, "1 of 1 subagent did not complete, and nobody read status, error or"),
+        (joins_none, "3 of 3 subagents were never joined: what still ran was cancelled"),
+        (joins_one, "1 of 2 subagents was never joined: what still ran was cancelled"),
+        (plain, "1 of 1 subagent did not complete, and nobody read status, error or"),
+    ],
+)
+def test_it_is_said_once_with_the_place_and_the_command(
+    tmp_path: Path, program: Any, told: str
+) -> None:
+    recording = refold.record(program, log=tmp_path / "a.jsonl", check=False)
+
+    assert recording.status == "completed"
+    (warning,) = recording.warnings
+    place = f"{__file__}:{inspect.getsourcelines(program)[1]}: "
+    assert warning.startswith(place + told), warning
+    assert warning.endswith(f": refold show {tmp_path / 'a.jsonl'} --failed")
+    assert refold.reexecute(recording, program).identical
+
+
+async def reads_ok(run: refold.Run, _: Any) -> Any:
+    """Look whether each completed."""
+    return [outcome.ok for outcome in await run.join(*await _started(run, fails))]
+
+
+async def reads_status(run: refold.Run, _: Any) -> Any:
+    """Look how each ended, by its handle."""
+    children = await _started(run, fails)
+    await run.join(*children)
+    return [child.outcome.status for child in children]
+
+
+async def reads_error(run: Any, _: Any) -> Any:
+    """Look at the faults alone."""
+    return [outcome.error.code for outcome in await run.join(*await _started(run, fails))]
+
+
+async def matches(run: refold.Run, _: Any) -> Any:
+    """Look by a pattern."""
+    match await run.delegate(refold.Delegation(program=fails, input=1)):
+        case refold.Outcome(status="completed"):
+            return "fine"
+    return "failed"
+
+
+async def prints(run: refold.Run, _: Any) -> Any:
+    """Look at the whole."""
+    return repr(await run.delegate(refold.Delegation(program=fails, input=1)))[:25]
+
+
+async def cancels(run: refold.Run, _: Any) -> Any:
+    """End the children oneself, and join only some."""
+    children = await _started(run, works)
+    for child in children:
+        run.cancel(child)
+    await run.join(*children[:2])
+    return "cancelled"
+
+
+async def hedges(run: Any, _: Any) -> Any:
+    """Take whichever is first."""
+    children = await _started(run, works)
+    return (await run.join_first(*children)).outcome.result() in (0, 1, 2)
+
+
+async def raises(run: refold.Run, _: Any) -> Any:
+    """Fail, after children were left alone."""
+    await _started(run, fails)
+    raise ValueError
+
+
+@pytest.mark.parametrize(
+    "program",
+    [reads_ok, reads_status, reads_error, matches, prints, cancels, hedges, raises],
+)
+def test_who_looks_or_ends_them_is_told_nothing(tmp_path: Path, program: Any) -> None:
+    recording = refold.record(program, log=tmp_path / "a.jsonl", check=False)
+
+    assert recording.warnings == ()
+
+
+async def takes_as_conditions(run: Any, n: int) -> Any:
+    """Take outcomes as conditions."""
+    for _ in range(n):
+        if await run.delegate(refold.Delegation(program=works, input=n)):
+            pass
+    return "fine" if await run.delegate(refold.Delegation(program=works, input=n)) else "failed"
+
+
+def test_a_condition_is_told_once_a_line(tmp_path: Path) -> None:
+    first = inspect.getsourcelines(takes_as_conditions)[1]
+
+    recording = refold.record(takes_as_conditions, 2, log=tmp_path / "a.jsonl", check=False)
+
+    text = "an Outcome is always true: use outcome.ok, or `is not None`"
+    assert recording.warnings == tuple(f"{__file__}:{first + at}: {text}" for at in (3, 5))
+
+
+@pytest.mark.parametrize(
+    "made", [copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it)), attrs.evolve]
+)
+def test_the_outcome_of_a_program_is_like_any_other(made: Callable[[Any], Any]) -> None:
+    """Equal, of the same hash and words, to be copied; only the first says who reads it."""
+    neglected = Neglected()
+    plain = refold.Outcome(status="failed", summary="s", tools_used=("a",))
+
+    given = neglected.ended(Child("0#1", 1, "id"), plain)
+
+    assert given == plain
+    assert plain == given
+    assert hash(given) == hash(plain)
+    assert repr(given) == repr(plain)
+    assert given != attrs.evolve(plain, summary="t")
+    assert given != object()
+    assert made(given) == plain
+    assert attrs.asdict(given) == attrs.asdict(plain)
+
+
+def test_the_fields_of_an_outcome_cannot_be_set() -> None:
+    given = Neglected().ended(Child("0#1", 1, "id"), refold.Outcome(status="failed"))
+
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        given.status = "completed"  # type: ignore[misc]  # it is refused
