@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -207,6 +208,50 @@ async def cancelling(run: refold.Run, _: Any) -> list[str]:
     return done
 
 
+async def naps(run: refold.Run, milliseconds: int) -> str:
+    """Sleep, within a limit that is not reached."""
+    async with asyncio.timeout(60):
+        await run.sleep(milliseconds / 1000)
+    return f"slept {milliseconds}"
+
+
+async def timing(run: refold.Run, _: Any) -> list[str]:
+    """Wait in every way; before the flag `due_order`, timers of a step counted each from its own.
+
+    Of the log of that name, `forked` is a fork: its recorded sleeps fired at once.
+    """
+    loop, order = asyncio.get_running_loop(), list[str]()
+    never = loop.call_later(900, order.append, "never")
+    loop.call_later(0.02, order.append, "long")
+    time.sleep(0.015)  # work: in the old log, the shorter one counts from behind it
+    loop.call_later(0.012, order.append, "short")
+    at = loop.time() + 0.016
+    loop.call_at(at, order.append, "at")
+
+    async def late(name: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        order.append(await run.tool("fetch", name=name))
+
+    async def limited(name: str, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            run.annotate(name)
+
+    async with asyncio.timeout(900):
+        await asyncio.gather(late("b", 0.03), late("a", 0.024), limited("c", 0.036))
+    task = asyncio.create_task(late("d", 60))
+    await asyncio.wait([task], timeout=0.004)
+    task.cancel()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.Event().wait(), 0.004)
+    never.cancel()
+    outcome = await run.delegate(refold.Delegation(program=naps, input=5, brief="sleep"))
+    await asyncio.sleep(0.01)
+    return [*order, outcome.output]
+
+
 def _calls(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
     return {"tool_calls": [{"name": name, "arguments": given} for name, given in calls]}
 
@@ -242,6 +287,8 @@ PROGRAMS: dict[str, Any] = {
     "stopping": stopping,
     "listing": listing,
     "cancelling": cancelling,
+    "timing": timing,
+    "forked": timing,
 }
 INPUTS: dict[str, Any] = {
     "everything": ["short", "long"],
@@ -255,5 +302,7 @@ INPUTS: dict[str, Any] = {
     "stopping": None,
     "listing": None,
     "cancelling": None,
+    "timing": None,
+    "forked": None,
 }
 MODEL = ScriptedModel(["They have read two texts.", "Nothing more."])
