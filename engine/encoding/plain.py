@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, Self
 from uuid import UUID
 
 from refold.engine.encoding.canonical import (
@@ -164,10 +164,32 @@ def _instance(value: Any, pointer: str, depth: int) -> Json:
 
 _Convert = Callable[[Any, str, int], Json]
 
+
+class Moment(float):
+    """A time that a loop said, and what a program has added to it since, in seconds."""
+
+    __slots__ = ("added",)
+
+    added: float
+
+    def __new__(cls, seconds: float, added: float = 0.0) -> Self:
+        """Make one of a number; `added` is the part of it that the program added."""
+        moment = super().__new__(cls, seconds)
+        moment.added = added
+        return moment
+
+    def __add__(self, other: Any) -> Any:
+        total = super().__add__(other)
+        return total if total is NotImplemented else type(self)(total, self.added + other)
+
+    __radd__ = __add__
+
+
 _EXACT: Final[dict[type, _Convert]] = {
     str: _text,
     int: _number,
     float: _number,
+    Moment: lambda value, pointer, depth: _number(float(value), pointer, depth),
     dict: _object,
     list: _array,
     tuple: _array,

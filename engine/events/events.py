@@ -61,6 +61,9 @@ class RunStarted:
     origin: dict[str, Any] | None = None
     """Of a fork's root: {nonce, head, at, edits}: the log that it was forked from, the hash and
     seq of the last entry that they share but for edits, and the call keys that were edited."""
+    untimed: bool | None = None
+    """True where virtual time does not say when timers are due: a clock was given, or outcomes
+    were recorded ones, beside which nothing takes time."""
 
 
 @attrs.frozen(weakref_slot=False)
@@ -143,6 +146,10 @@ class TimerFired:
 
     virtual_us: int
     """Microseconds of virtual time since the run began."""
+    length_us: int | None = None
+    """The delay that the program said; `None` for a plain time (`call_at`), and in older logs."""
+    nth: int | None = None
+    """Which timer of this length it is in its scope, from 1; `None` in older logs."""
 
 
 @attrs.frozen(weakref_slot=False)

@@ -60,6 +60,11 @@ class Flags:
     that waits does: a cancellation that is pending ends it, and whoever drives the coroutine goes
     on before the tool returns."""
 
+    due_order: bool = False
+    """Whether the timers of a step count from one instant and fire in the order in which they are
+    due, by the virtual time of the log; else each counts from its own arming, or by another clock.
+    """
+
     def yields_after(self, count: int) -> bool:
         """Return whether the world has its turn between `count` items of a list and the next."""
         return bool(self.yields and count) and count % self.yields == 0
@@ -88,6 +93,7 @@ NOW: Final = Flags(
     stops_tools=True,
     yields=16,
     exact_fast_path=True,
+    due_order=True,
 )
 """The rules of runs that are recorded now."""
 

@@ -33,6 +33,7 @@ from typing import Any, Final, NoReturn
 import attrs
 
 import refold.engine
+from refold.engine.encoding.plain import Moment
 from refold.engine.errors import OutsideLoop
 from refold.engine.events.flags import NOW, Flags
 from refold.engine.loop.frameworks import adapter_for
@@ -116,6 +117,8 @@ class Scope:
     tasks: int = 0
     calls: int = 0
     timers: int = 0
+    lengths: dict[int | None, int] = attrs.field(factory=dict)
+    """How many of its timers have a length, by length in microseconds."""
     _below: int = attrs.field(default=-1, init=False)
 
     def child(self) -> "Scope":
@@ -138,6 +141,11 @@ class Scope:
         """Return the next timer key, counted apart from calls: `0/2@1`."""
         self.timers += 1
         return f"{self.path}@{self.timers}"
+
+    def next_of_length(self, length_us: int | None) -> int:
+        """Return which timer of its length the next one is, from 1."""
+        nth = self.lengths[length_us] = self.lengths.get(length_us, 0) + 1
+        return nth
 
 
 _scope_of_context: contextvars.ContextVar[Scope] = contextvars.ContextVar("refold_scope")
@@ -177,24 +185,24 @@ class Handle:
         return self.is_cancelled
 
 
-class _Since(float):
+class _Since(Moment):
     """The last recorded time, of which `asyncio.timeout` makes one that stands for a delay."""
 
     __slots__ = ()
-
-    def __add__(self, other: Any) -> Any:
-        total = super().__add__(other)
-        return total if total is NotImplemented else _Since(total)
 
 
 @functools.total_ordering
 class Timer(Handle):
     """A callback that waits for virtual time, named by its scope and number there.
 
+    Two runs of one program have the same timers by scope, length and number among those.
+
     Ordered by when it is due, as far as that can be told without a look at the clock.
     """
 
-    __slots__ = ("_due", "_loop", "_when", "at_us", "delay_us", "key", "number")
+    __slots__ = (
+        "_due", "_loop", "_when", "at_us", "delay_us", "key", "length_us", "nth", "number", "scope",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -212,9 +220,20 @@ class Timer(Handle):
         """From the last recorded time on."""
         self.at_us = None if when is None or isinstance(when, _Since) else microseconds(when)
         """In virtual time, where the program said a time and not a delay."""
-        self.key = loop.scope().next_timer()
+        added = delay if when is None else getattr(when, "added", None)
+        self.length_us = None if added is None else microseconds(added)
+        """The delay that the program said; `None` for a time of which that is not known."""
+        scope = loop.scope()
+        self.scope = scope.path
+        self.key = scope.next_timer()
+        self.nth = scope.next_of_length(self.length_us)
         self.number = loop.next_number()
         self._due = when if when is not None else loop.glance() + delay
+
+    @property
+    def due_us(self) -> int:
+        """When it is due in virtual time at the earliest, as the program last saw the time."""
+        return microseconds(self._due)
 
     def __lt__(self, other: object) -> bool:
         if not isinstance(other, Timer):
@@ -594,11 +613,12 @@ class Loop(asyncio.AbstractEventLoop):
 
         `asyncio.timeout` asks only to turn a delay into a time and back: for it the last
         recorded time will do, and nothing is recorded.  What comes of it stays recognisable: a
-        time that the program says itself (`timeout_at`) is kept to the moment.
+        time that the program says itself (`timeout_at`) is kept to the moment.  What is added to
+        either is the length of a timer.
         """
         if sys._getframe(1).f_code.co_filename == _TIMEOUTS_FILE:  # noqa: SLF001 - no other way
             return _Since(self.glance())
-        return self._look()
+        return Moment(self._look())
 
     def create_future(self) -> Future:
         """Return a future of this loop."""

@@ -454,7 +454,11 @@ class Supply(Protocol):
         ...
 
     def when(self, key: str, /) -> int | None:
-        """Return the place of a completion, or of a timer, among all; `None`: when it comes."""
+        """Return the place of a completion among all; `None`: when it comes."""
+        ...
+
+    def fired(self, key: str, length_us: int | None, nth: int, /) -> int | None:
+        """Return the place of a timer among all completions; `None`: when it is due."""
         ...
 
     def below(self, effect: Any, /) -> "Supply | None":

@@ -65,6 +65,7 @@ def started_of(request: RunRequest) -> RunStarted:
         parent=attrs.asdict(parent) if parent else None,
         nonce=nonce(),
         shipped=is_shipped(request.program) or None,
+        untimed=request.clock is not None or request.supply is not None or None,
     )
 
 

@@ -274,7 +274,7 @@ class Recorder(World):
 
     def look(self) -> ClockRead:
         """Append and return the time."""
-        read = self._timers.read()
+        read = self._timers.read(self._ledger.step)
         self.emit(read, None)
         return read
 
@@ -303,7 +303,7 @@ class Recorder(World):
 
     def arm(self, timer: Timer) -> None:
         """Set a timer against monotonic time."""
-        self._timers.arm(timer, len(self._kernel.loop.timers))
+        self._timers.arm(timer, len(self._kernel.loop.timers), self._ledger.step)
 
     def straight(
         self, tool: Tool, arguments: dict[str, Json], call: str, /
@@ -620,11 +620,15 @@ class Recorder(World):
             return True
         if due.key not in self._kernel.loop.timers:
             return False
-        self._fire(due.key)
+        self._fire(due)
         return True
 
-    def _fire(self, key: str) -> None:
-        self._world(TimerFired(self._timers.virtual_us()), key, self._ledger.step)
+    def _fire(self, due: Timer, at_us: int | None = None) -> None:
+        now = self._timers.now_us()
+        virtual_us = self._timers.virtual_us(now) if at_us is None else at_us
+        fired = TimerFired(virtual_us, due.length_us, due.nth)
+        self._world(fired, due.key, self._ledger.step)
+        self._timers.begin(self._ledger.step, now)
 
     def _take_child(self) -> bool:
         """Take the outcome of a child that has ended and that somebody waits for now."""

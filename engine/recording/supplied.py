@@ -18,7 +18,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.events.events import ClockRead, Event, ValueDrawn
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.world import REQUESTS, World
-from refold.engine.loop.loop import Timer
+from refold.engine.loop.loop import Timer, microseconds
 from refold.engine.ports.effects import Effect, GiveUp, RunChild
 from refold.engine.ports.ports import ChildRequest, SessionPort
 from refold.engine.recording import interrupts
@@ -63,9 +63,14 @@ class Supplied(Recorder):
         found = self._supply.look()
         if found is None:
             return super().look()
-        read = ClockRead(*found)
+        read = ClockRead(found[0], max(found[1], self._seen_us()))
+        self._timers.reach(read.virtual_us)
         self.emit(read, None)
         return read
+
+    def _seen_us(self) -> int:
+        """Return the virtual time that the program saw last: it never goes back."""
+        return microseconds(self._kernel.loop.glance())
 
     def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:
         """Append and return the value that is supplied, or draw it."""
@@ -84,8 +89,12 @@ class Supplied(Recorder):
 
     def arm(self, timer: Timer) -> None:
         """Set a timer, unless the record says when it fires."""
-        if self._supply.when(timer.key) is None:
+        if self._place(timer) is None:
             super().arm(timer)
+
+    def _place(self, timer: Timer) -> int | None:
+        """Return when the record has a timer, by scope, length and number among those."""
+        return self._supply.fired(timer.key, timer.length_us, timer.nth)
 
     straight = World.straight  # nothing goes so: everything has its turn
 
@@ -110,7 +119,7 @@ class Supplied(Recorder):
     def take_over(self, handed: Handed) -> None:
         """Go on where the record ends; timers that have a place in the order wait for it."""
         self._events.update(handed.asked)
-        timers = [one for one in handed.timers if self._supply.when(one[1].key) is None]
+        timers = [one for one in handed.timers if self._place(one[1]) is None]
         super().take_over(attrs.evolve(handed, timers=timers))
 
     def _finish_child(self, call: str, outcome: Outcome) -> None:
@@ -123,8 +132,11 @@ class Supplied(Recorder):
         first = self._first()
         if first is None:
             return self._take_any()
-        if first in self._kernel.loop.timers:
-            self._fire(first)
+        timer = self._kernel.loop.timers.get(first)
+        if timer is not None:
+            at_us = max(timer.due_us, self._seen_us())
+            self._timers.reach(at_us)
+            self._fire(timer, at_us)
             return True
         if first in self._outcomes:
             self._finish_child(first, self._outcomes.pop(first))
@@ -153,10 +165,12 @@ class Supplied(Recorder):
         """Return what the record delivers first of all that is open; `None`: nothing of it."""
         kernel = self._kernel
         joined = [call for call in kernel.children if kernel.wants_child(call)]
+        placed = {key: self._supply.when(key) for key in [*kernel.open, *joined]}
+        placed.update((key, self._place(timer)) for key, timer in kernel.loop.timers.items())
         places = [
             (place, key)
-            for key in [*kernel.open, *joined, *kernel.loop.timers]
-            if (place := self._supply.when(key)) is not None and key not in self._paused
+            for key, place in placed.items()
+            if place is not None and key not in self._paused
         ]
         return min(places)[1] if places else None
 

@@ -26,6 +26,9 @@ class Timers:
         self._clock = clock
         self._began_ns = time.monotonic_ns()
         self._clock_began = clock.time_us() if clock else 0
+        self._ahead_us = 0
+        """By how much virtual time is ahead of monotonic time: recorded sleeps take none."""
+        self._step, self._instant_us = -1, 0
         self._armed: list[tuple[int, int, str, Timer | CallTool]] = []
 
     def go_on(self, active_us: int, virtual_us: int, armed: Iterable[tuple[int, Timer]]) -> None:
@@ -33,6 +36,7 @@ class Timers:
         self._began_ns = time.monotonic_ns() - active_us * 1000
         if self._clock is not None:
             self._clock_began = self._clock.time_us() - virtual_us
+        self._ahead_us = max(0, virtual_us - active_us)  # a fork is younger than its beginning
         for left_us, timer in armed:
             entry = (active_us + left_us, timer.number, timer.key, timer)
             heapq.heappush(self._armed, entry)
@@ -43,22 +47,39 @@ class Timers:
         """Return monotonic time: for deadlines and timers."""
         return (time.monotonic_ns() - self._began_ns) // 1000
 
-    def virtual_us(self) -> int:
-        """Return virtual time: the given clock's, where there is one."""
+    def virtual_us(self, now: int | None = None) -> int:
+        """Return virtual time at `now`: the given clock's, where there is one."""
         clock = self._clock
-        return clock.time_us() - self._clock_began if clock else self.now_us()
+        if clock is not None:
+            return clock.time_us() - self._clock_began
+        return (self.now_us() if now is None else now) + self._ahead_us
 
-    def read(self) -> ClockRead:
-        """Return what a look at the clock shows."""
-        virtual, clock = self.virtual_us(), self._clock
+    def read(self, step: int) -> ClockRead:
+        """Return what a look at the clock shows in a step."""
+        virtual, clock = self.virtual_us(self._instant(step)), self._clock
         return ClockRead(clock.time_us() if clock else time.time_ns() // 1000, virtual)
+
+    def reach(self, virtual_us: int) -> None:
+        """Let virtual time be that much at least."""
+        self._ahead_us += max(0, virtual_us - self.virtual_us())
+
+    def _instant(self, step: int) -> int:
+        """Return the one moment from which a step counts: of its first look or timer."""
+        if step != self._step:
+            self.begin(step, self.now_us())
+        return self._instant_us
+
+    def begin(self, step: int, now: int) -> None:
+        """Let a step count from `now`, when the timer fired that began it."""
+        self._step, self._instant_us = step, now
 
     # -- timers ---------------------------------------------------------------------------
 
-    def arm(self, timer: Timer, live: int) -> None:
+    def arm(self, timer: Timer, live: int, step: int) -> None:
         """Set a timer of the program, which has `live` of them that are not cancelled."""
-        delay_us = timer.delay_us if timer.at_us is None else timer.at_us - self.virtual_us()
-        due = self.now_us() + max(0, delay_us)
+        now = self._instant(step)
+        delay_us = timer.delay_us if timer.at_us is None else timer.at_us - self.virtual_us(now)
+        due = now + max(0, delay_us)
         heapq.heappush(self._armed, (due, timer.number, timer.key, timer))
         if len(self._armed) > max(_KEPT, 4 * live):
             # A program may arm and disarm one around every call.

@@ -30,6 +30,11 @@ _BY_KIND: Final = {
     "unrecorded_await": (
         "an await was added or moved; what it waits for came later, or never, in the record"
     ),
+    "timer": (
+        "a timer that fired has another length: if the program is the same, it comes from "
+        "randomness or a clock outside run; use run.random() and run.now()"
+    ),
+    "due": "two timers cannot fire in the recorded order any more: a length has changed",
     "log_damaged": "`refold verify` says what is intact; restore the log from a copy",
 }
 _ANYTHING: Final = (

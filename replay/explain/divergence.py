@@ -221,6 +221,9 @@ def _inside(kind: str, arguments: Json) -> str:
             return f"({shown(arguments.get('added'), 80)})"
         case "note":
             return f"({shown(arguments.get('text'), 80)})"
+        case "timer":
+            length = arguments.get("length_us")
+            return f"({length / 1_000_000:g} s)" if length is not None else ""
         case "value":
             return f"({shown(arguments['name'], 80)})" if arguments.get("name") else ""
         case _:

@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from refold.engine.encoding.canonical import encode
-from refold.engine.events.call_key import number_of, scope_of
+from refold.engine.events.call_key import scope_of
 from refold.replay.explain.divergence import Category
 from refold.replay.explain.run_on import Explorer
 from refold.replay.explain.scopes import AlignmentStep, aligned_scopes
@@ -42,6 +42,7 @@ class Found:
             self.category == "reordered"
             and one is not None
             and other is not None
+            and not one.is_mark
             and one.scope != other.scope
         )
 
@@ -151,6 +152,9 @@ def _in_order(found: list[Found], explorer: Explorer) -> list[Found]:
 
 def _first(explorer: Explorer, found: list[Found]) -> tuple[Category, Found | None, list[Found]]:
     """Return the first difference: its name, what shows it, and what of `found` it stands for."""
+    timer = _of_due(explorer)
+    if timer is not None:
+        return timer.category, timer, [one for one in found if _shares(one, timer)]
     shown = _of_lines(explorer, found)
     looked = _of_looks(explorer)
     if looked is None:
@@ -163,6 +167,24 @@ def _first(explorer: Explorer, found: list[Found]) -> tuple[Category, Found | No
         return "kind_changed", both, [shown]
     is_left = looked.category == "missing_call" and explorer.first.has_ended
     return "unconsumed" if is_left else looked.category, looked, []
+
+
+def _of_due(explorer: Explorer) -> Found | None:
+    """Return the timer that is due before the recorded one, or stands in its place.
+
+    In its place is one of another length; or a new one, and the recorded one comes after it.
+    """
+    early, seq = explorer.early, explorer.first.recorded.seq
+    recorded = next((one for one in explorer.recorded_items if one.seq == seq), None)
+    if early is not None:
+        is_new = early.call not in explorer.due_before
+        return Found("extra_call", None, early) if is_new else Found("reordered", recorded, early)
+    asked = [one for one in explorer.asked_items if one.kind == "timer"]
+    now = next((one for one in asked if one.call == explorer.replaced), None)
+    if now is None or recorded is None:
+        return None
+    is_new = any(one.key == recorded.key and one.scope == recorded.scope for one in asked)
+    return Found("extra_call", None, now) if is_new else Found("args_changed", recorded, now)
 
 
 def _shares(one: Found, shown: Found) -> bool:
@@ -233,7 +255,7 @@ def _of_sleep(explorer: Explorer, found: list[Found]) -> Found | None:
     gone = old.recorded if old is not None and (_is_gone(old) or _is_unlike(old)) else None
     more = {one.now.scope for one in found if one.now and one.now.kind == "timer"}
     fired = [item for item in explorer.recorded_items if item.kind == "timer"]
-    scopes, keys = {item.scope for item in fired}, {item.call for item in fired}
+    scopes = {item.scope for item in fired}
     news = {one.now.call for one in found if one.now is not None}
     told = {item.call for item in explorer.asked_items if item.kind == "timer"} - news
     is_world = entry.kind == "timer.fired"
@@ -243,7 +265,7 @@ def _of_sleep(explorer: Explorer, found: list[Found]) -> Found | None:
             continue  # what waits in a task beside it keeps nobody from asking
         if key in told and scope not in scopes:
             continue  # it is a recorded one, of a task that had another place
-        is_new = key not in keys or explorer.is_limit(key)
+        is_new = key not in explorer.due_before or explorer.is_limit(key)
         if scope in more or scope not in scopes or (is_new and not is_world):
             timer = Item("timer", "", None, key)
             if gone is not None and gone.scope == scope and not gone.is_mark:
@@ -306,9 +328,6 @@ def _of_order(explorer: Explorer, found: list[Found]) -> tuple[Category, Found |
 
     What was asked before the recorded request came may be why; then it is the first difference.
     """
-    timer = _of_timers(explorer)
-    if timer is not None:
-        return timer.category, timer, []
     timer = _gone_before(explorer, found)
     if timer is not None:
         return timer.category, timer, [timer]
@@ -355,25 +374,6 @@ def _twin(explorer: Explorer, found: list[Found]) -> Found | None:
         return None
     more = (one for one in found if one.category == "extra_call")
     return next((one for one in more if one.now and one.now.key == emitted.key), None)
-
-
-def _of_timers(explorer: Explorer) -> Found | None:
-    """Return the timer that was armed beside the recorded ones, or the one that is not any more.
-
-    Timers are numbered when they are armed, and a log has only those that fired: one that was
-    armed before and came to nothing shifts the numbers of those that follow.
-    """
-    entry = explorer.first.recorded
-    if entry.kind != "timer.fired" or explorer.first.event_kind:
-        return None
-    call = entry.call or ""
-    scope = scope_of(call)
-    waits = [key for key in explorer.timers_before if scope_of(key) == scope]
-    if not waits or call in waits:
-        return None
-    if number_of(call) <= explorer.timers_armed.get(scope, 0):
-        return Found("extra_call", None, Item("timer", "", None, call))
-    return Found("missing_call", Item("timer", "", None, call, entry.seq), None)
 
 
 _OPPOSITE: Final = {

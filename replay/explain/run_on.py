@@ -9,13 +9,13 @@ gathered here, and `replay.explain.scopes` aligns it (CONTRACT.md §12.4).
 import asyncio
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode, loads
-from refold.engine.events.call_key import number_of, scope_of
+from refold.engine.events.call_key import scope_of
 from refold.engine.events.codec import kind_of, structure, unstructure
 from refold.engine.events.events import (
     COMPLETES,
@@ -32,11 +32,11 @@ from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.pending import Pending
 from refold.engine.kernel.world import World
 from refold.engine.log.reader import Entry
-from refold.engine.loop.loop import Task
+from refold.engine.loop.loop import Task, Timer
 from refold.engine.ports.effects import AskModel
 from refold.engine.ports.ports import ModelRequest
 from refold.replay.difference.excuses import Excuses
-from refold.replay.index.asked_items import Item, item_of
+from refold.replay.index.asked_items import Item, item_of, timer_of
 from refold.replay.index.by_call import blank
 from refold.replay.index.cursor import Cursor
 
@@ -63,6 +63,8 @@ class Mismatch:
     """The program's file and line, where they are known."""
     has_ended: bool
     """Whether the program had returned by then."""
+    early: str = ""
+    """The key of a timer that is due before the recorded one."""
 
     def is_other_end(self) -> bool:
         """Return whether the same delegation tool ended otherwise: no request differs."""
@@ -85,23 +87,18 @@ class Explorer(World):
         """The recorded end of the run, if it has one."""
         self.is_cut = False
         """Whether the program was left before it had come to an end of its own."""
-        live = [task.scope for task in kernel.loop.unfinished if isinstance(task, Task)]
+        live = (task.scope for task in kernel.loop.unfinished if isinstance(task, Task))
         self.scopes_before = frozenset(scope.path for scope in live)
         """Scopes of tasks that existed when the program left its record."""
-        self.timers_armed = {scope.path: scope.timers for scope in (kernel.loop.root, *live)}
-        """By scope, how many timers had been armed by then."""
-        self.timers_before = tuple(kernel.loop.timers)
-        """Keys of the timers that were armed then."""
-        self.sleeping = _sleeping(kernel)
-        """By scope, the timer that its task slept on then."""
         self.is_guessing = False
         """Whether the program was answered with anything but what was recorded for the same."""
         self.requests: dict[str, ModelRequest] = {}
         """The model requests made since, whole, by call."""
         self._answers: dict[str, tuple[int, Event]] = {}
         """By recorded call key: seq and event of what completed it."""
-        self._fired: dict[str, int] = {}
-        """By recorded timer key: its seq."""
+        self._says_lengths = kernel.loop.flags.due_order
+        self._firings: dict[str | tuple[str, int | None], list[int]] = defaultdict(list)
+        """Seqs of recorded timers, by scope and length; by key where the record says no lengths."""
         self._served: dict[str, Item] = {}
         self._unused: dict[str, dict[Item, None]] = defaultdict(dict)
         self._same: dict[tuple[str, str, bytes], list[Item]] = defaultdict(list)
@@ -111,8 +108,6 @@ class Explorer(World):
         self._unplaced: set[str] = set()
         """Those answered with what came of another call elsewhere: they are answered at once."""
         self._first_unused = 0
-        self._extra_sleep = ""
-        """The timer of a sleep that the record does not have; see `_sleep_before`."""
         self._open_before = set(kernel.open) | set(kernel.children)
         self._clock = ClockRead(0, 0)
         self._steps = 0
@@ -121,9 +116,16 @@ class Explorer(World):
         self._given_up: set[str] = set()
         for entry in cursor.rest():
             self._recorded(entry, cursor)
-        self._extra_sleep = self._sleep_before(first.recorded)
-        self._shifted = _shifted(first.recorded, kernel.loop.timers)
-        """A scope whose timers have other numbers now, and by how much: see `_due_at`."""
+        self.sleeping = _sleeping(kernel)
+        """By scope, the timer that its task slept on then."""
+        self.due_before = self._due()
+        """Of the timers that were armed then and that the record fires: their seqs, by key."""
+        self.replaced = self._replaced(first)
+        """The timer that stands where the record fires one of another length."""
+        self._extra_sleep = first.early or self.replaced or self._sleep_before(first.recorded)
+        """The timer of a sleep that the record does not have; see `_sleep_before`."""
+        self.early = self._item_of(first.early) if first.early else None
+        """The timer that is due before the one that the record fires."""
 
     def _recorded(self, entry: Entry, cursor: Cursor) -> None:
         data = cursor.data(entry)
@@ -133,7 +135,9 @@ class Explorer(World):
             case "run.finished":
                 self.finish = entry
             case "timer.fired":
-                self._fired.setdefault(entry.call or "", entry.seq)
+                call = entry.call or ""
+                kind = (scope_of(call), data.get("length_us")) if self._says_lengths else call
+                self._firings[kind].append(entry.seq)
             case "effect.cancelled":
                 self._given_up.add(entry.call or "")
         item = item_of(entry.kind, entry.call, data, entry.seq)
@@ -145,6 +149,19 @@ class Explorer(World):
         if entry.call and entry.kind in COMPLETES:
             event = structure(entry.kind, data)
             self._answers.setdefault(entry.call, (entry.seq, event))  # type: ignore[arg-type]  # its kind says so
+
+    def _replaced(self, first: Mismatch) -> str:
+        """Return the first timer of a scope that stands for the one that the record fires there.
+
+        If it is a sleep more, and the recorded one comes after it, that shows in what follows.
+        """
+        entry = first.recorded
+        if entry.kind != "timer.fired" or first.event_kind or not self._says_lengths:
+            return ""
+        timers = self._kernel.loop.timers.values()
+        here = (timer for timer in timers if timer.scope == scope_of(entry.call or ""))
+        free = [timer.key for timer in here if timer.key not in self.due_before]
+        return entry.call if entry.call in free else next(iter(free), "")
 
     def _sleep_before(self, entry: Entry) -> str:
         """Return the timer that the task sleeps on where the record has it ask for something.
@@ -158,11 +175,10 @@ class Explorer(World):
         scope = scope_of(entry.call)
         above = [key for one, key in self.sleeping.items() if f"{scope}/".startswith(f"{one}/")]
         key = max(above, key=len, default="")
-        if not key or key not in self._fired or self.is_limit(key):
+        if not key or key not in self.due_before or self.is_limit(key):
             return key
-        fired = min(
-            (seq for each, seq in self._fired.items() if scope_of(each) == scope), default=-1
-        )
+        timers = (one for one in self.recorded_items if one.kind == "timer")
+        fired = min((one.seq for one in timers if one.scope == scope), default=-1)
         answered = self._answers.get(entry.call)
         if entry.kind not in REQUEST_KINDS or fired < 0 or (answered and answered[0] < fired):
             return ""
@@ -171,7 +187,7 @@ class Explorer(World):
 
     def is_limit(self, key: str) -> bool:
         """Return whether a recorded timer fired while its task waited for something: no sleep."""
-        fired, scope = self._fired.get(key, -1), scope_of(key)
+        fired, scope = self.due_before.get(key, -1), scope_of(key)
         for item in self.recorded_items:
             if item.seq >= fired:
                 return False
@@ -276,7 +292,7 @@ class Explorer(World):
         if self._extra_sleep in timers:
             self._fire(self._extra_sleep)
             return True
-        due = [(seq, key) for key in timers if (seq := self._due_at(key)) is not None]
+        due = [(seq, key) for key, seq in self._due().items()]
         unknown = [call for call in calls if self._when(call) is None]
         unknown.sort(key=self._was_given_up)  # these wait for what made the record give up on them
         may_come = unknown and not (due and self._was_given_up(unknown[0]))
@@ -295,18 +311,14 @@ class Explorer(World):
             return False
         return True
 
-    def _due_at(self, key: str) -> int | None:
-        """Return the seq at which the record has the timer; `None` where it never fired.
+    def _due(self) -> dict[str, int]:
+        """Return the seqs at which the record has the timers that are armed, by their keys."""
+        left = {kind: iter(seqs) for kind, seqs in self._firings.items()}
+        found = ((one.key, left.get(self._kind(one))) for one in self._kernel.loop.timers.values())
+        return {key: seq for key, seqs in found if seqs and (seq := next(seqs, None)) is not None}
 
-        Timers are told by number alone: behind a sleep more, each has the next one's; so behind a
-        time limit more, which was kept and fired nowhere.
-        """
-        scope, number = scope_of(key), number_of(key)
-        if scope == scope_of(self._extra_sleep) and number > number_of(self._extra_sleep):
-            key = f"{scope}@{number - 1}"
-        elif scope == self._shifted[0]:
-            key = f"{scope}@{number - self._shifted[1]}"
-        return self._fired.get(key)
+    def _kind(self, timer: Timer) -> str | tuple[str, int | None]:
+        return (timer.scope, timer.length_us) if self._says_lengths else timer.key
 
     def _when(self, call: str) -> int | None:
         """Return the seq of what answered the call in the record; `None` where nothing did."""
@@ -350,8 +362,14 @@ class Explorer(World):
         return _made_up(pending) if has_failed and call in self._other_name else event
 
     def _fire(self, key: str) -> None:
-        self._note(Item("timer", "", None, key))
+        seq = self._due().get(key)
+        if seq is not None:
+            self._firings[self._kind(self._kernel.loop.timers[key])].remove(seq)
+        self._note(self.early if self.early and key == self.early.call else self._item_of(key))
         self._kernel.loop.fire(key)
+
+    def _item_of(self, key: str) -> Item:
+        return timer_of(self._kernel.loop.timers[key], says_length=self._says_lengths)
 
 
 _COMPLETED_BY: Final = {
@@ -368,22 +386,14 @@ def _made_up(pending: Pending) -> Event:
 
 
 def _sleeping(kernel: Kernel) -> dict[str, str]:
-    """Return the last timer of each scope whose task is in `asyncio.sleep`."""
+    """Return the last timer of each scope whose task is in `asyncio.sleep`, but not of nothing."""
     root = kernel.loop.root
     found = {root.path: f"{root.path}@{root.timers}"} if kernel.main is None else {}  # a plain one
     for task in kernel.loop.unfinished:
         inner: Any = task.get_coro()
         while (waits := getattr(inner, "cr_await", None)) is not None and hasattr(waits, "cr_code"):
             inner = waits
-        if isinstance(task, Task) and getattr(inner, "cr_code", None) is asyncio.sleep.__code__:
+        is_sleep = getattr(inner, "cr_code", None) is asyncio.sleep.__code__
+        if isinstance(task, Task) and is_sleep and not hasattr(inner.cr_await, "gi_code"):
             found[task.scope.path] = f"{task.scope.path}@{task.scope.timers}"
     return {scope: key for scope, key in found.items() if key in kernel.loop.timers}
-
-
-def _shifted(first: Entry, armed: Collection[str]) -> tuple[str, int]:
-    """Return the scope of a recorded timer that is armed under a later number, and how much."""
-    if first.kind != "timer.fired" or (first.call or "") in armed:
-        return "", 0
-    scope, number = scope_of(first.call or ""), number_of(first.call or "")
-    later = [number_of(key) - number for key in armed if scope_of(key) == scope]
-    return scope, min((each for each in later if each > 0), default=0)

@@ -11,6 +11,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json, encode_sorted
 from refold.engine.events.call_key import parts_of, scope_of
+from refold.engine.loop.loop import Timer
 
 _NAMED: Final[dict[str, tuple[str, str]]] = {
     # kind: (the item's kind, the member that names it)
@@ -111,6 +112,12 @@ def item_of(kind: str, call: str | None, data: dict[str, Json], seq: int = -1) -
     return Item(short, name, _arguments(short, data), call or "", seq)
 
 
+def timer_of(timer: Timer, *, says_length: bool) -> Item:
+    """Return the item of a timer; where the record does not say lengths, without its own."""
+    arguments = {"length_us": timer.length_us} if says_length else None
+    return Item("timer", "", arguments, timer.key)
+
+
 def named(kind: str, data: dict[str, Json]) -> tuple[str, str]:
     """Return an entry's kind in the words of comparisons, and the name of what it asks for."""
     short, member = _NAMED.get(kind, (kind if kind[:2] == "x-" else kind.partition(".")[0], ""))
@@ -126,6 +133,8 @@ def _arguments(kind: str, data: dict[str, Json]) -> Json:
             return data.get("arguments")
         case "child":
             return data.get("delegation")
+        case "timer" if data.get("nth"):
+            return {"length_us": data.get("length_us")}
         case "timer" | "clock" | "cancel":
             return None
         case _:

@@ -17,6 +17,7 @@ from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.secret import MEMBER
 from refold.engine.errors import LogDamaged, LogUnsealed
+from refold.engine.events.call_key import scope_of
 from refold.engine.events.codec import unstructure
 from refold.engine.events.events import (
     KIND_OF,
@@ -110,6 +111,8 @@ class Book:
         """By call key, in the order asked."""
         self.answers: dict[str, Answer] = {}
         """By key, in the order of delivery."""
+        self._fired: dict[tuple[str, int | None, int], str] = {}
+        """Keys of timers, by scope, length and number among those."""
         self.values: dict[str, ValueDrawn] = {}
         """By call key, in the order drawn."""
         self.given_up_after: dict[str, str] = {}
@@ -159,6 +162,13 @@ class Book:
         """Return the place of a key in the recorded order; `None` if it was not delivered."""
         answer = self.answers.get(key)
         return answer.position if answer is not None else None
+
+    def fired(self, key: str, length_us: int | None, nth: int) -> Answer | None:
+        """Return what fired a timer: by scope, length and number, in older logs by its key."""
+        named = self._fired.get((scope_of(key), length_us, nth))
+        answer = self.answers.get(named or key)
+        is_named = isinstance(event := answer and answer.event, TimerFired) and event.nth
+        return answer if named or not is_named else None
 
     def child_number(self, call: str) -> int | None:
         """Return the number (from 1) of the child that a call started; `None` for none."""
@@ -224,6 +234,8 @@ class Book:
                 self._complete(call, event, at_us)
             case TimerFired():
                 self._answer(call, call, event)
+                if event.nth is not None:
+                    self._fired[scope_of(call), event.length_us, event.nth] = call
             case ValueDrawn():
                 self.values[call] = event
             case ClockRead():

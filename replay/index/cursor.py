@@ -30,10 +30,19 @@ _ENDS_STEP: Final = FROM_WORLD | {"run.finished"}
 _HEAD: Final = b'{"seq":%d,"kind":"%b","call":"%b","cause":%d,"data":'
 _META_BEGIN: Final = b',"meta":{"wall_us":'
 _META: Final = re.compile(rb',"meta":\{"wall_us":[1-9][0-9]{0,18},"mono_us":[1-9][0-9]{0,18}\}')
+_MONO: Final = re.compile(rb'"mono_us":([0-9]+)')
 
 
 Unparsed = tuple[bytes, int, int]
 """A line that was taken as it is: its bytes, seq and offset in the file."""
+
+
+def mono_us_of(line: "Entry | Unparsed | None") -> int:
+    """Return when a line was written, by the clock of its attempt; 0 where it does not say."""
+    if line is None or isinstance(line, Entry):
+        return int(line.meta.get("mono_us", 0)) if line is not None else 0
+    found = _MONO.search(line[0], line[0].rfind(_META_BEGIN))
+    return int(found[1]) if found is not None else 0
 
 
 class Cursor:
@@ -58,6 +67,8 @@ class Cursor:
         """Change markers passed over so far (CONTRACT.md §9.8)."""
         self.declared: set[str | None] = set()
         """Calls of which a line passed over says what was measured (CONTRACT.md §13.2)."""
+        self.has_resumed = False
+        """Whether the next line is of a later attempt, whose clock is another one."""
         self._read()
 
     def peek(self) -> Entry | None:
@@ -155,6 +166,8 @@ class Cursor:
             if entry.kind in _PASSED_OVER or entry.kind.startswith("x-"):
                 if entry.kind == "patch.marked":
                     self.markers.add(self.data(entry)["id"])
+                elif entry.kind == "run.resumed":
+                    self.has_resumed = True
                 elif entry.kind == MEASURED:
                     self.declared.add(self.data(entry).get("call"))
                 self.taken += 1

@@ -219,8 +219,13 @@ class BookSupply:
         return (read.time_us, read.virtual_us) if read is not None else None
 
     def when(self, key: str) -> int | None:
-        """Return the recorded place of a completion, or of a timer."""
-        return self.book.position(self._recorded.get(key, key) if "@" not in key else key)
+        """Return the recorded place of a completion."""
+        return self.book.position(self._recorded.get(key, key))
+
+    def fired(self, key: str, length_us: int | None, nth: int) -> int | None:
+        """Return the recorded place of a timer."""
+        answer = self.book.fired(key, length_us, nth)
+        return answer.position if answer is not None else None
 
     def below(self, effect: RunChild) -> "BookSupply":
         """Return the supply of a child that runs live: from the record of the same child.

@@ -292,7 +292,9 @@ class Comparison:
                 f"as {first.now.call} (a task, a gather, a task group or a shield more or less)"
             )
         raised = self._raised_now() if name in _OF_RAISING else ""
-        return likely_cause(name, diff, changes, raised)
+        is_timer = sides.now is not None and sides.now.get("kind") == "timer"
+        kind = _OF_TIMERS.get(name, name) if is_timer else name
+        return likely_cause(kind, diff, changes, raised)
 
     def _raised_now(self) -> str:
         """Return the exception that ends the program now, where nothing made up led to it."""
@@ -453,6 +455,9 @@ _OF_ORDER: Final = ("reordered", "unrecorded_await", "unconsumed")
 
 _OF_RAISING: Final = ("missing_call", "unconsumed", "output_changed")
 """Categories of a program that does less than recorded, or ends otherwise: it may have raised."""
+
+_OF_TIMERS: Final = {"args_changed": "timer", "reordered": "due"}
+"""What a cause goes by where a timer differs."""
 
 _OF_RUNNING_ON: Final = ("stuck", "spinning")
 """Ends that say more about the answers that were made up than about the program."""

@@ -121,6 +121,10 @@ class _Tree:
             ignored=tuple(replayed.excuses.ignored),
             ignored_count=replayed.excuses.count,
             timers=replayed.timers,
+            struck=tuple(
+                f"timer {timer.key} of {timer.delay_us / 1_000_000:g} s in {log.name}"
+                for timer in replayed.due.overdue
+            ),
             behind=(log.name,) if found.ended and found.torn else (),
         )
         for child in replayed.children:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -13,6 +14,8 @@ from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
 from refold.replay.difference.pointer_diff import counted
 from refold.replay.explain.causes import likely_cause
 from refold.replay.explain.divergence import Divergence
+
+_STRUCK_SHOWN: Final = 5
 
 
 @attrs.frozen(kw_only=True)
@@ -53,7 +56,9 @@ class ReplayReport(Document):
     ignored_count: int = 0
     """How many these are in all."""
     timers: int = 0
-    """Timers that the programs armed: where they fired is compared, how long they are is not."""
+    """Timers of which the length is not compared: they did not fire, or the record does not say."""
+    struck: tuple[str, ...] = ()
+    """Timers that did not fire and would have, as the times of the record's lines show."""
     unread: tuple[str, ...] = ()
     """Child runs that left no log: they were killed before they wrote a line."""
 
@@ -70,7 +75,8 @@ class ReplayReport(Document):
     def not_compared(self) -> tuple[str, ...]:
         """What could have changed unseen, a line each."""
         timers = f"the length of {counted(self.timers, 'timer')}"
-        unread = [f"{child}, which left no log" for child in self.unread]
+        unread = [f"{timer}, which would have struck" for timer in self.struck[:_STRUCK_SHOWN]]
+        unread += [f"{child}, which left no log" for child in self.unread]
         unread += [f"what stands behind the end of {name}" for name in self.behind]
         return (timers, *unread) if self.timers else tuple(unread)
 

@@ -41,6 +41,7 @@ from refold.engine.events.events import (
     Extension,
     RunStarted,
     SessionSeeded,
+    TimerFired,
     ToolCalled,
     ToolReturned,
     ValueDrawn,
@@ -73,7 +74,8 @@ from refold.engine.state.rules import tool_served
 from refold.replay.difference.excuses import Excuses
 from refold.replay.difference.pointer_diff import same
 from refold.replay.explain.run_on import Explorer, Mismatch
-from refold.replay.index.cursor import Cursor, Unparsed
+from refold.replay.index.armed_timers import ArmedTimers
+from refold.replay.index.cursor import Cursor, Unparsed, mono_us_of
 from refold.replay.index.guarantee import refuse_observed
 
 
@@ -108,9 +110,9 @@ class Replayed(World):
         self.given_up: set[str] = set()
         """Effects that the program gave up on."""
         self.timers = 0
-        """How many the program armed before its record ended."""
+        """How many the program armed before its record ended, and no length was compared with."""
         self.armed: dict[str, int] = {}
-        """Entries taken when a timer was armed, by its key."""
+        """By key: how many entries there were when what a timer counts from was the last."""
         self.logged: dict[str, ChildRef] = {}
         """Where the logs of ended children stood, by call, as their outcomes say."""
         self.on_mismatch: Callable[[Mismatch], None] | None = None
@@ -120,6 +122,7 @@ class Replayed(World):
         """Of the last line that the world delivered: the cause of what the program emits next."""
         self._emitted = 0
         """Of the line last taken."""
+        self._first = self.cursor.peek()
         self.started = refuse_observed(log, _started(self.cursor))
         started = self.started
         self.excuses = Excuses(str(log), started.rules, volatile)
@@ -138,6 +141,12 @@ class Replayed(World):
             },
             session=session,
             flags=Flags.of_log(started.versions),
+        )
+        self.due = ArmedTimers(
+            self.kernel.loop.timers,
+            began_us=mono_us_of(self._first),
+            in_order=self.kernel.loop.flags.due_order and not started.untimed,
+            by_number=started.origin is not None,
         )
         self.explorer: Explorer | None = None
         self.children: list[RunChild] = []
@@ -197,6 +206,7 @@ class Replayed(World):
             return ClockRead(0, 0)
         event = self.cursor.event(entry)
         self._take(event, None)
+        self.due.saw(self._step, event.virtual_us)  # type: ignore[union-attr]  # the same
         return event  # type: ignore[return-value]  # its kind says so
 
     def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:
@@ -237,8 +247,11 @@ class Replayed(World):
     def arm(self, timer: Timer) -> None:
         """Remember when, for a successor; the record says which timer fires when."""
         self.timers += 1
+        last = self._last[-1] if self._last else self._first
+        self.due.arm(timer, self._step, mono_us_of(last))
         if self._successor is not None:
-            self.armed[timer.key] = self.cursor.taken
+            has_instant = self.kernel.loop.flags.due_order
+            self.armed[timer.key] = self._step + 1 if has_instant else self.cursor.taken
 
     def straight(
         self, tool: Tool, arguments: dict[str, Json], call: str, /
@@ -306,6 +319,12 @@ class Replayed(World):
             self.has_ended = True
             return self._gone_on().advance() if self._successor is not None else False
         event = self.cursor.event(entry)
+        if self.cursor.has_resumed:
+            self.due.in_order, self.due.by_number = False, True
+        elif entry.kind in FROM_WORLD:
+            self.due.pass_by(mono_us_of(entry))
+        if isinstance(event, TimerFired):
+            return self._fire(event, entry)
         if self.kernel.can_deliver(event, entry.call):  # type: ignore[arg-type]  # extensions were passed over
             self._take(event, entry.call)
             self._step = self._emitted
@@ -314,6 +333,20 @@ class Replayed(World):
         if self.kernel.stopped is not None and entry.kind not in FROM_WORLD:
             return False  # stopped, and given up after its grace: what it asked for is cancelled
         self._differs(None, None, None, entry)
+        return True
+
+    def _fire(self, event: TimerFired, entry: Entry) -> bool:
+        """Fire the timer that a line is of, unless there is none, or another is due before."""
+        timer = self.due.of(entry.call or "", event, mono_us_of(entry))
+        early = timer and self.due.before(timer, event.virtual_us)
+        if timer is None or early is not None:
+            self._differs(None, None, None, entry, early.key if early else "")
+            return True
+        self._take(event, entry.call)
+        self.timers -= event.length_us is not None
+        self._step = self._emitted
+        self.due.saw(self._step, event.virtual_us)
+        self.kernel.deliver(event, timer.key)
         return True
 
     # -- inside ---------------------------------------------------------------------------
@@ -371,7 +404,9 @@ class Replayed(World):
         self._note_children()
         return self._successor()
 
-    def _differs(self, event: Event | None, call: str | None, now: Json, entry: Entry) -> None:
+    def _differs(
+        self, event: Event | None, call: str | None, now: Json, entry: Entry, early: str = ""
+    ) -> None:
         """Keep the first difference, and let the program run on to name it."""
         at_end = event is None and now is not None
         mismatch = Mismatch(
@@ -383,6 +418,7 @@ class Replayed(World):
             last=self.last,
             place=None if at_end else asking_place(self.kernel),
             has_ended=at_end or self.kernel.has_returned(),
+            early=early,
         )
         self.explorer = Explorer(mismatch, self.cursor, self.kernel, self.excuses)
         self.kernel.world = self.explorer

@@ -122,7 +122,7 @@ class Outstanding:
         if choice.is_made_up:
             del self._made_up[choice.call or ""]
         elif isinstance(choice.event, TimerFired):
-            self._now_us = max(self._now_us, self._due.pop(choice.key, 0))
+            self._now_us = max(self._now_us, self._due.pop(choice.call or "", 0))
         elif choice.call is None:
             del self._placed[0]
         else:
@@ -162,8 +162,8 @@ class Outstanding:
 
     def _is_late(self, placed: Choice, kernel: Kernel) -> bool:
         """Return whether a timer was recorded before it."""
-        positions = (self._book.position(key) for key in kernel.loop.timers)
-        return any(one is not None and one < placed.position for one in positions)
+        timers = (self._of_timer(timer) for timer in kernel.loop.timers.values())
+        return any(one.position < placed.position for one in timers)
 
     def _timers(self, kernel: Kernel, first: int, placed: Choice | None) -> list[Choice]:
         """Return the timers that may fire.
@@ -179,7 +179,7 @@ class Outstanding:
         if not timers:
             return []
         earliest = min(timers, key=lambda one: one.position)
-        soonest = min(timers, key=lambda one: (self._due[one.key], one.rank))
+        soonest = min(timers, key=lambda one: (self._due[one.call or ""], one.rank))
         if self._free_timers:
             is_one = earliest.is_new or soonest.key == earliest.key
             return [soonest] if is_one else [soonest, earliest]
@@ -188,9 +188,9 @@ class Outstanding:
         return [soonest] if first == _NEVER else []
 
     def _of_timer(self, timer: Timer) -> Choice:
-        key, answer = timer.key, self._book.answers.get(timer.key)
+        key, answer = timer.key, self._book.fired(timer.key, timer.length_us, timer.nth)
         if answer is not None:
-            return Choice(self._rank(key), key, key, answer.event, answer.position)
+            return Choice(self._rank(answer.key), answer.key, key, answer.event, answer.position)
         due = self._due[key]
         rank = self._rank(key, (2, due, timer.number))
         return Choice(rank, key, key, TimerFired(max(self._now_us, due)))

@@ -516,7 +516,7 @@ def turn_given_up(owner: ast.AST, body: list[ast.stmt], at: int) -> bool:
 
 @operator("time limit", "either")
 def time_limit(node: ast.AST) -> bool:
-    """A call gets a time limit that is never reached: neutral, unless it shifts other timers."""
+    """A call gets a time limit that is never reached: neutral, whatever other timers there are."""
     if not isinstance(node, ast.Await) or not called(node, "tool"):
         return False
     node.value = expression(f"asyncio.wait_for({ast.unparse(node.value)}, 60)")

@@ -69,8 +69,8 @@ class _Timers(Timers):
     def now_us(self) -> int:
         return self._now.us
 
-    def virtual_us(self) -> int:
-        return self._now.us
+    def virtual_us(self, now: int | None = None) -> int:
+        return self._now.us if now is None else now
 
 
 class _Arrivals:

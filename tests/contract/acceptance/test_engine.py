@@ -580,10 +580,10 @@ def _lost(before: Any, after: Any, at: str = "") -> set[str]:
 
 
 VOLATILE = {
-    "run.started": {"/run_id", "/root_id", "/parent", "/nonce", "/origin", "/shipped"},
+    "run.started": {"/run_id", "/root_id", "/parent", "/nonce", "/origin", "/shipped", "/untimed"},
     "child.started": {"/number", "/run_id"},
     "child.finished": {"/outcome/duration_ms", "/outcome/child"},
-    "timer.fired": {"/virtual_us"},
+    "timer.fired": {"/virtual_us", "/length_us", "/nth"},
     "run.finished": {
         "/entries",
         "/data_digest",

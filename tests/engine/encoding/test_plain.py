@@ -14,7 +14,7 @@ import pytest
 
 from refold.engine.encoding.canonical import encode
 from refold.engine.encoding.hints import field_names
-from refold.engine.encoding.plain import to_json
+from refold.engine.encoding.plain import Moment, to_json
 from refold.engine.errors import NotCanonical
 
 
@@ -170,3 +170,14 @@ def test_fields_are_those_that_the_constructor_takes() -> None:
     assert field_names(Point) == ("x", "y")
     assert field_names(Report) == ("where", "points")
     assert field_names(int) is None
+
+
+def test_a_moment_of_a_loop_is_its_number() -> None:
+    """What a program has added to it is known, and no part of the value."""
+    moment = 1 + (Moment(2.5) + 3)
+
+    assert (moment, moment.added, type(to_json([moment])[0])) == (6.5, 4.0, float)
+    assert type(moment - Moment(1.0)) is float
+    assert Moment(1.0).__add__("no number") is NotImplemented
+    with pytest.raises(NotCanonical):
+        to_json(Moment(math.inf))

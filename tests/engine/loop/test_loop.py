@@ -269,6 +269,58 @@ def test_a_time_that_the_program_says_is_told_from_a_delay(bench: Bench) -> None
     assert [timer.at_us for timer in bench.armed] == [13_000_000, None, 14_000_000, 15_000_000]
 
 
+async def _limited(limit: Any) -> None:
+    async with limit:
+        await asyncio.sleep(0)
+
+
+def _at(seconds: float) -> Callable[[Any], Any]:
+    async def arm(loop: Any) -> None:
+        loop.call_at(loop.time() + seconds, print)
+
+    return arm
+
+
+async def _plainly(loop: Any) -> None:
+    loop.call_at(5.0, print)
+
+
+async def _until(loop: Any) -> None:
+    await _limited(asyncio.timeout_at(1 + loop.time()))
+
+
+async def _moved(loop: Any) -> None:
+    async with asyncio.timeout(None) as limit:
+        limit.reschedule(loop.time() + 1)
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("arm", "length"),
+    [
+        (lambda _: _limited(asyncio.timeout(1)), 1_000_000),
+        (_at(1), 1_000_000),
+        (_at(0), 0),
+        (_until, 1_000_000),
+        (_moved, 1_000_000),
+        (_plainly, None),
+    ],
+)
+def test_a_length_is_what_the_program_said(
+    bench: Bench, arm: Callable[[Any], Any], length: int | None
+) -> None:
+    """And never a time less a look at the clock, which is another one in each run."""
+
+    async def program() -> None:
+        for _ in range(2):
+            await arm(bench.loop)
+            bench.now += 0.3
+
+    bench.start(program())
+
+    assert [(timer.length_us, timer.nth) for timer in bench.armed] == [(length, 1), (length, 2)]
+
+
 def test_a_timer_may_wait_for_ever(bench: Bench) -> None:
     """`math.inf` is how frameworks sleep until they are cancelled."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import math
 import os
@@ -253,6 +254,65 @@ def test_a_moment_that_the_program_set_is_kept(tmp_path: Path) -> None:
         return "too late"
 
     assert ran(tmp_path, program).output == "in time"
+
+
+def test_timers_that_are_due_at_once_fire_in_the_order_of_creation(tmp_path: Path) -> None:
+    """And those of one step by their lengths, however long it works in between (§9.3)."""
+
+    async def program(_run: Run, _input: Any) -> list[Any]:
+        loop, said = asyncio.get_running_loop(), list[Any]()
+        loop.call_later(0.02, said.append, "long")
+        at = loop.time() + 0.001
+        for number in range(5):
+            loop.call_at(at, said.append, number)
+        work_until = time.monotonic() + 0.015
+        while time.monotonic() < work_until:
+            pass
+        loop.call_later(0.01, said.append, "short")
+        await asyncio.sleep(0.021)
+        return said
+
+    recorded = ran(tmp_path, program)
+
+    assert recorded.output == [0, 1, 2, 3, 4, "short", "long"]
+    lengths = [
+        (entry.call, entry.data.get("length_us"), entry.data["nth"])
+        for entry in read_entries(recorded.log)
+        if entry.kind == "timer.fired"
+    ]
+    assert lengths == [
+        *((f"0@{number}", 1_000, number - 1) for number in range(2, 7)),
+        ("0@7", 10_000, 1),
+        ("0@1", 20_000, 1),
+        ("0@8", 21_000, 1),
+    ]
+
+
+def test_how_long_a_timer_was_is_no_part_of_a_digest(tmp_path: Path) -> None:
+    """What is left of a time is another one in each run, which did the same (§6.2)."""
+
+    async def program(_run: Run, _input: Any, *, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    runs = [
+        ran(tmp_path / name, functools.partial(program, seconds=seconds))
+        for name, seconds in (("a", 0.001), ("b", 0.0011))
+    ]
+
+    assert runs[0].data_digest == runs[1].data_digest
+
+
+@pytest.mark.parametrize("clock", [None, FixedClock()])
+def test_a_run_with_a_clock_of_its_own_says_that_it_tells_no_time(
+    tmp_path: Path, clock: FixedClock | None
+) -> None:
+    """Timers go by another one."""
+
+    async def program(_run: Run, _input: Any) -> None: ...
+
+    first = next(read_entries(ran(tmp_path, program, clock=clock).log))
+
+    assert first.data.get("untimed") == (True if clock else None)
 
 
 def test_a_cancelled_timer_keeps_nothing_alive(tmp_path: Path) -> None:

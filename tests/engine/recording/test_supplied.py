@@ -43,6 +43,9 @@ class Book:
     def when(self, key: str) -> int | None:
         return self.order.index(key) if key in self.order else None
 
+    def fired(self, key: str, _length_us: int | None, _nth: int) -> int | None:
+        return self.when(key)
+
     def below(self, _effect: Any) -> None:
         return None
 

@@ -29,7 +29,7 @@ def loop_of(into: Timers) -> Any:
     """Return a loop whose timers go into `into`."""
 
     def arm(timer: Timer) -> None:
-        into.arm(timer, len(loop.timers))
+        into.arm(timer, len(loop.timers), 0)
 
     loop: Any = Loop(look=lambda: 0.0, glance=lambda: 0.0, arm=arm)  # type: ignore[abstract]  # as the kernel does
     return loop
@@ -92,7 +92,7 @@ def test_a_given_clock_says_the_virtual_time_and_no_deadline() -> None:
     timers = Timers(FixedClock())
     began = time.monotonic_ns()
 
-    read = timers.read()
+    read = timers.read(0)
     while time.monotonic_ns() < began + 2_000_000:
         pass
 
@@ -117,8 +117,54 @@ def test_a_run_that_goes_on_has_the_time_of_its_record() -> None:
 
 def test_a_look_tells_the_time_of_the_machine_or_of_the_clock_that_was_given() -> None:
     before = time.time_ns() // 1000
-    read = Timers(None).read()
+    read = Timers(None).read(0)
     after = time.time_ns() // 1000
 
     assert before <= read.time_us <= after
-    assert Timers(fixed_at(HOUR_US)).read() == ClockRead(HOUR_US, 0)
+    assert Timers(fixed_at(HOUR_US)).read(0) == ClockRead(HOUR_US, 0)
+
+
+def test_the_timers_of_a_step_count_from_one_instant() -> None:
+    """From its first look or timer on; those that are due at once fire in order of creation."""
+    timers = Timers(None)
+    read = timers.read(0)
+    seen = read.virtual_us / 1_000_000
+    loop: Any = Loop(  # type: ignore[abstract]  # as the kernel does
+        look=lambda: seen, glance=lambda: seen, arm=lambda one: timers.arm(one, 1, 0)
+    )
+    made: list[Timer] = []
+
+    async def program() -> None:
+        for seconds in (7, 5, 7, 5):
+            began = time.monotonic_ns()
+            while time.monotonic_ns() < began + 5_000:  # each is armed at a moment of its own
+                pass
+            made.append(loop.call_later(seconds, print))
+            made.append(loop.call_at(loop.time() + seconds, print))
+
+    loop.spawn(program(), loop.root)
+    loop.step()
+
+    fired = [timers.take(HOUR_US) for _ in range(9)]
+    assert fired == [*(made[at] for at in (2, 3, 6, 7, 0, 1, 4, 5)), None]
+    assert timers.read(0).virtual_us == read.virtual_us < timers.read(1).virtual_us
+
+
+def test_a_step_that_a_timer_began_counts_from_its_firing() -> None:
+    timers = Timers(None)
+
+    timers.begin(3, 40)
+
+    assert timers.read(3).virtual_us == 40
+
+
+def test_virtual_time_may_be_ahead() -> None:
+    """Recorded sleeps take no time, and a fork is younger than its beginning."""
+    timers = Timers(None)
+    timers.reach(HOUR_US)
+    timers.reach(5)
+
+    assert HOUR_US <= timers.virtual_us() < 2 * HOUR_US
+    assert timers.now_us() < HOUR_US
+    timers.go_on(7, 3 * HOUR_US, [])
+    assert 3 * HOUR_US <= timers.virtual_us() < 4 * HOUR_US

@@ -1,6 +1,7 @@
 """What a re-execution says when it is not the program that changed, or when the program breaks."""
 
 import asyncio
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 import refold
 from refold.engine.errors import ProgramRefused
+from tests.support.timed_programs import spread
 
 
 async def child(run: refold.Run, number: int) -> int:
@@ -137,22 +139,77 @@ async def waits_longer(run: refold.Run, _: None) -> str:
     return await patient(run, 60)
 
 
+async def is_in_time(run: refold.Run, _: None, *, seconds: float = 60) -> str:
+    async with asyncio.timeout(seconds):
+        return str(await run.tool(found))
+
+
 async def waits_in_a_child(run: refold.Run, _: None) -> object:
     return (await run.delegate(refold.Delegation(program=waits))).output
 
 
-@pytest.mark.parametrize("program", [waits, waits_longer, waits_in_a_child])
-def test_the_length_of_timers_is_listed_as_not_compared(tmp_path: Path, program: Any) -> None:
-    """A limit of a minute in place of one of 5 ms is identical, and no all-clear (§12.2)."""
-    recorded = waits_in_a_child if program is waits_in_a_child else waits
-    log = refold.record(recorded, None, log=tmp_path / "a.jsonl").log
+@refold.tool(effect="reads")
+def found() -> str:
+    """Find something."""
+    return "found"
+
+
+@pytest.mark.parametrize("program", [waits, waits_in_a_child])
+def test_the_length_of_a_timer_that_fired_is_compared(tmp_path: Path, program: Any) -> None:
+    """Nothing is left to be listed (§12.2)."""
+    log = refold.record(program, None, log=tmp_path / "a.jsonl").log
 
     report = refold.reexecute(log, program)
 
+    assert (report.identical, report.timers, report.not_compared) == (True, 0, ())
+
+
+def test_a_limit_that_struck_and_is_longer_now_is_a_difference(tmp_path: Path) -> None:
+    """Both lengths are named, and what may be behind it."""
+    log = refold.record(waits, None, log=tmp_path / "a.jsonl").log
+
+    (found,) = refold.reexecute(log, waits_longer).divergences
+
+    assert (found.category, found.where) == ("args_changed", "waits > timer@1")
+    assert [(one.pointer, one.before, one.after) for one in found.diff] == [
+        ("/arguments/length_us", 5_000, 60_000_000)
+    ]
+    assert "timer(0.005 s)  0@1" in str(found)
+    assert "timer(60 s)  0@1" in str(found)
+
+
+def test_a_length_that_was_drawn_past_run_is_a_difference_that_says_so(tmp_path: Path) -> None:
+    """Jitter: the program is the same, and its length another each time."""
+    lengths = iter((0.002, 0.003))
+
+    async def jitters(_run: refold.Run, _: None) -> None:
+        await asyncio.sleep(next(lengths))
+
+    log = refold.record(jitters, None, log=tmp_path / "a.jsonl").log
+
+    (found,) = refold.reexecute(log, jitters).divergences
+
+    assert found.category == "args_changed"
+    assert "randomness or a clock outside run" in found.cause
+
+
+STRUCK = "timer 0@1 of 7 s in a.jsonl, which would have struck"
+
+
+@pytest.mark.parametrize(("seconds", "struck"), [(60, []), (7, [STRUCK])])
+def test_a_limit_that_did_not_strike_is_listed(
+    tmp_path: Path, seconds: float, struck: list[str]
+) -> None:
+    """Its length is not compared; that it would have struck, the times of the lines show."""
+    log = refold.record(is_in_time, None, log=tmp_path / "a.jsonl", tools=[found]).log
+    spread(log, 10_000_000)
+
+    report = refold.reexecute(log, functools.partial(is_in_time, seconds=seconds))
+
     assert report.identical
-    assert (report.timers, report.not_compared) == (2, ("the length of 2 timers",))
-    assert str(report).endswith("tool calls executed: 0; not compared: the length of 2 timers")
-    assert report.as_json()["not_compared"] == ["the length of 2 timers"]
+    assert report.not_compared == ("the length of 1 timer", *struck)
+    assert str(report).endswith(f"; not compared: {', '.join(report.not_compared)}")
+    assert report.as_json()["not_compared"] == list(report.not_compared)
 
 
 def test_a_run_without_timers_has_nothing_that_is_not_compared(tmp_path: Path) -> None:

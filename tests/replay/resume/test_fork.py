@@ -1,6 +1,7 @@
 """What if a result had been different?  The rules are CONTRACT.md §12.11."""
 
 import asyncio
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -522,3 +523,45 @@ def test_a_fork_at_every_entry_of_fifty(tmp_path: Path) -> None:
         assert forked.recording.data_digest == origin.data_digest
         assert forked.recording.tree_digest == origin.tree_digest != ""
         assert refold.verify(into).complete
+
+
+async def paced(run: refold.Run, _: Any, *, within: float | None = None) -> list[Any]:
+    """Sleep, beside a call, within a limit that is never reached."""
+    loop, said = asyncio.get_running_loop(), list[str]()
+
+    async def branch(name: str, seconds: float) -> None:
+        await run.sleep(seconds)
+        said.append(name)
+
+    async with asyncio.timeout(within):
+        await run.tool("get", key="a")
+        began = loop.time()
+        await asyncio.gather(branch("late", 0.003), branch("soon", 0.002))
+        await run.sleep(0.001)
+        return [*said, await run.tool("get", key="bb"), loop.time() - began >= 0.004]
+
+
+def times_of(log: Path) -> list[int]:
+    """Return the virtual times that a log shows, in order."""
+    data = [entry.data for entry in read_entries(log)]
+    return [each["virtual_us"] for each in data if "virtual_us" in each]
+
+
+@pytest.mark.parametrize("within", [None, 900.0])
+def test_the_timers_of_a_fork_keep_their_order_and_move_its_time(
+    tmp_path: Path, within: float | None
+) -> None:
+    """They fire at once; that a limit stands around them now is no matter."""
+    origin = refold.record(paced, None, log=tmp_path / "a.jsonl", tools=TOOLS)
+    edited = functools.partial(paced, within=within)
+    assert origin.output[:2] == ["soon", "late"]
+
+    for at in range(origin.entries - 1):
+        into = tmp_path / f"at-{at}x.jsonl"
+        forked = refold.fork(origin, at, edited, into=into)
+
+        assert forked.recording is not None
+        assert forked.recording.output == origin.output
+        assert times_of(into) == sorted(times_of(into))
+        assert refold.reexecute(into, edited, tools=TOOLS).identical
+        assert refold.drift(origin, edited, sources=Sources(), tools=TOOLS).identical

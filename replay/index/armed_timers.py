@@ -1,0 +1,172 @@
+"""Which timer of a program a recorded firing is of (CONTRACT.md §12.2).
+
+A log has the timers that fired.  How many a program arms besides changes with every edit, so the
+number in a call key alone says little.  A recorded firing goes to the first timer of its scope that
+has the recorded length; in logs that do not say lengths, to the one of its number or else the first
+that could be due by then.  Where virtual time says when timers are due, none may fire before
+another that must be due earlier.
+"""
+
+import itertools
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping
+from heapq import heappop, heappush
+from typing import Final
+
+import attrs
+
+from refold.engine.events.call_key import scope_of
+from refold.engine.events.events import TimerFired
+from refold.engine.loop.loop import Timer
+
+_KEPT: Final = 64
+"""So few disarmed timers are not worth sorting out."""
+_LATE_US: Final = 100_000
+"""By how much a timer may be late: a busy machine is no edit."""
+
+
+@attrs.frozen(eq=False)
+class _Arming:
+    timer: Timer
+    step: int
+    """The seq of the line that began the step in which it was armed."""
+    virtual_us: int
+    """Virtual time as the record showed it last: the earliest at which it can have been."""
+    mono_us: int
+    """When the line before was written."""
+
+    def due_us(self, armed_us: int) -> int:
+        """Return when it is due in virtual time if it was armed then."""
+        timer = self.timer
+        return armed_us + timer.delay_us if timer.at_us is None else max(armed_us, timer.at_us)
+
+
+class ArmedTimers:
+    """The timers of one program that is re-executed."""
+
+    def __init__(
+        self, timers: Mapping[str, Timer], *, began_us: int, in_order: bool, by_number: bool
+    ) -> None:
+        """Take those that are armed, as the loop keeps them.
+
+        `began_us`: when the first line was written, by the clock of `meta`.  `in_order`: virtual
+        time says when they are due.  `by_number`: a firing that does not say its length goes by its
+        number alone, for recorded sleeps fired at once.
+        """
+        self._timers = timers
+        self.by_number = by_number
+        self._began_us = began_us
+        self.in_order = in_order
+        self.overdue: list[Timer] = []
+        """Those that did not fire, and would have, as the times of the lines show."""
+        self._by_key: dict[str, _Arming] = {}
+        self._same: dict[tuple[str, int | None], list[_Arming]] = defaultdict(list)
+        self._by_virtual: list[tuple[int, int, _Arming]] = []
+        self._by_mono: list[tuple[int, int, _Arming]] = []
+        self._steps: list[int] = []
+        self._times: list[int] = []
+        """Virtual time at each of these steps."""
+
+    def saw(self, step: int, virtual_us: int) -> None:
+        """Take note of the virtual time of a step, by a look at the clock or a timer."""
+        self._steps.append(step)
+        self._times.append(virtual_us)
+
+    def arm(self, timer: Timer, step: int, mono_us: int) -> None:
+        """Take a timer that the program arms now."""
+        self._keep(_Arming(timer, step, self._times[-1] if self._times else 0, mono_us))
+        if len(self._by_key) > max(_KEPT, 4 * len(self._timers)):
+            live = [one for one in self._by_key.values() if self._is_armed(one)]
+            self._by_key.clear()
+            self._same.clear()
+            self._by_virtual, self._by_mono = [], []
+            for arming in live:
+                self._keep(arming)
+
+    def _keep(self, arming: _Arming) -> None:
+        timer = arming.timer
+        self._by_key[timer.key] = arming
+        self._same[timer.scope, timer.length_us].append(arming)
+        if timer.at_us is None:
+            heappush(self._by_mono, (arming.mono_us + timer.delay_us, timer.number, arming))
+        if self.in_order:
+            due = arming.due_us(arming.virtual_us)
+            heappush(self._by_virtual, (due, timer.number, arming))
+
+    def _is_armed(self, arming: _Arming) -> bool:
+        return self._timers.get(arming.timer.key) is arming.timer
+
+    def pass_by(self, mono_us: int) -> None:
+        """Take note of the timers that would have fired before a line of that time."""
+        heap = self._by_mono
+        while heap and (heap[0][0] + _LATE_US < mono_us or not self._is_armed(heap[0][2])):
+            arming = heappop(heap)[2]
+            if self._is_armed(arming):
+                self.overdue.append(arming.timer)
+
+    def of(self, call: str, fired: TimerFired, mono_us: int) -> Timer | None:
+        """Return the timer of a recorded firing; `None`: no such timer is armed."""
+        if fired.nth is None:
+            return self._by_time(call, fired.virtual_us, mono_us)
+        found = self._same.get((scope_of(call), fired.length_us), [])
+        found[:] = [one for one in found if self._is_armed(one)]
+        is_plain = fired.length_us is None
+        if is_plain and self.in_order:  # of these, the time says which it can be
+            found = [one for one in found if one.due_us(one.virtual_us) <= fired.virtual_us]
+            found.sort(key=lambda one: (one.due_us(one.virtual_us), one.timer.number))
+        may_be_own = is_plain or not self.in_order
+        own = (one for one in found if one.timer.nth == fired.nth and may_be_own)
+        first = next(own, found[0] if found else None)
+        return first.timer if first is not None else None
+
+    def _by_time(self, call: str, virtual_us: int, mono_us: int) -> Timer | None:
+        """Return the timer of a firing that does not say its length."""
+        own = self._timers.get(call)
+        if self.by_number:
+            return own
+        here = (timer for timer in self._timers.values() if timer.scope == scope_of(call))
+        some = itertools.chain([own] if own is not None else [], here)
+        return next((one for one in some if self._could_be_due(one, virtual_us, mono_us)), own)
+
+    def _could_be_due(self, timer: Timer, virtual_us: int, mono_us: int) -> bool:
+        """Return whether a timer could be due by then; where a clock was given, by either time."""
+        one, took_us = self._by_key[timer.key], mono_us - self._began_us
+        stands_still, is_ahead = virtual_us < took_us / 2, virtual_us > took_us
+        is_due = one.due_us(one.virtual_us) <= virtual_us
+        if timer.at_us is not None:
+            return is_due or stands_still
+        by_mono = one.mono_us + timer.delay_us <= mono_us
+        return (is_due or by_mono) if stands_still or is_ahead else (is_due and by_mono)
+
+    def before(self, timer: Timer, fired_us: int) -> Timer | None:
+        """Return a timer that must be due before the one that fired at `fired_us`, if any is."""
+        heap = self._by_virtual
+        while heap and not self._is_armed(heap[0][2]):
+            heappop(heap)
+        if not self.in_order or not heap or heap[0][2].timer is timer:
+            return None
+        shown = self._by_key[timer.key]
+        due = (shown.due_us(self._earliest(shown)), timer.number)
+        others = (each[2] for each in heap if each[2] is not shown and self._is_armed(each[2]))
+        return next(
+            (one.timer for one in others if self._is_before(one, shown, due, fired_us)), None
+        )
+
+    def _is_before(self, one: _Arming, other: _Arming, due: tuple[int, int], fired_us: int) -> bool:
+        """Return whether a timer is due before another, whenever both were armed."""
+        timer, shown = one.timer, other.timer
+        are_delays = timer.at_us is None and shown.at_us is None
+        is_shorter = (timer.delay_us, timer.number) < (shown.delay_us, shown.number)
+        if one.step <= other.step and are_delays and is_shorter:
+            return True
+        return (one.due_us(self._latest(one, fired_us)), timer.number) < due
+
+    def _earliest(self, arming: _Arming) -> int:
+        at = bisect_left(self._steps, arming.step)
+        is_known = at < len(self._steps) and self._steps[at] == arming.step
+        return self._times[at] if is_known else arming.virtual_us
+
+    def _latest(self, arming: _Arming, now: int) -> int:
+        at = bisect_left(self._steps, arming.step)
+        return self._times[at] if at < len(self._steps) else now
