@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Final
 
-from refold.engine.encoding.canonical import Json, encode_sorted
+from refold.engine.encoding.canonical import Json, encode_key, encode_sorted
 
 HEADER: Final = b"refold/1 header\n"
 EVENT: Final = b"refold/1 event\n"
@@ -39,6 +39,11 @@ def of_value(domain: bytes, value: Json) -> str:
         NotCanonical: the value is not one.
     """
     return of_bytes(domain, encode_sorted(value))
+
+
+def of_key(key: Json) -> str:
+    """Return the digest of a key that is made of values that a log holds, in whatever order."""
+    return of_bytes(VALUE, encode_key(key))
 
 
 def chained(previous: str, value: Json) -> str:

@@ -16,6 +16,8 @@ from refold.engine.errors import LogExists, LogNameRefused, OptionRefused
 SUFFIX: Final = ".jsonl"
 BLOBS_SUFFIX: Final = ".blobs"
 PACKED_SUFFIX: Final = ".refold"
+NAME_MAX: Final = 219
+"""Bytes of the name of a root's log, of 255: that of a torn tail beside it is longer (§4.5)."""
 
 _NUMBERS: Final = re.compile(r"(\.[0-9]+)+\Z")
 _LEFT: Final = re.compile(r"(\.\d+)*\.jsonl\.torn-\d+-[0-9a-f]{8}\Z|(\.\d+)+\.ray\Z")
@@ -65,7 +67,10 @@ def check_alone(path: Path) -> Path:
 
     Raises:
         LogExists: one is left, as where only the root's log was removed.
+        LogNameRefused: the name leaves no room for those of a child, or of a torn tail (§4.5).
     """
+    if (size := len(os.fsencode(path.name))) > NAME_MAX:
+        raise LogNameRefused(str(path), f"expected at most {NAME_MAX} bytes, found {size}")
     if path.suffix == SUFFIX and not path.exists() and child_path(path, 1).exists():
         raise LogExists(str(child_path(path, 1)), str(path))
     return path

@@ -89,7 +89,7 @@ class McpRequest:
 
     def key(self) -> str:
         """Return what two requests share exactly if they ask the same: 64 hex digits."""
-        return digest.of_value(digest.VALUE, [self.name, self.arguments, self.more])
+        return digest.of_key([self.name, self.arguments, self.more])
 
 
 def request_of(message: Message) -> McpRequest:

@@ -208,14 +208,14 @@ class Threads:
 def _identity(asked: Asked, whose: Whose) -> str:
     if asked.api == OTHER:  # a row for each method and path
         path = str(asked.parameters.get("path", "")).partition("?")[0]
-        return digest.of_value(digest.VALUE, [asked.parameters.get("method"), path])
-    return digest.of_value(digest.VALUE, [whose.thread, _system(asked), first_text(asked)])
+        return digest.of_key([asked.parameters.get("method"), path])
+    return digest.of_key([whose.thread, _system(asked), first_text(asked)])
 
 
 def _system(asked: Asked) -> str:
     """Return the digest of the system prompt; what comes later as such is a message like others."""
     leading = itertools.takewhile(lambda each: each.get("role") == "system", asked.messages)
-    return digest.of_value(digest.VALUE, [each.get("content", "") for each in leading])
+    return digest.of_key([each.get("content", "") for each in leading])
 
 
 def opening(asked: Asked) -> str:

@@ -183,4 +183,4 @@ def match_key(asked: Asked, chain: str | None = None) -> str:
     if chain is None:
         chain = functools.reduce(digest.chained, asked.messages, "")
     asks = [asked.api, asked.model, chain, asked.parameters, asked.tools_digest()]
-    return digest.of_value(digest.VALUE, asks)
+    return digest.of_key(asks)

@@ -74,7 +74,7 @@ class ObservedCalls(RunCalls):
             if turn.scope not in found:
                 plain = record.rules.applied(turn.asked)
                 opening = [self._without_ids(turn.scope, each) for each in plain.messages]
-                first = digest.of_value(digest.VALUE, [plain.api, plain.model, *opening])
+                first = digest.of_key([plain.api, plain.model, *opening])
                 found[turn.scope] = (record.agents.get(turn.scope, ""), first)
         return found
 
@@ -170,7 +170,7 @@ def _replaced(value: Any, known: dict[str, str]) -> Any:
 
 
 def _digest(value: Json) -> bytes:
-    return bytes.fromhex(digest.of_value(digest.VALUE, value))[:16]
+    return bytes.fromhex(digest.of_key(value))[:16]
 
 
 def _end(record: ObservedRecord) -> dict[str, Any] | None:

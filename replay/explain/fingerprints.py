@@ -124,7 +124,7 @@ def _digest_of(offers: Sequence[Mapping[str, Any]]) -> str:
         {"name": offer["name"], "description": offer["description"], "parameters": offer["schema"]}
         for offer in offers
     ]
-    return digest.of_value(digest.VALUE, whole)
+    return digest.of_key(whole)
 
 
 def _cut(value: Json) -> str:

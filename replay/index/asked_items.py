@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.encoding.canonical import Json, encode_sorted
+from refold.engine.encoding.canonical import Json, encode_key
 from refold.engine.events.call_key import parts_of, scope_of
 from refold.engine.loop.loop import Timer
 
@@ -68,7 +68,7 @@ class Item:
         asked = self.arguments
         if self.kind == "value" and self.name in _OF_PLACE and isinstance(asked, dict):
             asked = {name: value for name, value in asked.items() if name != "value"}
-        return self.kind, self.name, encode_sorted(asked)
+        return self.kind, self.name, encode_key(asked)
 
     @property
     def is_mark(self) -> bool:

@@ -328,7 +328,7 @@ def _identifying(kind: str, data: dict[str, Json]) -> dict[str, Json]:
 def _identity(kind: str, said: dict[str, Any]) -> str:
     if kind == "model":
         said = {**said, "predecessor": _chain(said), "added": []}
-    return digest.of_value(digest.VALUE, [kind, said])
+    return digest.of_key([kind, said])
 
 
 def _chain(said: dict[str, Any]) -> str:

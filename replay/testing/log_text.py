@@ -12,7 +12,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from refold.engine.encoding.canonical import Json, encode
+from refold.engine.encoding.canonical import Json, encode, encode_key
 from refold.engine.events.call_key import in_order, scope_of
 from refold.engine.log.reader import Entry, read_entries
 from refold.replay.compare.measured import Declared
@@ -47,7 +47,7 @@ def _lines(node: RunNode, run: str, declared: Declared) -> Iterator[str]:
             line |= {"kind": entry.kind, "data": _shown(entry, Path(node.log), declared)}
             if left_out := declared.places(Path(node.log), entry.call, entry.kind):
                 line["not_compared"] = list(left_out)
-            yield encode(line).decode()
+            yield encode_key(line, is_sorted=False).decode()
     elif node.log_state != "none":
         yield encode({"run": run, "log": node.log_state}).decode()
     children = sorted(node.children, key=lambda child: in_order(child.call))

@@ -341,7 +341,7 @@ def digest_of(found: Rehearsed) -> str:
     """Return the digest of an end; equal for equal ends."""
     missing = found.missing
     asked = [missing.kind, missing.name, missing.arguments] if missing is not None else None
-    return digest.of_value(digest.VALUE, [found.how, found.end, asked])
+    return digest.of_key([found.how, found.end, asked])
 
 
 def _kind(found: Rehearsed, baseline: Rehearsed) -> FindingKind:

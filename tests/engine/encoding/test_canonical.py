@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from refold.engine.encoding.canonical import (
     DEPTH_MAX,
     encode,
+    encode_key,
     encode_sorted,
     escape_tags,
     join,
@@ -167,3 +168,13 @@ def test_what_makes_a_json_value_of_another_is_said() -> None:
     assert "(.decode(), or base64 text, is one)" in said[1]
     assert "(list(…) is one)" in said[2]
     assert len(said[3]) < 200
+
+
+def test_a_key_has_levels_beside_those_of_the_deepest_value() -> None:
+    """Else what stands in a log could not be looked up; a line of a log has no more."""
+    deepest = nested(DEPTH_MAX)
+
+    assert encode_key(["kind", {"b": 1, "a": deepest}]).startswith(b'["kind",{"a":[[')
+    for refuses, value in ((encode, ["kind", deepest]), (encode_key, [float("nan"), deepest])):
+        with pytest.raises(NotCanonical):
+            refuses(value)
