@@ -584,6 +584,15 @@ def test_a_test_that_asks_nothing_needs_no_recording(suite: Watched) -> None:
     assert suite.logs() == []
 
 
+def test_a_test_whose_tear_down_fails_leaves_no_recording(suite: Watched) -> None:
+    """It did not pass; what it asked is kept beside."""
+    broken = "import pytest\n\n@pytest.fixture(autouse=True)\ndef broken():\n    yield\n    1 / 0\n"
+    suite.write(conftest=broken)
+
+    assert suite.live("--refold-record=once").ret == 1
+    assert suite.logs() == ["test_ask.models.failed.jsonl"]
+
+
 def test_each_case_of_each_class_has_its_recording(suite: Watched) -> None:
     """Named as those of `refold_run`, which may stand beside."""
     suite.write(

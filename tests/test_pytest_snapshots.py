@@ -122,6 +122,104 @@ def test_what_fails_before_or_when_it_is_set_up_keeps_them_too(
     assert not UNUSED.search(suite.run().stdout.str())
 
 
+FIXTURE = """
+import pytest
+from agent import dig, search
+
+@pytest.fixture
+def recording(refold_run):
+    made = refold_run(dig, ["tin"], tools=[search])
+    return made
+
+def test_it(recording, delegation_snapshot, log_snapshot):
+    assert recording == delegation_snapshot
+    assert recording == log_snapshot
+"""
+LOST = {
+    "its set-up fails": ("test_it", "    return made", "    1 / 0"),
+    "it no longer replays": ("agent", 'brief="Dig."', 'brief="Dig deeper."'),
+    "it is skipped": ("test_it", "def test_it", "@pytest.mark.skip\ndef test_it"),
+    "it is not run": ("test_it", "def test_it", "@pytest.mark.xfail(run=False)\ndef test_it"),
+    "its set-up skips": ("test_it", "    return made", "    pytest.skip()"),
+    "it fails before its snapshots": ("test_it", "    assert rec", "    1 / 0\n    assert rec"),
+    "its file cannot be imported": ("test_it", "import dig,", "import no_such_name, dig,"),
+    "its marker is wrong": ("test_it", "def test_it", "@pytest.mark.refold(a=1)\ndef test_it"),
+    "its tear-down fails": ("test_it", "    return made", "    yield made\n    1 / 0"),
+}
+
+
+@pytest.mark.parametrize("change", LOST.values(), ids=LOST)
+def test_snapshots_that_no_assertion_reads_are_kept(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    change: tuple[str, str, str],
+) -> None:
+    """§13.12.8: of a fixture's recording, where no other test tells syrupy of such snapshots."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    suite = Suite(pytester)
+    suite.write(test_it=FIXTURE)
+    suite.passes("--refold-record=once", "--snapshot-update")
+    before = stored(suite)
+    suite.edit(*change)
+
+    said = suite.run("--snapshot-update", "--continue-on-collection-errors").stdout.str()
+
+    assert stored(suite) == before
+    assert not re.search(r"snapshots? (unused|deleted)|refold rm", said)
+
+
+@pytest.mark.parametrize("options", [(), ("--continue-on-collection-errors",)])
+def test_a_file_that_cannot_be_imported_costs_no_snapshot(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    """§13.12.8: neither its own nor those of the others, whether pytest runs these or not."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    suite = Suite(pytester)
+    suite.write(test_it=FIXTURE, test_two=FIXTURE)
+    suite.passes("--refold-record=once", "--snapshot-update")
+    before = stored(suite)
+    suite.edit("test_two", "import pytest", "import no_such_module")
+
+    said = suite.run("--snapshot-update", *options).stdout.str()
+
+    assert "No module named 'no_such_module'" in said
+    assert "refold rm" not in said
+    assert stored(suite) == before
+
+
+def test_a_test_whose_tear_down_fails_is_not_accepted(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """§13.13: neither its recording nor its snapshot."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    suite = Suite(pytester)
+    suite.write(
+        test_it="""
+import pytest
+from agent import dig, search
+
+@pytest.fixture
+def broken():
+    yield
+
+def test_it(refold_run, broken, delegation_snapshot):
+    assert refold_run(dig, ["tin"], tools=[search]) == delegation_snapshot
+"""
+    )
+    suite.passes("--refold-record=once", "--snapshot-update")
+    before = stored(suite)
+    suite.edit("agent", 'brief="Dig."', 'brief="Dig deeper."')
+    suite.edit("test_it", "    yield", "    yield\n    1 / 0")
+
+    said = suite.run("--refold-accept").stdout.str()
+
+    assert stored(suite) == before
+    assert "not kept: recordings/test_it/test_it.failed.jsonl, for the test did not pass" in said
+    suite.edit("test_it", "    1 / 0", "")
+    suite.passes("--refold-accept")
+    assert stored(suite) != before
+
+
 def test_a_snapshot_that_nobody_reads_any_more_is_still_unused(suite: Suite) -> None:
     """Of a test that passes."""
     suite.edit("test_it", '    assert recording == delegation_snapshot(name="again")\n', "")

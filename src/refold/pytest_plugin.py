@@ -30,6 +30,8 @@ _MODELS: Final = pytest.StashKey["RefoldModels"]()
 _OURS: Final = frozenset({"refold_run", "refold_models", "delegation_snapshot", "log_snapshot"})
 _MODULES: Final = pytest.StashKey[set[Path]]()
 """Test files that were collected."""
+_UNREAD: Final = pytest.StashKey[bool]()
+"""Set if something could not be collected."""
 _DONE: Final = pytest.StashKey[bool]()
 """Whether a test has passed; absent of one that was not run."""
 
@@ -120,6 +122,8 @@ def pytest_make_collect_report(
     report = yield
     if isinstance(collector, pytest.Module) and report.passed:
         collector.config.stash.setdefault(_MODULES, set()).add(collector.path)
+    if report.failed:
+        collector.config.stash[_UNREAD] = True
     items = [node for node in report.result or () if isinstance(node, pytest.Item)]
     problems = [
         f"{item.nodeid}: @pytest.mark.refold: {problem}"
@@ -128,6 +132,7 @@ def pytest_make_collect_report(
         if (problem := _problem(marker))
     ]
     if problems:
+        collector.config.stash[_UNREAD] = True
         report.outcome = "failed"
         report.longrepr = "\n".join(dict.fromkeys(problems))
     return report
@@ -343,18 +348,32 @@ def _results_of(syrupy: Any, item: pytest.Item) -> Iterator[Any]:
 
 
 def _keep_snapshots(syrupy: Any, item: pytest.Item) -> None:
-    """Let syrupy call no snapshot of a test unused that did not come to its assertions.
+    """Tell syrupy that a test was skipped, and which kinds of snapshots it may have.
 
-    It calls so, and `--snapshot-update` removes, what no assertion has read, unless the test was
-    skipped.
+    Otherwise `--snapshot-update` removes what no assertion has read.  A kind that no assertion of
+    this session named is unknown to syrupy: it removes those files even of tests that were skipped.
     """
+    from syrupy.assertion import SnapshotAssertion  # noqa: PLC0415 - only of tests that fail
+    from syrupy.location import PyTestLocation  # noqa: PLC0415 - the same
+
+    from refold.replay.testing import snapshot as kinds  # noqa: PLC0415 - needs syrupy
+
     syrupy.ran_item(item.nodeid, "skipped")
+    for kind in (kinds.DelegationSnapshotExtension, kinds.LogSnapshotExtension):
+        SnapshotAssertion(
+            session=syrupy,
+            extension_class=kind,
+            test_location=PyTestLocation(item),
+            update_snapshots=False,
+        )
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
-    """Keep the snapshots of tests that were not run: after a failure with `-x`, or Ctrl-C."""
+    """Keep the snapshots of tests that were not run: after `-x`, Ctrl-C, or a failed collection."""
     syrupy: Any = getattr(session.config, "_syrupy", None)
+    if syrupy is not None and session.config.stash.get(_UNREAD, False):
+        session.config.option.disable_unused_snapshots = True  # whose they are is not known
     is_worker = hasattr(session.config, "workerinput")
     if syrupy is not None and (not is_worker or session.config.getoption("maxfail")):
         for item in getattr(session, "items", ()):
@@ -388,6 +407,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
         raise
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Keep what a test recorded once its tear-down has passed, too."""
+    yield
+    for part in (item.stash.get(_RUNS, None), item.stash.get(_MODELS, None)):
+        if part is not None and item.stash.get(_DONE, False):
+            part.keep()
+
+
 def _failure_of_unittest(item: pytest.Item) -> BaseException | None:
     """Return what a test of a `TestCase` failed with: it raises nothing, and is asked later."""
     found: list[pytest.ExceptionInfo[BaseException]] = getattr(item, "_excinfo", None) or []
@@ -400,7 +428,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show below a failed test what changed, and the commands that show it again."""
     report = yield
-    if call.when == "call":
+    if call.when == "call" or not report.passed:
         item.stash[_DONE] = report.passed
     if call.when == "call" and report.failed:
         report.sections += _changes(item)
@@ -522,7 +550,7 @@ class _Recorded:
         ]
         if (days := config.getoption("refold_older_than")) is not None:
             self._older.update((age, str(log)) for age, log in kept.older(tests, days))
-        if not self._is_part and _is_whole(config):
+        if not self._is_part and _UNREAD not in config.stash and _is_whole(config):
             tests += [(path, "recordings", "") for path in modules]
             self._unused.update(map(str, kept.unused(tests)))
         if (output := getattr(config, "workeroutput", None)) is not None:

@@ -154,7 +154,7 @@ def test_asks(refold_run):
 
     said = suite.fails("--refold-record=once")
 
-    assert "test_asks.failed.jsonl: the run has no end, so it is no recording" in said
+    assert "test_asks.failed.jsonl: the run has no end, so it is not a recording" in said
     assert suite.logs() == ["test_asks.failed.jsonl"]
 
 

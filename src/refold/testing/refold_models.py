@@ -211,7 +211,7 @@ class RefoldModels:
     # --- the end -------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """End a test that has passed: keep its recording, or judge what it asked.
+        """End a test that has passed: seal its recording, or judge what it asked.
 
         Raises:
             Failed: as `pytest.fail` does; it asked otherwise than recorded.
@@ -224,7 +224,7 @@ class RefoldModels:
         self._front.wait(_WAIT_SECONDS)
         self._stop()
         if isinstance(self._side, LiveDesk):
-            self._keep(self._side)  # where this fails, `give_up` puts the log away
+            self._seal(self._side)  # where this fails, `give_up` puts the log away
         elif self._watch.seen:
             _fail(self._network_text())
         elif isinstance(self._side, RecordedDesk):
@@ -264,16 +264,22 @@ class RefoldModels:
             if not isinstance(self._side, LiveDesk):
                 self._side.close()
 
-    def _keep(self, side: LiveDesk) -> None:
-        if side.made is None:
-            if self._settings.mode in LIVE:
-                remove(self._log)
+    def _seal(self, side: LiveDesk) -> None:
+        if side.made is not None:
+            side.seal(is_passed=True)
+            move_over(side.made, self._kept_at())
+            self._is_settled = True
+
+    def keep(self) -> None:
+        """Put the recording in place, for the test's tear-down has passed, too."""
+        if not isinstance(self._side, LiveDesk):
             return
-        side.seal(is_passed=True)
-        move_over(side.made, self._log)
-        self._is_settled = True
-        remove(failed_beside(self._log))
-        self.recorded.append(self._log)
+        if self._side.made is not None:
+            if (kept := self._kept_at()) != self._log:
+                move_over(kept, self._log)
+            self.recorded.append(self._log)
+        elif self._settings.mode in LIVE:
+            remove(self._log)
 
     def _kept_at(self) -> Path:
         return self._log if self._settings.mode == "all" else failed_beside(self._log)

@@ -273,25 +273,30 @@ class RefoldRun:
         return Nondeterministic(at, recording, divergence, error.findings)
 
     def settle(self) -> None:
-        """Do what is left when the test has passed: keep, remove, or fail what was not used."""
+        """Fail a test that passed if a run has no end, or a recording was not used."""
         __tracebackhide__ = True
-        for kept, log in self._waiting.items():
+        for kept in self._waiting:
             if not scan(kept).sealed:
-                _fail(f"{self._shown(kept)}: the run has no end, so it is no recording")
-            move_over(kept, log)
-            self.recorded.append(log)
-        self._waiting.clear()
-        unused = [log for log in self._place.recorded() if log not in self._used]
-        if self._mode in LIVE:
-            for log in unused:
-                remove(log)
-        elif unused:
+                _fail(f"{self._shown(kept)}: the run has no end, so it is not a recording")
+        if (unused := self._unused()) and self._mode not in LIVE:
             listed = "\n  ".join(self._shown(log) for log in unused)
             _fail(
                 f"recorded, and not used by this test:\n  {listed}\n"
                 "The test makes fewer runs than were recorded. If that is meant, remove the "
                 f"files, or accept what the test does now:\n  {self._again('accept')}"
             )
+
+    def keep(self) -> None:
+        """Put the runs that waited for the end of the test in place; remove what was not used."""
+        for kept, log in self._waiting.items():
+            move_over(kept, log)
+            self.recorded.append(log)
+        self._waiting.clear()
+        for log in self._unused():
+            remove(log)
+
+    def _unused(self) -> list[Path]:
+        return [log for log in self._place.recorded() if log not in self._used]
 
     # --- replaying -----------------------------------------------------------------------
 
