@@ -670,6 +670,32 @@ def test_ask(refold_models):
     suite.passes()
 
 
+def test_no_real_key_reaches_a_test_that_is_replayed(suite: Watched) -> None:
+    """Of the routes that lead to the proxy: a client could send it to wherever an answer says."""
+    keys = {"OPENAI_API_KEY": "sk-proj-0123456789", "ANTHROPIC_AUTH_TOKEN": "0123456789abcdef"}
+    suite.write(
+        test_it=f"""{TEST}
+import os
+import pytest
+
+@pytest.fixture(autouse=True)
+def given(refold_models):
+    found = [os.environ.get(name, "") for name in {[*keys]!r}]
+    if "UPSTREAM" not in os.environ:
+        assert found[0].startswith("sk-proj-refold-replay-OPENAI_API_KEY")
+        assert found[1] == "refold-replay-ANTHROPIC_AUTH_TOKEN"
+    else:
+        assert found == {[*keys.values()]!r}
+"""
+    )
+    with Upstream() as upstream, pytest.MonkeyPatch.context() as patch:
+        for name, value in {**keys, "UPSTREAM": "", "OPENAI_BASE_URL": upstream.openai_url}.items():
+            patch.setenv(name, value)
+        assert suite.run("--refold-record=once").ret == 0
+        patch.delenv("UPSTREAM")
+        suite.passes()
+
+
 def test_a_marker_says_where_requests_go(suite: Watched) -> None:
     """As `--upstream` of `refold record` does."""
     with Upstream() as upstream:

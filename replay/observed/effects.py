@@ -5,7 +5,8 @@ Calls that a server made while it answered are not among them.  Pure.  Rules: CO
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import attrs
@@ -16,6 +17,7 @@ from refold.engine.wire.apis import reader_of_part
 from refold.engine.wire.parts.exchange import OTHER
 from refold.engine.wire.responses.answer import unspelled
 from refold.replay.difference.pointer_diff import counted
+from refold.replay.observed.folders import FOLDERS, Folders
 from refold.replay.observed.reads import only_reads
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 from refold.replay.observed.titles import conversation_name
@@ -61,9 +63,12 @@ class OwnCalls(Document):
 NO_EFFECTS: Final = OwnCalls(calls=(), unread=0)
 
 
-def effects_of(record: ObservedRecord) -> OwnCalls:
-    """Return what all answers that may be served ask for."""
+def effects_of(
+    record: ObservedRecord, folders: Mapping[str, str] = MappingProxyType({})
+) -> OwnCalls:
+    """Return what all answers that may be served ask for; `folders` are those of now, if named."""
     calls, unread = [], 0
+    moved = Folders(record.started.rules.get(FOLDERS, {}), folders)
     for turn in record.turns:
         if not turn.parts or turn.why_unserved:
             continue
@@ -71,7 +76,11 @@ def effects_of(record: ObservedRecord) -> OwnCalls:
         message = said.message or {}
         for tool, arguments in _calls(message):
             name = conversation_name(record, turn.scope)
-            calls.append(OwnCall(tool=tool, arguments=arguments, call=turn.call, conversation=name))
+            calls.append(
+                OwnCall(
+                    tool=tool, arguments=moved.as_now(arguments), call=turn.call, conversation=name
+                )
+            )
         code = (said.error or {}).get("code")
         is_unknown = turn.asked.api == OTHER and said.status == "ok" and not only_reads(turn.asked)
         unread += "truncated" in message or code in ("malformed", "stream") or is_unknown

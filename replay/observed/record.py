@@ -14,6 +14,7 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import encode
+from refold.engine.encoding.patterns import GLOB_MAX
 from refold.engine.errors import EventMalformed, LogObserved, LogUnsupported, UsageError
 from refold.engine.events.call_key import number_of, scope_of
 from refold.engine.events.codec import structure
@@ -50,6 +51,7 @@ _RULES: Final = (
     "volatile", "volatile_texts", "unordered", "unordered_lines", "left_out", "asides",
 )  # fmt: skip
 """What rules, or a profile in them, list."""
+_SELECTORS_MAX: Final = 1000
 _SIZE_MAX: Final = 0xFFFF
 """Columns and rows that a terminal can have."""
 
@@ -344,6 +346,14 @@ def _look_at_start(rules: dict[str, Any], given: Any) -> None:
     listed += [*told.get("paths", {}).values(), *profile.get("hands_over", {}).values()]
     if not all(isinstance(each, list) and set(map(type, each)) <= {str} for each in listed):
         raise TypeError("rules that are not lists of texts")
+    selectors = [*told.get("paths", {}), *told.get("tools", [])]
+    selectors += [
+        path.partition("/")[0] for each in (rules, profile) for path in each.get("volatile", [])
+    ]
+    if len(selectors) > _SELECTORS_MAX or max(map(len, selectors), default=0) > GLOB_MAX:
+        raise ValueError(
+            f"more than {_SELECTORS_MAX} places, or one of more than {GLOB_MAX} characters"
+        )
     if not all(type(each) is int and 0 < each <= _SIZE_MAX for each in given.get("terminal", ())):
         raise ValueError(f"a terminal of the size {given['terminal']!r:.80}")
 

@@ -19,6 +19,7 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.vault import Vault
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.spelling import spelled
+from refold.replay.observed.folders import FOLDERS
 from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.record import read_record
 from refold.replay.observed.report import ObservedReport, report_of
@@ -93,6 +94,7 @@ def record(
     profile: Profile = NO_PROFILE,
     at_ms: int | None = None,
     came: Mapping[str, Any] | None = None,
+    folders: Mapping[str, str] | None = None,
 ) -> Path:
     """Write the log of a command that made these exchanges, one after the other.
 
@@ -100,6 +102,7 @@ def record(
     """
     told = (rules or VolatileRules()).as_json()
     told |= {NAMED: profile.as_json()} if profile.name else {}
+    told |= {FOLDERS: dict(folders)} if folders else {}
     given = {"command": ["python", "agent.py"]}
     used = vault or Vault()
     with ObservedLog(path, program="agent.py", input=given, vault=used, rules=told) as log:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from refold.engine.observed.profile import Profile, Whose
+from refold.proxy.profiles import shipped
 
 PROFILE = Profile(
     name="P",
@@ -42,3 +43,22 @@ def test_words_of_a_command_say_how_its_output_is_compared() -> None:
     assert known.printing(["p", "--output-format", "stream-json"]) == "lines"
     assert known.printing(inside) == "lines"
     assert known.printing(["p", "--output-format", "json"]) == ""
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*$", "a*a*a*a*a*!", "[z-a]", "("])
+def test_a_pattern_of_a_log_that_takes_for_ever_is_left_out(pattern: str) -> None:
+    """Anybody can have written a log: names are longer then, and nothing hangs."""
+    letters = "a" * 5000 + "?"
+    told = {"name": "a", "left_out": [pattern, "b+"], "asides": [pattern, "aa"]}
+
+    profile = Profile.in_rules({"profile": told})
+
+    assert profile.plain(f"{letters}bb") == letters
+    assert profile.is_aside(letters)
+
+
+def test_the_patterns_of_our_profiles_are_all_taken_from_logs() -> None:
+    """None that an earlier version wrote is left out."""
+    for profile in shipped():
+        again = Profile.in_rules(json.loads(json.dumps({"profile": profile.as_json()})))
+        assert (*again.left_out, *again.asides) == (*profile.left_out, *profile.asides)

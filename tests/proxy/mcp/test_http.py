@@ -14,7 +14,9 @@ import pytest
 import refold
 from refold.engine.errors import UsageError
 from refold.engine.log.reader import read_entries
-from refold.proxy.mcp.http import proxy_url
+from refold.proxy.mcp.http import _event, proxy_url
+from refold.proxy.mcp.parties import Sent
+from tests.support.forging import forged
 from tests.support.mcp_clients import entries, kinds
 from tests.support.mcp_streams import (
     HttpClient,
@@ -175,6 +177,46 @@ def test_what_comes_in_the_place_of_a_response_comes_again(
     result = returned.data["result"]
     assert result.keys() == {"status", "content_type", "text"}
     assert (result["status"], result["text"]) == before
+
+
+@pytest.mark.parametrize(
+    ("forgery", "status"),
+    [
+        ({"status": 101}, 502),
+        ({"status": 204}, 502),
+        ({"status": 304}, 502),
+        ({"status": 10**9}, 502),
+        ({"status": "401"}, 502),
+        ({"status": None}, 502),
+        ({"status": [200]}, 502),
+        ({"status": 307, "content_type": "a\r\nlocation: http://127.0.0.1:9/"}, 307),
+        ({"content_type": "a\u2028b"}, 401),
+    ],
+)
+def test_a_forged_failure_leads_no_client_elsewhere(
+    tmp_path: Path, forgery: dict[str, Any], status: int
+) -> None:
+    """What is no status of an answer is 502, what is no value of a header is left out."""
+    log, other = tmp_path / "log.jsonl", tmp_path / "forged.jsonl"
+    with mcp_http() as server, proxied(server.url, log=log) as (client, _):
+        before = client.called("locked")
+
+    def change(kind: str, data: dict[str, Any]) -> None:
+        if kind == "tool.returned":
+            data["result"].update(forgery)
+
+    with proxied(NOWHERE, replay=forged(log, other, change)) as (client, _):
+        assert client.called("locked") == (status, before[1])
+
+
+def test_a_message_of_several_lines_is_one_event() -> None:
+    """A forged one says no other field of the stream: no `event: endpoint`, and no `retry`."""
+    text = b'{"a":\n1}\r\nevent: endpoint\rdata: http://127.0.0.1:9/\nretry: 9'
+
+    assert _event(Sent(content=text)).split(b"\n") == [
+        b"event: message", b'data: {"a":', b"data: 1}", b"data: event: endpoint",
+        b"data: data: http://127.0.0.1:9/", b"data: retry: 9", b"", b"",
+    ]  # fmt: skip
 
 
 def test_a_server_that_cannot_be_reached_is_an_error(tmp_path: Path) -> None:

@@ -51,6 +51,16 @@ def test_the_calls_of_all_answers_are_listed_in_order(
     )
 
 
+def test_folders_are_those_in_which_a_command_would_run(tmp_path: Path) -> None:
+    """As a replay serves them."""
+    talked = talk(user("Hi"), says("", ("a", "Bash", {"cmd": "rm /home/ada/work/x /home/bob"})))
+    log = record(tmp_path / "run.jsonl", talked, folders={"folder": "/home/ada/work", "home": "/"})
+
+    (call,) = effects_of(read_record(log), {"folder": "/srv/mine", "home": "/root"}).calls
+
+    assert call.arguments == {"cmd": "rm /srv/mine/x /home/bob"}
+
+
 def test_calls_that_a_message_has_no_place_for_are_listed(tmp_path: Path) -> None:
     """Shells, patches and computers of the responses API; what the server runs itself is not."""
     ours = ["local_shell_call", "shell_call", "apply_patch_call", "computer_call"]

@@ -18,6 +18,7 @@ from refold.engine.errors import UsageError
 from refold.engine.observed.mcp_messages import is_request, messages_in, plain_name
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.format import Route
+from refold.engine.wire.parts.kept_answers import served_headers
 from refold.engine.wire.parts.sse import EventParser
 from refold.proxy.desks.recording import BAD_GATEWAY
 from refold.proxy.http.server import served
@@ -33,6 +34,8 @@ _SESSION: Final = "mcp-session-id"
 _STREAM: Final = "text/event-stream"
 _JSON: Final = "application/json"
 _ERRORS: Final = 400
+_STATUSES: Final = frozenset({*range(200, 600)} - {204, 304})
+"""Those of an answer with a body."""
 _KEPT_CHARS: Final = 64 * 1024
 """Of an answer that is no message."""
 _SHOWN: Final = 200
@@ -266,8 +269,11 @@ class _Streams:
         if last is not None and last.failed is not None:
             told = last.failed
             text = str(told.get("text", "")).encode()
-            headers = {"content-type": str(told.get("content_type", "text/plain"))}
-            return _whole(int(told.get("status", BAD_GATEWAY)), text, headers)
+            headers = served_headers({"content-type": str(told.get("content_type", "text/plain"))})
+            status = told.get("status")
+            if not isinstance(status, int) or status not in _STATUSES:
+                status = BAD_GATEWAY
+            return _whole(status, text, headers)
         if len(ready) == wanted == 1 and last is not None and last.is_last:
             return _whole(200, last.content, {"content-type": _JSON, _SESSION: self._session})
         missing = wanted - sum(each.is_last for each in ready)
@@ -298,7 +304,9 @@ class _Streams:
 
 
 def _event(sent: Sent) -> bytes:
-    return b"event: message\ndata: " + sent.content + b"\n\n"
+    """Return a message as an event; one of several lines says no other field."""
+    lines = sent.content.splitlines() or [b""]
+    return b"event: message\n" + b"".join(b"data: %b\n" % line for line in lines) + b"\n"
 
 
 def _whole(status: int, body: bytes, headers: Mapping[str, str]) -> Serve:

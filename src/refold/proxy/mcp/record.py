@@ -229,6 +229,8 @@ class _Reading:
         if data["kind"] == "started":
             self._begin(seq, data)
             return
+        if data["kind"] in ("notification", "request") and not isinstance(data["method"], str):
+            raise TypeError("a method that is not a text")
         connection = self._scopes[data["scope"]]
         cue = self._cues.get(call) or connection.cues[-1]
         match data["from"], data["kind"]:
