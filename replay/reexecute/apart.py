@@ -42,7 +42,7 @@ _MARKS: Final = (BEGUN, REACHED)
 
 
 @attrs.frozen
-class _Answer:
+class Reexecuted:
     """What a re-execution apart came to."""
 
     report: ReplayReport | None
@@ -53,7 +53,7 @@ class _Answer:
     """How it ended, for people."""
 
 
-def reexecute_apart(again: RunAgain, here: Callable[[Watch], ReplayReport]) -> _Answer:
+def reexecute_apart(again: RunAgain, here: Callable[[Watch], ReplayReport]) -> Reexecuted:
     """Re-execute a run whose record is unfinished, and return what came of it.
 
     `here` does so in this process: a run with a session may not leave it, for its reducers are
@@ -66,12 +66,12 @@ def reexecute_apart(again: RunAgain, here: Callable[[Watch], ReplayReport]) -> _
     tools, log = again.tools.values(), again.log
     known = [tool.reference for tool in tools if tool.reference is not None]
     if again.session is not None or len(known) < len(tools):
-        return _on_a_thread(here, log)
+        return on_a_thread(here, log)
     try:
         reference = reference_of(again.program)
         references = [elsewhere(each) for each in known]
     except ProgramNotFound:
-        return _on_a_thread(here, log)
+        return on_a_thread(here, log)
     envelope: dict[str, Json] = {
         "entry": _ENTRY,
         "log": os.path.abspath(log),  # noqa: PTH100 - links stay as they were given
@@ -92,22 +92,23 @@ def reexecute_apart(again: RunAgain, here: Callable[[Watch], ReplayReport]) -> _
     )
     lines = ended.reply.split(b"\n")[:-1]
     if BEGUN not in lines:  # it cannot be imported there: a script that needs its arguments, say
-        return _on_a_thread(here, log)
+        return on_a_thread(here, log)
     report = next((loads(line) for line in reversed(lines) if line not in _MARKS), None)
     how = f"exit code {ended.code}" if ended.how == "exited" else ended.how
     told = ReplayReport.from_json(report) if report else None
-    return _Answer(told, REACHED in lines, how)
+    return Reexecuted(told, REACHED in lines, how)
 
 
-def _on_a_thread(here: Callable[[Watch], ReplayReport], log: Path) -> _Answer:
+def on_a_thread(here: Callable[[Watch], ReplayReport], log: Path) -> Reexecuted:
+    """Re-execute on a thread of this process, which is left behind if the program stands still."""
     seen: list[Divergence] = []
-    reached = threading.Event()
-    ended = on_thread(lambda: here(Watch(reached.set, seen.append)), "refold-replay")
+    reached, returned = threading.Event(), threading.Event()
+    watch = Watch(reached.set, seen.append, returned.set)
+    ended = on_thread(lambda: here(watch), "refold-replay")
     while not wait([ended], 0.02).done:
-        if reached.is_set():
-            wait([ended], STILL_SECONDS)
+        if reached.is_set() and not returned.wait(STILL_SECONDS):
             break
     if ended.done():
-        return _Answer(ended.result(), reached.is_set(), "returned")
+        return Reexecuted(ended.result(), reached.is_set(), "returned")
     report = ReplayReport(log=log, divergences=(seen[0],)) if seen else None
-    return _Answer(report, reached.is_set(), "stood still")
+    return Reexecuted(report, reached.is_set(), "stood still")

@@ -25,10 +25,15 @@ def answer(line: bytes) -> None:
     if protocol is None:
         raise SystemExit("only a re-execution starts this")
     reply, log = protocol[1], Path(envelope["log"])
+    returned = threading.Event()
+
+    def leave() -> None:
+        if not returned.is_set():
+            os._exit(0)
 
     def reached() -> None:
         os.write(reply, REACHED + b"\n")
-        still = threading.Timer(STILL_SECONDS, os._exit, (0,))
+        still = threading.Timer(STILL_SECONDS, leave)
         still.daemon = True
         still.start()
 
@@ -46,6 +51,6 @@ def answer(line: bytes) -> None:
         names=tuple(envelope["names"]),
         volatile=tuple(envelope["volatile"]),
     )
-    report = replay_tree(again, Watch(reached, differed))
+    report = replay_tree(again, Watch(reached, differed, returned.set))
     write_all(reply, orjson.dumps(report.as_json()) + b"\n")
     os._exit(0)  # the program may have left threads behind

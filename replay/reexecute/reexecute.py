@@ -113,6 +113,8 @@ class _Tree:
             return
         run = Comparison(again, watch, verified=found.sealed)
         divergence = run.compare()
+        if watch is not None:
+            watch.on_return()
         replayed = run.replayed
         self._add(
             divergences=(divergence,) if divergence is not None else (),

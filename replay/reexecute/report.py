@@ -118,6 +118,8 @@ class Watch:
     """The last line of an unfinished record has matched."""
     on_difference: Callable[[Divergence], None]
     """A line differed; what it is called is not settled yet."""
+    on_return: Callable[[], None]
+    """The program has ended: what takes time from now on is the children's re-execution."""
 
 
 def damaged(log: Path, names: tuple[str, ...], recorded: str, now: Json = None) -> Divergence:

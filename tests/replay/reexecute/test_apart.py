@@ -166,3 +166,36 @@ def test_what_is_volatile_is_passed_over_and_listed(tmp_path: Path, *, is_local:
     assert excused.ignored_count == 1
     (ignored,) = excused.ignored
     assert (ignored.pointer, ignored.recorded, ignored.now) == ("/arguments/ts", "monday", "friday")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_found", [True, False], ids=["in a process", "on a thread"])
+def test_children_are_waited_for_however_long_they_take(tmp_path: Path, *, is_found: bool) -> None:
+    """The record of their parent ends early, and only its own program is let go after a second."""
+    module = tmp_path / "slow.py"
+    module.write_text(SLOW)
+    log = tmp_path / "a.jsonl"
+    refold.record(f"{module}:lead", 1, log=log)
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
+    module.write_text(SLOW.replace("output = 1", "output = 2; time.sleep(1.5)"))
+    program: Any = f"{module}:lead"
+    if not is_found:
+        found: dict[str, Any] = {"__file__": str(module), "__name__": "gone"}
+        exec(module.read_text(), found)
+        program = found["lead"]
+
+    report = refold.reexecute(log, program)
+
+    assert [one.category for one in report.divergences] == ["output_changed"]
+
+
+SLOW = """
+import time, refold
+
+def child(run, n):
+    output = 1
+    return output
+
+def lead(run, n):
+    return run.delegate(refold.Delegation(program=child, input=n)).output
+"""
