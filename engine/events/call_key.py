@@ -1,7 +1,9 @@
 """Call keys: where a call stands in the tree of tasks, and its number there (CONTRACT.md §9.1).
 
-`0/2#3` is the third call of the task `0/2`, and `0/2@1` is the first timer that it set.  They are
-texts in every log and API; who needs a part of one asks here.
+`0/2#3` is the third call of the task `0/2`, and `0/2@1` is the first timer that it set.  In a tree
+of runs, a key also names the run: `0#2 > 0/2#3` is that call of the child that the root's call
+`0#2` started, and `0#2` is the path of that child.  They are texts in every log and API; who needs
+a part of one asks here.
 """
 
 import re
@@ -16,6 +18,17 @@ def parts_of(call: str) -> tuple[str, str, str]:
     A text that is no call key stands whole in the place of the number.
     """
     return call.rpartition("@" if "@" in call else "#")
+
+
+def key_in(run: str, call: str) -> str:
+    """Return the key of a call in the run at the path `run`, which is empty for the root."""
+    return f"{run} > {call}" if run else call
+
+
+def run_and_call(key: str) -> tuple[str, str]:
+    """Return the path of the run, empty for the root, and the call: `key_in` the other way."""
+    run, _, call = key.rpartition(" > ")
+    return run, call
 
 
 def scope_of(call: str) -> str:

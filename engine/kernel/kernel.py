@@ -36,6 +36,7 @@ from refold.engine.errors import (
     ToolUnknown,
     UsageError,
 )
+from refold.engine.events.call_key import key_in
 from refold.engine.events.events import (
     MEASURED,
     ChildFinished,
@@ -916,7 +917,7 @@ class Kernel:
 
     def child_path(self, call: str) -> str:
         """Return the path of the child started by `call`: the call keys of all starts above."""
-        return f"{self.identity.path} > {call}" if self.identity.path else call
+        return key_in(self.identity.path, call)
 
     def join(self, children: tuple[Child, ...], *, first: bool = False) -> Pending:
         """Wait for children: all, in the order asked, or whichever is first."""

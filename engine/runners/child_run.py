@@ -7,7 +7,7 @@ Rules: CONTRACT.md §7.1 (outcomes and runners), §4.7 (children that are resume
 from typing import Final
 
 from refold.engine.children.reply import outcome_of, reply_frame
-from refold.engine.errors import ChildStopped, RefoldError, UsageError
+from refold.engine.errors import ChildStopped, OutcomeMissing, RefoldError, UsageError
 from refold.engine.events.outcome import ChildRef, Outcome, failed
 from refold.engine.ports.ports import ChildRequest, Suspended
 from refold.engine.ports.programs import load, load_program
@@ -73,12 +73,13 @@ def outcome_of_error(error: RefoldError) -> Outcome:
 
 
 def stopped_or_failed(error: RefoldError, request: ChildRequest) -> Outcome:
-    """Return the outcome of a child that could not be recorded, unless it was to be resumed.
+    """Return the outcome of a child that could not be recorded, unless its parent stops with it.
 
     Raises:
-        ChildStopped: it was; its log stays as it is, and so does its parent's.
+        ChildStopped: it was to be resumed, or an outcome was missing, in it or below; its log stays
+            as it is, and so does its parent's.
     """
-    if request.resume is not None:
+    if request.resume is not None or isinstance(error, ChildStopped | OutcomeMissing):
         raise ChildStopped(str(request.log), *why_stopped(error))
     return outcome_of_error(error)
 

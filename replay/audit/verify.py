@@ -16,6 +16,7 @@ import attrs
 
 from refold.engine.encoding.document import Document
 from refold.engine.errors import EventMalformed, LogDamaged, LogMissing, LogUnsupported
+from refold.engine.events.call_key import key_in
 from refold.engine.events.codec import structure
 from refold.engine.events.events import Extension, Recorded, RunStarted
 from refold.engine.events.outcome import ChildRef
@@ -297,14 +298,13 @@ class _Check:
         start, parent = self._bond.start, self._bond.parent
         if start is None or parent is None:
             return []
-        above = f"{parent.path} > {start.call}" if parent.path else start.call
         asked = {"run": parent.run_id, "call": start.call, "hash": start.hash}
         pairs = [
             ("parent", asked, started.parent),
             ("run id", start.run_id, started.run_id),
             ("root id", parent.root_id, started.root_id),
             ("depth", parent.depth + 1, started.depth),
-            ("path", above, started.path),
+            ("path", key_in(parent.path, start.call), started.path),
         ]
         return [
             (f"another child: {what}", f"{expected!a:.200}", f"{found!a:.200}")

@@ -187,6 +187,7 @@ class Book:
             name: type(value)() if isinstance(value, (dict, list, set)) else value
             for name, value in self.__dict__.items()
         }
+        other.snapshot = None
         return other
 
     @property

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from refold.engine.errors import NotCanonical, OutcomeMissing, ToolAbsent, UsageError
+from refold.engine.errors import ChildStopped, NotCanonical, OutcomeMissing, ToolAbsent, UsageError
 from refold.engine.events.events import RunStarted
 from refold.engine.events.limits import Limits
 from refold.engine.ports.ports import ChildRunner, Model, Program, Reference, SessionPort, Tool
@@ -85,9 +85,9 @@ def unless_missing(
     except NotCanonical as error:
         problem = f"an edited or stubbed result is none of its tool's type: {error}"
         raise UsageError(problem) from None
-    except OutcomeMissing as error:
-        if error not in supply.missing:
-            supply.missing.append(error)
+    except (OutcomeMissing, ChildStopped):
+        if not supply.missing:
+            raise
         return None
 
 

@@ -25,6 +25,7 @@ from refold.engine.events.events import (
     ToolReturned,
 )
 from refold.engine.events.outcome import Outcome
+from refold.engine.log.reader import read_entries
 from refold.engine.ports.effects import AskModel, RunChild
 from refold.engine.ports.ports import ChildRequest
 from refold.replay.difference.excuses import KIND_ASKED, Excuses
@@ -36,6 +37,14 @@ SEEDED: Final = ("uuid", "random")
 """Sources of drawn values that follow from the seed and the call key, and from nothing else."""
 
 MODES: Final[tuple[SourceMode, ...]] = ("recorded", "live", "stub")
+
+_ADVICE: Final = {
+    "model": "--model SPEC (model='live') asks one",
+    "tool": "--tools live,MODULE:TOOLS (tools='live') runs it",
+    "child": "--children live (children='live') runs it",
+}
+"""By kind: what gives an outcome that the record has not."""
+_CHANGES: Final = "--yes (may_change=True) lets it change the world"
 
 
 def _a_mode(_instance: object, attribute: Any, value: object) -> None:
@@ -141,9 +150,9 @@ class BookSupply:
         if answer is None:
             if isinstance(asked, InputAsked):
                 return None
-            if recorded is not None:
+            if recorded is not None and (self.book.end or recorded in self.book.given_up_after):
                 return _given_up(effect)
-            raise self._missing(wanted, mode)
+            raise self._missing(wanted, self._advice(wanted, mode))
         event = answer.event
         return event.outcome if isinstance(event, ChildFinished) else event
 
@@ -169,9 +178,13 @@ class BookSupply:
         kind, pair = KIND_ASKED[recorded.item.kind], (recorded.said, wanted.said)
         return self._excuses.excused(kind, wanted.call, recorded.item.seq, pair)
 
-    def _missing(self, wanted: AskedCall, mode: SourceMode) -> OutcomeMissing:
-        changes = "it changes the world: --yes (may_change=True) lets it run"
-        why = changes if mode == "live" else ""
+    def _advice(self, wanted: AskedCall, mode: SourceMode) -> str:
+        """Return which options would let a request be done live."""
+        changes = wanted.data.get("effect") == "changes" and not self.sources.may_change
+        said = ([_ADVICE[wanted.name[0]]] if mode != "live" else []) + [_CHANGES] * changes
+        return ", ".join(said)
+
+    def _missing(self, wanted: AskedCall, why: str) -> OutcomeMissing:
         error = OutcomeMissing(label_of(wanted.item), self._nearest(wanted), why)
         self.missing.append(error)
         return error
@@ -231,18 +244,18 @@ class BookSupply:
         """Return the supply of a child that runs live: from the record of the same child.
 
         Raises:
-            OutcomeMissing: there is no whole record of it.
+            OutcomeMissing: its record is damaged; or there is none, and children are not live.
         """
         recorded = self._recorded.get(effect.call)
         log = self.book.child_log(recorded) if recorded is not None else None
-        why = "no such child was recorded"
+        why = f"no such child was recorded; {_ADVICE['child']}"
         try:
-            if log is not None:
-                return self.of_child(Book(log), effect)
+            if log is not None and log.exists() and next(read_entries(log, torn_ok=True), None):
+                return self.of_child(Book(log, unfinished_ok=True), effect)
+            if self.sources.children == "live":
+                return self.of_child(self.book.empty(), effect)
         except (LogError, UsageError) as error:
             why = str(error)
-        if not needs_record(self.sources):
-            return self.of_child(self.book.empty(), effect)
         missing = OutcomeMissing(f"child {effect.call}", "", why)
         self.missing.append(missing)
         raise missing
@@ -254,11 +267,6 @@ class BookSupply:
     def recorded_call(self, call: str) -> str | None:
         """Return the recorded call of the same request, where there is one."""
         return self._recorded.get(call)
-
-
-def needs_record(sources: Sources) -> bool:
-    """Return whether anything may have to come from the record."""
-    return not (sources.model == sources.tools == sources.children == "live" and sources.may_change)
 
 
 def _given_up(effect: Any) -> Any:

@@ -17,17 +17,16 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import (
+    ChildStopped,
     Diverged,
+    ForkRefused,
     LogExists,
     OutcomeMissing,
     RefoldError,
     UsageError,
 )
-from refold.engine.events.codec import kind_of
-from refold.engine.events.events import (
-    ChildFinished,
-    ChildStarted,
-)
+from refold.engine.events.call_key import key_in
+from refold.engine.events.events import ChildFinished, ChildStarted, ValueDrawn
 from refold.engine.events.outcome import Outcome
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import (
@@ -43,15 +42,17 @@ from refold.engine.log.reader import scan
 from refold.engine.ports.effects import RunChild
 from refold.engine.ports.ports import ChildRequest
 from refold.engine.runners.recorded import Recording
-from refold.replay.index.by_call import Book, blank
+from refold.replay.index.by_call import Book, asked_of
 from refold.replay.index.run_end import recording_of_log
 from refold.replay.partial.rerun import Again, check_given, request_again, unless_missing
 from refold.replay.partial.sources import BookSupply, Sources
-from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.reexecute.apart import on_a_thread
+from refold.replay.reexecute.reexecute import replay_tree
+from refold.replay.reexecute.report import RunAgain
 from refold.replay.reexecute.world import program_of
-from refold.replay.resume.fork_place import cuts, fork_entry
+from refold.replay.resume.fork_place import Edit, cuts, edits_in, fork_entry
 from refold.replay.resume.resume import continued
-from refold.replay.resume.transplant import Transplant, edited
+from refold.replay.resume.transplant import Transplant
 
 
 @attrs.frozen(kw_only=True)
@@ -91,8 +92,8 @@ def forked(
             "a program without one is passed by name: program=…"
         )
     root = root_of(log)
-    changed = {key: to_json(value) for key, value in edits.items()}
-    source, last = fork_entry(log, at, changed)
+    changed = edits_in(log, {key: to_json(value) for key, value in edits.items()})
+    source, last = fork_entry(log, at, changed.values())
     book = Book(root, unfinished_ok=True)
     check_given(book.started, again)
     again = attrs.evolve(again, program=program_of(again.program, book.started))
@@ -102,24 +103,29 @@ def forked(
         "at": last.seq,
         "edits": sorted(changed),
     }
-    plan = Transplant(cuts=cuts(source, last.seq + 1), edits=changed, origin=origin)
+    events = {key: edit.event for key, edit in changed.items()}
+    plan = Transplant(cuts=cuts(source, last.seq + 1), edits=events, origin=origin)
     _check_free(into)
     had_blobs = blobs_of(into).exists()
     with _undone(into, RefoldError, had_blobs=had_blobs):
         plan.copy(root, into, None)
+        recording = recording_of_log(into) if scan(into).sealed else None
+        # A log that goes on is re-executed by going on; but no other is.
+        copies = {edit.log: _place(edit.log, root, into) for edit in changed.values()}
+        if recording is not None or any(
+            copy.exists() and (old not in plan.cuts or scan(copy).sealed)
+            for old, copy in copies.items()
+        ):
+            _check_copy(into, again)
     supply = ForkSupply(book, again.sources, into, changed)
-    recording = recording_of_log(into) if scan(into).sealed else None
-    # An edit may stand in a child that is copied whole, and never goes on; but what was done live
-    # is kept, whatever is found: it happened.
-    is_in_child = not again.sources.is_live and any(" > " in key for key in changed)
-    is_checked = recording is None and not is_in_child
-    with _undone(into, Diverged, UsageError, had_blobs=had_blobs):
+    with _undone(into, Diverged, UsageError, ChildStopped, had_blobs=had_blobs):
         if recording is None:
             request = request_again(book, again, into, supply)
-            recording = unless_missing(request, supply, continued)
-        if recording is not None and not is_checked:  # what was sealed is copied without being run
-            tools = tuple(again.tools.values())
-            reexecute(into, again.program, tools=tools, session=again.session).check()
+            try:
+                recording = unless_missing(request, supply, continued)
+            except ChildStopped:  # one that goes on does not do what is kept of it
+                _check_copy(into, again)
+                raise
     return Fork(
         origin=root, at=last.seq, log=into, recording=recording, missing=tuple(supply.missing)
     )
@@ -139,6 +145,27 @@ def _check_free(log: Path) -> None:
         raise LogExists(str(log))
     if log.parent.is_dir() and (left := children(log)):
         raise LogExists(str(min(left.values())), str(log))
+
+
+def _place(log: Path, root: Path, into: Path) -> Path:
+    """Return where the copy of a log below `root` lies, in the tree of `into`."""
+    return into.with_name(into.stem + log.name.removeprefix(root.stem))
+
+
+def _check_copy(log: Path, again: Again) -> None:
+    """Re-execute a copy to its end, with all children that are in it.
+
+    Raises:
+        Diverged: an edit changes what it says.
+        ForkRefused: the program stands still there, or ends its process.
+    """
+    run = RunAgain(log=log, program=again.program, tools=again.tools, session=again.session)
+    report = on_a_thread(lambda watch: replay_tree(run, watch), log).report
+    if report is not None:
+        report.check()
+    if report is None or report.children < len(tree(log)) - 1:
+        problem = "what is kept cannot be re-executed with its children: fork earlier"
+        raise ForkRefused(str(log), problem)
 
 
 @contextlib.contextmanager
@@ -164,51 +191,63 @@ class ForkSupply(BookSupply):
         book: Book,
         sources: Sources,
         log: Path,
-        edits: Mapping[str, Json],
+        edits: Mapping[str, Edit],
         missing: list[OutcomeMissing] | None = None,
+        *,
+        run: str = "",
     ) -> None:
         super().__init__(book, sources, missing)
         self._log = log
         self._edits = edits
+        self._run = run
+        """Its path in the tree of the fork: what is recorded may have stood elsewhere."""
         if log.exists():
             kept = Book(log, unfinished_ok=True)
             self.pass_over(kept.answers, len(kept.looks))
 
     def outcome(self, call: str, asked: Any, effect: Any) -> Any:
-        """Return the edited outcome, or else what the sources say; a cut child goes on, `None`."""
-        key = self._key(call)
-        if isinstance(asked, ChildStarted) and self._goes_on(asked.number):
+        """Return the edited outcome, or else what the sources say; `None`: do it live.
+
+        A child that goes on, or in which something is edited, runs, whatever the sources say.
+        """
+        key = key_in(self._run, call)
+        if isinstance(asked, ChildStarted) and self._runs(asked.number, key):
             self.claim(call, asked)
             return None
-        if key not in self._edits:
+        edit = self._edits.get(key)
+        if edit is None:
             return super().outcome(call, asked, effect)
-        answer = self.book.answers.get(self.claim(call, asked) or "")
-        template = answer.event if answer is not None else blank(kind_of(asked).partition(".")[0])
-        changed = edited(template, self._edits, key)
-        return changed.outcome if isinstance(changed, ChildFinished) else changed
+        self.claim(call, asked)
+        wanted = asked_of(asked, call)
+        if wanted.name != edit.asked:
+            raise self._missing(wanted, f"the edit of {key} is of {' '.join(edit.asked).strip()}")
+        return edit.event.outcome if isinstance(edit.event, ChildFinished) else edit.event
 
     def draw(self, source: str, name: str, call: str) -> tuple[Json] | None:
         """Return the edited value, or else what the record has."""
-        key = self._key(call)
-        return (self._edits[key],) if key in self._edits else super().draw(source, name, call)
+        edit = self._edits.get(key_in(self._run, call))
+        if edit is None or edit.asked != (source, name) or not isinstance(edit.event, ValueDrawn):
+            return super().draw(source, name, call)
+        return (edit.event.value,)
 
-    def _key(self, call: str) -> str:
-        return f"{self.book.started.path} > {call}" if self.book.started.path else call
-
-    def _goes_on(self, number: int) -> bool:
-        return number in children(self._log)
+    def _runs(self, number: int, path: str) -> bool:
+        is_edited = any(key.startswith(key_in(path, "")) for key in self._edits)
+        return is_edited or number in children(self._log)
 
     def child(self, request: ChildRequest, outcome: Outcome) -> Outcome:
         """Copy the log of a child whose outcome is supplied, bound to this run."""
         parent = request.identity.parent
         recorded = self.recorded_call(parent.call) if parent else None
         old = self.book.child_log(recorded) if recorded else None
-        if old is None or outcome.child is None or not old.exists() or request.log is None:
-            return attrs.evolve(outcome, child=None)
+        is_here = key_in(self.book.started.path, recorded or "") == request.identity.path
+        is_kept = is_here and outcome.child is not None and old is not None and old.exists()
+        if not is_kept or old is None or request.log is None:
+            return attrs.evolve(outcome, child=None)  # its seed and ids are those of its own place
         plan = Transplant(cuts={}, edits={}, origin=None)
         return attrs.evolve(outcome, child=plan.copy(old, request.log, request.identity.parent))
 
     def of_child(self, book: Book, effect: RunChild) -> BookSupply:
         """Return the supply of a child with that record, which may go on from a cut log."""
         own = child_path(self._log, effect.number)
-        return ForkSupply(book, self.sources, own, self._edits, self.missing)
+        run = key_in(self._run, effect.call)
+        return ForkSupply(book, self.sources, own, self._edits, self.missing, run=run)

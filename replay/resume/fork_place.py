@@ -5,29 +5,64 @@ Reads logs and changes nothing.  The rules are CONTRACT.md §12.11.
 
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import EntryMissing, ForkRefused
-from refold.engine.events.events import COMPLETES
-from refold.engine.log.names import child_path, parent_of, root_of
+from refold.engine.events.call_key import key_in, run_and_call
+from refold.engine.events.events import Event, ValueDrawn
+from refold.engine.kernel.world import REQUESTS
+from refold.engine.log.names import child_path, parent_of
 from refold.engine.log.reader import Entry, read_entries
-from refold.replay.index.by_call import Book
+from refold.replay.index.by_call import Book, asked_of
 from refold.replay.partial.sources import SEEDED
+from refold.replay.reexecute.world import first_event
+from refold.replay.resume.transplant import OUTCOMES, edited
 
 
-def fork_entry(log: Path, at: int | None, edits: Mapping[str, Json]) -> tuple[Path, Entry]:
+@attrs.frozen
+class Edit:
+    """One outcome that is to be another one."""
+
+    log: Path
+    """Of the run that has it."""
+    entry: Entry
+    asked: tuple[str, str]
+    """Kind and name of what it answers; of a drawn value, its source and name."""
+    event: Event
+    """What it is to be."""
+
+
+def edits_in(log: Path, edits: Mapping[str, Json]) -> dict[str, Edit]:
+    """Return edits by their keys from the root run down; they are given by those in `log`.
+
+    Raises:
+        ForkRefused: a key names no outcome that can be edited.
+        UsageError: a value is none for its outcome.
+    """
+    run = first_event(log).path
+    for key in edits:
+        for above in edits:
+            if key.startswith(key_in(above, "")):
+                problem = f"{key!r} is in the child {above!r}, whose outcome is edited: choose one"
+                raise ForkRefused(str(log), problem)
+    return {key_in(run, key): _edit(log, key, value) for key, value in edits.items()}
+
+
+def fork_entry(log: Path, at: int | None, edits: Iterable[Edit]) -> tuple[Path, Entry]:
     """Return the log that is cut, and the last entry that is kept of it.
 
     Raises:
         EntryMissing: there is no such entry.
         ForkRefused: neither an entry nor an edit says where.
     """
-    found = [_edited_entry(log, key) for key in edits]  # each names an outcome, or is refused
+    found = [(edit.log, edit.entry) for edit in edits]
     if at is not None:
         return log, _entry(log, at)
-    if not edits:
+    if not found:
         raise ForkRefused(str(log), "say where: --at N, or --set KEY=FILE for what is to differ")
     if len({path for path, _ in found}) > 1:
         raise ForkRefused(str(log), "the edits are in several runs: say where to fork, --at N")
@@ -47,21 +82,33 @@ def _entry(log: Path, at: int) -> Entry:
     return last[0]
 
 
-def _edited_entry(log: Path, key: str) -> tuple[Path, Entry]:
-    """Return the log and the entry of the outcome, or of the drawn value, that `key` names."""
-    *starts, call = key.split(" > ")
-    path = root_of(log)
-    for start in starts:
+def _edit(log: Path, key: str, value: Json) -> Edit:
+    """Return the edit of the outcome, or of the drawn value, that `key` names in `log`."""
+    run, call = run_and_call(key)
+    path = log
+    for start in run.split(" > ") if run else ():
         number = Book(path, unfinished_ok=True).child_number(start)
         if number is None or not child_path(path, number).exists():
             raise ForkRefused(str(path), f"{key!r}: no child was started by {start}")
         path = child_path(path, number)
-    for entry in read_entries(path, torn_ok=True):
-        if entry.call == call and (entry.kind in COMPLETES or entry.kind == "value.drawn"):
-            if entry.data.get("source") in SEEDED:
-                raise ForkRefused(str(path), f"{key!r} follows from the seed, and is no outcome")
-            return path, entry
-    raise ForkRefused(str(path), f"{key!r} names no outcome; `refold show --events` lists the keys")
+    asked = None
+    for entry in read_entries(path, resolve=True, torn_ok=True):
+        if entry.call != call:
+            continue
+        event = entry.event
+        if isinstance(event, REQUESTS):
+            asked = asked_of(event, call)
+        elif isinstance(event, ValueDrawn) and event.source in SEEDED:
+            raise ForkRefused(str(path), f"{key!r} follows from the seed, and is no outcome")
+        elif asked is not None and asked.delegates:
+            problem = f"{key!r} is a delegation tool, which is program code: edit its child"
+            raise ForkRefused(str(path), problem)
+        elif isinstance(event, ValueDrawn):
+            return Edit(path, entry, (event.source, event.name), edited(event, key, value))
+        elif asked is not None and isinstance(event, OUTCOMES):
+            return Edit(path, entry, asked.name, edited(event, key, value))
+    shown = f"`refold show {path} --events` lists its keys"
+    raise ForkRefused(str(path), f"{key!r} names no outcome of this log or below it; {shown}")
 
 
 def cuts(log: Path, kept: int) -> dict[Path, int]:

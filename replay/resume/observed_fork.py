@@ -112,7 +112,7 @@ def _edit(record: ObservedRecord, key: str, call: str, value: Json) -> None:
         problem = f"{key!r} is an answer of no interface that Refold can spell"
         raise ForkRefused(str(record.path), problem)
     if key == call:
-        turn.answer = edited(turn.answer, {key: value}, key)
+        turn.answer = edited(turn.answer, key, value)
     else:
         turn.answer = _with_arguments(turn.answer, _index(record, turn, key), key, value)
 

@@ -15,6 +15,7 @@ import attrs
 from refold.engine.children.tree_digest import tree_digest_of
 from refold.engine.encoding.canonical import encode
 from refold.engine.errors import LogDamaged
+from refold.engine.events.call_key import key_in
 from refold.engine.events.codec import structure
 from refold.engine.events.data_digest import DataDigest
 from refold.engine.events.events import (
@@ -103,7 +104,7 @@ class Standing:
 
     def path(self, call: str) -> str:
         """Return the key of a call, from the root run down."""
-        return f"{self.started.path} > {call}" if self.started.path else call
+        return key_in(self.started.path, call)
 
     def unfinished_children(self) -> dict[str, Path]:
         """Return the logs of children that were not joined, by call."""

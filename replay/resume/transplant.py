@@ -7,16 +7,18 @@ children are bound to it both ways.  The origin is only read.  The rules are CON
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import EventMalformed, UsageError
+from refold.engine.events.call_key import key_in
 from refold.engine.events.codec import structure, unstructure
 from refold.engine.events.events import (
     ChildFinished,
     ChildStarted,
+    Event,
     InputGiven,
     ModelAnswered,
     RunFinished,
@@ -31,6 +33,9 @@ from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import Parentage
 from refold.engine.recording.ledger import Ledger
 
+OUTCOMES: Final = (ToolReturned, ModelAnswered, ChildFinished, InputGiven, ValueDrawn)
+"""What an edit can change."""
+
 Cuts = Mapping[Path, int]
 """How many entries are kept of a log; of one that is not named, all."""
 
@@ -40,8 +45,8 @@ class Transplant:
     """What is copied, and how it is changed."""
 
     cuts: Cuts
-    edits: Mapping[str, Json]
-    """By key, call keys from the root run down: what the outcome is to be."""
+    edits: Mapping[str, Event]
+    """By key, from the root run down: what the outcome is to be."""
     origin: dict[str, Any] | None
     """What the new root says of where it comes from."""
 
@@ -104,7 +109,8 @@ class _Copy:
         self._ledger = Ledger.begun(writer, event)
 
     def _changed(self, event: Any, call: str) -> Any:
-        event = edited(event, self._plan.edits, f"{self._path} > {call}" if self._path else call)
+        if event.__class__ in OUTCOMES:
+            event = self._plan.edits.get(key_in(self._path, call), event)
         match event:
             case ChildStarted(number=number):
                 self._numbers[call] = number
@@ -125,23 +131,20 @@ class _Copy:
         return self._plan.copy(child_path(self._old, number), child_path(self._new, number), parent)
 
 
-def edited(event: Any, edits: Mapping[str, Json], key: str) -> Any:
-    """Return an outcome as the edit of its key says; as it is, where there is none.
+def edited(event: Any, key: str, value: Json) -> Any:
+    """Return an outcome with another result; `key` is what an error names.
 
     Raises:
         UsageError: the value is none for this kind of event.
     """
-    if key not in edits:
-        return event
     try:
-        changed = edit(event, edits[key])
+        return edit(event, value)
     except (UsageError, EventMalformed) as error:
         raise UsageError(f"the edit of {key!r}: {error}") from None
-    return event if changed is None else changed
 
 
 def edit(event: Any, value: Json) -> Any:
-    """Return an outcome with another result: of the same kind as `event`; `None`: it has none.
+    """Return an outcome with another result, of the same kind as `event`.
 
     A tool's result, an answer of a person or a drawn value is any JSON value; a model's is its
     text or its whole message; a child's is its output, or an object of an outcome's fields
@@ -162,10 +165,8 @@ def edit(event: Any, value: Json) -> Any:
             return ChildFinished(_outcome(outcome, value))
         case InputGiven():
             return InputGiven(value, event.by)
-        case ValueDrawn():
-            return attrs.evolve(event, value=value)
         case _:
-            return None
+            return attrs.evolve(event, value=value)
 
 
 def _error_of(value: Json) -> dict[str, Json] | None:

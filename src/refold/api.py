@@ -674,8 +674,8 @@ def fork(
             A negative one counts from the end.
         program: The root's, as it is now; not needed for those that Refold ships.
         into: The new root log.
-        edits: What outcomes are to be, by call key (from the root run down where the call is a
-            child's: `0#1 > 0#2`).
+        edits: What outcomes are to be, by call key of `log`; of a child below it with the calls
+            that lead there, `0#1 > 0#2`.
         sources: Where outcomes come from after `at` (`refold.Sources`); by default all from the
             origin's record.
         tools: Those that are to run live.
@@ -685,7 +685,7 @@ def fork(
 
     Raises:
         EntryMissing: the log has no such entry.
-        ForkRefused: nothing says where to fork, or an edit names no outcome.
+        ForkRefused: nothing says where to fork, or an edit names no outcome that can be edited.
         Diverged: an edit changes what stands before the fork.
         LogExists: `into` exists.
         UsageError: the call is wrong in another way.

@@ -693,7 +693,7 @@ def recorded(program: Any, log: Path, *, fast: bool) -> Recording:
 def replayed(program: Any, log: Path, *, fast: bool) -> ReplayReport:
     """Re-execute a program; whoever is watched goes the general way."""
     again = RunAgain(log=log, program=program, tools={each.name: each for each in TOOLS})
-    watch = None if fast else Watch(lambda: None, lambda _divergence: None)
+    watch = None if fast else Watch(lambda: None, lambda _divergence: None, lambda: None)
     return replay_tree(again, watch)
 
 

@@ -2,7 +2,15 @@
 
 import pytest
 
-from refold.engine.events.call_key import in_order, number_of, parts_of, scope_above, scope_of
+from refold.engine.events.call_key import (
+    in_order,
+    key_in,
+    number_of,
+    parts_of,
+    run_and_call,
+    scope_above,
+    scope_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +30,19 @@ def test_a_key_is_a_task_a_mark_and_a_number() -> None:
     assert parts_of("0/1/2#13") == ("0/1/2", "#", "13")
     assert parts_of("0/1@4") == ("0/1", "@", "4")
     assert parts_of("odd") == ("", "", "odd")
+
+
+@pytest.mark.parametrize(
+    ("run", "call", "key"),
+    [
+        ("", "0/1#2", "0/1#2"),
+        ("0#1", "0/1#2", "0#1 > 0/1#2"),
+        ("0#1 > 0#3", "0@1", "0#1 > 0#3 > 0@1"),
+    ],
+)
+def test_in_a_tree_of_runs_a_key_names_the_run_as_well(run: str, call: str, key: str) -> None:
+    assert key_in(run, call) == key
+    assert run_and_call(key) == (run, call)
 
 
 @pytest.mark.parametrize(("scope", "above"), [("0/1/2", "0/1"), ("0/1", "0"), ("0", "")])

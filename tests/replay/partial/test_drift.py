@@ -12,6 +12,7 @@ import pytest
 
 import refold
 from refold.engine.errors import LogExists, LogUnsealed, ToolNeeded, UsageError
+from refold.engine.log.reader import read_entries
 from refold.replay.partial.drift_report import DriftReport
 from refold.replay.partial.sources import Sources
 from tests.support import forks
@@ -461,3 +462,84 @@ def test_a_session_starts_as_it_was_recorded(tmp_path: Path) -> None:
     found = refold.drift(log, counts, tools=TOOLS, session=session())
 
     assert found.identical, found
+
+
+async def _asks(run: refold.Run, key: str) -> Any:
+    return await run.tool("get", key="x" * await run.tool("put", value=len(key)))
+
+
+async def _delegates(run: refold.Run, key: str) -> Any:
+    async def below(run: refold.Run, key: str) -> Any:
+        return (await run.delegate(refold.Delegation(program=_asks, input=key))).output
+
+    return (await run.delegate(refold.Delegation(program=below, input=key))).status
+
+
+def test_what_is_missing_in_a_child_stops_the_run_above_it(tmp_path: Path) -> None:
+    """However deep it is; the child did not fail, for nobody said so."""
+    log = refold.record(_delegates, "kk", log=tmp_path / "a.jsonl", tools=TOOLS).log
+    sources = Sources(children="live", tool={"put": "stub"}, stubs={"put": 5})
+
+    found = refold.drift(log, _delegates, sources=sources, tools=TOOLS, into=tmp_path / "b.jsonl")
+
+    assert [one.call for one in found.missing] == ['get#2 (key="xxxxx")']
+    assert "--tools live,MODULE:TOOLS" in str(found.missing[0])
+    for path in ("b.jsonl", "b.1.jsonl", "b.1.1.jsonl"):
+        assert not any(
+            entry.kind in ("child.finished", "run.finished")
+            for entry in read_entries(tmp_path / path)
+        )
+
+
+async def _starts(run: refold.Run, _: Any) -> Any:
+    count = await run.tool("get", key="a")
+    given = [refold.Delegation(program=forks.reader, input=f"k{n}") for n in range(count)]
+    return [(await run.delegate(each)).output for each in given]
+
+
+def test_a_live_child_that_was_not_recorded_runs(tmp_path: Path) -> None:
+    """What it asks comes from where its kind does: its tools, too, have to be live."""
+    log = refold.record(_starts, None, log=tmp_path / "a.jsonl", tools=TOOLS).log
+    factor["value"] = 2
+
+    live = Sources(children="live", tools="live")
+    lives = refold.drift(log, _starts, sources=live, tools=TOOLS, into=tmp_path / "b.jsonl")
+
+    assert not lives.missing
+    assert list(read_entries(tmp_path / "b.jsonl"))[-1].data["output"] == [4, 4]
+
+
+def test_a_child_that_was_not_recorded_starts_with_the_session_that_it_is_given(
+    tmp_path: Path,
+) -> None:
+    """Its parent's record says how that one's began, and nothing of the child's."""
+
+    @attrs.frozen
+    class Seen:
+        key: str
+
+    def session() -> refold.Session:
+        made = refold.Session()
+        made.register(Seen)
+        return made
+
+    async def counts(run: refold.Run, _: Any) -> int:
+        return len(run.session.select_all(Seen))
+
+    async def lead(run: refold.Run, _: Any) -> list[Any]:
+        run.session.dispatch(Seen("x"))
+        found = []
+        for _again in range(await run.tool("get", key="a")):
+            given = refold.Delegation(program=counts, session=run.session.clone())
+            found.append((await run.delegate(given)).output)
+        return found
+
+    log = refold.record(lead, None, log=tmp_path / "a.jsonl", tools=TOOLS, session=session()).log
+    factor["value"] = 2
+
+    refold.drift(
+        log, lead, sources=Sources(children="live", tools="live"), tools=TOOLS, session=session(),
+        into=tmp_path / "b.jsonl",
+    )  # fmt: skip
+
+    assert list(read_entries(tmp_path / "b.jsonl"))[-1].data["output"] == [1, 1]

@@ -10,7 +10,7 @@ from refold.engine.events.events import ModelAsked, ToolCalled, ToolReturned
 from refold.engine.ports.effects import CallTool
 from refold.engine.runners.recording import record
 from refold.replay.index.by_call import Book
-from refold.replay.partial.sources import BookSupply, SourceMode, Sources, needs_record
+from refold.replay.partial.sources import BookSupply, Sources
 from tests.support.forks import TOOLS, get, model, report
 
 
@@ -119,18 +119,9 @@ def test_stubs(book: Book) -> None:
     assert supply.outcome("0#2", asked, None).message == {"role": "assistant", "content": "hi"}
 
 
-@pytest.mark.parametrize(
-    ("modes", "needs"),
-    [(("live", "live", "live", True), False), (("live", "live", "live", False), True),
-     (("live", "stub", "live", True), True)],
-)  # fmt: skip
-def test_whether_a_record_is_needed(
-    modes: tuple[SourceMode, SourceMode, SourceMode, bool], *, needs: bool
-) -> None:
-    """Only a run that may do everything live needs none."""
-    model_mode, tools, children, may = modes
-    sources = Sources(model=model_mode, tools=tools, children=children, may_change=may)
-
-    assert needs_record(sources) is needs
-    assert sources.is_live
+def test_sources_say_whether_anything_is_live() -> None:
+    """By kind, and by the name of a tool."""
     assert not Sources().is_live
+    assert not Sources(children="stub").is_live
+    assert Sources(children="live").is_live
+    assert Sources(tool={"get": "live"}).is_live

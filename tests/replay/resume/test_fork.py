@@ -24,10 +24,12 @@ from refold.engine.events.events import RunStarted
 from refold.engine.log.names import tree
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
+from refold.engine.models import ScriptedModel
 from refold.engine.runners.recorded import Recording
 from refold.replay.partial.sources import Sources
 from refold.replay.resume.fork import Fork
-from tests.support.forks import TOOLS, factor, kept, model, reader, report
+from refold.tools.delegation.subagent import SubagentOptions, subagent_tool
+from tests.support.forks import TOOLS, factor, get, kept, model, reader, report
 from tests.support.scripted_runners import Unavailable
 
 LIVE = Sources(model="live", tools="live", children="live", may_change=True)
@@ -565,3 +567,196 @@ def test_the_timers_of_a_fork_keep_their_order_and_move_its_time(
         assert times_of(into) == sorted(times_of(into))
         assert refold.reexecute(into, edited, tools=TOOLS).identical
         assert refold.drift(origin, edited, sources=Sources(), tools=TOOLS).identical
+
+
+# --- an edit is given to the call that its key names, and to nothing else ------------------------
+
+
+async def _says(run: refold.Run, topic: str) -> str:
+    reply = await run.model([{"role": "user", "content": f"about {topic}"}], agent="child")
+    return str(reply.message["content"])
+
+
+async def _plans(run: refold.Run, _: Any) -> list[Any]:
+    plan = await run.model([{"role": "user", "content": "plan"}], agent="lead")
+    topics = plan.message["content"].split()
+    given = [refold.Delegation(program=_says, input=topic) for topic in topics]
+    return [topics, [(await run.delegate(each)).output for each in given]]
+
+
+def _planner() -> ScriptedModel:
+    return ScriptedModel({"lead": ["tides"], "child": ["what the child says"]})
+
+
+def _planned(tmp_path: Path) -> Path:
+    return refold.record(_plans, None, log=tmp_path / "a.jsonl", model=_planner()).log
+
+
+def _output(forked: Fork) -> Any:
+    """Return the output of a fork that holds as a log, and replays."""
+    assert forked.recording is not None, forked.missing
+    verified = refold.verify(forked.log)
+    assert verified.intact, verified
+    assert verified.complete, verified
+    return forked.recording.output
+
+
+def test_a_child_that_was_not_recorded_is_not_given_the_edit_of_its_parent(tmp_path: Path) -> None:
+    """Its first call has the key `0#1`, too."""
+    log, edits = _planned(tmp_path), {"0#1": "ice fog"}
+
+    forked = refold.fork(
+        log, None, _plans, into=tmp_path / "b.jsonl", edits=edits, sources=LIVE, model=_planner()
+    )
+
+    assert _output(forked) == [["ice", "fog"], ["what the child says"] * 2]
+    assert refold.reexecute(forked.log, _plans).identical
+
+
+def test_an_edit_in_a_child_is_given_to_it_though_it_was_asked_something_else(
+    tmp_path: Path,
+) -> None:
+    """Its place in the tree names it, not its request."""
+    log, edits = _planned(tmp_path), {"0#1": "ice", "0#2 > 0#1": "as edited"}
+
+    forked = refold.fork(
+        log, 2, _plans, into=tmp_path / "b.jsonl", edits=edits, sources=LIVE, model=_planner()
+    )
+
+    assert _output(forked) == [["ice"], ["as edited"]]
+    assert refold.reexecute(forked.log, _plans).identical
+
+
+def test_an_edit_in_a_child_that_would_be_served_whole_is_not_dropped(
+    tmp_path: Path, origin: Recording
+) -> None:
+    """The child runs, from its record."""
+    forked = refold.fork(origin, 0, report, into=tmp_path / "b.jsonl", edits={"0#2 > 0#1": 30})
+
+    assert _output(forked)[3] == [30, 6]
+
+
+@pytest.mark.parametrize("sources", [Sources(), LIVE])
+def test_an_edit_in_a_child_that_ended_before_the_fork_is_checked(
+    tmp_path: Path, sources: Sources
+) -> None:
+    """Whether it is kept or refused, nothing is left that does not replay."""
+
+    async def asks(run: refold.Run, key: str) -> int:
+        return int(await run.tool("get", key="x" * await run.tool("get", key=key)))
+
+    async def lead(run: refold.Run, _: Any) -> int:
+        outcome = await run.delegate(refold.Delegation(program=asks, input="aa"))
+        await run.tool("get", key="b")
+        return int(outcome.output)
+
+    origin = refold.record(lead, None, log=tmp_path / "a.jsonl", tools=TOOLS)
+    way: dict[str, Any] = {"into": tmp_path / "b.jsonl", "sources": sources, "tools": TOOLS}
+
+    with pytest.raises(Diverged):
+        refold.fork(origin, 4, lead, edits={"0#1 > 0#1": 7}, **way)
+
+    assert not way["into"].exists()
+    assert not (tmp_path / "b.1.jsonl").exists()
+
+
+@pytest.mark.usefixtures("origin")
+def test_a_key_beside_a_childs_log_is_the_childs(tmp_path: Path) -> None:
+    """As `show` lists it; what the new log says of it is from the root run down."""
+    child = tmp_path / "a.1.jsonl"
+
+    forked = refold.fork(child, None, report, into=tmp_path / "b.jsonl", edits={"0#1": 30})
+    below = refold.fork(child, None, report, into=tmp_path / "c.jsonl", edits={"0#2 > 0#1": 60})
+
+    assert _output(forked)[3] == [30, 6]
+    assert _output(below)[3] == [3, 60]
+    assert next(iter(read_entries(below.log))).data["origin"]["edits"] == ["0#2 > 0#2 > 0#1"]
+    with pytest.raises(ForkRefused, match="of this log or below it"):
+        refold.fork(child, None, report, into=tmp_path / "d.jsonl", edits={"0#3": 1})
+
+
+def test_an_edit_of_another_kind_than_is_asked_for_stops_the_fork(tmp_path: Path) -> None:
+    """What was said of one tool is not said of another."""
+
+    async def either(run: refold.Run, _: Any) -> Any:
+        first = await run.tool("get", key="a")
+        return await (run.tool("get", key="b") if first == 1 else run.tool("put", value=1))
+
+    origin = refold.record(either, None, log=tmp_path / "a.jsonl", tools=TOOLS)
+
+    forked = refold.fork(
+        origin, None, either, into=tmp_path / "b.jsonl", edits={"0#1": 5, "0#2": 9}, sources=LIVE,
+        tools=TOOLS,
+    )  # fmt: skip
+
+    assert forked.recording is None
+    assert "the edit of 0#2 is of tool get" in str(forked.missing[0])
+    assert kept == []
+
+
+def test_an_edit_within_an_edit_is_refused(tmp_path: Path, origin: Recording) -> None:
+    """The child's outcome is said; what it did would say another one."""
+    with pytest.raises(ForkRefused, match="choose one"):
+        refold.fork(origin, 0, report, into=tmp_path / "b.jsonl", edits={"0#2": 1, "0#2 > 0#1": 1})
+
+
+def test_the_result_of_a_delegation_tool_is_no_outcome(tmp_path: Path) -> None:
+    """It is made by program code, of the outcome of a child."""
+    tools: list[Any] = [subagent_tool(SubagentOptions(program=reader, tools=("get",))), get]
+
+    async def delegates(run: refold.Run, _: Any) -> Any:
+        return await run.tool("subagent", task="a")
+
+    log = refold.record(delegates, None, log=tmp_path / "a.jsonl", tools=tools).log
+    call = next(entry.call for entry in read_entries(log) if entry.kind == "tool.called")
+
+    with pytest.raises(ForkRefused, match="delegation tool"):
+        refold.fork(log, 0, delegates, into=tmp_path / "b.jsonl", edits={str(call): "x"})
+
+
+def test_what_is_missing_in_a_child_stops_the_run_above_it(tmp_path: Path) -> None:
+    """The child did not fail: nobody said so. However deep it is, and whatever goes on there."""
+    log, into = _planned(tmp_path), tmp_path / "b.jsonl"
+
+    forked = refold.fork(
+        log, None, _plans, into=into, edits={"0#1": "ice"}, sources=Sources(children="live")
+    )
+
+    assert forked.recording is None
+    assert "--model SPEC (model='live') asks one" in str(forked.missing[0])
+    assert not any(entry.kind == "child.finished" for entry in read_entries(into))
+    assert not any(entry.kind == "run.finished" for entry in read_entries(tmp_path / "b.1.jsonl"))
+
+
+def test_a_recorded_child_under_another_key_comes_without_its_log(tmp_path: Path) -> None:
+    """Its log would say that it stands elsewhere, and `verify` calls that another child's."""
+
+    async def lead(run: refold.Run, _: Any) -> Any:
+        for _again in range(await run.tool("get", key="a")):
+            await run.tool("get", key="b")
+        return (await run.delegate(refold.Delegation(program=reader, input="kk"))).output
+
+    origin = refold.record(lead, None, log=tmp_path / "a.jsonl", tools=TOOLS)
+
+    forked = refold.fork(
+        origin, None, lead, into=tmp_path / "b.jsonl", edits={"0#1": 2}, tools=TOOLS,
+        sources=Sources(tools="live"),
+    )  # fmt: skip
+
+    assert _output(forked) == 2
+    assert len(tree(forked.log)) == 1
+
+
+def test_what_was_open_when_a_record_broke_off_has_no_outcome(tmp_path: Path) -> None:
+    """It was not given up, and is not served as if it had been."""
+    log = refold.record(_simple, None, log=tmp_path / "a.jsonl", tools=TOOLS).log
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
+
+    forked = refold.fork(log, 0, _simple, into=tmp_path / "b.jsonl")
+
+    assert forked.recording is None
+    assert [one.call for one in forked.missing] == ['get#1 (key="a")']
+
+
+async def _simple(run: refold.Run, _: Any) -> Any:
+    return await run.tool("get", key="a")

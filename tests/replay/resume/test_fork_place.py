@@ -7,7 +7,7 @@ import pytest
 from refold.engine.errors import EntryMissing, ForkRefused
 from refold.engine.log.reader import read_entries
 from refold.engine.runners.recording import record
-from refold.replay.resume.fork_place import cuts, fork_entry
+from refold.replay.resume.fork_place import cuts, edits_in, fork_entry
 from tests.support.forks import TOOLS, model, report
 
 
@@ -21,15 +21,15 @@ def test_an_entry_is_named_from_either_end(log: Path) -> None:
     """0 is the first, -1 the last."""
     entries = list(read_entries(log))
 
-    assert fork_entry(log, 0, {})[1].hash == entries[0].hash
-    assert fork_entry(log, -1, {})[1].hash == entries[-1].hash
-    assert fork_entry(log, -len(entries), {})[1].hash == entries[0].hash
+    assert fork_entry(log, 0, ())[1].hash == entries[0].hash
+    assert fork_entry(log, -1, ())[1].hash == entries[-1].hash
+    assert fork_entry(log, -len(entries), ())[1].hash == entries[0].hash
 
 
 def test_without_a_number_it_is_where_the_first_edited_outcome_stands(log: Path) -> None:
     """In the run whose call it is."""
-    path, entry = fork_entry(log, None, {"0#3": 1, "0#1": "x"})
-    below, inner = fork_entry(log, None, {"0#2 > 0#2 > 0#1": 1})
+    path, entry = fork_entry(log, None, edits_in(log, {"0#3": 1, "0#1": "x"}).values())
+    below, inner = fork_entry(log, None, edits_in(log, {"0#2 > 0#2 > 0#1": 1}).values())
 
     assert (path, entry.kind, entry.call) == (log, "model.answered", "0#1")
     assert (below.name, inner.kind) == ("a.1.1.jsonl", "tool.returned")
@@ -39,20 +39,23 @@ def test_an_edit_in_a_child_of_a_run_that_broke_off(log: Path) -> None:
     """Its key is found as in any run."""
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
 
-    assert fork_entry(log, None, {"0#2 > 0#2 > 0#1": 1})[0].name == "a.1.1.jsonl"
+    assert (
+        fork_entry(log, None, edits_in(log, {"0#2 > 0#2 > 0#1": 1}).values())[0].name
+        == "a.1.1.jsonl"
+    )
 
 
 def test_edits_in_several_runs_need_a_number(log: Path) -> None:
     """Which of them comes first cannot be said from one log."""
     with pytest.raises(ForkRefused, match="--at"):
-        fork_entry(log, None, {"0#3": 1, "0#2 > 0#1": 1})
+        fork_entry(log, None, edits_in(log, {"0#3": 1, "0#2 > 0#1": 1}).values())
 
 
 @pytest.mark.parametrize("at", [100, -100, 10**30, -(10**30)])
 def test_an_entry_that_is_not_there(log: Path, at: int) -> None:
     """Is said, with how many there are."""
     with pytest.raises(EntryMissing):
-        fork_entry(log, at, {})
+        fork_entry(log, at, ())
 
 
 def test_what_stands_above_is_kept_up_to_its_join(log: Path) -> None:

@@ -11,7 +11,6 @@ from refold.engine.events.events import (
     Extension,
     InputGiven,
     ModelAnswered,
-    NoteAdded,
     RunFinished,
     RunStarted,
     ToolReturned,
@@ -124,11 +123,10 @@ def test_long_texts_are_copied_too(tmp_path: Path) -> None:
          ModelAnswered("error", error={"code": "raised", "message": "m"})),
         (InputGiven("no", "me"), "yes", InputGiven("yes", "me")),
         (ValueDrawn("file", "p", "old"), "new", ValueDrawn("file", "p", "new")),
-        (NoteAdded("n"), 1, None),
     ],
 )  # fmt: skip
 def test_what_an_edit_makes_of_an_outcome(event: Any, value: Any, edited: Any) -> None:
-    """An outcome of the same kind; what is none is left alone."""
+    """An outcome of the same kind."""
     assert edit(event, value) == edited
 
 

@@ -32,8 +32,8 @@ Examples:
   refold fork agent.jsonl --set '0/1#2={"city":"Bergen"}' -- python agent.py
   refold fork agent.jsonl --at 12 --model gpt-5-mini -- python agent.py
 
-KEY is a call key, as `refold show LOG --events` lists them; in a child's
-log from the root run down: "0#1 > 0#2".  A value is of a tool its result, of
+KEY is a call key, as `refold show LOG --events` lists them; of a child
+below LOG with the calls that lead there: "0#1 > 0#2".  A value is of a tool its result, of
 a model its text or message, of a child its output; {"error": {"message":
 "…"}} makes it fail.  With -- COMMAND, a request's value is its text or
 message, a tool call's its arguments: both edit what the model said; --model
@@ -140,7 +140,7 @@ def _describe(forked: PrintedFork, found: LogDiff, log: Path) -> None:
     status = forked.status
     output.line((status, output.status_style(status)), f"  forked from {log} at entry {forked.at}")
     for one in forked.missing:
-        output.complain(f"{one}; say where it is to come from: --model, --tools, --children")
+        output.complain(str(one))
     output.lines(str(found))
     shown = shlex.quote(forked.log)
     output.hint(f"\n1 log: {shown}; refold show {shown}")
