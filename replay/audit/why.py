@@ -9,13 +9,14 @@ Rules: CONTRACT.md §3.2, §14.14.
 """
 
 import sys
+from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -38,6 +39,9 @@ How = Literal[
 one happened `after` it, in the step that it opened; `answers` it; `carries` it, as a message; is
 the outcome of a child that `ends with` it; `concerns` it, cancelling, say; is the first line of a
 run that was `started by` it; or had it `earlier`, in its scope or in one below."""
+
+_NONE: Final = -1
+"""Stands for no cause."""
 
 Place = tuple[Path, int]
 """A log and a seq in it."""
@@ -106,9 +110,9 @@ def causes(log: str | PathLike[str], seq: int, *, every: bool = False, most: int
     path = log_path("why", log)
     check_seq("why", "seq", seq)
     asked = _Log(path, seq if seq >= 0 else None)
-    at = seq if seq >= 0 else len(asked.rows) + seq
-    if not 0 <= at < len(asked.rows):
-        raise EntryMissing(str(path), seq, len(asked.rows))  # it was read to its end
+    at = seq if seq >= 0 else len(asked.kinds) + seq
+    if not 0 <= at < len(asked.kinds):
+        raise EntryMissing(str(path), seq, len(asked.kinds))  # it was read to its end
     logs = _Logs({path: asked})
     all_found = _ancestors(logs, (path, at)) if every else _chain(logs, (path, at))
     found = all_found[:most]
@@ -174,14 +178,14 @@ class _Link:
 
 def _chain(logs: "_Logs", first: Place) -> list[_Link]:
     main = [_Link(first, "asked about", None)]
-    beside: list[list[_Link]] = []
+    beside: list[Sequence[_Link]] = []
     while direct := list(logs.direct(main[-1].place)):
         here = main[-1].place
-        beside.append([_Link(place, how, here, is_main=False) for how, place in direct[1:]])
+        beside.append(tuple(_Link(place, how, here, is_main=False) for how, place in direct[1:]))
         main.append(_Link(direct[0][1], direct[0][0], here))
     told = {link.place for link in main}
     found: list[_Link] = []
-    for link, others in zip(main, [*beside, []], strict=True):
+    for link, others in zip(main, [*beside, ()], strict=True):
         found.append(link)
         for each in others:
             if each.place not in told:
@@ -221,12 +225,6 @@ def _entries(links: list[_Link]) -> dict[Place, Entry]:
 # --- what a log says of causes ---------------------------------------------------------------
 
 
-class _Row(NamedTuple):
-    kind: str
-    call: str
-    cause: int | None
-
-
 class _Logs:
     """The logs of a tree that were needed so far."""
 
@@ -237,17 +235,17 @@ class _Logs:
         """Yield what led to an entry directly, that which comes in the chain first."""
         path, seq = place
         log = self._logs[path]
-        row = log.rows[seq]
+        kind, cause = log.kinds[seq], log.causes[seq]
         if seq == 0:
             yield from self._parent(path)
             return
-        request = log.requests.get(row.call) if row.kind in _WORD else None
+        request = log.requests.get(log.calls[seq]) if kind in _WORD else None
         direct: dict[int, How] = {}
-        if row.cause is not None:
-            direct[row.cause] = "after"
+        if cause != _NONE:
+            direct[cause] = "after"
         direct |= dict.fromkeys(log.carries.get(seq, ()), "carries")
         if request is not None:
-            direct[request] = _WORD[row.kind]
+            direct[request] = _WORD[kind]
         yield from ((how, (path, at)) for at, how in direct.items() if 0 <= at < seq)
         yield from self._end_of_child(path, seq)
 
@@ -287,7 +285,7 @@ class _Logs:
         # Another child's log leads back to its own start, which may come later: for ever around.
         if (
             log is not None
-            and 0 < events <= len(log.rows)
+            and 0 < events <= len(log.kinds)
             and (log.parent or {}).get("hash") == start
         ):
             yield "ends with", (child, events - 1)
@@ -317,7 +315,9 @@ class _Log:
     def __init__(self, path: Path, last: int | None) -> None:
         self._path = path
         self._blobs = BlobStore(blobs_of(path))
-        self.rows: list[_Row] = []
+        self.kinds: list[str] = []
+        self.calls: list[str] = []
+        self.causes = array("q")
         self.requests: dict[str, int] = {}
         self.carries: dict[int, tuple[int, ...]] = {}
         self.ends: dict[int, tuple[int, int, str]] = {}
@@ -328,7 +328,7 @@ class _Log:
         """Starts of children."""
         self.parents: set[str] = set()
         """Scopes with entries in scopes below them."""
-        self._scopes: dict[str, list[int]] = {}
+        self._scopes: dict[str, array[int]] = {}
         """By scope: its entries."""
         self._starts: dict[str, tuple[Json, str]] = {}
         """By call key: the child's number, and the hash of its start."""
@@ -339,17 +339,17 @@ class _Log:
 
     def scope_of_code(self, seq: int) -> str:
         """Return the scope of an entry that the program made; empty for one that the world did."""
-        row = self.rows[seq]
-        if row.kind == "run.finished":
+        kind, call = self.kinds[seq], self.calls[seq]
+        if kind == "run.finished":
             return "0"
-        is_outcome = row.kind in COMPLETES and row.cause == self.requests.get(row.call)
-        is_world = is_outcome or row.kind in _NEVER_PROGRAMS
-        return "" if is_world else scope_of(row.call)
+        is_outcome = kind in COMPLETES and self.causes[seq] == self.requests.get(call, _NONE)
+        is_world = is_outcome or kind in _NEVER_PROGRAMS
+        return "" if is_world else scope_of(call)
 
     def back_to_code(self, scope: str, seq: int) -> list[int]:
         """Return the entries of a scope before `seq`, back to one that the program made."""
         found: list[int] = []
-        places = self._scopes.get(scope, [])
+        places = self._scopes.get(scope, ())
         for number in range(bisect_left(places, seq) - 1, -1, -1):
             found.append(places[number])
             if self.scope_of_code(places[number]):
@@ -360,7 +360,7 @@ class _Log:
         """Yield the entries of scopes below since the last of `own`; of each, back to code."""
         done: set[str] = set()
         for at in range(seq - 1, min(own, default=0), -1):
-            other = scope_of(self.rows[at].call)
+            other = scope_of(self.calls[at])
             if other.startswith(f"{scope}/") and other not in done:
                 yield at
                 if self.scope_of_code(at):
@@ -371,13 +371,18 @@ class _Log:
             above = scope
             while above := scope_above(above):
                 self.parents.add(above)
-        self._scopes.setdefault(scope, []).append(seq)
+        self._scopes.setdefault(scope, array("q")).append(seq)
 
     def _take(self, entry: Entry) -> None:
         call, kind = entry.call or "", entry.kind
-        self.rows.append(_Row(sys.intern(kind), call, entry.cause))
+        if (asked := self.requests.get(call)) is not None:
+            call = self.calls[asked]  # one text for both: of a million entries that is a third
         if kind in REQUEST_KINDS:
             self.requests[call] = entry.seq
+        self.kinds.append(sys.intern(kind))
+        self.calls.append(call)
+        is_cause = type(entry.cause) is int and 0 <= entry.cause < entry.seq
+        self.causes.append(entry.cause if is_cause else _NONE)  # type: ignore[arg-type]  # an int
         if call:
             self._take_scope(scope_of(call), entry.seq)
         match kind:
@@ -412,21 +417,23 @@ class _Log:
             case "tool.called":
                 self._talk.called(entry.seq, call, data)
             case _:
-                self._talk.returned[call] = entry.seq
+                self._talk.returned(entry.seq, call)
 
 
 class _Talk:
     """Which entries the messages of a conversation come from."""
 
     def __init__(self) -> None:
-        self.returned: dict[str, int] = {}
-        """By call key: the `tool.returned`."""
+        self._returned: dict[str, int | None] = {}
+        """By call key: the `tool.returned` of a call that a model may have wanted."""
         self._chain: dict[str, int] = {}
         """By chain digest: the entry that brought the message."""
         self._ends: dict[str, str] = {}
         """By call key: the chain digest of what was asked."""
         self._wanted: dict[str, tuple[int, str, Json]] = {}
         """By the id that a model gave a tool call: answer, tool, arguments."""
+        self._tools: set[str] = set()
+        """Names of tools that a model has wanted."""
         self._calls: dict[str, list[tuple[int, str, Json]]] = {}
         """By tool: seq, call key and arguments of what no result was seen of yet."""
 
@@ -451,10 +458,18 @@ class _Talk:
         self._chain.setdefault(digest.chained(self._ends[call], message), seq)
         for wanted in message.get("tool_calls") or ():
             self._wanted[str(wanted.get("id"))] = (seq, wanted["name"], wanted.get("arguments"))
+            self._tools.add(wanted["name"])
 
     def called(self, seq: int, call: str, data: dict[str, Any]) -> None:
-        """Take a call of a tool, which a model may have wanted."""
-        self._calls.setdefault(data["tool"], []).append((seq, call, data.get("arguments")))
+        """Take a call of a tool, if a model wants one: no other is looked for later."""
+        if data["tool"] in self._tools:
+            self._calls.setdefault(data["tool"], []).append((seq, call, data.get("arguments")))
+            self._returned[call] = None
+
+    def returned(self, seq: int, call: str) -> None:
+        """Take the result of a call."""
+        if call in self._returned:
+            self._returned[call] = seq
 
     def _result(self, message: Json) -> int | None:
         """Return the entry that a tool's message comes from: the call that the model asked for."""
@@ -469,4 +484,4 @@ class _Talk:
         if found is None:
             return None
         self._calls[tool].remove(found)
-        return self.returned.get(found[1])
+        return self._returned.pop(found[1], None)
