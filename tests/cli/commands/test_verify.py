@@ -272,12 +272,20 @@ def test_of_much_damage_a_few_places_are_shown(log: Path, invoke: Invoke) -> Non
     one, two, three = (log.with_name(f"survey.{number}.jsonl") for number in (1, 2, 3))
     one.unlink()
     missing = invoke("verify", log).stdout
+    one.mkdir()
+    unread = invoke("verify", log)
+    rows = invoke("verify", log.parent)
+    one.rmdir()
     for child in (two, three):
         child.unlink()
     several = invoke("verify", log).stdout
 
     assert "complete   NO   1 child log missing, or without an end" in missing
     assert "complete   NO   3 child logs missing, or without an end" in several
+    assert "intact     yes  1 of 4 logs could be read, " in several
+    for said in (missing, unread.stdout, rows.stdout):
+        assert "intact     yes  3 of 4 logs could be read, " in said
+    assert (unread.exit_code, rows.exit_code) == (3, 3)
 
 
 @pytest.fixture

@@ -282,7 +282,7 @@ def _describe_many(found: Sequence[_Verified]) -> None:
     for each in found:
         tree = each.verification
         answers = _answer(tree.intact), _answer(tree.complete)
-        counts = f"{len(tree.logs):>4,}", f"{sum(log.entries for log in tree.logs):>7,}"
+        counts = f"{_read(tree):>4,}", f"{sum(log.entries for log in tree.logs):>7,}"
         guarantee = f" · {tree.root.guarantee}" if tree.root.guarantee else ""
         rows.append([*answers, *counts, f"{output.shown_path(each.log.given)}{guarantee}"])
     output.table(rows)
@@ -299,9 +299,10 @@ def _describe_many(found: Sequence[_Verified]) -> None:
 def describe(verification: Verification, log: OpenedLog) -> None:
     """Print the three answers for one tree, and what is wrong with it."""
     entries = sum(report.entries for report in verification.logs)
-    count = len(verification.logs)
+    read, all_logs = _read(verification), words.counted(len(verification.logs), "log")
     output.line((output.shown_path(log.given), "bold"))
-    what = f"{words.counted(count, 'log')}, {words.counted(entries, 'entry', 'entries')}"
+    logs = all_logs if read == len(verification.logs) else f"{read:,} of {all_logs} could be read"
+    what = f"{logs}, {words.counted(entries, 'entry', 'entries')}"
     output.line("  intact     ", _answer(verification.intact), f"  {what}")
     output.line("  complete   ", _answer(verification.complete), f"  {_ends(verification, log)}")
     is_signed = verification.authentic is not None
@@ -329,6 +330,11 @@ def describe(verification: Verification, log: OpenedLog) -> None:
     rest = len(verification.damage) - _SHOWN
     if rest > 0:
         output.line((f"  and {words.counted(rest, 'more place')}: --json lists them", "dim"))
+
+
+def _read(verification: Verification) -> int:
+    """Return of how many logs anything was read: of no other is it said that it is intact."""
+    return sum(report.entries > 0 for report in verification.logs)
 
 
 def _answer(is_so: bool) -> tuple[str, str]:  # noqa: FBT001 - the answer itself
