@@ -6,19 +6,28 @@ file there is ever edited: whatever no longer passes is a break of the format, o
 rules, and needs a version of its own.
 """
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import attrs
 import pytest
 
 import refold
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.codec import structure, unstructure
+from refold.engine.events.events import KIND_OF, KINDS, Event
+from refold.engine.log.reader import read_entries
+from refold.engine.models import ScriptedModel
 from refold.replay.audit.refolding import refold_log
 from refold.replay.tree.delegation_tree import delegation_tree
 from tests.support.kept_programs import INPUTS, PROGRAMS, add, fetch
 from tests.support.kept_watched import EXCHANGES
 from tests.support.watched import replayed
 
-KEPT: Final = Path(__file__).parents[2] / "fixtures" / "logs"
+ROOT: Final = Path(__file__).parents[2]
+KEPT: Final = ROOT / "fixtures" / "logs"
 LOGS: Final = sorted(path for path in KEPT.glob("*/*.jsonl") if path.stem in PROGRAMS)
 TREES: Final = {
     "0.1.0-aborting": "1efbff1f4095",
@@ -102,3 +111,92 @@ def test_there_are_logs_of_this_version() -> None:
     assert (here / "everything.2.jsonl").is_file()
     assert list((here / "everything.blobs").glob("??/*"))
     assert here / "watched.jsonl" in WATCHED
+
+
+LATER: Final = {
+    "run.started": {"versions/flags"},
+    "run.finished": {"models", "usage", "tree_digest"},
+    "timer.fired": {"length_us", "nth"},
+}
+"""Members that the logs of 0.1.0 lack, by kind: optional since (§15.4; flags: §15.1)."""
+
+
+def _members(data: Json, at: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the place and type of each member; those of what users say are not looked into."""
+    if isinstance(data, dict) and at not in ("input", "arguments", "output", "result", "outcome"):
+        for name, value in data.items():
+            place = f"{at}/{name}" if at else name
+            yield place, type(value).__name__
+            if place not in ("usage", "versions/flags"):
+                yield from _members(value, place)
+
+
+def _said(log: Path) -> dict[str, dict[str, str]]:
+    """Return the members of each kind in a log, with their types."""
+    said: dict[str, dict[str, str]] = {}
+    for entry in read_entries(log):
+        said.setdefault(entry.kind, {}).update(_members(entry.data))
+    return said
+
+
+@pytest.mark.parametrize("name", ["everything", "plainly", "failing", "tagged"])
+def test_members_that_came_later_are_optional_and_no_other_has_changed(
+    name: str, tmp_path: Path
+) -> None:
+    """§15.4: the program recorded now says what the kept log says, and those members besides."""
+    log = KEPT / "0.1.0" / f"{name}.jsonl"
+    asks = name in ("everything", "tagged")
+    model = ScriptedModel(["They have read two texts.", "Nothing more."]) if asks else None
+    program, argument = PROGRAMS[name], INPUTS[name]
+    new = refold.record(
+        program, argument, log=tmp_path / "new.jsonl", tools=[add, fetch], model=model
+    )
+
+    before, now = _said(log), _said(new.log)
+
+    assert before.keys() == now.keys()
+    for kind, members in now.items():
+        later = members.keys() - before[kind].keys()
+        assert later <= LATER.get(kind, set()), kind
+        assert {place: members[place] for place in members.keys() - later} == before[kind], kind
+    assert refold.verify(log).complete
+    assert refold_log(log).agrees is True
+    assert refold.reexecute(log, program, tools=[add, fetch]).identical
+
+
+def test_the_contract_lists_the_members_that_came_later() -> None:
+    """§15.4, but for flags, which §15.1 lists."""
+    listed = re.sub(
+        r"\s+", " ", (ROOT / "CONTRACT.md").read_text("utf-8").partition("**§15.4**")[2]
+    ).partition("## ")[0]
+
+    for kind, members in LATER.items():
+        for member in members - {"versions/flags"}:
+            assert re.search(rf"`{member}`[^,]* of `{kind}`|`{member}` and .* of `{kind}`", listed)
+
+
+def test_a_member_is_renamed_as_contributing_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An old log is read by the new class, and each run writes the member that its flag says."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    members = text.partition("```python\n")[2].partition("```")[0]
+    block = "".join(f"    {line}\n" for line in members.splitlines())
+    known: dict[str, Any] = {"attrs": attrs}
+    exec(  # the class as a maintainer writes it
+        "@attrs.frozen(weakref_slot=False)\nclass Asked:\n"
+        f"{block}    arguments: dict\n    effect: str\n    delegates: bool | None = None\n",
+        known,
+    )
+    asked: Any = known["Asked"]
+    renamed: type[Event] = asked
+    monkeypatch.setitem(KINDS, "x-renamed", renamed)
+    monkeypatch.setitem(KIND_OF, renamed, "x-renamed")
+    log = KEPT / "0.1.0" / "plainly.jsonl"
+    calls = [entry for entry in read_entries(log) if entry.kind == "tool.called"]
+
+    read: list[Any] = [structure("x-renamed", entry.data) for entry in calls]
+    new = asked(name="add", arguments={"a": 1}, effect="pure")
+
+    assert [each.called for each in read] == ["add", "add", "add"]
+    assert [unstructure(each) for each in read] == [entry.data for entry in calls]
+    assert list(unstructure(new)) == ["name", "arguments", "effect"]
+    assert structure("x-renamed", unstructure(new)).called == "add"  # type: ignore[union-attr]  # it is `asked`
