@@ -58,8 +58,8 @@ class ArmedTimers:
         self.by_number = by_number
         self._began_us = began_us
         self.in_order = in_order
-        self.overdue: list[Timer] = []
-        """Those that did not fire, and would have, as the times of the lines show."""
+        self.overdue: dict[str, Timer] = {}
+        """By key: those that did not fire, and would have, as the times of the lines show."""
         self._by_key: dict[str, _Arming] = {}
         self._same: dict[tuple[str, int | None], list[_Arming]] = defaultdict(list)
         self._by_virtual: list[tuple[int, int, _Arming]] = []
@@ -103,33 +103,40 @@ class ArmedTimers:
         while heap and (heap[0][0] + _LATE_US < mono_us or not self._is_armed(heap[0][2])):
             arming = heappop(heap)[2]
             if self._is_armed(arming):
-                self.overdue.append(arming.timer)
+                self.overdue[arming.timer.key] = arming.timer
 
     def of(self, call: str, fired: TimerFired, mono_us: int) -> Timer | None:
         """Return the timer of a recorded firing; `None`: no such timer is armed."""
-        if fired.nth is None:
-            return self._by_time(call, fired.virtual_us, mono_us)
-        found = self._same.get((scope_of(call), fired.length_us), [])
-        found[:] = [one for one in found if self._is_armed(one)]
+        is_old = fired.nth is None
+        timer = self._by_time(call, fired, mono_us) if is_old else self._by_length(call, fired)
+        if timer is not None:
+            self.overdue.pop(timer.key, None)
+        return timer
+
+    def _by_length(self, call: str, fired: TimerFired) -> Timer | None:
+        same = self._same.get((scope_of(call), fired.length_us), [])
+        while same and not self._is_armed(same[0]):
+            del same[0]
         is_plain = fired.length_us is None
-        if is_plain and self.in_order:  # of these, the time says which it can be
+        if self.in_order and not is_plain:
+            return same[0].timer if same else None
+        found = [one for one in same if self._is_armed(one)]
+        if self.in_order:  # of plain times, the record's says which it can be
             found = [one for one in found if one.due_us(one.virtual_us) <= fired.virtual_us]
             found.sort(key=lambda one: (one.due_us(one.virtual_us), one.timer.number))
-        may_be_own = is_plain or not self.in_order
-        own = (one for one in found if one.timer.nth == fired.nth and may_be_own)
-        first = next(own, found[0] if found else None)
-        return first.timer if first is not None else None
+        own = (one for one in found if one.timer.nth == fired.nth)
+        return first.timer if (first := next(own, next(iter(found), None))) else None
 
-    def _by_time(self, call: str, virtual_us: int, mono_us: int) -> Timer | None:
+    def _by_time(self, call: str, fired: TimerFired, mono_us: int) -> Timer | None:
         """Return the timer of a firing that does not say its length."""
         own = self._timers.get(call)
         if self.by_number:
             return own
         here = (timer for timer in self._timers.values() if timer.scope == scope_of(call))
         some = itertools.chain([own] if own is not None else [], here)
-        return next((one for one in some if self._could_be_due(one, virtual_us, mono_us)), own)
+        return next((one for one in some if self._may_be_due(one, fired.virtual_us, mono_us)), own)
 
-    def _could_be_due(self, timer: Timer, virtual_us: int, mono_us: int) -> bool:
+    def _may_be_due(self, timer: Timer, virtual_us: int, mono_us: int) -> bool:
         """Return whether a timer could be due by then; where a clock was given, by either time."""
         one, took_us = self._by_key[timer.key], mono_us - self._began_us
         stands_still, is_ahead = virtual_us < took_us / 2, virtual_us > took_us

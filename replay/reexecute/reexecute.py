@@ -125,7 +125,7 @@ class _Tree:
             timers=replayed.timers,
             struck=tuple(
                 f"timer {timer.key} of {timer.delay_us / 1_000_000:g} s in {log.name}"
-                for timer in replayed.due.overdue
+                for timer in replayed.due.overdue.values()
             ),
             behind=(log.name,) if found.ended and found.torn else (),
         )

@@ -32,7 +32,7 @@ DATA: dict[str, tuple[dict[str, Any], str]] = {
     "model.answered": ({"status": "ok", "message": MESSAGE}, "ok t() yes"),
     "child.started": ({"delegation": {"program": "p", "brief": "b"}, "number": 3}, "p #3: b"),
     "child.finished": ({"outcome": {"status": "completed", "summary": "s"}}, "completed s"),
-    "timer.fired": ({"virtual_us": 1_500_000}, "after 1.5 s"),
+    "timer.fired": ({"virtual_us": 1_500_000, "length_us": 20_000}, "after 1.5 s, 0.02 s long"),
     "clock.read": ({"time_us": 0, "virtual_us": 0}, "1970-01-01T00:00:00.000+00:00"),
     "value.drawn": ({"source": "uuid", "name": "", "value": "u"}, "uuid  u"),
     "input.asked": ({"question": "why?"}, "why?"),

@@ -72,3 +72,12 @@ def test_the_likely_cause_of_what_changed(
 ) -> None:
     """A fingerprint explains a divergence, and never decides one."""
     assert advice in likely_cause(kind, (), fingerprints)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause"), [("timer", "randomness or a clock outside run"), ("due", "recorded order")]
+)
+def test_a_timer_that_differs_says_so(kind: str, cause: str) -> None:
+    """Unless the program has changed: then that is it."""
+    assert cause in likely_cause(kind, (), {})
+    assert cause not in likely_cause(kind, (), {"source": ("a", "b")})

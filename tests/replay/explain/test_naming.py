@@ -494,6 +494,72 @@ def test_a_time_limit_that_is_kept_is_no_timer_more(tmp_path: Path) -> None:
     assert reexecute(other, sleeps_then).identical
 
 
+async def two_tasks(run: Run, _input: object, *, turn: bool = False) -> None:
+    """Ask in two tasks, in one of them within a limit and perhaps a turn later."""
+
+    async def one() -> None:
+        async with asyncio.timeout(60):
+            if turn:
+                await asyncio.sleep(0)
+            await run.tool("search", q="one")
+
+    await asyncio.gather(one(), run.tool("search", q="other"))
+
+
+def test_a_turn_given_up_is_no_sleep_of_a_timer(tmp_path: Path) -> None:
+    """`asyncio.sleep(0)` in a time limit: the calls are asked in another order, and no timer is."""
+    log = recorded(tmp_path / "a.jsonl", program=two_tasks).log
+
+    (found,) = reexecute(log, functools.partial(two_tasks, turn=True)).divergences
+
+    assert (found.category, found.call) == ("reordered", "0/2#1")
+
+
+def test_a_timer_that_is_due_before_the_recorded_one(tmp_path: Path) -> None:
+    """One that is new, or one that the record fired later: in this order they cannot fire."""
+
+    async def waits(run: Run, _input: object, *, more: tuple[float, ...] = ()) -> None:
+        loop = asyncio.get_running_loop()
+        for seconds in (0.004, *more):
+            loop.call_later(seconds, run.annotate, str(seconds))
+        await asyncio.sleep(0.006)
+
+    log = recorded(tmp_path / "a.jsonl", program=waits).log
+
+    (found,) = reexecute(log, functools.partial(waits, more=(0.002,))).divergences
+
+    assert (found.category, found.call, found.recorded) == ("extra_call", "0@2", None)
+    assert found.now["arguments"] == {"length_us": 2_000}
+
+
+def test_a_timer_that_the_record_fired_later(tmp_path: Path) -> None:
+    """Its length is the same, and it is armed before: it is due before the recorded one."""
+
+    async def waits(run: Run, _input: object, *, before: bool = False) -> None:
+        loop = asyncio.get_running_loop()
+
+        def arm() -> None:
+            loop.call_later(0.004, run.annotate, "later")
+
+        loop.time()  # so that the record shows when the step was
+        if before:
+            arm()
+        await asyncio.sleep(0.002)
+        if not before:
+            arm()
+        loop.call_later(0.003, run.annotate, "sooner")
+        await asyncio.sleep(0.006)
+
+    log = recorded(tmp_path / "a.jsonl", program=waits).log
+
+    (found,) = reexecute(log, functools.partial(waits, before=True)).divergences
+
+    assert (found.category, found.recorded["call"], found.now["call"]) == (
+        "reordered", "0@3", "0@1",
+    )  # fmt: skip
+    assert found.recorded["arguments"] != found.now["arguments"]
+
+
 def test_a_moved_call_says_from_where_to_where(tmp_path: Path) -> None:
     """The likely cause is the task, and not what else may reorder calls."""
     found = first_divergence(tmp_path, [A, B], [A, ("start", [B]), ("await",)])

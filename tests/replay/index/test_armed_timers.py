@@ -170,15 +170,16 @@ def test_without_order_nothing_is_due_before() -> None:
 
 @pytest.mark.parametrize(("at", "overdue"), [(2.05, []), (2.2, ["0@1"])])
 def test_a_timer_is_overdue_where_a_line_comes_much_later(at: float, overdue: list[str]) -> None:
-    """Not one that was cancelled, nor one that waits for a plain time."""
+    """Not one that was cancelled, nor one that waits for a plain time, nor one that fires yet."""
     bench = Bench()
-    _, cancelled, _, _ = bench.step(2, 1, 60, -1)
+    _, cancelled, _, _, fires = bench.step(2, 1, 60, -1, 1.5)
     cancelled.cancel()
 
     bench.due.pass_by(round(at * SECOND))
     bench.due.pass_by(round(at * SECOND))
+    assert bench.of("0@5", at, 1_500_000, 1) is fires
 
-    assert [timer.key for timer in bench.due.overdue] == overdue
+    assert [*bench.due.overdue] == overdue
 
 
 def test_timers_that_are_gone_are_not_kept() -> None:

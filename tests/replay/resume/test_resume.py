@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -474,6 +475,31 @@ def test_so_has_a_model(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="model"):
         resumed(log, resumable.asking_models, model=None)
     assert len(lines_of(log)) == 3
+
+
+async def spaced(run: refold.Run, _n: int) -> list[str]:
+    """Arm two timers in one step, with work and a line between them."""
+    loop, order = asyncio.get_running_loop(), list[str]()
+    loop.call_later(0.04, order.append, "long")
+    work_until = time.monotonic() + 0.03
+    while time.monotonic() < work_until:
+        pass
+    run.annotate("between")
+    loop.call_later(0.02, order.append, "short")
+    await run.sleep(0.05)
+    return order
+
+
+def test_the_timers_of_a_step_count_from_one_instant_in_a_later_attempt_too(tmp_path: Path) -> None:
+    """From the line that began the step, and not from the line before each (§9.3)."""
+    whole = refold.record(spaced, 0, log=tmp_path / "whole.jsonl", tools=TOOLS)
+    (tmp_path / "x").mkdir()
+    log = cut(whole.log, tmp_path / "x" / "a.jsonl", 2)
+
+    again = refold.resume(log, spaced, tools=TOOLS)
+
+    assert again.output == whole.output == ["short", "long"]
+    check_whole(log, spaced)
 
 
 # --- a program that changed --------------------------------------------------------------------

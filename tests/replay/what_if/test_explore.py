@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import threading
 from pathlib import Path
@@ -340,6 +341,23 @@ async def decided(run: Run, names: list[str]) -> Any:
 
     await asyncio.gather(*(one(name) for name in names))
     return order[0] == names[0]
+
+
+async def paced(run: Run, names: list[str], *, within: float | None = None) -> Any:
+    """Sleeps between two calls, within a limit that is never reached."""
+    async with asyncio.timeout(within):
+        first = await run.tool("fetch", name=names[0])
+        await asyncio.sleep(0.001)
+        return [first, await run.tool("fetch", name=names[1])]
+
+
+def test_a_limit_that_is_put_around_a_recorded_sleep_is_not_that_sleep(tmp_path: Path) -> None:
+    """Timers are told by scope and length: the record fired the sleep, and not the limit."""
+    log = recorded(tmp_path / "a.jsonl", paced).log
+
+    report = explore(log, functools.partial(paced, within=900))
+
+    assert report.identical, report
 
 
 def test_what_comes_after_the_decision_changes_nothing(tmp_path: Path) -> None:

@@ -210,7 +210,10 @@ _TELL: Final[dict[str, Callable[[Any], list[Part]]]] = {
     "model.answered": _answered,
     "child.started": _child_started,
     "child.finished": _child_finished,
-    "timer.fired": lambda data: [f"after {data['virtual_us'] / 1_000_000:g} s"],
+    "timer.fired": lambda data: [
+        f"after {data['virtual_us'] / 1_000_000:g} s",
+        f", {data['length_us'] / 1_000_000:g} s long" if "length_us" in data else "",
+    ],
     "clock.read": _clock,
     "value.drawn": lambda data: [f"{data['source']} {data['name']} {compact(data['value'])}"],
     "input.asked": lambda data: [compact(data["question"])],
