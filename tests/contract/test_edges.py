@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 import refold
 from refold.cli.group import refold as command_line
+from refold.engine.encoding.canonical import DEPTH_MAX
 from refold.engine.errors import NotCanonical
 from refold.engine.log.names import NAME_MAX
 from refold.engine.log.pack import pack
@@ -24,7 +25,7 @@ from refold.page.document import page
 from refold.replay.audit.refolding import refold_log
 from refold.replay.testing.log_text import log_text
 from refold.replay.tree.delegation_tree import render_text
-from tests.support import edges
+from tests.support import edges, watched
 from tests.support.edges import EDGES, MODEL, TOOLS, at_edge
 
 Reader = Callable[[Path, Path], Any]
@@ -48,6 +49,24 @@ def _forked(log: Path, folder: Path, **options: Any) -> bool:
     return forked.recording is not None and forked.recording.ok
 
 
+async def _changed(run: refold.Run, name: str) -> Any:
+    """Do what was recorded after a call more."""
+    await run.tool(edges.listed, v=EDGES[name]()["arguments"])
+    return await at_edge(run, name)
+
+
+def _diverged(log: Path, _: Path) -> bool:
+    report = refold.reexecute(log, _changed, tools=TOOLS)
+    return not report.identical and "listed" in str(report)
+
+
+def _compared(log: Path, folder: Path) -> bool:
+    assert _forked(log, folder, at=None, edits={"0#5": "another"})
+    fork = folder / "fork.jsonl"
+    found = refold.diff(log, fork)
+    return not found.identical and bool(str(found)) and bool(page(log, fork).document["diff"])
+
+
 IN_PYTHON: Final[dict[str, Reader]] = {
     "verify": lambda log, _: refold.verify(log).intact,
     "verify a packed log": lambda log, to: refold.verify_all(pack(log, to / "a.refold"))[0].intact,
@@ -60,6 +79,7 @@ IN_PYTHON: Final[dict[str, Reader]] = {
     "why": lambda log, _: refold.why(log, -1),
     "diff": lambda log, _: refold.diff(log, log).identical,
     "reexecute": lambda log, _: refold.reexecute(log, at_edge, tools=TOOLS).identical,
+    "divergence": _diverged,
     "drift": lambda log, _: refold.drift(log, at_edge, sources=_LIVE, **_GIVEN).identical,
     "drift twice": lambda log, _: (
         refold.drift(log, at_edge, sources=_LIVE, twice=True, **_GIVEN).identical
@@ -67,6 +87,7 @@ IN_PYTHON: Final[dict[str, Reader]] = {
     "fork": _forked,
     "fork live": functools.partial(_forked, sources=_LIVE),
     "fork with an edit": lambda log, to: _forked(log, to, at=None, edits={"0#6": _answer(log)}),
+    "diff with a fork": _compared,
     "explore": lambda log, _: refold.explore(log, at_edge, orders=20).identical,
     "sensitivity": lambda log, _: refold.sensitivity(log, at_edge, errors=True).calls,
     "resume": lambda log, to: refold.resume(_torn(log, to), at_edge, **_GIVEN).ok,
@@ -180,6 +201,34 @@ def test_one_level_more_is_refused_and_the_run_goes_on(tmp_path: Path, place: st
     assert recording.ok
     assert refold.verify(recording).complete
     assert refold.reexecute(recording, beyond, tools=TOOLS).identical
+
+
+WATCHED: Final = (
+    "verify {log}", "show {log} --details", "show {log} --events --json", "state {log}",
+    "why {log} -1", "diff {log} {log}", "compare {log} {log}", "tail {log}",
+    "export {log} --to html --diff {log} -o {to}/b.html", "pack {log} -o {to}/p.refold",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["", "a"])
+def test_what_a_watched_command_says_at_the_edge_is_read(tmp_path: Path, name: str) -> None:
+    """§3.5: a message, a call's arguments and a parameter of the most levels."""
+
+    def deep(levels_above: int) -> Any:
+        return edges.nested(DEPTH_MAX - levels_above, name)
+
+    asks = {**watched.user("look"), "provider": {"openai": deep(4)}}
+    calls = watched.says("yes", ("c1", "look", {"v": deep(5)}))
+    said = [asks, calls, watched.result("c1", "ok"), watched.says("done")]
+    exchanges = watched.talk(*said, extra=deep(2))
+    log = watched.record(tmp_path / "watched.jsonl", exchanges)
+
+    for command in WATCHED:
+        arguments = command.format(log=log, to=tmp_path).split()
+        found = CliRunner().invoke(command_line, arguments)
+        assert found.exit_code == 0, (command, found.output)
+    assert watched.replayed(log, [one.asked for one in exchanges]).identical
+    assert log_text(log)
 
 
 def test_a_name_has_room_for_what_a_crash_leaves_beside_it(tmp_path: Path) -> None:
