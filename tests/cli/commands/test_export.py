@@ -1,9 +1,13 @@
 """`refold export`: one file of a run."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from click.testing import Result
+
+from refold.cli.commands import export
 
 Invoke = Callable[..., Result]
 
@@ -51,3 +55,66 @@ def test_the_choices_of_an_option_that_is_missing_are_told_in_one_line(
 
     assert said.exit_code == 2
     assert "Choose from: html, perfetto, markdown" in said.stderr
+
+
+@pytest.fixture
+def log(survey_log: Path, tmp_path: Path) -> Path:
+    """Return a copy of the survey's logs, to be damaged."""
+    shutil.copytree(survey_log.parent, tmp_path / "logs")
+    return tmp_path / "logs" / survey_log.name
+
+
+def _gone(log: Path) -> None:
+    log.with_name("survey.1.jsonl").unlink()
+
+
+def _a_folder(log: Path) -> None:
+    _gone(log)
+    log.with_name("survey.1.jsonl").mkdir()
+
+
+def _altered(log: Path) -> None:
+    child = log.with_name("survey.1.jsonl")
+    child.write_bytes(child.read_bytes().replace(b'"wall_us":1', b'"wall_us":2', 1))
+
+
+def _torn(log: Path) -> None:
+    log.write_bytes(log.read_bytes()[:-9])
+
+
+@pytest.mark.parametrize("to", ["html", "markdown", "perfetto"])
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (_gone, "survey.1.jsonl:1: child log missing"),
+        (_a_folder, "survey.1.jsonl:1: child log unreadable"),
+        (_altered, "survey.1.jsonl:1: hash"),
+        (_torn, ""),
+    ],
+)
+def test_what_a_file_is_without_is_said_and_is_its_exit_code(
+    spoil: Callable[[Path], None], told: str, to: str, log: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    """The file is made all the same; a torn tail may be a log that is being written."""
+    spoil(log)
+
+    said = invoke("export", log, "--to", to, "-o", tmp_path / "run.out")
+
+    assert (tmp_path / "run.out").is_file()
+    assert told in said.stderr
+    assert said.exit_code == (3 if told else 0)
+    assert bool(said.stderr) is bool(told)
+
+
+def test_what_a_large_run_takes_is_said_first(
+    log: Path, invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("export", log, "--to", "html", "-o", tmp_path / "run.html")
+    assert invoke(*arguments).stderr == ""
+    monkeypatch.setattr(export, "_LARGE", 1000)
+
+    said = invoke(*arguments)
+
+    assert "reading logs of" in said.stderr
+    assert "of memory" in said.stderr
+    assert said.exit_code == 0

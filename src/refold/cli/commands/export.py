@@ -2,16 +2,19 @@
 
 import contextlib
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from refold.cli.arguments.logs import LOG, file_option, json_option, opened_log
 from refold.cli.arguments.outputs import force_option, output_file
+from refold.cli.commands.pack import HARMLESS
 from refold.cli.output import output, words
-from refold.cli.output.exit_codes import FINE
+from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
+from refold.engine.log.names import tree
 from refold.page.output_files import OutputKind
 
 if TYPE_CHECKING:
@@ -29,6 +32,10 @@ The page needs no network and no server: open it from disk, attach it to a
 report, keep it as an artifact of CI.  It checks the chain of the logs itself.
 """
 
+_LARGE: Final = 100 * 1024 * 1024
+"""Bytes of logs from which on it is said what their export takes."""
+_TIMES: Final = 5
+"""As many times the bytes of its logs is what a page takes at most, as measured."""
 _SUFFIXES: Final[dict[OutputKind, str]] = {
     "html": ".html", "perfetto": ".trace.json", "markdown": ".md",
 }  # fmt: skip
@@ -71,16 +78,38 @@ def command(
     with contextlib.ExitStack() as stack:
         one, *rest = (stack.enter_context(opened_log(each)).path for each in (log, other) if each)
         stack.enter_context(output.progress(f"reading {log}"))
-        text = _exported(page_of(one, *rest, content=not without_content), to)
+        _say_cost(one, *rest)
+        made = page_of(one, *rest, content=not without_content)
+        text = _exported(made, to)
     content = text.encode()
+    code = _tell_damage(made.document["verdict"]["problems"])
     if file is None:
         click.echo(content)
-        return FINE
+        return code
     file.write(content)
     size = len(content)
     shown = output.shown_path(target)
     document = {"exported": shown, "to": to, "bytes": size}
-    return output.answer(document, lambda: output.line((shown, "bold"), f"  {words.size(size)}"))
+    return output.answer(
+        document, lambda: output.line((shown, "bold"), f"  {words.size(size)}"), code
+    )
+
+
+def _say_cost(*logs: Path) -> None:
+    """Say before a large run is read what it takes: the file holds all of it."""
+    size = sum(path.stat().st_size for log in logs for path in tree(log) if path.exists())
+    if size >= _LARGE:
+        took = words.size(_TIMES * size)
+        output.hint(f"reading logs of {words.size(size)}: this may take {took} of memory")
+
+
+def _tell_damage(problems: Sequence[Mapping[str, Any]]) -> int:
+    """Say what the file is without, or shows as damaged; return the exit code."""
+    told = [each for each in problems if each["what"].partition(": ")[0] not in HARMLESS]
+    for each in told[:1]:
+        more = f", and {len(told) - 1:,} more" if told[1:] else ""
+        output.complain(f"{each['name']}:{each['line']}: {each['what']}{more}: see refold verify")
+    return DAMAGED if told else FINE
 
 
 def _exported(page: "Page", to: str) -> str:

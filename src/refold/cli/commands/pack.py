@@ -16,7 +16,7 @@ from refold.replay.audit.verify import START_MISSING, verify
 
 _SHOWN: Final = 10
 """Places of damage that are told."""
-_HARMLESS: Final = frozenset({TORN_TAIL, START_MISSING})
+HARMLESS: Final = frozenset({TORN_TAIL, START_MISSING})
 """What a crash leaves."""
 
 _PAGE: Final = """
@@ -60,7 +60,7 @@ def command(*, log: Path, out: Path | None) -> int:
 
 def _tell_damage(log: OpenedLog) -> bool:
     """Say what is missing, or was packed damaged; return whether that is nothing."""
-    found = [each for each in verify(log.path).damage if each.what not in _HARMLESS]
+    found = [each for each in verify(log.path).damage if each.what not in HARMLESS]
     for each in found[:_SHOWN]:
         output.complain(f"{log.shown(each.path)}:{each.line}: {each.what}")
     if len(found) > _SHOWN:
