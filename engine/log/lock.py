@@ -52,6 +52,15 @@ def refuse_if_locked(path: Path) -> None:
         os.close(descriptor)
 
 
+def is_locked(path: Path) -> bool:
+    """Return whether a writer holds the log at `path`; links are followed."""
+    try:
+        refuse_if_locked(path)
+    except LogLocked:
+        return True
+    return False
+
+
 def _holder(descriptor: int, path: Path) -> int | None:
     """Return the process that holds the lock, as the system or else the log itself says."""
     with contextlib.suppress(OSError, ValueError):

@@ -53,6 +53,10 @@ def _page(log: Path, *more: object, to: str = "html") -> str:
     return target.read_text(encoding="utf-8")
 
 
+def _run_id(log: Path) -> str:
+    return str(json.loads(log.read_bytes().split(b"\n")[0])["data"]["run_id"])
+
+
 def test_14_16_a_page_holds_the_logs_and_what_the_commands_say(tmp_path: Path) -> None:
     """Byte for byte, and with what `show` counts; nothing of it is markup."""
     log = _recorded(tmp_path / "a")
@@ -60,10 +64,10 @@ def test_14_16_a_page_holds_the_logs_and_what_the_commands_say(tmp_path: Path) -
     text = _page(log)
     shown = json.loads(_refold("show", log, "--json").stdout)
 
-    found = re.findall(r'data-log="\d+">([^<]*)<', text)
+    found = re.findall(r'data-log="([^"]+)">([^<]*)<', text)
     logs = [log, log.with_name("a.1.jsonl"), log.with_name("a.2.jsonl")]
-    assert [gzip.decompress(base64.b64decode(each)) for each in found] == [
-        each.read_bytes() for each in logs
+    assert [(name, gzip.decompress(base64.b64decode(each))) for name, each in found] == [
+        (_run_id(each), each.read_bytes()) for each in logs
     ]
     assert _document(text)["totals"] == shown["totals"]
     assert SECRET not in text
@@ -76,7 +80,10 @@ def test_14_16_a_second_run_stands_beside_it_and_content_can_be_left_out(tmp_pat
     beside = _document(_page(log, "--diff", other))
     bare = _page(log, "--without-content")
 
-    assert (beside["diff"]["first"]["a"], beside["diff"]["first"]["b"]) == ([0, 1], [3, 1])
+    assert (beside["diff"]["first"]["a"], beside["diff"]["first"]["b"]) == (
+        [_run_id(log), 1],
+        [_run_id(other), 1],
+    )
     assert SECRET not in json.dumps(_document(bare))
     assert " data-log=" not in bare
 

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import gzip
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from refold.engine.errors import ToolError
+from refold.engine.errors import LogError, ToolError
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.program.run import PlainRun
@@ -28,8 +29,10 @@ from refold.replay.audit.verify import verify
 from refold.replay.audit.why import why
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from refold.replay.tree.standing import with_standing
 from refold.tools.contract.tool_types import tool
-from tests.support.browsing import Browser, exported
+from tests.support.browsing import Browser, exported, ids
+from tests.support.growing import count, family, growing
 from tests.support.shown_runs import HOSTILE, order_status
 from tests.support.trees import Latency, random_tree, tools_with, tree_program
 
@@ -41,7 +44,7 @@ pytestmark = pytest.mark.long
 def _with_a_byte_changed(page: Path, log: int, seq: int, out: Path) -> Path:
     """Return a copy of a page in which one byte of one embedded line is another."""
     text = page.read_text(encoding="utf-8")
-    found = re.search(rf'data-log="{log}">([^<]*)<', text)
+    found = re.search(rf'data-log="{ids(page)[log]}">([^<]*)<', text)
     assert found is not None
     lines = gzip.decompress(base64.b64decode(found[1])).splitlines(keepends=True)
     at = lines[seq].index(b'"data"')
@@ -116,8 +119,8 @@ def _broken(desk_log: Path, folder: Path, how: str) -> Path:
 @pytest.mark.parametrize(
     ("how", "intact", "complete", "said"),
     [
-        ("cut off", "✓ intact", "not complete", "torn tail"),
-        ("unsealed", "✓ intact", "not complete", "desk has no end that anything holds"),
+        ("cut off", "✓ intact", "not complete: broke off", "torn tail"),
+        ("unsealed", "✓ intact", "not complete: broke off", "desk has no end that anything holds"),
         ("child missing", "✓ intact", "not complete", "child log missing"),
         ("blob missing", "not intact: entry 1 of desk.jsonl", "✓ complete", "blob missing"),
     ],
@@ -170,9 +173,15 @@ def test_failed_subagents_are_counted_and_one_key_away(browser: Browser, desk_pa
     assert "clerk" in browser.text(".treeview .row.on")
     assert "#23" in browser.text(".treeview .row.on")
     browser.press("f")
+    browser.reads(".inspector h2", "tool.returned")
+    assert "#23" in browser.text(".treeview .row.on")
+    browser.press("f")
     browser.reads(".inspector", "order 58 is in no warehouse")
     browser.press("F")
-    browser.reads(".inspector", "order 23 is in no warehouse")
+    browser.reads(".inspector h2", "tool.returned")
+    browser.press("F")
+    browser.reads(".inspector h2", "run.finished")
+    assert "#23" in browser.text(".treeview .row.on")
 
 
 def test_the_tree_folds_and_moves_by_keys(browser: Browser, desk_page: Path) -> None:
@@ -227,7 +236,7 @@ def test_the_inspector_tells_why_with_times_and_what_it_led_to(
     assert "run.finished" in led.text
     browser.press("c")
     browser.reads(".inspector h2", "tool.called")
-    assert browser.driver.current_url.endswith("#/log/23/1/entries")
+    assert browser.driver.current_url.endswith(f"#/log/{ids(desk_page)[23]}/1/entries")
     browser.all(".inspector .part summary")[-1].click()
     browser.reads(".inspector", '"kind":"tool.called"')
 
@@ -335,7 +344,7 @@ def test_two_runs_stand_side_by_side_with_the_first_difference_pinned(
     browser.reads(
         ".compareview", "child.started\nclerk say where order 5 is · What it started differs."
     )
-    browser.click(".pinned button")
+    browser.click(".pinned a")
     browser.reads(".difference", "It is late.")
     browser.reads(".inspector", "clerk #5")
     before = len(browser.all(".pairrow"))
@@ -392,7 +401,10 @@ def test_a_filter_holds_in_the_view_that_one_goes_to(browser: Browser, desk_page
     browser.press("2")
     browser.until(lambda: len(browser.all(".lane")) == 2)
     browser.press("4")
-    browser.reads(".entriesview", "2 of 159 entries")
+    browser.reads(".entriesview", "6 of ")
+    assert browser.text(".entriesview select").startswith("All 78 logs")
+    browser.press("3")
+    assert not browser.run("return document.querySelector('[data-filter=status]').offsetHeight")
 
 
 def test_print_shows_every_row_on_light_ground(browser: Browser, desk_page: Path) -> None:
@@ -439,17 +451,23 @@ class _Runs:
 
 
 @contextlib.contextmanager
-def _served(browser: Browser, runs: _Runs) -> Iterator[None]:
-    """Show the start page of some runs."""
+def _server(runs: _Runs) -> Iterator[Server]:
     with Server(runs, "t0ken") as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        browser.visit(server.url)
-        yield
-        browser.driver.get("about:blank")
+        yield server
         server.shutdown()
 
 
-def test_runs_are_found_by_status_program_and_words(browser: Browser, desk_log: Path) -> None:
+@contextlib.contextmanager
+def _served(browser: Browser, runs: _Runs) -> Iterator[None]:
+    """Show the start page of some runs."""
+    with _server(runs) as server:
+        browser.visit(server.url)
+        yield
+        browser.driver.get("about:blank")
+
+
+def test_runs_are_found_by_status_and_words(browser: Browser, desk_log: Path) -> None:
     """All of them at once; those with failed children are a status of their own."""
     many = [
         {"id": f"r{n}", "path": f"runs/r{n}.jsonl", "status": "completed", "program": "nightly"}
@@ -462,10 +480,11 @@ def test_runs_are_found_by_status_program_and_words(browser: Browser, desk_log: 
         assert "$12.35" in browser.text(".runrow .cost")
         _choose(browser, "[aria-label=Status]", "with failed")
         browser.reads(".start", "501 of 502 runs")
-        _choose(browser, "[aria-label=Program]", "desk")
+        browser.press("/", *"DESK.js")
         browser.reads(".start", "1 of 502 runs")
         _choose(browser, "[aria-label=Status]", "failed")
         browser.reads(".start", "0 of 502 runs")
+        browser.reads(".list", "No run is here, or none matches.")
 
 
 def test_print_says_how_many_rows_it_leaves_out(browser: Browser, desk_log: Path) -> None:
@@ -502,7 +521,7 @@ def test_the_start_page_lists_runs_and_a_growing_log_is_followed(
         browser.click(".runrow[role=option]")
         browser.click("[data-view=entries]")
         browser.reads(".entriesview", "3 entries")
-        assert "not complete" in browser.text("[data-answer=complete]")
+        assert "not complete: broke off" in browser.text("[data-answer=complete]")
         with log.open("ab") as grown:
             grown.write(b"".join(lines[3:6]))
         browser.reads(".entriesview", "6 entries")
@@ -527,7 +546,155 @@ def test_a_column_comes_with_the_first_value_of_it(
         assert browser.complaints() == []
 
 
+# --- a page that follows ---------------------------------------------------------------------
+
+_VIEWS = ("tree", "lanes", "thread", "entries", "state")
+_WATCH = """
+    window.words = new Set();
+    const look = () => window.words.add(document.querySelector('[data-answer=intact]')?.innerText);
+    new MutationObserver(look).observe(document.body, { childList: true, subtree: true });
+    look();
+"""
+
+
+def _checked(browser: Browser) -> int:
+    """Return how many entries the page has checked; 0 while it has not."""
+    text = browser.run("return document.querySelector('.panel')?.textContent ?? ''")
+    found = re.search(r"has checked ([\d,]+) entr", text)
+    return int(found[1].replace(",", "")) if found else 0
+
+
+def _until_checked(browser: Browser, entries: int) -> None:
+    browser.until(lambda: _checked(browser) == entries, f"{entries} entries checked")
+
+
+def _logs_of(browser: Browser) -> list[str]:
+    """Return the ids of the logs of the page."""
+    script = "return [...document.querySelectorAll('.stateview select option')].map((e) => e.value)"
+    browser.run("location.hash = '#/state'")
+    return list(browser.settled(script))
+
+
+def _drawn(browser: Browser, place: str) -> list[str]:
+    """Return the whole page in each view, where an entry or nothing is chosen."""
+    found = []
+    for view in _VIEWS:
+        browser.run("location.hash = arguments[0]", f"#/{place}{view}")
+        found.append(browser.settled("return document.querySelector('#app').innerHTML"))
+    return found
+
+
+def _same_as_opened_now(browser: Browser, server: Server, entries: int) -> None:
+    """A page that has followed is the page that is opened at the end, the badge included."""
+    browser.until(lambda: "following" not in browser.text(".sums"))
+    place = f"log/{_logs_of(browser)[-1]}/2/"
+    followed = _drawn(browser, ""), _drawn(browser, place)
+    browser.visit(f"{server.url}&log=one#/state")
+    _until_checked(browser, entries)
+    assert (_drawn(browser, ""), _drawn(browser, place)) == followed
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_page_that_has_followed_is_one_that_is_opened_at_the_end(
+    browser: Browser, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever order the logs were written in; and it never says of a sound one that it is not."""
+    monkeypatch.setattr("refold.page.server._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("refold.page.server._REST", 0)
+    rng = random.Random(seed)
+    recorded = record(family, 3, log=tmp_path / "there" / "one.jsonl", tools=[count]).log
+    (tmp_path / "here").mkdir()
+    with growing(recorded, tmp_path / "here", rng) as (log, rest), _server(_Runs(log)) as server:
+        browser.visit(f"{server.url}&log=one")
+        browser.until(lambda: browser.all(".tabs"))
+        browser.run(_WATCH)
+        browser.click(f"[data-view={_VIEWS[seed % len(_VIEWS)]}]")
+        for there in rest():
+            _until_checked(browser, there)
+        words = browser.run("return [...window.words]")
+        assert {word.split(" …")[0] for word in words} <= {
+            "· checking",
+            "✓ intact so far",
+            "✓ intact",
+        }
+        _same_as_opened_now(browser, server, there)
+        assert browser.complaints() == []
+
+
 # --- what the commands say -------------------------------------------------------------------
+
+
+def _befallen(log: Path, rng: random.Random, how: str) -> None:
+    """Do to one log of a tree what can befall it."""
+    logs = sorted(log.parent.glob("*.jsonl"))
+    hit, children = rng.choice(logs), [each for each in logs if each != log]
+    content = hit.read_bytes()
+    lines = content.splitlines(keepends=True)
+    match how:
+        case "torn":
+            hit.write_bytes(content[: rng.randrange(len(content))])
+        case "cut at a line":
+            hit.write_bytes(b"".join(lines[: rng.randrange(len(lines))]))
+        case "a byte changed":
+            at = rng.randrange(len(content))
+            hit.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        case "a line gone":
+            del lines[rng.randrange(len(lines))]
+            hit.write_bytes(b"".join(lines))
+        case "more behind its end":
+            hit.write_bytes(content + rng.choice([b"{", b"{}\n", lines[-1]]))
+        case "zeros behind its end":
+            hit.write_bytes(b"".join(lines[:-1]) + b"\0" * 2048)
+        case "another's log" if len(children) > 1:
+            one, other = rng.sample(children, 2)
+            one.write_bytes(other.read_bytes())
+        case "gone" if children:
+            rng.choice(children).unlink()
+        case _:
+            hit.write_bytes(content)
+
+
+_BEFALLS = (
+    "nothing", "torn", "cut at a line", "a byte changed", "a line gone", "more behind its end",
+    "zeros behind its end", "another's log", "gone",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("how", _BEFALLS)
+def test_page_verify_and_show_agree_on_every_log(
+    browser: Browser, tmp_path: Path, how: str
+) -> None:
+    """Badge, statuses and times are those of the commands, whatever befell a log of the tree."""
+    for seed in range(8):
+        rng = random.Random(f"{how}{seed}")
+        folder = tmp_path / str(seed)
+        log = record(family, 2, log=folder / "a.jsonl", tools=[count]).log
+        _befallen(log, rng, how)
+        try:
+            told, verdict = with_standing(delegation_tree(log)), verify(log)
+        except LogError:  # the root's first line is gone: there is nothing to show
+            continue
+        browser.open(exported(log, folder))
+        browser.until(lambda: "checking" not in browser.text("[data-answer=intact]"))
+        answers = browser.text("[data-answer=intact]"), browser.text("[data-answer=complete]")
+        assert (answers[0] == "✓ intact") == verdict.intact, (seed, answers, verdict.damage)
+        assert (answers[1] == "✓ complete") == verdict.complete, (seed, answers, verdict.damage)
+        nodes = [node for _, node in _depth_first(told, 1)]
+        cells = "['.status :last-child', '.time'].map((c) => e.querySelector(c)?.textContent ?? '')"
+        rows = browser.run(
+            f"return [...document.querySelectorAll('.row.tree')].map((e) => {cells})"
+        )
+        assert [status for status, _ in rows] == [node.status.replace("_", " ") for node in nodes]
+        browser.click("[data-view=lanes]")
+        browser.until(lambda: browser.all(".lane"))
+        took = "[...document.querySelectorAll('.lane .took')].map((e) => e.firstChild.data)"
+        there = [at for at, node in enumerate(nodes) if node.entries]
+        lanes = dict(zip(there, browser.run(f"return {took}"), strict=True))
+        assert {at: rows[at][1] or lanes[at] for at in there} == lanes
+        assert browser.complaints() == []
+
+
+# --- what the commands say of the rest -------------------------------------------------------
 
 
 @pytest.mark.parametrize("which", ["watched", "everything", 3, 152, 4711])
@@ -583,7 +750,7 @@ def _entries_read_as_told(browser: Browser, target: Path, log: Path) -> None:
         told = [f"{each.seq} {each.kind}" for each in why(log, seq)[1:] if each.is_main]
         if "Nothing: the run begins here." not in browser.text(".inspector"):
             assert [each.split(" ", each.count(" ") - 1)[-1] for each in found] == told[:12]
-        after = "[...document.querySelectorAll('.sides > :last-child > .members > .member')]"
+        after = "[...document.querySelectorAll('.states > .members > .member')]"
         pairs = browser.run(f"return {after}.map((e) => [...e.children].map((c) => c.innerText))")
         states = state_json(state(log, seq))
         atoms = [name for name, _ in pairs if isinstance(states[name], int | None)]

@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,27 +29,33 @@ def _recorded(folder: Path, name: str, numbers: list[int]) -> Path:
     return record(two_calls, numbers, log=folder / f"{name}.jsonl", tools=[double]).log
 
 
+def _ids(document: dict[str, Any]) -> tuple[str, str]:
+    """Return the ids of the roots' logs of both runs."""
+    return document["logs"][0]["id"], document["diff"]["other"]["logs"][0]["id"]
+
+
 def test_the_first_difference_names_both_entries(tmp_path: Path) -> None:
     a, b = _recorded(tmp_path, "a", [1, 2, 3]), _recorded(tmp_path, "b", [1, 5, 3])
 
-    found = page(a, b).document["diff"]
+    document = page(a, b).document
+    found, (one, other) = document["diff"], _ids(document)
 
-    assert found["first"] == {"a": [0, 3], "b": [1, 3], "what": "root > double#2: arguments"}
+    assert found["first"] == {"a": [one, 3], "b": [other, 3], "what": "root > double#2: arguments"}
     assert [row[4] for row in found["rows"]] == ["same", "changed", "same"]
     assert found["rows"][1][5][0] == ["/arguments/x", 2, 5]
     assert found["table"]["tool_calls"] == [3, 3]
-    assert found["other"]["logs"][0]["id"] == 1
     assert {each["category"] for each in found["runs"]} == {"input", "output"}
 
 
 def test_a_call_that_one_run_lacks_has_no_entry_there(tmp_path: Path) -> None:
     a, b = _recorded(tmp_path, "a", [1]), _recorded(tmp_path, "b", [1, 2])
 
-    rows = page(a, b).document["diff"]["rows"]
+    document = page(a, b).document
+    rows, (one, other) = document["diff"]["rows"], _ids(document)
 
     assert sorted(row[4] for row in rows) == ["added", "same"]
-    assert [0, 1, 1, 1, "same"] in [row[:5] for row in rows]
-    assert [0, None, 1, 3, "added"] in [row[:5] for row in rows]
+    assert [one, 1, other, 1, "same"] in [row[:5] for row in rows]
+    assert [one, None, other, 3, "added"] in [row[:5] for row in rows]
 
 
 def test_two_runs_that_are_the_same_have_no_first_difference(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_the_page_is_at_most_100_kib() -> None:
 def test_the_logs_in_the_file_are_the_bytes_on_disk(tmp_path: Path) -> None:
     log = record(works, HOSTILE, log=tmp_path / "a.jsonl").log
 
-    found = re.search(r'data-log="0">([^<]*)<', page_html(page(log)))
+    found = re.search(r'data-log="[0-9a-f]{16}">([^<]*)<', page_html(page(log)))
 
     assert found is not None
     assert gzip.decompress(base64.b64decode(found[1])) == log.read_bytes()
@@ -44,7 +44,7 @@ def test_a_large_log_lies_in_several_elements_each_decodable_alone(tmp_path: Pat
         log=tmp_path / "a.jsonl",
     ).log
 
-    found = re.findall(r'data-log="0">([^<]*)<', page_html(page(log)))
+    found = re.findall(r'data-log="[0-9a-f]{16}">([^<]*)<', page_html(page(log)))
 
     assert len(found) > 1
     assert gzip.decompress(b"".join(map(base64.b64decode, found))) == log.read_bytes()

@@ -20,33 +20,36 @@ from refold.replay.audit.refolding import state
 from refold.replay.audit.verify import verify
 from refold.replay.audit.why import why
 from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.tree.standing import with_standing
 from tests.page.test_states import applied
 from tests.support.trees import Latency, random_tree, tools_with, tree_program
 
 
-def test_the_tree_is_that_of_show_with_logs_by_number(survey_log: Path) -> None:
+def test_the_tree_is_that_of_show_with_logs_by_id(survey_log: Path) -> None:
     shown = page(survey_log).document
 
     tree = delegation_tree(survey_log)
     assert shown["tree"]["status"] == tree.status
-    assert [child["log"] for child in shown["tree"]["children"]] == [1, 2, 3]
+    ids = [log["id"] for log in shown["logs"]]
+    assert [child["log"] for child in shown["tree"]["children"]] == ids[1:]
+    assert [shown["tree"]["run_id"], *(each["run_id"] for each in shown["tree"]["children"])] == ids
     assert shown["tree"]["children"][0]["seq"] == shown["logs"][1]["parent"]["seq"]
     assert shown["totals"]["subagents"] == len(tree.children)
 
 
-def test_the_verdict_is_that_of_verify_and_names_logs_by_number(
+def test_the_verdict_is_that_of_verify_and_names_logs_by_id(
     survey_log: Path, tmp_path: Path
 ) -> None:
     log = shutil.copytree(survey_log.parent, tmp_path / "copy") / survey_log.name
     child = log.with_name("survey.1.jsonl")
     child.write_bytes(child.read_bytes().replace(b"survey", b"purvey", 1))
 
-    verdict = page(log).document["verdict"]
+    document = page(log).document
 
-    found = verify(log)
+    found, verdict = verify(log), document["verdict"]
     assert (verdict["intact"], verdict["complete"]) == (found.intact, found.complete)
     assert (verdict["problems"][0]["log"], verdict["problems"][0]["line"]) == (
-        1,
+        document["logs"][1]["id"],
         found.damage[0].line,
     )
 
@@ -68,7 +71,8 @@ def test_swapped_logs_of_children_have_a_path_that_ends(tmp_path: Path) -> None:
     one.write_bytes(two.read_bytes())
     two.write_bytes(kept)
 
-    assert {segment[0] for segment in page(log).document["critical"]} == {0}
+    document = page(log).document
+    assert {segment[0] for segment in document["critical"]} == {document["logs"][0]["id"]}
 
 
 def test_a_log_may_be_named_by_a_link(survey_log: Path) -> None:
@@ -81,7 +85,7 @@ def test_a_log_may_be_named_by_a_link(survey_log: Path) -> None:
         link.unlink()
 
     assert [log["name"] for log in shown["logs"]][:1] == ["link.jsonl"]
-    assert shown["tree"]["log"] == 0
+    assert shown["tree"]["log"] == shown["logs"][0]["id"]
 
 
 KEPT = sorted((Path(__file__).parents[2] / "fixtures" / "logs").rglob("[a-z]*[a-z].jsonl"))
@@ -104,21 +108,22 @@ def test_the_page_of_any_program_says_what_the_commands_say(seed: int) -> None:
 
 def _agrees(log: Path) -> None:
     shown = page(log)
-    document, logs = shown.document, list(shown.logs)
-    assert _told(document["tree"], logs) == _plain(delegation_tree(log).as_json())
+    document, logs = shown.document, shown.logs
+    assert _told(document["tree"], logs) == _plain(with_standing(delegation_tree(log)).as_json())
     verdict = verify(log)
     assert [document["verdict"][name] for name in ("intact", "complete")] == [
         verdict.intact,
         verdict.complete,
     ]
-    for number, path in enumerate(logs):
-        assert len(document["links"][str(number)]["seq"]) == document["logs"][number]["entries"]
-        _states_agree(path, document["states"][str(number)])
-        _links_agree(path, number, document["links"], logs)
+    for each in document["logs"]:
+        path = logs[each["id"]]
+        assert len(document["links"][each["id"]]["seq"]) == each["entries"]
+        _states_agree(path, document["states"][each["id"]])
+        _links_agree(path, each["id"], document["links"], {at: name for name, at in logs.items()})
     _path_is_one(document)
 
 
-def _told(node: dict[str, Any], logs: list[Path]) -> dict[str, Any]:
+def _told(node: dict[str, Any], logs: dict[str, Path]) -> dict[str, Any]:
     told = {name: value for name, value in node.items() if name not in ("seq", "cost_usd_micros")}
     told["log"] = "" if node["log"] is None or node["scope"] else str(logs[node["log"]])
     told["children"] = [_told(child, logs) for child in node["children"]]
@@ -137,31 +142,33 @@ def _states_agree(path: Path, rows: list[Any]) -> None:
         assert known == _plain(state_json(state(path, seq))), f"{path}:{seq}"
 
 
-def _links_agree(path: Path, number: int, links: dict[str, Any], logs: list[Path]) -> None:
+def _links_agree(path: Path, own: str, links: dict[str, Any], ids: dict[Path, str]) -> None:
     """The chain of each entry is that of `why`, and so is what stands beside its first link."""
-    for seq in range(len(links[str(number)]["seq"])):
-        chain, place = [], (number, seq)
-        while (link := _link(links, *place))[2] >= 0 and link[1] >= 0:
+    for seq in range(len(links[own]["seq"])):
+        chain, place = [], (own, seq)
+        while (link := _link(links, *place))[2] >= 0 and link[1]:
             chain.append(link)
             place = link[1:]
         found = why(path, seq)
         assert chain == [
-            (cause.how, logs.index(Path(cause.log)), cause.seq)
-            for cause in found[1:]
-            if cause.is_main
+            (cause.how, ids[Path(cause.log)], cause.seq) for cause in found[1:] if cause.is_main
         ]
-        beside = {(how, log, at) for how, log, at in links["beside"].get(f"{number}:{seq}", ())}
+        beside = {(how, log, at) for how, log, at in links["beside"].get(f"{own}:{seq}", ())}
         direct = {
-            (cause.how, logs.index(Path(cause.log)), cause.seq)
+            (cause.how, ids[Path(cause.log)], cause.seq)
             for cause in found
             if cause.of == 0 and not cause.is_main
         }
         assert direct <= beside
 
 
-def _link(links: dict[str, Any], log: int, seq: int) -> tuple[str, int, int]:
-    own = links[str(log)]
-    return links["words"][own["how"][seq]], own["log"][seq], own["seq"][seq]
+def _link(links: dict[str, Any], log: str, seq: int) -> tuple[str, str, int]:
+    own, above = links[log], links[log]["log"][seq]
+    return (
+        links["words"][own["how"][seq]],
+        "" if above < 0 else links["logs"][above],
+        own["seq"][seq],
+    )
 
 
 def _path_is_one(document: dict[str, Any]) -> None:

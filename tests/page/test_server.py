@@ -60,9 +60,9 @@ def _get(
         (TOKEN, "", "etc/passwd", 404),
         (TOKEN, "", "page", 404),
         (TOKEN, "", "page?log=../secret", 404),
-        (TOKEN, "", "raw?log=one&n=99", 404),
-        (TOKEN, "", "raw?log=one&n=-1", 404),
-        (TOKEN, "", "raw?log=one&n=x", 404),
+        (TOKEN, "", "raw?log=one&run=0123456789abcdef", 404),
+        (TOKEN, "", "raw?log=one&run=../a.jsonl", 404),
+        (TOKEN, "", "?log=two", 404),
         (TOKEN, "", "blob?log=one&digest=00", 404),
         (TOKEN, "", "raw?log=one&from=9223372036854775807", 416),
         (TOKEN, "", "raw?log=one&from=1" + "0" * 99, 416),
@@ -164,7 +164,8 @@ def test_the_document_and_the_bytes_are_those_of_the_log(served: tuple[Server, P
     server, log = served
 
     shown = json.loads(_get(server, "page?log=one")[2])
-    parts = [_get(server, f"raw?log=one&n=0&from={at}&to={at + 500}")[2] for at in (0, 500)]
+    root = shown["logs"][0]["id"]
+    parts = [_get(server, f"raw?log=one&run={root}&from={at}&to={at + 500}")[2] for at in (0, 500)]
 
     assert shown == json.loads(json.dumps(page(log).document))
     assert b"".join(parts) == log.read_bytes()[:1000]

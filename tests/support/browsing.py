@@ -1,7 +1,11 @@
 """A real browser that shows a page from disk: what a person would do, and read."""
 
+import base64
 import contextlib
 import functools
+import gzip
+import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -34,7 +38,11 @@ class Browser:
         self.driver = driver
 
     def open(self, page: Path, place: str = "", *, width: int = 1280, dark: bool = False) -> None:
-        """Show a page from disk, with the network off."""
+        """Show a page from disk, with the network off.
+
+        In `place`, `#/log/3/` is the fourth log of the page, whatever its id.
+        """
+        place = re.sub(r"(?<=#/log/)(\d+)", lambda found: ids(page)[int(found[1])], place)
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.command("Emulation.setDeviceMetricsOverride", **size)
@@ -110,6 +118,21 @@ class Browser:
                 pytest.fail(f"not within {WAIT_SECONDS} s: {what or holds}\n{self.text('body')}")
         return found
 
+    def settled(self, script: str) -> Any:
+        """Return what a script returns, once it returns the same two frames later."""
+        frames = (
+            "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done))"
+        )
+        seen: list[Any] = []
+
+        def rests() -> bool:
+            seen.append(self.run(script))
+            self.driver.execute_async_script(frames)
+            return len(seen) > 2 and seen[-1] == seen[-2]
+
+        self.until(rests, script)
+        return seen[-1]
+
     def reads(self, selector: str, words: str) -> None:
         """Wait until these words stand there."""
         self.until(lambda: words in self.text(selector), f"{words!r} in {selector}")
@@ -137,6 +160,14 @@ def started(profile: Path) -> Iterator[Browser]:
         yield Browser(driver)
     finally:
         driver.quit()
+
+
+def ids(page: Path) -> list[str]:
+    """Return the ids of the logs in an exported page, the root's first."""
+    found = re.search(r'id="page">([^<]*)<', page.read_text(encoding="utf-8"))
+    assert found is not None
+    document = json.loads(gzip.decompress(base64.b64decode(found[1])))
+    return [log["id"] for log in document["logs"]]
 
 
 @functools.cache

@@ -12,6 +12,16 @@ from refold.page.one_run import OneRun, left_out, totals
 from refold.replay.compare.diff import Compared, LogDifference, diff
 from refold.replay.difference.pointer_diff import shown
 
+_LABELS: Final = {
+    "runs": "Runs",
+    "tool_calls": "Tool calls",
+    "requests": "Model requests",
+    "input_tokens": "Tokens in",
+    "output_tokens": "Tokens out",
+    "cost_usd_micros": "Cost",
+    "time_us": "Time",
+}
+"""What the rows of the table are called."""
 _SHOWN: Final = 2_000
 """Characters of a value in a difference; longer ones are cut in their middle."""
 
@@ -26,10 +36,12 @@ def compared(a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
     found |= {"rows": [], "runs": [], "notes": []}
     sums, others = _sums(a), _sums(b)
     found["table"] = {name: [number, others[name]] for name, number in sums.items()}
+    found["labels"] = _LABELS
     try:
         told = diff(a.log, b.log, pairs=pairs)
     except LogError as error:
-        return found | {"error": str(error), "identical": False, "count": None}
+        answers = {"identical": False, "count": None, "title": "They cannot be compared"}
+        return found | answers | {"error": str(error)}
     rows = [_row(each, a.ids, b.ids, content=content) for each in pairs]
     found["rows"] = sorted(rows, key=lambda row: _when(row, a, b))
     found["runs"] = [
@@ -50,11 +62,13 @@ def compared(a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
             "b": None if row[3] is None else row[2:4],
             "what": what,
         }
+    title = "No difference" if told.identical else "They differ, in no entry"
+    found |= {"title": "They first differ here" if found["first"] else title}
     return found | {"identical": told.identical, "count": told.count, "notes": list(told.notes)}
 
 
 def _row(
-    pair: Compared, ids_a: dict[Path, int], ids_b: dict[Path, int], *, content: bool
+    pair: Compared, ids_a: dict[Path, str], ids_b: dict[Path, str], *, content: bool
 ) -> list[Any]:
     status = "changed" if pair.differs else "same"
     if pair.seq_a is None or pair.seq_b is None:

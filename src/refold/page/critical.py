@@ -7,8 +7,8 @@ the child.  Rules: CONTRACT.md §14.14, §14.16.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-Link = tuple[str, int, int]
-"""How, log, seq."""
+Link = tuple[str, str, int]
+"""How, the id of the log (empty: it is not here), seq."""
 
 
 LOOK_MAX: Final = 1_000
@@ -16,10 +16,10 @@ LOOK_MAX: Final = 1_000
 
 
 def critical_path(
-    links: Mapping[tuple[int, int], Sequence[Link]],
-    times: Mapping[int, Sequence[int]],
-    scopes: Mapping[int, Sequence[str]],
-    root: int = 0,
+    links: Mapping[tuple[str, int], Sequence[Link]],
+    times: Mapping[str, Sequence[int]],
+    scopes: Mapping[str, Sequence[str]],
+    root: str,
 ) -> list[list[Any]]:
     """Return the segments `[log, from seq, to seq, start, end]` of the path, in order of time.
 
@@ -33,10 +33,10 @@ def critical_path(
     log, seq = root, len(times[root]) - 1
     while direct := links.get((log, seq)):
         _, above, before = next((each for each in direct if each[0] == "ends with"), direct[0])
-        if above != log and above >= 0 and seq:
+        if above not in ("", log) and seq:
             busy = _busy(times[log], scopes[log], seq, times[above][before])
             above, before = (above, before) if busy is None else (log, busy)
-        if above < 0:  # the parent of the root that was asked for, which is not here
+        if not above:  # the parent of the root that was asked for, which is not here
             break
         end = times[log][seq]
         start = min(times[above][before], end)

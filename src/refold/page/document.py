@@ -10,13 +10,39 @@ from typing import Any, Final
 
 import attrs
 
+from refold.engine.events.events import KINDS
 from refold.engine.log.blobs import BlobBroken, BlobStore
+from refold.engine.log.lock import is_locked
 from refold.engine.log.names import blobs_of
 from refold.page.comparison import compared
-from refold.page.one_run import OneRun
+from refold.page.one_run import OneRun, below
+from refold.replay.tree.run_node import RunNode
+from refold.replay.tree.standing import RUNNING
+
+KIND_GROUPS: Final = list(dict.fromkeys(kind.partition(".")[0] for kind in KINDS))
+"""`run`, `tool`, …: what the kinds of entries begin with."""
 
 BLOBS_MAX: Final = 20_000_000
 """Bytes of large texts in one file; those beyond are left out, and counted."""
+
+
+LOOKS: Final = {
+    "completed": ("✓", "good"),
+    "ok": ("✓", "good"),
+    "running": ("▸", "plain"),
+    "waits_for_you": ("?", "warn"),
+    "broke_off": ("○", "warn"),
+    "unfinished": ("○", "warn"),
+    "open": ("○", "warn"),
+    "cancelled": ("⊘", "warn"),
+    "late": ("◷", "warn"),
+    "failed": ("✕", "bad"),
+    "error": ("✕", "bad"),
+    "rejected": ("✕", "bad"),
+    "timed_out": ("◷", "bad"),
+    "limit": ("▲", "bad"),
+}
+"""The sign and the tone of each status of a run or call: `good`, `bad`, `warn` or `plain`."""
 
 
 @attrs.frozen
@@ -24,9 +50,12 @@ class Page:
     """The page as data, with the logs and texts that it shows."""
 
     document: dict[str, Any]
-    logs: tuple[Path, ...]
+    logs: dict[str, Path]
+    """By their ids in the document."""
     blobs: dict[str, bytes]
     """Large texts, by their digests."""
+    written: tuple[Path, ...] = ()
+    """Logs that were being written."""
 
 
 def page(log: Path, other: Path | None = None, *, content: bool = True) -> Page:
@@ -39,17 +68,22 @@ def page(log: Path, other: Path | None = None, *, content: bool = True) -> Page:
         LogDamaged: its first entry does not verify.
         LogUnsupported: it was written by a newer version.
     """
-    one = OneRun(log, 0, content=content)
-    sides = [one] if other is None else [one, OneRun(other, len(one.ids), content=content)]
-    document = one.document()
+    one = OneRun(log, content=content)
+    sides = [one] if other is None else [one, OneRun(other, {*one.ids.values()}, content=content)]
+    document = one.document() | {"looks": LOOKS, "kinds": KIND_GROUPS}
     if other is not None:
         document["diff"] = compared(*sides, content=content)
         document["title"] += f" ↔ {other.name}"
     wanted = {name: (size, side.log) for side in sides for name, size in side.blobs.items()}
     kept = _kept(wanted) if content else {}
     document["blobs"] = {"kept": len(kept), "left_out": len(wanted) - len(kept)}
-    logs = tuple(path for side in sides for path in side.ids) if content else ()
-    return Page(document, logs, kept)
+    logs = {name: path for side in sides for path, name in side.ids.items()} if content else {}
+    written = tuple(Path(node.log) for node in below(one.tree) if _is_written(node))
+    return Page(document, logs, kept, written)
+
+
+def _is_written(node: RunNode) -> bool:
+    return node.status == RUNNING and bool(node.log) and is_locked(Path(node.log))
 
 
 def _kept(wanted: dict[str, tuple[int, Path]]) -> dict[str, bytes]:

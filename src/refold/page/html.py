@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from refold.engine.errors import UsageError
 from refold.page.document import Page, page
@@ -35,36 +35,37 @@ def page_html(made: Page) -> str:
     Raises:
         UsageError: its logs hold more than a browser could.
     """
-    for path in made.logs:
+    for path in made.logs.values():
         if (size := path.stat().st_size) > _LOG_MAX:
             raise UsageError(
                 f"{path}: a page holds logs of at most {_LOG_MAX} bytes, and this has {size}; "
                 "where that is damage, `refold recover` says so"
             )
-    packed = [("log", str(number), path.read_bytes()) for number, path in enumerate(made.logs)]
+    packed = [("log", name, path.read_bytes()) for name, path in made.logs.items()]
     packed += [("blob", name, content) for name, content in made.blobs.items()]
     text = json.dumps(made.document, separators=(",", ":")).encode()
-    logs = [_gzipped(f'data-{what}="{name}"', content) for what, name, content in packed]
+    logs = [_gzipped(f'data-{what}="{escape(name)}"', content) for what, name, content in packed]
     document = _gzipped('id="page"', text, block_max=len(text) * 2)
     return shell(document, "\n".join(logs), title=made.document["title"], connect="'none'")
 
 
 def diverged_html(log: Path, divergences: Iterable[Divergence]) -> str:
-    """Return the page of a recording, with where its replay diverged.
+    """Return the page of a recording, with where its replay diverged: each kind once.
 
     Raises:
         RefoldError: whatever `page` raises.
     """
     made = page(log)
-    names = [path.name for path in made.logs]
-    made.document["divergences"] = [
-        {
-            "log": names.index(name) if (name := Path(each.log).name) in names else None,
-            "seq": each.seq,
-            "text": str(each),
-        }
-        for each in divergences
-    ]
+    ids = {path.name: name for name, path in made.logs.items()}
+    found: dict[object, dict[str, Any]] = {}
+    for each in divergences:
+        place = {"log": ids.get(Path(each.log).name), "seq": each.seq}
+        kind = each.category, each.file, each.line, tuple(where.pointer for where in each.diff)
+        if kind in found:
+            found[kind]["more"].append(place)
+        else:
+            found[kind] = place | {"text": str(each), "more": []}
+    made.document["divergences"] = list(found.values())
     return page_html(made)
 
 

@@ -8,6 +8,7 @@ went on in another process, are laid beside each other by the wall clock.  Rules
 import re
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,17 +37,22 @@ _KINDS: Final = {"tool": "tool", "model": "model", "child": "child", "input": "a
 class Lane:
     """One run, or one conversation of a watched command."""
 
-    log: int
+    log: str
+    """Its id in the document."""
     scope: str | None
     """`None`: the whole run."""
     label: str
     status: str
+    duration_ms: int | None = None
+    """As the tree has it: of a child that was killed, its parent knows more than its own log."""
     limits: dict[str, Any] = attrs.field(factory=dict)
     start_us: int | None = None
     end_us: int = 0
+    is_ended: bool = False
+    """Whether its own log has its end."""
     bars: list[list[Any]] = attrs.field(factory=list)
-    scopes: dict[str, None] = attrs.field(factory=dict)
-    """In which a model was asked: its conversations."""
+    scopes: dict[str, int] = attrs.field(factory=dict)
+    """In which a model was asked, its conversations, with the first entry that asked."""
     joined: dict[int, list[Any]] = attrs.field(factory=dict)
     """Bars of children, by number, of which this log does not say when they ended."""
 
@@ -55,15 +61,19 @@ class Lane:
         names = {scope: f"{self.label} {scope}" for scope in self.scopes}
         if len(names) == 1:
             names = dict.fromkeys(names, self.label)
-        return [{"log": self.log, "scope": each, "label": name} for each, name in names.items()]
+        return [
+            {"log": self.log, "scope": each, "seq": self.scopes[each], "label": name}
+            for each, name in names.items()
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """Return it as the page reads it."""
         seconds = self.limits.get("timeout_seconds")
-        start = self.start_us or 0
+        start, took = self.start_us or 0, (self.duration_ms or 0) * 1000
+        end = self.end_us if self.is_ended else max(self.end_us, start + took)
         kept = self.bars
         if len(kept) > BARS_MAX:
-            longest = sorted(kept, key=lambda bar: (bar[5] or self.end_us) - bar[4])[-BARS_MAX:]
+            longest = sorted(kept, key=lambda bar: (bar[5] or end) - bar[4])[-BARS_MAX:]
             kept = sorted(longest)
         return {
             "log": self.log,
@@ -71,7 +81,8 @@ class Lane:
             "label": self.label,
             "status": self.status,
             "start_us": start,
-            "end_us": self.end_us,
+            "end_us": end,
+            "took_us": end - start if self.duration_ms is None else took,
             "limit_us": None if seconds is None else start + int(seconds * 1_000_000),
             "bars": kept,
             "left_out": len(self.bars) - len(kept),
@@ -116,16 +127,17 @@ def read_lane(
     lanes: dict[str | None, Lane],
     origin_us: tuple[int, int],
     blobs: dict[str, int],
+    most: int | None = None,
 ) -> tuple[list[int], list[str]]:
     """Fill the lanes of one log, and `blobs` with the sizes of its large texts.
 
     `lanes` are by scope, or one for the whole log under `None`.  A damaged log is read up to its
-    damage.  Returns the time and the scope of each entry.
+    damage, one that grows up to `most` entries.  Returns the time and the scope of each entry.
     """
     clock, times, scopes = LogTimes(origin_us), list[int](), list[str]()
     open_bars: dict[str, list[Any]] = {}
     numbers: dict[str, Any] = {}
-    for entry in sound(path):
+    for entry in sound(path, most):
         at = clock.at(entry)
         times.append(at)
         if is_marked(entry.line):
@@ -137,7 +149,7 @@ def read_lane(
         if lane is None:
             continue
         lane.start_us = at if lane.start_us is None else lane.start_us
-        lane.end_us = at
+        lane.end_us, lane.is_ended = at, entry.kind == "run.finished"
         if entry.kind in REQUEST_KINDS:
             what = _KINDS[entry.kind.partition(".")[0]]
             open_bars[call] = [entry.seq, None, what, _name(entry), at, None, "open"]
@@ -145,7 +157,7 @@ def read_lane(
             if what == "child":
                 numbers[call] = entry.data.get("number")
             if what == "model":
-                lane.scopes[scope] = None
+                lane.scopes.setdefault(scope, entry.seq)
         elif entry.kind == "timer.fired":
             lane.bars.append([entry.seq, entry.seq, "timer", "timer", at, at, "ok"])
         elif entry.kind in COMPLETES or entry.kind == "effect.cancelled":
@@ -160,10 +172,10 @@ def read_lane(
     return times, scopes
 
 
-def sound(path: Path, *, resolve: bool = False) -> Iterator[Entry]:
-    """Yield the entries of a log up to its damage."""
+def sound(path: Path, most: int | None = None, *, resolve: bool = False) -> Iterator[Entry]:
+    """Yield the entries of a log up to its damage, and no more than `most`."""
     try:
-        yield from read_entries(path, resolve=resolve, torn_ok=True)
+        yield from islice(read_entries(path, resolve=resolve, torn_ok=True), most)
     except LogError:
         return
 

@@ -1,11 +1,13 @@
 """Collects what the page shows of one run, as plain data.
 
 Nothing is judged here: the tree is `replay.tree.delegation_tree`'s, what led to what
-`replay.audit.why`'s, whether the logs are true `replay.audit.verify`'s.  Logs and entries are named
-by numbers, for the page reads entries from the logs' bytes.  Rules: CONTRACT.md §14.16.
+`replay.audit.why`'s, whether the logs are true `replay.audit.verify`'s.  A log is named by the id
+of its run, which does not change when other logs are added; an entry by its number.  Rules:
+CONTRACT.md §14.16.
 """
 
 import contextlib
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,6 +26,8 @@ from refold.page.states import changes
 from refold.replay.audit.verify import Verification, verify
 from refold.replay.audit.why import direct_causes
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from refold.replay.tree.run_node import UNFINISHED
+from refold.replay.tree.standing import STANDINGS, with_standing
 
 VERSION: Final = 1
 
@@ -36,31 +40,33 @@ _LATER: Final = "the run is too large for this page: refold state LOG --at N, re
 class OneRun:
     """One run, read once for each thing that is known of it."""
 
-    def __init__(self, log: Path, first_id: int, *, content: bool) -> None:
+    def __init__(self, log: Path, taken: Iterable[str] = (), *, content: bool) -> None:
+        """Read the run of `log`; ids in `taken` are those of other logs."""
         self.log, self.content = log, content
-        self.tree = delegation_tree(log) if content else without_content(delegation_tree(log))
         self.verification = verify(log)
+        tree = with_standing(delegation_tree(log))
+        self.tree = tree if content else without_content(tree)
         reports = {Path(each.path): each for each in self.verification.logs}
         # The log that was named may be a link; a child's may not (CONTRACT.md §4.0).
         self.reports = {
             path: each for path, each in reports.items() if path == log or _is_there(path)
         }
-        self.ids = {path: number for number, path in enumerate(self.reports, first_id)}
+        self.ids = _ids(self.reports, {*taken})
         self.blobs: dict[str, int] = {}
-        self.times: dict[int, list[int]] = {}
-        self.scopes: dict[int, list[str]] = {}
+        self.times: dict[str, list[int]] = {}
+        self.scopes: dict[str, list[str]] = {}
         self.lanes: list[dict[str, Any]] = []
         self.threads: list[dict[str, Any]] = []
         origin = origin_of(next(iter(sound(log))))
         found = _lanes(self.tree, self.ids)
         for path, lanes in found.items():
-            read = read_lane(path, lanes, origin, self.blobs)
+            read = read_lane(path, lanes, origin, self.blobs, self.reports[path].entries)
             self.times[self.ids[path]], self.scopes[self.ids[path]] = read
         for path, lanes in found.items():
             there = [lane for lane in lanes.values() if lane.start_us is not None]
             for number, bar in [each for lane in there for each in lane.joined.items()]:
                 # Logs of before `ended_us`: the child's own last entry says it.
-                times = self.times.get(self.ids.get(child_path(path, number), -1))
+                times = self.times.get(self.ids.get(child_path(path, number), ""))
                 bar[5] = max(bar[4], min(bar[5], times[-1])) if times else bar[5]
             self.lanes += [lane.as_json() for lane in there]
             self.threads += [talk for lane in there for talk in lane.talks()]
@@ -73,9 +79,9 @@ class OneRun:
         main, beside = _as_told(links, self.ids.values())
         starts = {
             path: {"log": place[1], "seq": place[2]}
-            for path, number in self.ids.items()
-            for place in links.get((number, 0), ())[:1]
-            if place[1] >= 0
+            for path, name in self.ids.items()
+            for place in links.get((name, 0), ())[:1]
+            if place[1]
         }
         document = {
             "version": VERSION,
@@ -83,7 +89,9 @@ class OneRun:
             "title": f"{self.tree.name} · {self.log.name}",
             "guarantee": self.tree.guarantee or "kernel",
             "content": self.content,
-            "verdict": _verdict(self.verification, self.ids, content=self.content),
+            "verdict": _verdict(
+                self.verification, self.tree.status, self.ids, content=self.content
+            ),
             "logs": [self._log(path, starts.get(path)) for path in self.ids],
             "tree": self._tree(starts),
             "totals": totals(self.tree),
@@ -92,17 +100,16 @@ class OneRun:
             "links": main | {"beside": {} if is_large else beside},
             "states": {} if is_large else self._states(),
             "threads": self.threads,
+            "main": self._main(),
             "left_out": _LATER if is_large else "",
             "diff": None,
         }
         if not self.content:
-            document["entries"] = {
-                str(number): self._bare(path) for path, number in self.ids.items()
-            }
+            document["entries"] = {name: self._bare(path) for path, name in self.ids.items()}
         return document
 
-    def _tree(self, starts: dict[Path, dict[str, int]]) -> dict[str, Any]:
-        """Return the tree, logs by number; `seq` is where a run was started, or a talk began."""
+    def _tree(self, starts: dict[Path, dict[str, Any]]) -> dict[str, Any]:
+        """Return the tree, logs by id; `seq` is where a run was started, or a talk began."""
         document = self.tree.as_json()
         root = self.ids[self.log]
         begins = {scope: seq for seq, scope in reversed([*enumerate(self.scopes[root])])}
@@ -117,13 +124,23 @@ class OneRun:
             waiting.extend(node["children"])
         return document
 
-    def _critical(self, links: dict[tuple[int, int], list[Link]]) -> list[list[Any]]:
+    def _main(self) -> int:
+        """Return which of the threads is the main one: with most below it, then most tokens."""
+        weights = {
+            node.scope: (len(below(node)), node.usage.input_tokens + node.usage.output_tokens)
+            for node in below(self.tree)
+            if node.scope
+        }
+        heavy = [weights.get(each["scope"], (0, 0)) for each in self.threads]
+        return heavy.index(max(heavy)) if heavy else 0
+
+    def _critical(self, links: dict[tuple[str, int], list[Link]]) -> list[list[Any]]:
         """Return the critical path; a watched command's is in no log, nor what it waited for."""
         if self.tree.guarantee:
             return []
         return critical_path(links, self.times, self.scopes, self.ids[self.log])
 
-    def _log(self, path: Path, parent: dict[str, int] | None) -> dict[str, Any]:
+    def _log(self, path: Path, parent: dict[str, Any] | None) -> dict[str, Any]:
         report = self.reports[path]
         return {
             "id": self.ids[path],
@@ -137,10 +154,10 @@ class OneRun:
     def _states(self) -> dict[str, list[Any]]:
         """Return what each entry changed of the state; as far as a log can be folded."""
         found: dict[str, list[Any]] = {}
-        for path, number in self.ids.items():
-            rows = found[str(number)] = []
+        for path, name in self.ids.items():
+            rows = found[name] = []
             with contextlib.suppress(RefoldError):
-                rows.extend(changes(sound(path, resolve=True)))
+                rows.extend(changes(sound(path, self.reports[path].entries, resolve=True)))
             for row in () if self.content else (each for entry in rows for each in entry):
                 if len(row) > _VALUE and isinstance(row[_VALUE], dict) and "brief" in row[_VALUE]:
                     row[_VALUE]["brief"] = left_out(row[_VALUE]["brief"])
@@ -150,9 +167,23 @@ class OneRun:
         times = self.times[self.ids[path]]
         return [
             [each.seq, each.kind, each.call, each.cause, each.hash, at]
-            for each, at in zip(sound(path), times, strict=True)
+            for each, at in zip(sound(path, len(times)), times, strict=True)
         ]
 
+
+_SIGNED: Final = (
+    "Authentic: nothing is signed. Whoever can write the logs can write others that are intact; "
+    "only a head kept elsewhere shows that."
+)
+_KERNEL: Final = (
+    "Guarantee “kernel”: the program ran on Refold's kernel; replay executes it again and names "
+    "each divergence."
+)
+_MATCHED: Final = "Guarantee “matched”: a command was watched; replay matches its requests."
+
+_NOT_FAILED: Final = ("completed", UNFINISHED, *STANDINGS)
+
+_RUN_ID: Final = re.compile(r"[0-9a-f]{8,64}")
 
 _VALUE: Final = 2
 """Where a change of a state has its value."""
@@ -182,32 +213,48 @@ def without_content(tree: RunNode) -> RunNode:
     )
 
 
-def _links(counts: dict[Path, int], ids: dict[Path, int]) -> dict[tuple[int, int], list[Link]]:
-    """Return what led to each entry directly, the link of its chain first; a log not here is -1."""
+def _ids(paths: Iterable[Path], taken: set[str]) -> dict[Path, str]:
+    """Name logs by their runs; one of no known run, or of a run that has a log, by its file."""
+    ids: dict[Path, str] = {}
+    for path in paths:
+        first = next(sound(path), None)
+        name = str(first.data.get("run_id")) if first is not None else ""
+        if not _RUN_ID.fullmatch(name) or name in taken:
+            name = path.name
+        while name in taken:  # the same file on both sides of a comparison
+            name += "~"
+        taken.add(name)
+        ids[path] = name
+    return ids
+
+
+def _links(counts: dict[Path, int], ids: dict[Path, str]) -> dict[tuple[str, int], list[Link]]:
+    """Return what led to each entry directly, the link of its chain first."""
     return {
-        (ids[path], seq): [(how, ids.get(above, -1), at) for how, (above, at) in direct]
+        (ids[path], seq): [(how, ids.get(above, ""), at) for how, (above, at) in direct]
         for (path, seq), direct in direct_causes(counts)
     }
 
 
 def _as_told(
-    links: dict[tuple[int, int], list[Link]], logs: Iterable[int]
+    links: dict[tuple[str, int], list[Link]], logs: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return by log the link of each entry's chain; and by entry, what else led to it.
 
     The links of a log are three lists, which a browser holds in a tenth of the memory of one list
-    of links: `how`, a number of `words`, and of what it follows from, `log` and `seq`; of an entry
-    that follows from nothing, `seq` is -1.
+    of links: `how`, a number of `words`, and of what it follows from, `log`, a number of `logs`
+    (-1: it is not here), and `seq`, which is -1 of an entry that follows from nothing.
     """
     words: dict[str, int] = {}
-    main: dict[str, Any] = {str(each): {"how": [], "log": [], "seq": []} for each in logs}
+    main: dict[str, Any] = {each: {"how": [], "log": [], "seq": []} for each in logs}
+    places = {each: at for at, each in enumerate(main)}
     for (log, _), direct in links.items():
         how, above, seq = direct[0] if direct else ("", log, -1)
-        row = words.setdefault(how, len(words)), above, seq
+        row = words.setdefault(how, len(words)), places.get(above, -1), seq
         for name, value in zip(("how", "log", "seq"), row, strict=True):
-            main[str(log)][name].append(value)
+            main[log][name].append(value)
     beside = {f"{log}:{seq}": direct[1:] for (log, seq), direct in links.items() if direct[1:]}
-    return main | {"words": list(words)}, beside
+    return main | {"words": list(words), "logs": list(places)}, beside
 
 
 def totals(tree: RunNode) -> dict[str, Any]:
@@ -223,7 +270,7 @@ def totals(tree: RunNode) -> dict[str, Any]:
         "subagents": len(nodes) - 1,
         "statuses": dict(statuses),
         "completed": statuses["completed"],
-        "failed": len(nodes) - 1 - statuses["completed"] - statuses["unfinished"],
+        "failed": sum(statuses.values()) - sum(statuses[each] for each in _NOT_FAILED),
         "tools": sum(use.called for use in uses),
         "tools_failed": sum(use.failed for use in uses),
         "requests": sum(node.requests for node in nodes),
@@ -249,7 +296,9 @@ def _is_there(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def _verdict(found: Verification, ids: dict[Path, int], *, content: bool) -> dict[str, Any]:
+def _verdict(
+    found: Verification, status: str, ids: dict[Path, str], *, content: bool
+) -> dict[str, Any]:
     told = ("line", "what", "expected", "found") if content else ("line", "what")
     problems = [
         {"log": ids.get(Path(each.path)), "name": Path(each.path).name}
@@ -258,10 +307,12 @@ def _verdict(found: Verification, ids: dict[Path, int], *, content: bool) -> dic
         for each in found.damage
     ]
     answers = {name: getattr(found, name) for name in ("intact", "complete", "authentic")}
-    return answers | {"problems": problems}
+    standing = status if status in STANDINGS else ""
+    guarantee = _MATCHED if found.root.guarantee else _KERNEL
+    return answers | {"standing": standing, "problems": problems, "words": [_SIGNED, guarantee]}
 
 
-def _lanes(tree: RunNode, ids: dict[Path, int]) -> dict[Path, dict[str | None, Lane]]:
+def _lanes(tree: RunNode, ids: dict[Path, str]) -> dict[Path, dict[str | None, Lane]]:
     """Return the lanes of each log, in the order of the tree: of a watched command, one a talk."""
     found: dict[Path, dict[str | None, Lane]] = {}
     root = Path(tree.log)
@@ -271,9 +322,11 @@ def _lanes(tree: RunNode, ids: dict[Path, int]) -> dict[Path, dict[str | None, L
         waiting.extend(reversed(node.children))
         path = Path(node.log) if node.log else None
         if path in ids and node.log_state != "foreign":
-            lane = Lane(ids[path], None, node.name, node.status, node.limits)
+            lane = Lane(ids[path], None, node.name, node.status, node.duration_ms, node.limits)
             found.setdefault(path, {})[None] = lane
         if node.scope:
             found[root].pop(None, None)
-            found[root][node.scope] = Lane(ids[root], node.scope, node.name, node.status)
+            found[root][node.scope] = Lane(
+                ids[root], node.scope, node.name, node.status, node.duration_ms
+            )
     return found | {path: {} for path in ids if path not in found}

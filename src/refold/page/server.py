@@ -20,8 +20,9 @@ import attrs
 
 from refold.engine.errors import LogMissing, RefoldError
 from refold.engine.log.blobs import BlobBroken
+from refold.engine.log.lock import is_locked
 from refold.engine.log.names import tree
-from refold.page.document import Page, page
+from refold.page.document import LOOKS, Page, page
 from refold.page.html import policy, shell
 
 RAW_MAX: Final = 4 * 1024 * 1024
@@ -68,6 +69,10 @@ class _Kept:
     seen: tuple[int, ...]
     page: Page
     seconds: float
+
+    def is_left(self) -> bool:
+        """Return whether a log that was being written has no writer any more."""
+        return not all(map(is_locked, self.page.written))
 
 
 class Server(ThreadingHTTPServer):
@@ -119,18 +124,29 @@ class Server(ThreadingHTTPServer):
         """Say nothing: what a stranger sends is no matter of the terminal's."""
 
     def page(self, log: Path) -> _Kept:
-        """Return the page of a run, made anew where a log of it has grown."""
+        """Return the page of a run, made anew if a log of it has grown, or lost its writer."""
         with self._making:
             seen = _sizes(log)
-            kept = self._kept.pop(log, None)
-            if kept is None or kept.seen != seen:
+            kept = self._kept.get(log)
+            if kept is None or kept.seen != seen or kept.is_left():
                 began = time.monotonic()
                 made = page(log)
                 kept = _Kept(seen, made, time.monotonic() - began)
+            self._kept.pop(log, None)
             self._kept[log] = kept
             if len(self._kept) > PAGES_MAX:
                 del self._kept[next(iter(self._kept))]
             return kept
+
+    def path(self, log: Path, name: str) -> Path:
+        """Return a log of a run by its id.
+
+        Raises:
+            KeyError: the run has none of this id.
+        """
+        kept = self._kept.get(log)
+        known = kept.page.logs if kept else {}
+        return known[name] if name in known else self.page(log).page.logs[name]
 
 
 def _sizes(log: Path) -> tuple[int, ...]:
@@ -187,7 +203,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def index(self, given: Mapping[str, str]) -> None:
         """Send the page; what it shows, it asks for."""
-        start = {"live": True, "token": self.server.token, "log": given.get("log")}
+        try:
+            self.server.runs.log(given["log"])
+        except KeyError:
+            if "log" in given:
+                all_runs = f"/?token={self.server.token}"
+                what = f"There is no run {given['log']!a} here. All runs: {all_runs}"
+                self._text(HTTPStatus.NOT_FOUND, what)
+                return
+        start = {"live": True, "token": self.server.token, "log": given.get("log"), "looks": LOOKS}
         text = json.dumps(start).replace("<", "\\u003c")
         data = f'<script type="application/json" id="page">{text}</script>'
         body = shell(data, title="Runs", connect="'self'").encode()
@@ -230,13 +254,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self._more({})
         self.close_connection = True
-        seen = self.server.page(log).seen
-        is_behind = int(given.get("bytes", sum(seen))) != sum(seen)
+        kept = self.server.page(log)
+        is_behind = int(given.get("bytes", sum(kept.seen))) != sum(kept.seen)
         pinged, rest = float("-inf"), 0.0
         while True:
-            if is_behind or _sizes(log) != seen:
+            if is_behind or _sizes(log) != kept.seen or kept.is_left():
                 kept = self.server.page(log)
-                seen, rest, is_behind = kept.seen, _REST * kept.seconds, False
+                rest, is_behind = _REST * kept.seconds, False
                 said = f"data: {json.dumps({'page': kept.page.document})}\n\n"
             elif time.monotonic() - pinged > _PING_SECONDS:  # else a closed tab goes unnoticed
                 said = ": still there\n\n"
@@ -254,11 +278,8 @@ class _Handler(BaseHTTPRequestHandler):
         return self.server.page(self.server.runs.log(given["log"]))
 
     def _log(self, given: Mapping[str, str]) -> Path:
-        number = int(given.get("n", 0))
-        logs = self._kept(given).page.logs
-        if not 0 <= number < len(logs):
-            raise KeyError(number)
-        return logs[number]
+        log = self.server.runs.log(given["log"])
+        return self.server.path(log, given["run"]) if "run" in given else log
 
     def _json(self, document: Any) -> None:
         self._send(HTTPStatus.OK, "application/json", json.dumps(document).encode())

@@ -47,7 +47,7 @@ def test_a_run_with_a_long_torn_tail_is_listed_as_one(survey_log: Path, tmp_path
 
     (found,) = listed_runs(tmp_path)
 
-    assert (found.status, found.entries) == ("open", scan(log).entries)
+    assert (found.status, found.entries) == ("broke_off", scan(log).entries)
 
 
 def test_what_a_run_without_an_end_spent_is_not_known(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_what_a_run_without_an_end_spent_is_not_known(tmp_path: Path) -> None:
     (found,) = listed_runs(tmp_path)
 
     assert b'"usage"' in lines[last]
-    assert (found.status, found.usage) == ("open", None)
+    assert (found.status, found.usage) == ("broke_off", None)
 
 
 @pytest.mark.parametrize(("later_us", "duration_ms"), [(1_001_999, 1001), (0, 0), (-5, 0)])

@@ -64,7 +64,7 @@ def test_people_read_a_run_on_one_line_its_log_before_the_rest(
     ("words", "count"),
     [
         (["--status", "completed"], 1),
-        (["--status", "open", "--status", "failed"], 0),
+        (["--status", "running", "--status", "failed"], 0),
         (["--program", "survey"], 1),
         (["--program", "audit"], 0),
         (["--since", "1970-01-01"], 1),
@@ -110,13 +110,13 @@ def test_a_time_that_is_none_is_refused(folder: Path, invoke: Invoke) -> None:
     assert "30m, 12h, 7d" in said.stderr
 
 
-def test_a_run_without_an_end_is_open(folder: Path, invoke: Invoke) -> None:
+def test_a_run_without_an_end_that_nobody_writes_broke_off(folder: Path, invoke: Invoke) -> None:
     log = folder / "survey.jsonl"
     log.write_bytes(log.read_bytes()[:-3])
 
     (run,) = _runs(folder, invoke)
 
-    assert (run["status"], run["duration_ms"]) == ("open", None)
+    assert (run["status"], run["duration_ms"]) == ("broke_off", None)
 
 
 def test_a_packed_log_is_listed_too(folder: Path, invoke: Invoke) -> None:

@@ -273,7 +273,8 @@ def test_the_page_of_a_replay_names_where_it_diverged(tmp_path: Path, invoke: In
     assert (identical.exit_code, is_written) == (0, False)
     assert f"{tmp_path / 'no'}: no such folder" in nowhere.stderr
     assert diverged.exit_code == 1
-    assert (first["log"], first["seq"]) == (0, 1)
+    run_id = json.loads(log.read_bytes().split(b"\n")[0])["data"]["run_id"]
+    assert (first["log"], first["seq"], first["more"]) == (run_id, 1, [])
     assert refused.exit_code == 2
 
 

@@ -139,7 +139,11 @@ def test_what_was_counted_is_kept_and_the_rest_counted_at_another_look(
         (whole,) = runs.rows()
 
     assert "subagents" not in soon
-    assert (first["subagents"], first["program"], first["status"]) == (0, "survey_tree", "open")
+    assert (first["subagents"], first["program"], first["status"]) == (
+        0,
+        "survey_tree",
+        "broke_off",
+    )
     assert same == first, "not read again, or it would be found to be damaged"
     assert (whole["subagents"], whole["models"]) == (3, [])
     assert (first["duration_ms"], whole["duration_ms"] is None) == (None, False)

@@ -10,7 +10,7 @@ import pytest
 from refold.engine.errors import LogLocked, LogNameRefused
 from refold.engine.events.events import RunStarted
 from refold.engine.log.descriptors import unlock
-from refold.engine.log.lock import lock, refuse_if_locked
+from refold.engine.log.lock import is_locked, lock, refuse_if_locked
 from refold.engine.log.writer import LogWriter
 
 
@@ -59,3 +59,14 @@ def test_a_file_system_without_locks_is_named(
 
     assert not path.exists()
     refuse_if_locked(path)
+
+
+def test_a_log_is_locked_while_a_writer_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.touch()
+    held = os.open(path, os.O_RDWR)
+    lock(held, path)
+
+    assert is_locked(path)
+    os.close(held)
+    assert not is_locked(path)

@@ -1,7 +1,8 @@
 """The runs of a folder, as they look from outside: what `refold ls` and `refold view` list.
 
 Only the first and the last line of a log are read, and neither is verified: what a log looks like
-from outside is said fast, whether it holds is `refold verify`'s to say.  Rules: CONTRACT.md §14.10.
+from outside is said fast, whether it holds is `refold verify`'s to say.  A log without an end that
+nobody writes is read to see whether the run waits for a person.  Rules: CONTRACT.md §14.10.
 """
 
 import contextlib
@@ -31,6 +32,7 @@ from refold.engine.log.names import (
 )
 from refold.engine.log.reader import last_line, open_log
 from refold.replay.index.run_end import refused_in
+from refold.replay.tree.standing import standing
 
 _NO_LOG: Final = (
     RefoldError, click.UsageError, OSError, ValueError, KeyError, TypeError, AttributeError,
@@ -91,7 +93,6 @@ def _with_ends(run: ListedRun, path: Path) -> ListedRun:
         run,
         started=began.strftime("%Y-%m-%dT%H:%M:%SZ"),
         program=str(data["program"]),
-        status="open",
         entries=int(last["seq"]) + 1,
         guarantee=str(data.get("guarantee") or ""),
         forked={name: origin[name] for name in ("head", "at", "edits") if origin},
@@ -101,7 +102,7 @@ def _with_ends(run: ListedRun, path: Path) -> ListedRun:
         origin=str(origin.get("nonce", "")),
     )
     if last["kind"] != "run.finished":
-        return run
+        return attrs.evolve(run, status=standing(path))
     usage = last["data"].get("usage")
     return attrs.evolve(
         run,

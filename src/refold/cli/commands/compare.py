@@ -14,6 +14,7 @@ from refold.cli.output.printed import ComparedRun
 from refold.page.one_run import totals
 from refold.replay.compare.diff import diff
 from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.tree.standing import with_standing
 
 _PAGE: Final = """
 Examples:
@@ -51,7 +52,7 @@ def command(*, logs: tuple[Path, ...]) -> int:
 def _row(log: Path, first: Path) -> ComparedRun:
     with opened_log(log) as opened, opened_log(first) as reference:
         started(opened.path)  # a file without a first entry is no run
-        tree = delegation_tree(opened.path)
+        tree = with_standing(delegation_tree(opened.path))
         gaps = gaps_of(opened, tree)
         found = diff(reference.path, opened.path, most=1) if log != first else None
     told = totals(tree)

@@ -17,6 +17,7 @@ from refold.cli.output.listed import ListedRun
 from refold.cli.output.pages import page
 from refold.engine.events.outcome import Status
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
+from refold.replay.tree.standing import STANDINGS
 from refold.store.place import StoredRun
 
 _AGE: Final = re.compile(r"([0-9]{1,6})([smhd])")
@@ -45,7 +46,7 @@ def _since(_context: click.Context, _option: click.Parameter, given: str | None)
         raise click.BadParameter(f"{given!r}: 30m, 12h, 7d, or 2026-01-31, in UTC") from None
 
 
-_STATUSES: Final = (*get_args(Status), "open", "unreadable")
+_STATUSES: Final = (*get_args(Status), *STANDINGS, "unreadable")
 
 
 @click.command("ls", epilog=page(_PAGE))
@@ -75,7 +76,8 @@ def command(
 ) -> int:
     """List the root runs recorded in DIR (by default runs/), the newest last.
 
-    `open` is a run without an end: still going on, suspended, or crashed.
+    A run without an end is `running`, `waits_for_you` (a person has to answer)
+    or `broke_off`.
     """
     if isinstance(folder, StoredRun):
         if is_tree or status or program or since is not None or text:
@@ -145,7 +147,7 @@ def _print(found: ListedRun, depth: int = 0) -> None:
     output.line(
         branch,
         (f"{started}  ", "dim"),
-        (found.status, output.status_style(found.status)),
+        output.status(found.status),
         f"  {found.log}",
         (f"  {found.who or '?'}", "bold"),
         f"  forked at entry {found.forked['at']} ·" if found.forked else " ",

@@ -23,6 +23,7 @@ from refold.engine.log.reader import read_entries, scan
 from refold.page.one_run import below, totals
 from refold.replay.index.guarantee import is_observed
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from refold.replay.tree.standing import with_standing
 from refold.store.place import StoredRun
 
 _PAGE: Final = """
@@ -90,7 +91,7 @@ def command(
 
 def _tree(log: OpenedLog, *, details: bool, is_failed: bool) -> int:
     """Show the delegation tree; say what is missing, and return the exit code."""
-    tree = delegation_tree(log.path)
+    tree = with_standing(delegation_tree(log.path))
     shown = _failed(tree) if is_failed else tree
     if output.is_json():
         document = (shown or attrs.evolve(tree, children=())).as_json()
@@ -155,7 +156,9 @@ def _failed(node: RunNode) -> RunNode | None:
 def _print_totals(tree: RunNode) -> None:
     """Print how the runs below ended, and what all of it used up."""
     told = totals(tree)
-    counts = ", ".join(f"{count:,} {status}" for status, count in told["statuses"].items())
+    counts = ", ".join(
+        f"{count:,} {output.status(status)[0]}" for status, count in told["statuses"].items()
+    )
     word = "conversation" if tree.guarantee else "subagent"
     parts = [f"{words.counted(told['subagents'], word)}: {counts}"] if counts else []
     if told["tools"]:

@@ -124,9 +124,10 @@ class FolderOfRuns:
             return counts
         from refold.page.one_run import below, totals  # noqa: PLC0415 - not for help pages
         from refold.replay.tree.delegation_tree import delegation_tree  # noqa: PLC0415 - the same
+        from refold.replay.tree.standing import with_standing  # noqa: PLC0415 - the same
 
         try:
-            tree = delegation_tree(self._plain(run.path))
+            tree = with_standing(delegation_tree(self._plain(run.path)))
         except RefoldError:
             return {}
         told = totals(tree)

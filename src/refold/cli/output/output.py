@@ -37,7 +37,8 @@ LINES_MAX: Final = 200
 STYLES: Final = {
     "completed": "green",
     "running": "cyan",
-    "open": "yellow",
+    "waits_for_you": "yellow",
+    "broke_off": "yellow",
     "rejected": "yellow",
     "cancelled": "yellow",
 }
@@ -81,6 +82,11 @@ def _escaped(character: str) -> str:
 def status_style(status: str) -> str:
     """Return the style in which a status is shown."""
     return STYLES.get(status, "red")
+
+
+def status(word: str) -> tuple[str, str]:
+    """Return a status as people read it, in its style: `broke_off` is `broke off`."""
+    return word.replace("_", " "), status_style(word)
 
 
 def is_heard() -> bool:

@@ -56,9 +56,10 @@ def _print_run(node: RunNode, lead: str, below: str, *, details: bool, is_model_
         if node.duration_ms is None or node.status == "rejected"
         else f"  {words.seconds(node.duration_ms)}"
     )
+    status, style = output.status(node.status)
     output.line(
         (lead, "dim"),
-        (f"{node.status:<{_STATUS_WIDTH}}", output.status_style(node.status)),
+        (f"{status:<{_STATUS_WIDTH}}", style),
         (f" {who}{number}", "bold"),
         (took, "dim"),
         *_handed_over(node),

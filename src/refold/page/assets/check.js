@@ -1,76 +1,83 @@
-/** The page's own check of its logs: the chain of hashes, the numbers, both ends of each child, and the end. */
+/** The page's own check of its logs: hashes, numbers, both ends of each child, and the end. */
 import { pause } from "./dom.js";
 
-const encoder = new TextEncoder();
+const encoder = new TextEncoder(), decoder = new TextDecoder();
 const HEADER = encoder.encode("refold/1 header\n"), EVENT = encoder.encode("refold/1 event\n");
 const TAIL = 76; // ,"hash":"<64 hex>"}\n
-const decoder = new TextDecoder();
 const value = (digit) => (digit < 58 ? digit - 48 : digit - 87);
 /** Whether 64 digits are those of a digest; no text is made, for there are many. */
 const same = (digits, digest) => digits.length === 64 && new Uint8Array(digest).every((byte, i) => byte === value(digits[2 * i]) * 16 + value(digits[2 * i + 1]));
+const hashIn = (line) => line.subarray(Math.max(0, line.length - 66), Math.max(0, line.length - 2));
+const hashOf = (log, seq) => (seq >= 0 && seq < log.lines ? decoder.decode(hashIn(log.line(seq))) : "");
+let scratch = new Uint8Array(65_536);
 
-/** Check all logs of a store, in slices. */
+/** Check what has come of all logs since the last check, in slices. One check at a time. */
 export async function check(store, tell) {
-	const now = { state: "checking", done: 0, all: [...store.logs.values()].reduce((n, log) => n + log.said.entries, 0), why: "", problems: [], open: [] };
-	if (!store.page.content) return { ...now, state: "unable", why: "content was left out, and lines cannot be hashed without it" };
-	if (!globalThis.crypto?.subtle) return { ...now, state: "unable", why: "this browser gives no WebCrypto here" };
-	const told = new Map();
-	let scratch = new Uint8Array(65_536);
-	for (const log of store.logs.values()) {
-		const bad = (seq, what) => { if (now.problems.length < 100) now.problems.push({ log: log.id, seq, what }); };
-		const children = new Map(), said = log.said;
-		told.set(log.id, children);
-		if (log.fault) { bad(0, log.fault); continue; }
-		if (log.lines < said.entries) bad(log.lines, "entries are missing here");
-		let before = new Uint8Array(0), last = before;
-		for (let seq = 0; seq < log.lines;) {
-			const until = performance.now() + 12, stack = [];
-			do {
-				const line = log.line(seq), end = line.length + 1 - TAIL, domain = seq ? EVENT : HEADER;
-				last = line.subarray(Math.max(0, end + 9), end + 73);
-				if (end <= 0 || decoder.decode(line.subarray(end, end + 9)) !== ',"hash":"' || line[line.length - 1] !== 125) bad(seq, "the line does not end with its hash");
-				else {
-					// One buffer for all: digest() takes a copy before it returns.
-					const size = domain.length + before.length + end;
-					if (scratch.length < size) scratch = new Uint8Array(2 * size);
-					const bytes = scratch.subarray(0, size);
-					bytes.set(domain);
-					bytes.set(before, domain.length);
-					bytes.set(line.subarray(0, end), domain.length + before.length);
-					const at = seq, stored = last;
-					stack.push(crypto.subtle.digest("SHA-256", bytes).then((digest) => { if (!same(stored, digest)) bad(at, "its bytes are not those that were hashed"); }));
-				}
-				before = last;
-				const start = decoder.decode(line.subarray(0, 80));
-				if (!start.startsWith(`{"seq":${seq},"`)) bad(seq, `it does not say that it is entry ${seq}`);
-				if (start.includes('"kind":"child.')) {
-					const entry = log.entry(seq), call = entry.call ?? "";
-					if (entry.kind === "child.started") children.set(call, { started: decoder.decode(last), number: entry.data.number, seq });
-					else if (entry.kind === "child.finished" && children.has(call)) children.get(call).ended = entry.data.outcome?.child ?? {};
-				}
-				seq++;
-				now.done++;
-			} while (seq < log.lines && stack.length < 400 && performance.now() < until);
-			await Promise.all(stack);
-			tell(now);
-			await pause();
-		}
-		const head = decoder.decode(last);
-		if (head !== said.head) bad(Math.max(0, log.lines - 1), "the last entry has another hash than when this page was written");
-		// Both ends of a child: its first line names the start, the parent's delivery its head and length.
-		const above = said.parent, first = log.entry(0), end = log.entry(log.lines - 1);
-		let kept = end?.kind === "run.finished";
-		if (kept && log.filled > log.offsets[log.lines]) bad(log.lines, "something stands behind its end");
-		if (above) {
-			const start = [...(told.get(above.log)?.values() ?? [])].find((each) => each.seq === above.seq);
-			if (!start || start.started !== first?.data?.parent?.hash) bad(0, "it answers another start than its parent's log has");
-			else if (start.ended?.head) {
-				kept = start.ended.head === head && start.ended.events === log.lines;
-				if (!kept) bad(Math.max(0, log.lines - 1), "its parent was told of another end");
-			}
-		}
-		if (!kept) now.open.push(log.id);
-	}
-	now.problems.sort((a, b) => a.log - b.log || a.seq - b.seq);
+	const logs = [...store.logs.values()], now = { state: "checking", done: 0, all: logs.reduce((n, log) => n + log.said.entries, 0), why: "", problems: [], open: [] };
+	const unable = (why) => ({ ...now, state: "unable", why });
+	if (!store.page.content) return unable("content was left out, and lines cannot be hashed without it");
+	if (!globalThis.crypto?.subtle) return unable("this browser gives no WebCrypto here");
+	for (const log of logs) await chain(log, store.page.verdict.problems, now, tell);
+	if (store.server && logs.some((log) => log.lines < log.said.entries)) return unable("the server has not sent all bytes");
+	for (const log of logs) bonds(log, store, now);
 	return { ...now, state: "done" };
+}
+
+/** Check the new lines of a log; of a torn tail, which may have lines, none. */
+async function chain(log, told, now, tell) {
+	const at = (log.checked ??= { seq: 0, before: new Uint8Array(0), children: new Map(), problems: [] }), bad = (seq, what) => at.problems.push({ log: log.id, seq, what });
+	const most = at.most = told.some((each) => each.log === log.id && each.what.startsWith("torn tail")) ? Math.min(log.lines, log.said.entries) : log.lines;
+	now.done += at.seq;
+	while (at.seq < most && at.problems.length < 100) {
+		const until = performance.now() + 12, stack = [];
+		let before = at.before;
+		do {
+			const seq = at.seq++, line = log.line(seq), end = line.length + 1 - TAIL, domain = seq ? EVENT : HEADER, last = hashIn(line);
+			if (end <= 0 || decoder.decode(line.subarray(end, end + 9)) !== ',"hash":"' || line[line.length - 1] !== 125) bad(seq, "the line does not end with its hash");
+			else {
+				// One buffer for all: digest() takes a copy before it returns.
+				const size = domain.length + before.length + end;
+				if (scratch.length < size) scratch = new Uint8Array(2 * size);
+				const bytes = scratch.subarray(0, size);
+				bytes.set(domain);
+				bytes.set(before, domain.length);
+				bytes.set(line.subarray(0, end), domain.length + before.length);
+				stack.push(crypto.subtle.digest("SHA-256", bytes).then((digest) => { if (!same(last, digest)) bad(seq, "its bytes are not those that were hashed"); }));
+			}
+			before = last;
+			const start = decoder.decode(line.subarray(0, 80));
+			if (!start.startsWith(`{"seq":${seq},"`)) bad(seq, `it does not say that it is entry ${seq}`);
+			if (start.includes('"kind":"child.')) {
+				const entry = log.entry(seq), call = entry.call ?? "";
+				if (entry.kind === "child.started") at.children.set(call, { started: decoder.decode(last), seq });
+				else if (entry.kind === "child.finished" && at.children.has(call)) at.children.get(call).ended = entry.data.outcome?.child ?? {};
+			}
+			now.done++;
+		} while (at.seq < most && stack.length < 400 && performance.now() < until);
+		at.before = before.slice(); // the log's buffer is replaced as it grows
+		await Promise.all(stack);
+		tell(now);
+		await pause();
+	}
+	at.problems.sort((a, b) => a.seq - b.seq);
+}
+
+/** Compare a log with what others say of it; a head, where as many entries have come as it counts. */
+function bonds(log, store, now) {
+	const { said } = log, lines = log.checked.most, bad = (seq, what) => now.problems.push({ log: log.id, seq, what }), above = said.parent;
+	now.problems.push(...log.checked.problems);
+	if (log.fault) bad(0, log.fault);
+	else if (lines < said.entries) bad(lines, "entries are missing here");
+	else if (hashOf(log, said.entries - 1) !== said.head) bad(Math.max(0, said.entries - 1), "this entry has another hash than when this page was written");
+	let kept = log.entry(lines - 1)?.kind === "run.finished";
+	if (above && lines) {
+		// Its first line names the start, the parent's delivery its head and length.
+		const start = [...(store.logs.get(above.log)?.checked?.children.values() ?? [])].find((each) => each.seq === above.seq), ended = start?.ended;
+		if (start?.started !== log.entry(0).data?.parent?.hash) bad(0, "it answers another start than its parent's log has");
+		else if (ended?.head) {
+			kept = ended.events === lines && ended.head === hashOf(log, lines - 1);
+			if (!kept && lines >= ended.events) bad(lines - 1, "its parent was told of another end");
+		}
+	}
+	if (!kept || log.filled > log.offsets[lines]) now.open.push(log.id);
 }

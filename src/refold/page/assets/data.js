@@ -1,7 +1,15 @@
-/** The page's document and the bytes of its logs: unpacked in slices, indexed by line, read when shown. */
+/** The document and the bytes of the logs: unpacked in slices, indexed by line, read when shown. */
 import { pause, short, starts } from "./dom.js";
 
 const decoder = new TextDecoder();
+
+/** An array with room for `size` numbers */
+function roomy(array, size) {
+	if (size <= array.length) return array;
+	const grown = new array.constructor(Math.max(size, array.length * 1.5));
+	grown.set(array);
+	return grown;
+}
 
 /** One log: its bytes as far as they have come, and where its lines begin. */
 export class Log {
@@ -14,27 +22,22 @@ export class Log {
 		this.lines = 0;
 		this.ended = false;
 		this.fault = "";
+		/** How far `check` has come. */
+		this.checked = null;
 		/** Where content is left out: seq, kind, call, cause, hash, time of each entry. */
 		this.rows = null;
 	}
 	add(chunk) {
-		if (this.filled + chunk.length > this.bytes.length) {
-			const grown = new Uint8Array(Math.max(this.filled + chunk.length, this.bytes.length * 1.5));
-			grown.set(this.bytes.subarray(0, this.filled));
-			this.bytes = grown;
-		}
+		this.bytes = roomy(this.bytes, this.filled + chunk.length);
 		this.bytes.set(chunk, this.filled);
-		const end = this.filled + chunk.length;
 		for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) {
-			if (this.lines + 1 >= this.offsets.length) {
-				const grown = new Float64Array(this.offsets.length * 2 + 16);
-				grown.set(this.offsets);
-				this.offsets = grown;
-			}
+			this.offsets = roomy(this.offsets, this.lines + 2);
 			this.offsets[++this.lines] = this.filled + at + 1;
 		}
-		this.filled = end;
+		this.filled += chunk.length;
 	}
+	/** Forget what came of a line that is not whole: a writer may cut it off. */
+	rewind() { this.filled = this.offsets[this.lines]; }
 	/** The line without its newline */
 	line(seq) { return this.bytes.subarray(this.offsets[seq], this.offsets[seq + 1] - 1); }
 	text(seq) { return this.rows ? "" : decoder.decode(this.line(seq)); }
@@ -53,7 +56,7 @@ export class Log {
 	}
 }
 
-/** The logs stand behind the script: they are there once the browser has read the file. */
+/** The logs stand behind the script. */
 const read = new Promise((done) => (document.readyState === "loading" ? addEventListener("DOMContentLoaded", done) : done(null)));
 
 /** All that the page has. */
@@ -61,22 +64,24 @@ export class Store {
 	constructor(page, server) {
 		this.server = server;
 		this.logs = new Map();
-		this.heard = new Set();
 		this.take(page);
 	}
+	/** Take a document; of a log that is known, by the id of its run, the bytes are kept. */
 	take(page) {
+		const known = this.logs;
 		this.page = page;
-		for (const run of [page, page.diff?.other]) {
-			(run?.logs ?? []).forEach((said, i) => {
-				const id = said.id ?? i, log = this.logs.get(id);
-				if (log) log.said = said; else this.logs.set(id, new Log(id, said));
-				const rows = page.entries?.[id], made = this.logs.get(id);
-				if (rows && made) { made.rows = rows; made.lines = rows.length; made.ended = true; }
-			});
+		this.root = page.logs[0].id;
+		this.logs = new Map();
+		for (const run of [page, page.diff?.other]) for (const said of run?.logs ?? []) {
+			const log = known.get(said.id) ?? new Log(said.id, said), rows = page.entries?.[said.id];
+			this.logs.set(said.id, log);
+			log.said = said;
+			if (rows) { log.rows = rows; log.lines = rows.length; log.ended = true; }
 		}
 	}
 	get loaded() { return [...this.logs.values()].every((log) => log.ended); }
-	tell() { for (const each of this.heard) each(); }
+	/** More of a log has come. */
+	tell() {}
 
 	/** Unpack, or fetch, all logs, the root first. */
 	async load() {
@@ -86,7 +91,7 @@ export class Store {
 				if (log.rows) continue;
 				if (this.server) await this.fetchLog(log);
 				else if (!log.ended) {
-					const blocks = [...document.querySelectorAll(`script[data-log="${log.id}"]`)];
+					const blocks = [...document.querySelectorAll(`script[data-log="${CSS.escape(log.id)}"]`)];
 					if (!blocks.length) log.fault = "not in this file";
 					else await unpack(blocks, (chunk) => log.add(chunk));
 				}
@@ -95,13 +100,14 @@ export class Store {
 			this.tell();
 		}
 	}
+	/** Fetch the bytes that the document is of. What does not come leaves the log short, not damaged. */
 	async fetchLog(log) {
-		for (;;) {
-			const reply = await fetch(this.server?.query("raw", { n: log.id, from: log.filled, to: log.filled + 2 ** 21 }) ?? "");
-			if (!reply.ok) { log.fault = reply.status === 416 ? "" : `not sent: ${reply.status}`; return; }
-			const chunk = new Uint8Array(await reply.arrayBuffer());
-			if (chunk.length) log.add(chunk);
-			if (chunk.length < 2 ** 21) return;
+		log.rewind();
+		while (log.filled < log.said.bytes) {
+			const reply = await fetch(this.server.query("raw", { run: log.id, from: log.filled, to: Math.min(log.said.bytes, log.filled + 2 ** 21) })).catch(() => null);
+			const chunk = reply?.ok ? new Uint8Array(await reply.arrayBuffer()) : "";
+			if (!chunk.length) return;
+			log.add(chunk);
 			this.tell();
 			await pause();
 		}
@@ -110,21 +116,22 @@ export class Store {
 	/** When an entry was written, in microseconds since the root's first. */
 	at(entry) {
 		if (entry?.at !== undefined) return entry.at;
-		this.zero ||= this.logs.get(0)?.entry(0)?.meta?.wall_us;
+		this.zero ||= this.logs.get(this.root)?.entry(0)?.meta?.wall_us;
 		return this.zero && entry?.meta?.wall_us ? entry.meta.wall_us - this.zero : null;
 	}
 	/** How, log and seq of the main cause */
 	cause(log, seq) {
 		const links = this.linksOf(log), own = links?.[log];
-		return own?.seq[seq] >= 0 ? [links.words[own.how[seq]], own.log[seq], own.seq[seq]] : null;
+		return own?.seq[seq] >= 0 ? [links.words[own.how[seq]], links.logs[own.log[seq]], own.seq[seq]] : null;
 	}
 	/** The links of the run that it belongs to */
 	linksOf(log) { return [this.page, this.page.diff?.other].map((run) => run?.links).find((links) => links?.[log]); }
-	/** What an entry led to directly: looked for when asked, which is cheaper than an index of all. */
+	/** What an entry led to directly: a search is cheaper than an index. */
 	ledTo(log, seq) {
-		const found = [], links = this.linksOf(log) ?? {};
-		for (const [from, own] of Object.entries(links)) {
-			for (let at = own.seq?.indexOf(seq) ?? -1; at >= 0; at = own.seq.indexOf(seq, at + 1)) if (own.log[at] === log) found.push([links.words[own.how[at]], Number(from), at]);
+		const found = [], links = this.linksOf(log), place = links?.logs.indexOf(log);
+		for (const from of links?.logs ?? []) {
+			const own = links[from];
+			for (let at = own.seq.indexOf(seq); at >= 0; at = own.seq.indexOf(seq, at + 1)) if (own.log[at] === place) found.push([links.words[own.how[at]], from, at]);
 		}
 		return found;
 	}
@@ -177,7 +184,7 @@ const ending = (of, value) => short(of.error ? faultOf(of.error) : value);
 /** One line that says what an entry is */
 export function summary(e) {
 	if (e.left) return "content left out";
-	const d = e.data, o = d.outcome ?? {}, g = d.delegation ?? {};
+	const d = e.data, o = d.outcome ?? d, g = d.delegation ?? {};
 	switch (e.kind) {
 		case "run.started": return `${d.program} ${short(d.input)}`;
 		case "tool.called": return `${d.tool}(${short(d.arguments)})`;
@@ -185,12 +192,9 @@ export function summary(e) {
 		case "model.asked": return `${d.model} ${d.added?.length ? `+${d.added.length}: ${short(said(d.added.at(-1)))}` : ""}`;
 		case "model.answered": return ending(d, said(d.message) || (d.message?.tool_calls ?? []).map((c) => c?.function?.name ?? c?.name).join(", "));
 		case "child.started": return `${g.agent ?? g.program} ${short(g.brief)}`;
-		case "child.finished": return `${o.status ?? ""} ${ending(o, o.summary ?? o.output)}`;
+		case "child.finished": case "run.finished": return `${o.status ?? ""} ${ending(o, o.summary ?? o.output)}`;
 		case "limit.hit": return `${d.limit}: ${d.observed} of ${d.allowed}`;
-		case "note.added": return short(d.text);
-		case "input.asked": return short(d.question);
-		case "input.given": return short(d.answer);
-		case "run.finished": return `${d.status} ${ending(d, d.summary ?? d.output)}`;
+		case "note.added": case "input.asked": case "input.given": return short(d.text ?? d.question ?? d.answer);
 		case "unreadable": return "this line is not an entry";
 		default: return short(d);
 	}
@@ -204,5 +208,8 @@ export function said(message) {
 	return parts.map((p) => short([p, p?.text, p?.content].find((each) => typeof each === "string" || each?.$blob), 1e6)).filter(Boolean).join("\n");
 }
 
-/** How what an entry tells of ended; empty where it tells of no end */
+/** The scope of an entry: of whom it is in its run */
+export const scopeOf = (e) => (e?.call ?? "").split(/[#@]/)[0];
+
+/** How what an entry tells of ended, if it tells of an end */
 export const statusOf = (e) => String(e.data.outcome?.status ?? e.data.status ?? (e.kind === "limit.hit" ? "limit" : e.kind === "effect.cancelled" ? "cancelled" : ""));

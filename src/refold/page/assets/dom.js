@@ -1,4 +1,4 @@
-/** Elements and text. Content is hostile: it becomes text nodes alone, and no character of it hides or moves text. */
+/** Elements and text. Content is hostile: it becomes text nodes, and none of its characters hides or moves text. */
 
 /** Controls but tab and newline, bidirectional and invisible characters, tags, lone surrogates. */
 const HIDDEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}]|\p{Cs}/gu;
@@ -11,7 +11,7 @@ export const visible = (value) => String(value).replace(HIDDEN, (c) => {
 	return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : code < 65536 ? `\\u${code.toString(16).padStart(4, "0")}` : `\\u{${code.toString(16)}}`;
 });
 
-/** Make an element, as `h("p.quiet", { title: "…" }, …)`. Addresses lead inside the page, or to what this page itself made. Properties may be left out. */
+/** Make an element: `h("p.quiet", { title: "…" }, …)`. Addresses lead inside the page, or to what it made itself. */
 export function h(name, props, ...children) {
 	const [tag, ...classes] = name.split("."), has = props && props.constructor === Object;
 	const made = SVG.has(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
@@ -71,6 +71,8 @@ export function duration(us) {
 	return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
 }
 
+export const millis = (ms) => duration(ms * 1000);
+export const known = (n, form) => (typeof n === "number" ? form(n) : "");
 export const number = (n) => (typeof n === "number" ? n.toLocaleString("en-US") : "–");
 /** Of millionths of a dollar. */
 export const money = (micros) => (typeof micros === "number" ? `$${(micros / 1e6).toFixed(!micros || micros >= 1e6 ? 2 : micros < 1e4 ? 6 : 4)}` : "–");
@@ -78,19 +80,39 @@ export const money = (micros) => (typeof micros === "number" ? `$${(micros / 1e6
 export const spent = (usage) => `${number(usage.input_tokens + usage.output_tokens)} tokens${usage.cache_read_tokens ? ` (${number(usage.cache_read_tokens)} from the cache)` : ""}, ${typeof usage.cost_usd_micros === "number" ? "" : "cost "}${money(usage.cost_usd_micros)}`;
 export const count = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
 
-const LOOKS = {
-	completed: ["✓", "good"], ok: ["✓", "good"], failed: ["✕", "bad"], error: ["✕", "bad"], timed_out: ["◷", "bad"],
-	limit: ["▲", "bad"], rejected: ["✕", "bad"], cancelled: ["⊘", "warn"], late: ["◷", "warn"], unfinished: ["○", "warn"], open: ["○", "warn"],
-};
-export const tone = (status) => LOOKS[status]?.[1] ?? "plain";
+/** Sign and tone of each status, as the document says. */
+export const looks = {};
+export const tone = (status) => looks[status]?.[1] ?? "plain";
+/** A status as people read it */
+export const words = (status) => String(status).replaceAll("_", " ");
 /** @param {boolean} [word] whether the word stands beside the sign */
 export const badge = (status, word = true) =>
-	h("span", { class: `status ${tone(status)}`, title: word ? null : status }, h("span", { hush: true }, LOOKS[status]?.[0] ?? "·"), h("span", { class: word ? "" : "unseen" }, status.replace("_", " ")));
+	h("span", { class: `status ${tone(status)}`, title: word ? null : status }, h("span", { hush: true }, looks[status]?.[0] ?? "·"), h("span", { class: word ? "" : "unseen" }, words(status)));
 
 /** A status that is no success, as a badge. */
 export const trouble = (status) => (status && status !== "ok" && status !== "completed" ? badge(status) : null);
 /** A time since the run began. */
 export const offset = (us) => (typeof us === "number" ? `+${duration(Math.max(0, us))}` : "");
+
+export const quiet = (...words) => h("span.quiet", ...words);
+/** The head of a table */
+export const heads = (...names) => h("thead", h("tr", names.map((name) => h("th", { scope: "col" }, name))));
+
+/** The address of an entry */
+export const to = (log, seq, view) => `#/log/${encodeURIComponent(log)}/${seq}${view ? `/${view}` : ""}`;
+
+/** Give a select these [value, word]s; what was chosen stays, if it is still there. */
+export function choices(pick, pairs) {
+	const was = pick.value, said = JSON.stringify(pairs);
+	if (pick.said === said) return;
+	pick.said = said;
+	pick.replaceChildren(...pairs.slice(0, 5000).map(([value, word]) => h("option", { value }, short(word, 80))));
+	pick.value = was;
+	if (pick.selectedIndex < 0) pick.selectedIndex = 0;
+}
+
+/** Offer any, or one of what was found. */
+export const offer = (pick, any, found) => choices(pick, [["", any], ...[...new Set(found.filter(Boolean).map(String))].sort().slice(0, 500).map((name) => [name, words(name)])]);
 
 /** Let the page breathe between batches. */
 export const pause = () => new Promise((done) => {
@@ -99,31 +121,30 @@ export const pause = () => new Promise((done) => {
 	channel.port2.postMessage(0);
 });
 
-/** A text of any length: what is beyond the fold comes when asked for. */
+/** A text of any length: what is beyond the fold comes on demand. */
 export function folded(text, fold = 1500) {
-	const shown = h("pre.text", { tabindex: "0" }, text.slice(0, fold));
-	if (text.length <= fold) { shown.removeAttribute("tabindex"); return shown; }
-	let end = fold;
-	const more = h("button", { class: "quiet", onclick: () => {
-		shown.append(visible(text.slice(end, end + 50_000)));
-		end += 50_000;
-		if (end >= text.length) more.remove(); else more.textContent = label();
-	} });
-	const label = () => `Show more (${number(text.length - end)} characters)`;
-	more.textContent = label();
+	if (text.length <= fold) return h("pre.text", text);
+	const shown = h("pre.text", { tabindex: "0" }), more = h("button", { class: "quiet", onclick: () => show(50_000) });
+	let end = 0;
+	function show(size) {
+		shown.append(visible(text.slice(end, end += size)));
+		if (end >= text.length) more.remove(); else more.textContent = `Show more (${number(text.length - end)} characters)`;
+	}
+	show(fold);
 	return h("div", shown, more);
 }
 
 /** Bytes, or their base64, as an image where they are one. */
 export function picture(given) {
 	let bytes = typeof given === "string" ? new TextEncoder().encode(given) : given;
-	const latin = (n) => Array.from(bytes.subarray(0, n), (c) => String.fromCharCode(c)).join(""), coded = /^(?:data:image\/\w+;base64,)?(?=iVBORw0KGgo|\/9j\/|R0lGOD|UklGR)/.exec(latin(64));
-	try { if (coded) bytes = Uint8Array.from(atob(new TextDecoder().decode(bytes.subarray(coded[0].length))), (c) => c.charCodeAt(0)); } catch { return null; }
-	const head = latin(12), type = head.startsWith("\x89PNG") ? "png" : head.startsWith("\xff\xd8\xff") ? "jpeg" : head.startsWith("GIF8") ? "gif" : /^RIFF....WEBP/s.test(head) ? "webp" : "";
+	const latin = (n) => String.fromCharCode(...bytes.subarray(0, n)), typeOf = (text) => ({ iVBO: "png", "/9j/": "jpeg", R0lG: "gif", UklG: "webp" })[text.slice(0, 4)];
+	const lead = /^(?:data:image\/\w+;base64,)?/.exec(latin(64))[0].length;
+	try { if (typeOf(latin(64).slice(lead))) bytes = Uint8Array.from(atob(new TextDecoder().decode(bytes.subarray(lead))), (c) => c.charCodeAt(0)); } catch { return null; }
+	const type = typeOf(btoa(latin(12)));
 	return type ? h("img", { src: URL.createObjectURL(new Blob([bytes], { type: `image/${type}` })), alt: `image from the log, ${number(bytes.length)} bytes` }) : null;
 }
 
-/** JSON as a tree that is built as it is opened; deep and wide values cost what is looked at. `open` levels stand open. */
+/** JSON as a tree that is built as it is opened: `open` levels at once. */
 export function json(value, blob, open = 2) {
 	if (typeof value === "string") return value.length > 120 || value.includes("\n") ? folded(value, 800) : h("span.string", JSON.stringify(value));
 	if (value === null || typeof value !== "object") return h("span.atom", String(value));
@@ -134,19 +155,15 @@ export function json(value, blob, open = 2) {
 	const fill = (from) => {
 		const to = Math.min(from + (from ? 100 : 20), keys.length);
 		for (const key of keys.slice(from, to)) {
-			const child = json(value[key], blob, open - 1);
-			rows.append(h("div.member", h("span.key", short(key, 200)), h("div.value", child)));
+			rows.append(h("div.member", h("span.key", short(key, 200)), h("div.value", json(value[key], blob, open - 1))));
 		}
-		if (to < keys.length) {
-			const more = h("button", { class: "quiet", onclick: () => { more.remove(); fill(to); } }, `Show more (${number(keys.length - to)})`);
-			rows.append(more);
-		}
+		if (to < keys.length) rows.append(h("button", { class: "quiet", onclick: (e) => { e.target.remove(); fill(to); } }, `Show more (${number(keys.length - to)})`));
 	};
 	if (open > 0) { fill(0); return rows; }
 	return h("details", { ontoggle: () => { if (!rows.childNodes.length) fill(0); } }, h("summary", list ? `[ ${count(keys.length, "item")} ]` : `{ ${short(brief(value, 90), 90)} }`), rows);
 }
 
-/** A list of which only what is seen is drawn. Arrow keys, Home, End, Page keys move; Enter opens. */
+/** A list of which only what is seen is drawn. */
 export class List {
 	constructor(how) {
 		this.how = how;
@@ -183,6 +200,7 @@ export class List {
 			rows.push(made);
 		}
 		const how = this.how.choose;
+		if (!n) rows.push(h("p.none", this.how.none));
 		if (all && to < n) rows.push(h("p.none", `The first ${number(to)} of ${number(n)} are printed; a filter chooses others.`));
 		this.space.replaceChildren(...rows);
 		if (this.active >= from && this.active < to) this.element.setAttribute("aria-activedescendant", `${this.name}-${this.active}`);

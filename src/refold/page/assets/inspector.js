@@ -1,5 +1,5 @@
 /** What one entry is: its data, what led to it, what it led to, its line and its hash. */
-import { badge, duration, folded, h, json, offset, short, spent, trouble } from "./dom.js";
+import { badge, duration, folded, h, json, offset, short, spent, to, trouble } from "./dom.js";
 import { faultOf, statusOf, summary } from "./data.js";
 import { limitsOf, usesOf } from "./tree.js";
 
@@ -17,22 +17,22 @@ export function inspector(app) {
 	function link(how, log, seq, since) {
 		const e = app.store.entry(log, seq), at = e && app.store.at(e), status = e ? statusOf(e) : "";
 		const gap = since && e && at !== null ? (app.store.at(since) ?? at) - at : null;
-		return h("li", h("a", { href: `#/log/${log}/${seq}` }, h("span.how", how), h("span.kind", `${log === app.at.log ? "" : `${app.nameOf(log, true)} `}${seq} ${e?.kind ?? "…"}`),
+		return h("li", h("a", { href: to(log, seq) }, h("span.how", how), h("span.kind", `${log === app.at.log ? "" : `${app.nameOf(log, true)} `}${seq} ${e?.kind ?? "…"}`),
 			h("span.at", offset(at), gap ? `, ${duration(Math.abs(gap))} before` : ""), h("span.what", trouble(status), e ? short(summary(e), 160) : "")));
 	}
 	function why(log, seq, entry) {
 		const list = h("ol.chain"), beside = app.store.linksOf(log)?.beside ?? {};
 		const aside = (at, since) => { for (const [also, l, s] of beside[at] ?? []) { const item = link(also, l, s, since); item.classList.add("beside"); list.append(item); } };
 		const grow = (next, since) => {
-			for (let n = 0; next && next[1] >= 0 && n < 12; n++) {
+			for (let n = 0; next?.[1] && n < 12; n++) {
 				const [how, onLog, onSeq] = next, e = app.store.entry(onLog, onSeq);
 				list.append(link(how, onLog, onSeq, since));
 				aside(`${onLog}:${onSeq}`);
 				since = e;
 				next = app.store.cause(onLog, onSeq);
 			}
-			if (next && next[1] < 0) list.append(h("li.quiet", `${next[0]}: in the log of its parent, which is not in this page`));
-			else if (next) { const rest = next, more = h("li", h("button", { class: "quiet", onclick: () => { more.remove(); grow(rest, since); } }, "Further back")); list.append(more); }
+			if (next && !next[1]) list.append(h("li.quiet", `${next[0]}: in the log of its parent, which is not in this page`));
+			else if (next) list.append(h("li", h("button", { class: "quiet", onclick: (e) => { e.target.parentNode.remove(); grow(next, since); } }, "Further back")));
 		};
 		aside(`${log}:${seq}`, entry);
 		grow(app.store.cause(log, seq), entry);
@@ -40,13 +40,14 @@ export function inspector(app) {
 		return app.page.left_out ? [list, h("p.quiet", "What else led here: ", h("code", `refold why LOG ${seq} --all`), ".")] : list;
 	}
 	function run(node) {
-		const uses = usesOf(node), usage = node.usage;
-		const facts = [["Ended", h("span", badge(node.status), node.reason && node.reason !== "done" ? ` ${short(node.reason, 80)}` : "")], ["Fault", node.error ? folded(faultOf(node.error), 600) : null], ["Program", node.program || null], ["Brief", node.brief ? folded(node.brief, 400) : null], ["Asked by", node.tool || null],
-			["Limits", limitsOf(node) || null], ["Calls", uses || null], ["Models", node.models.join(", ") || null], ["Spent", usage.requests ? `${spent(usage)}${node.children.length && node.own_usage.requests ? `, of these its own: ${spent(node.own_usage)}` : ""}` : null], ["Time", node.duration_ms === null ? null : duration(node.duration_ms * 1000)], ["Artifacts", node.artifacts.map((each) => `${each.name} (${each.kind})`).join(", ") || null]];
-		return h("dl", facts.filter(([, fact]) => fact).map(([name, fact]) => [h("dt", name), h("dd", fact)]));
+		const usage = node.usage;
+		const facts = { Ended: h("span", badge(node.status), node.reason && node.reason !== "done" ? ` ${short(node.reason, 80)}` : ""), Fault: node.error && folded(faultOf(node.error), 600), Program: node.program, Brief: node.brief && folded(node.brief, 400), "Asked by": node.tool, Limits: limitsOf(node), Calls: usesOf(node), Models: node.models.join(", "),
+			Spent: usage.requests && `${spent(usage)}${node.children.length && node.own_usage.requests ? `, of these its own: ${spent(node.own_usage)}` : ""}`, Time: node.duration_ms !== null && duration(node.duration_ms * 1000), Artifacts: node.artifacts.map((each) => `${each.name} (${each.kind})`).join(", ") };
+		return h("dl", Object.entries(facts).filter(([, fact]) => fact).map(([name, fact]) => [h("dt", name), h("dd", fact)]));
 	}
+	let shown = "";
 	function draw() {
-		const { log, seq } = app.at, of = app.store.logs.get(log), e = of && app.store.entry(log, seq), node = app.node ?? app.nodeOf(log);
+		const top = element.scrollTop, { log, seq } = app.at, of = app.store.logs.get(log), e = of && app.store.entry(log, seq), node = app.node ?? app.nodeOf(log);
 		element.classList.toggle("open", seq !== undefined || Boolean(app.node));
 		const step = (sign, label, to) => h("button", { label: label, title: label, disabled: !of || to < 0 || to >= of.lines, onclick: () => app.select(log, to) }, sign);
 		const close = h("button", { class: "close", label: "Close (Esc)", title: "Close (Esc)", onclick: () => app.close() }, "×");
@@ -60,14 +61,16 @@ export function inspector(app) {
 		body.replaceChildren(
 			h("header", h("h2", e.kind), status ? badge(status) : null, close),
 			h("p.where", h("span", `${app.nameOf(log)}, entry ${seq}`), e.call ? h("span", `call ${e.call}`) : null, h("span", offset(at))),
-			h("div.steps", step("⇤", "First entry", 0), step("←", "Entry before (k)", seq - 1), step("→", "Entry after (j)", seq + 1), step("⇥", "Last entry", of.lines - 1), app.childOf(log, seq) !== null ? h("a.button", { href: `#/log/${app.childOf(log, seq)}/0` }, "Its run") : null, of.said.parent ? h("a.button", { href: `#/log/${of.said.parent.log}/${of.said.parent.seq}` }, "Who started it") : null),
+			h("div.steps", step("⇤", "First entry", 0), step("←", "Entry before (k)", seq - 1), step("→", "Entry after (j)", seq + 1), step("⇥", "Last entry", of.lines - 1), app.childOf(log, seq) !== null ? h("a.button", { href: to(app.childOf(log, seq), 0) }, "Its run") : null, of.said.parent ? h("a.button", { href: to(of.said.parent.log, of.said.parent.seq) }, "Who started it") : null),
 			...bad.map((each) => h("p.alarm", `Not intact: ${each.what}.`)),
 			seq === 0 || e.kind === "run.finished" || app.node ? (node ? part("Run", () => run(node)) : "") : "",
 			part("Data", () => (e.left ? h("p.quiet", "Content was left out of this page.") : json(e.data, app.blobOf, 3))),
 			part("Why", () => why(log, seq, e)),
 			part("Led to", led),
 			part("Line and hash", () => [h("dl", h("dt", "Hash"), h("dd", h("code", e.hash ?? "–")), h("dt", "Before"), h("dd", h("code", app.store.entry(log, seq - 1)?.hash ?? "–")), wall && !Number.isNaN(+wall) ? [h("dt", "Written"), h("dd", wall.toISOString())] : null), of.rows ? h("p.quiet", "Content was left out of this page.") : folded(of.text(seq), 1000)]));
-		element.scrollTop = 0;
+		const now = `${log} ${seq} ${app.node?.key}`;
+		element.scrollTop = now === shown ? top : 0;
+		shown = now;
 	}
 	return { element, draw };
 }

@@ -1,6 +1,6 @@
 /** Lanes: a line of time for each run or conversation; what it did, what it waited for, where its limit lies. */
 import { List, badge, duration, h, short, tone } from "./dom.js";
-import { passes } from "./tree.js";
+import { passes, some } from "./tree.js";
 
 const WAITS = new Set(["child", "timer", "ask"]);
 
@@ -17,13 +17,13 @@ function tracksOf(lane) {
 export function lanes(app) {
 	const all = () => app.page.lanes;
 	let shown = [];
-	let from = 0, to, end;
+	let from = 0, to, end, whole = true;
 	const tracks = new WeakMap();
 	let paths;
 	const axis = h("svg.axis", { hush: true });
 	const list = new List({
-		label: "Lanes", count: () => shown.length, draw,
-		choose: (i, entered) => entered && app.chooseLane(shown[i]),
+		label: "Lanes", none: "No run matches.", count: () => shown.length, draw,
+		choose: (i, entered) => entered && app.choose(app.nodeOf(shown[i].log, shown[i].scope) ?? shown[i]),
 		keys: (e, i) => {
 			if (/[+=]/.test(e.key)) zoom(0.5);
 			else if (e.key === "-") zoom(2);
@@ -43,12 +43,11 @@ export function lanes(app) {
 		h("span.legend", [["model", "model"], ["tool", "tool"], ["wait", "waiting"], ["bad", "failed"], ["critical", "critical path"], ["limit", "limit"]].map(([kind, word]) => h("span", h("i", { class: `key-${kind}`, hush: true }), word))));
 
 	const clamp = () => { const size = Math.min(to - from, end * 1.02); from = Math.max(-end * 0.01, Math.min(from, end * 1.01 - size)); to = from + size; };
-	function zoom(by, at = (from + to) / 2) { const size = Math.max(10, (to - from) * by); from = at - (size * (at - from)) / (to - from); to = from + size; clamp(); paint(); }
-	function pan(part) { const size = to - from; from += part * size; to = from + size; clamp(); paint(); }
-	function fit() { from = 0; to = end; clamp(); paint(); }
+	function zoom(by, at = (from + to) / 2) { whole = false; const size = Math.max(10, (to - from) * by); from = at - (size * (at - from)) / (to - from); to = from + size; clamp(); paint(); }
+	function pan(part) { whole = false; const size = to - from; from += part * size; to = from + size; clamp(); paint(); }
+	function fit() { whole = true; filter(); paint(); }
 	function filter() {
-		const some = app.filter.text || app.filter.status || app.filter.agent || app.filter.tool;
-		shown = all().filter((lane) => !some || passes(app.nodeOf(lane.log, lane.scope) ?? { name: lane.label, status: lane.status }, app.filter));
+		shown = all().filter((lane) => !some(app.filter) || passes(app.nodeOf(lane.log, lane.scope) ?? { name: lane.label, status: lane.status }, app.filter));
 		paths = new Map();
 		for (const [log, , , start, over] of app.page.critical) {
 			const path = paths.get(log) ?? [], last = path.at(-1);
@@ -56,6 +55,7 @@ export function lanes(app) {
 			paths.set(log, path);
 		}
 		end = all().reduce((most, lane) => Math.max(most, lane.end_us ?? 0), 1);
+		if (whole) { from = 0; to = end; }
 		for (const lane of shown) if (!tracks.has(lane)) tracks.set(lane, tracksOf(lane));
 		list.active = shown.findIndex((lane) => lane.log === app.at.log && (!lane.scope || lane.scope === app.node?.scope));
 	}
@@ -80,16 +80,17 @@ export function lanes(app) {
 		for (const [start, over] of paths.get(lane.log) ?? []) if (over >= from && start <= to) marks.push(h("rect.critical", { x: Math.max(0, x(start)), y: row - 3, width: Math.max(1.5, Math.min(width, x(over)) - Math.max(0, x(start))), height: 4 }));
 		const limit = lane.limit_us;
 		if (limit !== null && limit !== undefined && limit >= from && limit <= to) marks.push(h("g.limit", h("line", { x1: x(limit), x2: x(limit), y1: 0, y2: row }), h("title", `Limit: ${duration(limit - lane.start_us)}`)));
-		const name = lane.scope ? short(lane.label, 100) : app.nameOf(lane.log), took = duration(lane.end_us - lane.start_us), within = limit ? ` of ${duration(limit - lane.start_us)}` : "";
+		const name = lane.scope ? short(lane.label, 100) : app.nameOf(lane.log), took = duration(lane.took_us), within = limit ? ` of ${duration(limit - lane.start_us)}` : "";
 		return h("div.lane",
 			h("span.who", badge(lane.status, false), h("span.name", { title: name }, name), h("span.quiet.took", took, h("span.within", within))),
-			h("svg.marks", { hush: true, height: row }, marks));
+			h("svg.marks", { hush: true, height: row, viewBox: `0 0 ${width} ${row}`, preserveAspectRatio: "none" }, marks));
 	}
 	function paint() {
-		const width = room(), step = [1, 2, 5].flatMap((n) => Array.from({ length: 11 }, (_, p) => n * 10 ** p)).sort((a, b) => a - b).find((us) => us >= ((to - from) / width) * 90) ?? 1e10;
+		const width = room(), least = ((to - from) / width) * 90, power = 10 ** Math.floor(Math.log10(least)), step = power * [1, 2, 5, 10].find((n) => n * power >= least);
 		const ticks = [];
 		for (let at = Math.ceil(Math.max(0, from) / step) * step; at <= to; at += step) ticks.push(h("g", h("line", { x1: x(at), x2: x(at), y1: 18, y2: 24 }), x(at) < width - 40 ? h("text", { x: x(at) + 3, y: 15 }, at ? duration(at) : "0") : null));
 		axis.replaceChildren(...ticks);
+		for (const [name, value] of [["viewBox", `0 0 ${width} 24`], ["preserveAspectRatio", "none"]]) axis.setAttribute(name, value);
 		span.textContent = `${duration(to - from)} of ${duration(end)}`;
 		list.draw();
 	}
@@ -101,10 +102,9 @@ export function lanes(app) {
 	}, { passive: false });
 	new ResizeObserver(() => { if (axis.isConnected) paint(); }).observe(axis);
 	filter();
-	to = end;
 	return {
-		element: h("section.view.lanesview", { label: "Lanes" }, bar, h("div.axisrow", axis), list.element), list,
-		update() { const whole = from <= 0 && to >= end; filter(); if (whole) fit(); else paint(); },
+		element: h("section.view.lanesview", { label: "Lanes" }, bar, h("div.axisrow", axis), list.element), list, filters: true,
+		update() { filter(); paint(); },
 		place() { filter(); paint(); if (list.active >= 0) list.show(list.active, true); },
 	};
 }

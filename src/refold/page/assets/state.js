@@ -1,5 +1,5 @@
 /** The scrubber: what the run knew before and after each entry, and what the entry changed. */
-import { h, json, short } from "./dom.js";
+import { choices, h, heads, json, short } from "./dom.js";
 import { summary } from "./data.js";
 
 /** Set a member as data, whatever its name. */
@@ -25,7 +25,7 @@ export function applied(state, changes) {
 }
 
 export function state(app) {
-	const pick = h("select", { label: "Run", onchange: () => app.select(Number(pick.value), 0) });
+	const pick = h("select", { label: "Run", onchange: () => app.select(pick.value, 0) });
 	const slide = h("input", { type: "range", min: "0", value: "0", label: "Entry", oninput: () => app.select(app.at.log, Number(slide.value)) });
 	const step = (sign, label, by) => h("button", { label: label, onclick: () => app.select(app.at.log, Math.max(0, Math.min(Number(slide.max), Number(slide.value) + by))) }, sign);
 	const now = h("p.now", { role: "status" }), body = h("div.states", { tabindex: "0", role: "region", label: "Before and after" });
@@ -38,9 +38,8 @@ export function state(app) {
 	}
 	function place() {
 		const log = app.at.log, each = app.store.logs.get(log), all = of(log), most = Math.max(0, (each?.lines ?? 1) - 1), seq = Math.min(app.at.seq ?? most, most);
-		const ids = [...app.store.logs.keys()];
-		if (pick.options.length !== ids.length) pick.replaceChildren(...ids.slice(0, 5000).map((id) => h("option", { value: String(id) }, app.nameOf(id))));
-		pick.value = String(log);
+		choices(pick, [...app.store.logs.keys()].map((id) => [id, app.nameOf(id)]));
+		pick.value = log;
 		slide.max = String(most);
 		slide.value = String(seq);
 		const e = app.store.entry(log, seq);
@@ -52,8 +51,8 @@ export function state(app) {
 		const rows = changes.slice(0, 200).map((change) => { const [sign, pointer, value] = change, was = sign === "+" ? undefined : had(pointer); return h("tr", h("th", { scope: "row" }, pointer || "all of it"), h("td", was === undefined ? "–" : json(was, app.blobOf, 0)), h("td", sign === "-" ? "gone" : json(value, app.blobOf, 0))); });
 		body.replaceChildren(
 			h("h3", changes.length ? "What changed" : "Nothing changed"),
-			rows.length ? h("table", h("thead", h("tr", ["Where", "Before", "After"].map((word) => h("th", { scope: "col" }, word)))), h("tbody", rows)) : "",
-			h("div.sides", h("div", h("h3", "Before"), seq ? json(before, app.blobOf, 1) : h("p.quiet", "Nothing yet.")), h("div", h("h3", "After"), json(here, app.blobOf, 1))));
+			rows.length ? h("table", heads("Where", "Before", "After"), h("tbody", rows)) : "",
+			h("h3", "The state after it"), json(here, app.blobOf, 1));
 	}
-	return { element: h("section.view.stateview", { label: "State" }, h("div.bar", pick, step("←", "Entry before", -1), slide, step("→", "Entry after", 1)), now, body), place, update() {}, grown: place };
+	return { element: h("section.view.stateview", { label: "State" }, h("div.bar", pick, step("←", "Entry before", -1), slide, step("→", "Entry after", 1)), now, body), place, update: place, grown: place };
 }

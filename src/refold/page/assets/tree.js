@@ -1,6 +1,6 @@
 /** The tree of delegations: who was asked by whom, how it ended, what it took. */
 import { faultOf } from "./data.js";
-import { List, badge, duration, h, money, number, short, tone } from "./dom.js";
+import { List, badge, h, known, millis, money, number, short, tone } from "./dom.js";
 
 /** Limits that were narrowed for it, in words */
 export const limitsOf = (node) => Object.entries(node.narrowed).map(([name, value]) => (name === "timeout_seconds" ? `${number(value)} s` : `${number(value)} ${name.replace("max_", "").replaceAll("_", " ")}`)).join(", ");
@@ -21,29 +21,32 @@ function tokensOf({ usage }) {
 	return tokens ? [number(tokens), h("span.unit", " tokens")] : "";
 }
 
-/** Of each column: head, width, what stands there of a node, and its tooltip. One that is empty throughout is not shown. */
+/** Of each column: head, width, content, tooltip. One that is empty throughout is not shown. */
 const COLUMNS = {
 	run: ["Run", "minmax(0, 1fr)"],
 	via: ["Asked by", "minmax(0, 8rem)", (node) => short(node.tool, 60)],
 	limits: ["Limits", "minmax(0, 11rem)", limitsOf, () => "Limits narrower than what was to be had"],
 	calls: ["Calls", "10.5rem", callsOf, usesOf],
 	tokens: ["Tokens", "6rem", tokensOf, () => "With all below"],
-	cost: ["Cost", "5.5rem", (node) => (typeof node.cost_usd_micros === "number" ? money(node.cost_usd_micros) : "")],
-	time: ["Time", "5.5rem", (node) => (typeof node.duration_ms === "number" ? duration(node.duration_ms * 1000) : "")],
+	cost: ["Cost", "5.5rem", (node) => known(node.cost_usd_micros, money)],
+	time: ["Time", "5.5rem", (node) => (node.status === "rejected" ? "" : known(node.duration_ms, millis))],
 };
 
-/** The node and all below it, parents first */
+/** The node and all below it, parents first; `key` names each in every document of the run. */
 export function nodesOf(root) {
 	const found = [];
 	const waiting = root ? [root] : [];
 	while (waiting.length) {
 		const node = waiting.pop();
 		found.push(node);
+		node.key ??= "";
+		for (const child of node.children) child.key = `${node.key} > ${child.scope || child.call}`;
 		waiting.push(...[...node.children].reverse());
 	}
 	return found;
 }
 
+export const some = (filter) => Object.values(filter).some(Boolean);
 export function passes(node, filter) {
 	if (filter.status && (filter.status === "not completed" ? node.status === "completed" : node.status !== filter.status)) return false;
 	if (filter.agent && (node.agent || node.program) !== filter.agent) return false;
@@ -57,18 +60,18 @@ export function tree(app) {
 	const closed = new Set();
 	let rows = [];
 	const list = new List({
-		label: "Delegations", role: "tree", count: () => rows.length, draw,
+		label: "Delegations", role: "tree", none: "No run matches.", count: () => rows.length, draw,
 		choose: (i) => app.choose(rows[i].node),
 		keys: (e, i) => {
-			const node = rows[i]?.node, open = node && !closed.has(node);
+			const node = rows[i]?.node, open = node && !closed.has(node.key);
 			if (!node || !/Left|Right/.test(e.key)) return false;
 			const into = e.key === "ArrowRight";
-			if (node.children.length && open !== into) { if (into) closed.delete(node); else closed.add(node); flatten(); list.draw(); }
+			if (node.children.length && open !== into) { closed[into ? "delete" : "add"](node.key); flatten(); list.draw(); }
 			else if (!into) { const up = rows.slice(0, i).findLastIndex((row) => row.depth < rows[i].depth); if (up >= 0) list.show(up); }
 			return true;
 		},
 	});
-	const head = h("div.row.head", { hush: true }), none = h("p.none"), element = h("section.view.treeview", { label: "Tree" }, head, list.element, none);
+	const head = h("div.row.head", { hush: true }), element = h("section.view.treeview", { label: "Tree" }, head, list.element);
 	let names;
 	function columns() {
 		const all = nodesOf(app.page.tree), set = (rule, some) => element.style.setProperty(rule, some.map((name) => COLUMNS[name][1]).join(" "));
@@ -79,8 +82,8 @@ export function tree(app) {
 	}
 
 	function flatten() {
-		const filter = app.filter, some = filter.text || filter.status || filter.agent || filter.tool, kept = new Set();
-		if (some) {
+		const filter = app.filter, kept = new Set(), chosen = some(filter);
+		if (chosen) {
 			const all = nodesOf(app.page.tree), above = new Map(all.flatMap((node) => node.children.map((child) => [child, node])));
 			for (const node of all) if (passes(node, filter)) for (let at = node; at && !kept.has(at); at = above.get(at)) kept.add(at);
 		}
@@ -88,18 +91,17 @@ export function tree(app) {
 		const walk = [{ node: app.page.tree, depth: 0 }];
 		while (walk.length) {
 			const row = walk.pop();
-			if (some && !kept.has(row.node)) continue;
+			if (chosen && !kept.has(row.node)) continue;
 			rows.push(row);
-			if (!closed.has(row.node)) walk.push(...[...row.node.children].reverse().map((node) => ({ node, depth: row.depth + 1 })));
+			if (!closed.has(row.node.key)) walk.push(...[...row.node.children].reverse().map((node) => ({ node, depth: row.depth + 1 })));
 		}
-		none.textContent = rows.length ? "" : "No run is like that.";
 		list.active = rows.findIndex((row) => row.node === app.node);
 	}
 
 	function draw(i) {
 		const { node, depth } = rows[i], below = node.children.length, gone = goneOf(node), told = [gone, faultOf(node.error) || node.brief].filter(Boolean).join(" · ");
-		const twist = h("span.twist", { hush: true, onclick: (e) => { if (!below) return; e.stopPropagation(); if (!closed.delete(node)) closed.add(node); flatten(); list.draw(); } }, below ? (closed.has(node) ? "▸" : "▾") : "");
-		return h("div", { class: `tree ${tone(node.status)}`, "aria-level": String(depth + 1), "aria-expanded": below ? String(!closed.has(node)) : null },
+		const twist = h("span.twist", { hush: true, onclick: (e) => { if (!below) return; e.stopPropagation(); if (!closed.delete(node.key)) closed.add(node.key); flatten(); list.draw(); } }, below ? (closed.has(node.key) ? "▸" : "▾") : "");
+		return h("div", { class: `tree ${tone(node.status)}`, "aria-level": String(depth + 1), "aria-expanded": below ? String(!closed.has(node.key)) : null },
 			h("span.run", { style: { "--depth": String(Math.min(depth, 12)) } }, twist, badge(node.status, node.status !== "completed"),
 				h("strong", short(node.name || "rejected", 80)), node.number ? h("span.quiet", `#${node.number}`) : null,
 				h("span", { class: gone ? "brief bad" : "brief", title: short(told, 1000) }, short(told))),
@@ -108,9 +110,9 @@ export function tree(app) {
 	columns();
 	flatten();
 	return {
-		element, list,
+		element, list, filters: true,
 		update() { columns(); flatten(); list.draw(); },
 		place() { columns(); flatten(); if (list.active >= 0) list.show(list.active, true); else list.draw(); },
-		reveal(node) { for (const each of nodesOf(app.page.tree)) if (nodesOf(each).includes(node)) closed.delete(each); },
+		reveal(node) { for (const each of nodesOf(app.page.tree)) if (node.key.startsWith(each.key)) closed.delete(each.key); },
 	};
 }

@@ -1,0 +1,79 @@
+"""How a run without an end stands: it is running, it waits for a person, or it broke off.
+
+These words have their home here: `ls`, `show`, the page and its start page use them.  Whether a
+log is written is its lock's to say (CONTRACT.md §4.3); nothing is written.  Rules: CONTRACT.md
+§14.10.
+"""
+
+import contextlib
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+import attrs
+
+from refold.engine.errors import LogError
+from refold.engine.events.events import COMPLETES
+from refold.engine.log.lock import is_locked
+from refold.engine.log.names import child_path
+from refold.engine.log.reader import read_entries
+from refold.replay.tree.run_node import UNFINISHED, RunNode
+
+Standing = Literal["running", "waits_for_you", "broke_off"]
+STANDINGS: Final[tuple[Standing, ...]] = get_args(Standing)
+RUNNING: Final = "running"
+
+_ENDS: Final = {*COMPLETES, "effect.cancelled", "effect.late"}
+_UNKNOWN: Final = frozenset({"missing", "damaged", "foreign"})
+"""States of a log that may have an end which cannot be read."""
+
+
+def standing(log: Path) -> Standing:
+    """Return how the run of `log`, a log without an end, stands.
+
+    `running`: a writer holds the log · `waits_for_you`: nobody writes it, and a question of the run
+    or of one below it has no answer · `broke_off`: nobody writes it, and nothing is asked.
+    """
+    if is_locked(log):
+        return "running"
+    return "waits_for_you" if _asks(log) else "broke_off"
+
+
+def with_standing(tree: RunNode) -> RunNode:
+    """Return a tree in which runs without an end have their standing as status.
+
+    A run of which the log is missing, damaged or another run's stays `unfinished`.  A line that is
+    just being written is not a torn tail.
+    """
+    return _stood(tree, tree, "")
+
+
+def _stood(node: RunNode, root: RunNode, above: str) -> RunNode:
+    status, log_state = node.status, node.log_state
+    if status == UNFINISHED and log_state not in _UNKNOWN:
+        if above == RUNNING or (node.scope and root.status == RUNNING):
+            status = RUNNING
+        else:
+            status = standing(Path(node.log)) if node.log else "broke_off"
+    if status == RUNNING and log_state == "torn":
+        log_state = "read"
+    stood = attrs.evolve(node, status=status, log_state=log_state)
+    above, root = status, stood if node is root else root
+    children = tuple(_stood(child, root, above) for child in node.children)
+    return attrs.evolve(stood, children=children)
+
+
+def _asks(log: Path) -> bool:
+    """Return whether a question is open in a log, or in one of a child that was not joined."""
+    waiting: dict[str | None, Path | None] = {}
+    with contextlib.suppress(LogError):
+        for entry in read_entries(log, torn_ok=True):
+            if entry.kind == "run.finished":
+                return False
+            if entry.kind == "input.asked":
+                waiting[entry.call] = None
+            elif entry.kind == "child.started":
+                waiting[entry.call] = child_path(log, int(entry.data.get("number", 0)))
+            elif entry.kind in _ENDS:
+                waiting.pop(entry.call, None)
+    below = [child for child in waiting.values() if child is not None and not child.is_symlink()]
+    return None in waiting.values() or any(map(_asks, below))

@@ -1,0 +1,108 @@
+"""How a run without an end stands: by its lock, and by what it asked (CONTRACT.md §14.10)."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.log.lock import lock
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
+from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.tree.run_node import RunNode
+from refold.replay.tree.standing import standing, with_standing
+from tests.support.unfinished import cut
+
+
+async def asks(run: Run, text: str) -> str:
+    return str(await run.ask(text))
+
+
+async def asks_by_a_child(run: Run, text: str) -> str:
+    outcome = await run.delegate(Delegation(program=asks, input=text, brief="ask"))
+    return outcome.status
+
+
+async def answers(_run: Run, number: int) -> int:
+    return number
+
+
+async def has_two(run: Run, _input: None) -> None:
+    first = await run.start(Delegation(program=answers, input=1, brief="one"))
+    second = await run.start(Delegation(program=answers, input=2, brief="two"))
+    await run.join(first, second)
+
+
+@contextlib.contextmanager
+def _written(log: Path) -> Iterator[None]:
+    """Hold the lock of a log, as its writer does."""
+    descriptor = os.open(log, os.O_RDWR)
+    lock(descriptor, log)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _statuses(tree: RunNode) -> list[str]:
+    return [tree.status, *(each for child in tree.children for each in _statuses(child))]
+
+
+@pytest.mark.parametrize("program", [asks, asks_by_a_child])
+def test_a_run_that_asked_waits_until_somebody_writes_its_log(tmp_path: Path, program: Any) -> None:
+    """Also when a child of it asked: the child's log says so."""
+    log = record(program, "may I?", log=tmp_path / "a.jsonl").log
+
+    assert standing(log) == "waits_for_you"
+    assert set(_statuses(with_standing(delegation_tree(log)))) == {"waits_for_you"}
+    with _written(log):
+        assert standing(log) == "running"
+        assert set(_statuses(with_standing(delegation_tree(log)))) == {"running"}
+
+
+def test_a_run_without_an_end_that_asks_nothing_broke_off(tmp_path: Path) -> None:
+    """Its children did, too, unless their own logs have an end, or are still written."""
+    log = record(has_two, None, log=tmp_path / "there" / "a.jsonl").log
+    broken = cut(
+        log, tmp_path / "a.jsonl", 3, lambda child, lines: lines if ".1." in child.name else 1
+    )
+
+    assert standing(broken) == "broke_off"
+    assert _statuses(with_standing(delegation_tree(broken))) == [
+        "broke_off", "completed", "broke_off",
+    ]  # fmt: skip
+    with _written(tmp_path / "a.2.jsonl"):
+        assert _statuses(with_standing(delegation_tree(broken)))[2] == "running"
+
+
+def test_a_question_that_was_given_up_waits_for_nobody(tmp_path: Path) -> None:
+    log = record(asks, "may I?", log=tmp_path / "a.jsonl").log
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(lines[0])
+
+    assert standing(log) == "broke_off"
+
+
+def test_a_line_that_is_just_being_written_is_no_torn_tail(tmp_path: Path) -> None:
+    log = record(answers, 1, log=tmp_path / "a.jsonl").log
+    log.write_bytes(log.read_bytes()[:-9])
+
+    torn = with_standing(delegation_tree(log))
+    with _written(log):
+        growing = with_standing(delegation_tree(log))
+
+    assert (torn.status, torn.log_state) == ("broke_off", "torn")
+    assert (growing.status, growing.log_state) == ("running", "read")
+
+
+def test_what_a_damaged_log_ends_with_is_not_known(tmp_path: Path) -> None:
+    log = record(answers, 1, log=tmp_path / "a.jsonl").log
+    log.write_bytes(log.read_bytes().replace(b"run.finished", b"run.finishee"))
+
+    tree = with_standing(delegation_tree(log))
+
+    assert (tree.status, tree.log_state) == ("unfinished", "damaged")
