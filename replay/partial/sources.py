@@ -77,11 +77,6 @@ class Sources(Document):
     may_change: bool = False
     """Whether tools that change the world may run live; else they come from the record."""
 
-    @property
-    def is_live(self) -> bool:
-        """Whether anything may be done live."""
-        return "live" in (self.model, self.tools, self.children, *self.tool.values())
-
     def mode_of(self, kind: str, name: str) -> SourceMode:
         """Return where the outcome of a request comes from, by its kind and name."""
         of_kind: dict[str, SourceMode] = {"model": self.model, "child": self.children}

@@ -57,7 +57,10 @@ class OneRun:
         self.scopes: dict[str, list[str]] = {}
         self.lanes: list[dict[str, Any]] = []
         self.threads: list[dict[str, Any]] = []
-        origin = origin_of(next(iter(sound(log))))
+        first = next(iter(sound(log)))
+        origin = origin_of(first)
+        edits = ", ".join((first.data.get("origin") or {}).get("edits", ()))
+        self.title = f"{self.tree.name} · {log.name}{edits and f' · edited: {edits}'}"
         found = _lanes(self.tree, self.ids)
         for path, lanes in found.items():
             read = read_lane(path, lanes, origin, self.blobs, self.reports[path].entries)
@@ -86,7 +89,7 @@ class OneRun:
         document = {
             "version": VERSION,
             "refold": __version__,
-            "title": f"{self.tree.name} · {self.log.name}",
+            "title": self.title,
             "guarantee": self.tree.guarantee or "kernel",
             "content": self.content,
             "verdict": _verdict(

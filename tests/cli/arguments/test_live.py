@@ -9,6 +9,7 @@ from refold.cli.arguments.live import Live, edits_of, live_of
 from refold.cli.arguments.logs import OpenedLog
 from refold.engine.errors import ModelNotFound, UsageError
 from refold.engine.runners.recording import record
+from refold.replay.partial.sources import Sources
 from tests.support.forks import TOOLS, model, report
 
 PROGRAM = "tests.support.forks:report"
@@ -23,7 +24,7 @@ def log(tmp_path: Path) -> OpenedLog:
 
 def test_what_is_not_said_is_the_commands_own_default(log: OpenedLog) -> None:
     """`recorded` for replay and fork, `live` for drift."""
-    assert not live_of(log, PROGRAM, "recorded", Live()).sources.is_live
+    assert live_of(log, PROGRAM, "recorded", Live()).sources == Sources()
     assert live_of(log, PROGRAM, "live", Live()).sources.model == "live"
 
 

@@ -12,6 +12,7 @@ from click.testing import Result
 from refold.cli.schema.documents import schema
 from refold.engine.log.reader import read_entries
 from refold.engine.runners.recording import record
+from refold.page.one_run import OneRun
 from tests.support.forks import TOOLS, model, report
 
 Invoke = Callable[..., Result]
@@ -98,6 +99,26 @@ def test_a_fork_of_nowhere_is_usage(
     said = invoke("fork", log, *PROGRAM, *words, "--into", tmp_path / "b.jsonl")
 
     assert said.exit_code == 2, said.output
+
+
+def test_what_an_edit_gave_is_not_shown_as_what_was_given(
+    log: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """In the run whose call was edited and in no other; by `show`, `tail`, `why` and the page."""
+    forked = tmp_path / "b.jsonl"
+    invoke("fork", log, *PROGRAM, "--set", "0#2 > 0#1=30", "--into", forked)
+    child = tmp_path / "b.1.jsonl"
+
+    shown = invoke("show", child, "--events").stdout
+    (line,) = [each for each in shown.splitlines() if "edited" in each]
+
+    assert "tool.returned" in line
+    assert "ok 30" in line
+    assert "edited" in invoke("tail", child, "-n", "100").stdout
+    assert "edited" in invoke("why", child, "-1").stdout
+    assert "edited" not in invoke("show", forked, "--events").stdout
+    assert "edited" not in invoke("show", log, "--events").stdout
+    assert OneRun(forked, content=True).title.endswith(" · edited: 0#2 > 0#1")
 
 
 def test_ls_shows_forks_below_what_they_left(log: Path, tmp_path: Path, invoke: Invoke) -> None:

@@ -117,11 +117,3 @@ def test_stubs(book: Book) -> None:
     assert ask(supply, "0#1", "x") == ToolReturned("ok", 9)
     asked = ModelAsked("m", "", 0, [{"role": "user", "content": "?"}], {})
     assert supply.outcome("0#2", asked, None).message == {"role": "assistant", "content": "hi"}
-
-
-def test_sources_say_whether_anything_is_live() -> None:
-    """By kind, and by the name of a tool."""
-    assert not Sources().is_live
-    assert not Sources(children="stub").is_live
-    assert Sources(children="live").is_live
-    assert Sources(tool={"get": "live"}).is_live

@@ -6,6 +6,7 @@ logs), §4.8 (stored runs), §14.9.
 
 import contextlib
 import functools
+import itertools
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -26,8 +27,10 @@ from refold.engine.errors import (
     ProgramNotFound,
     RefoldError,
 )
-from refold.engine.events.events import RunStarted
+from refold.engine.events.call_key import run_and_call
+from refold.engine.events.events import COMPLETES, RunStarted
 from refold.engine.log.blobs import BlobBroken
+from refold.engine.log.names import SUFFIX, root_of
 from refold.engine.log.pack import opened
 from refold.engine.log.reader import Entry, read_entries
 from refold.replay.index.guarantee import MATCHED, OBSERVED, is_observed, refuse_observed
@@ -209,6 +212,22 @@ def first_entry(path: Path) -> Entry:
         LogDamaged: it does not verify, or there is none.
     """
     return next(read_entries(path, resolve=True))
+
+
+def edited_in(path: Path) -> frozenset[tuple[str, str]]:
+    """Return kind and call of each entry of a log that an edit of a fork made (§12.11)."""
+    root = root_of(path) if path.suffix == SUFFIX else path
+    with contextlib.suppress(RefoldError, OSError, StopIteration):
+        edits = (first_entry(root).data.get("origin") or {}).get("edits", ())
+        run = first_entry(path).data.get("path", "")
+        kinds = ("model.answered", "tool.called") if is_observed(path) else _EDITED
+        calls = [call for above, call in map(run_and_call, edits) if above == run]
+        return frozenset(itertools.product(kinds, calls))
+    return frozenset()
+
+
+_EDITED: Final = (*COMPLETES, "value.drawn")
+"""Kinds of what an edit gives; of a watched command, a tool call's key changes what is called."""
 
 
 def started(path: Path) -> RunStarted:

@@ -15,6 +15,7 @@ import click
 from refold.cli.arguments.logs import (
     LOG,
     OpenedLog,
+    edited_in,
     first_entry,
     guarantee_of,
     json_option,
@@ -119,7 +120,8 @@ def tell_entries(
     guarantee: dict[str, Any] = {**guarantee_of(log.path)}
     width = kind_width(log.path)
     origin_us = origin_of(first_entry(log.path).meta)
-    tell = functools.partial(print_entry, origin_us=origin_us, width=width)
+    edited = edited_in(log.path)
+    tell = functools.partial(print_entry, origin_us=origin_us, width=width, edited=edited)
     if output.is_json():
         rows = [loads(entry.line) for entry in entries]
         guarantee |= {} if verified else {"verified": False}

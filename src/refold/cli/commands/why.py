@@ -8,6 +8,7 @@ import click
 
 from refold.cli.arguments.logs import (
     LOG,
+    edited_in,
     guarantee_of,
     json_option,
     opened_log,
@@ -15,7 +16,7 @@ from refold.cli.arguments.logs import (
     started,
 )
 from refold.cli.output import output, words
-from refold.cli.output.entries import STYLES, gist
+from refold.cli.output.entries import EDITED, STYLES, gist
 from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedCauses
 from refold.replay.audit.why import Cause, causes
@@ -85,6 +86,7 @@ def command(*, log: Path, entry: int, every: bool) -> int:
 
 def _describe(found: tuple[Cause, ...], shown: list[str], *, every: bool) -> None:
     level, before = 0, ""
+    edited = {name: edited_in(Path(name)) for name in {each.log for each in found}}
     began_us = min((each.wall_us for each in found if each.wall_us is not None), default=None)
     for cause, name in zip(found, shown, strict=True):
         if name != before and (every or cause.is_main):
@@ -94,7 +96,8 @@ def _describe(found: tuple[Cause, ...], shown: list[str], *, every: bool) -> Non
         level += cause.is_main
         of = f"of {found[cause.of].seq}" if every and cause.of is not None else ""
         elsewhere = "" if name == before else f"{name} "
-        _print(cause, f"{'':{indent}}", of, elsewhere, began_us)
+        is_edited = (cause.kind, cause.call) in edited[cause.log]
+        _print(cause, f"{'':{indent}}", of, elsewhere, began_us, is_edited=is_edited)
     last = found[-1]
     if not every and last.seq == 0 and last.data.get("parent"):
         output.line(("its parent's log is not here, or is another run's", "yellow"))
@@ -102,7 +105,9 @@ def _describe(found: tuple[Cause, ...], shown: list[str], *, every: bool) -> Non
         output.line((words.counted(len(found), "entry", "entries"), "dim"))
 
 
-def _print(cause: Cause, indent: str, of: str, elsewhere: str, began_us: int | None) -> None:
+def _print(
+    cause: Cause, indent: str, of: str, elsewhere: str, began_us: int | None, *, is_edited: bool
+) -> None:
     how = "" if cause.of is None else cause.how
     after = ""
     if began_us is not None and cause.wall_us is not None:
@@ -115,6 +120,7 @@ def _print(cause: Cause, indent: str, of: str, elsewhere: str, began_us: int | N
         f" {cause.call}  " if cause.call else "  ",
         (after, "dim"),
         (f"{cause.where}  " if cause.where else "", "bold"),
+        EDITED if is_edited else "",
         *gist(cause.kind, cause.data),
         cut=True,
     )

@@ -41,18 +41,31 @@ KIND_WIDTH_OBSERVED: Final = 21
 """In that of a watched command: `x-refold.conversation`."""
 
 
+EDITED: Final[Part] = ("edited ", "yellow")
+"""What stands before an outcome that nobody gave, but the edit of a fork."""
+
+
 def heading(width: int = KIND_WIDTH) -> None:
     """Print what the columns of `print_entry` are; `width` is that of the kinds."""
     output.line((f"{'entry':>5} {'ms':>8}  {'call':<8} {'kind':<{width}} what", "dim"))
 
 
-def print_entry(row: Any, origin_us: int, width: int = KIND_WIDTH) -> None:
-    """Print the line of one entry; `origin_us` is the monotonic time of the log's first."""
+def print_entry(
+    row: Any,
+    origin_us: int,
+    width: int = KIND_WIDTH,
+    edited: frozenset[tuple[str, str]] = frozenset(),
+) -> None:
+    """Print the line of one entry; `origin_us` is the monotonic time of the log's first.
+
+    `edited` is kind and call of the entries that an edit of a fork made.
+    """
     kind, data = str(row.kind), row.data
     output.line(
         (f"{row.seq:>5} {_elapsed_ms(row.meta, origin_us):>8}  ", "dim"),
         f"{row.call or ''!s:<8} ",
         (f"{kind:<{width}} ", STYLES.get(kind, "")),
+        EDITED if (kind, row.call) in edited else "",
         *gist(kind, data),
         cut=True,
     )
