@@ -1,10 +1,24 @@
 """CONTRACT.md is numbered without gaps, and whoever cites a clause cites one that exists."""
 
 import re
+from collections.abc import Collection
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
+import attrs
+import click
 import pytest
+
+from refold import Limits
+from refold.cli.group import refold as command_line
+from refold.cli.output import exit_codes
+from refold.engine.encoding import digest
+from refold.engine.events.flags import NOW
+from refold.engine.events.outcome import ArtifactKind, Outcome, Status
+from refold.engine.ports.ports import Policy
+from refold.replay.bulk.report import Result
+from refold.replay.explain.divergence import HEADLINES, Category, Divergence
+from refold.testing.refold_run import Mode
 
 ROOT: Final = Path(__file__).parents[2]
 CONTRACT: Final = (ROOT / "CONTRACT.md").read_text(encoding="utf-8")
@@ -64,3 +78,79 @@ def test_no_paragraph_hides_a_rule() -> None:
     ]
 
     assert long == []
+
+
+def _clause(begins: str, ends: str) -> str:
+    """Return a piece of the contract on one line: from one text to the next."""
+    text = re.sub(r"\s+", " ", CONTRACT).partition(begins)[2].partition(ends)[0]
+    assert text, begins
+    return text
+
+
+def _rows(begins: str, ends: str) -> list[str]:
+    """Return what stands in the first column of a table, but for its head."""
+    found = re.findall(
+        r"^\| `?([\w]+)`?[^|]* \|", CONTRACT.partition(begins)[2].partition(ends)[0], re.MULTILINE
+    )
+    return found[1:]
+
+
+def _quoted(begins: str, ends: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", _clause(begins, ends))
+
+
+def _fields(of: type) -> list[str]:
+    return [field.name for field in attrs.fields(of)]
+
+
+_CODES: Final = {
+    value for name, value in vars(exit_codes).items() if name.isupper() and isinstance(value, int)
+}
+_DOMAINS: Final = {
+    value[len(b"refold/1 ") :].decode().strip()
+    for value in vars(digest).values()
+    if isinstance(value, bytes) and value.startswith(b"refold/1 ")
+}
+LISTS: Final[dict[str, tuple[Collection[str], Collection[str]]]] = {
+    "§3.3, domains": (_quoted("a domain of its own:", "**§3.4"), _DOMAINS),
+    "§7.1, members": (
+        re.findall(r"\w+", _clause("**§7.1 An outcome** is {", "}")),
+        _fields(Outcome),
+    ),
+    "§7.1, statuses": (_rows("**§7.1 An outcome**", "A root ends as"), get_args(Status)),
+    "§8, limits": (_rows("## §8 Limits", "**§8.1"), _fields(Limits)),
+    "§8.4, caps": (_rows("**§8.4 Policy**", "**§8.5"), _fields(Policy)),
+    "§8.4, artifacts": (_quoted("`artifact_kinds` |", "| `malformed`"), get_args(ArtifactKind)),
+    "§12.4, categories": (_rows("**§12.4 Categories.**", "Whether two"), get_args(Category)),
+    "§12.4, headlines": (list(HEADLINES), get_args(Category)),
+    "§12.5, members": (
+        re.findall(
+            r"\w+",
+            re.sub(r"\([^)]*\)", "", _clause("**§12.5 The divergence** is one object:", ";")),
+        ),
+        [*Divergence.computed, *_fields(Divergence)],
+    ),
+    "§13.13, modes": ([*_rows("**§13.13 Modes**", "`--refold-accept`"), "accept"], get_args(Mode)),
+    "§14.1, commands": (
+        _quoted("**§14.1 Commands.**", "Wherever"),
+        command_line.list_commands(click.Context(command_line)),
+    ),
+    "§14.2, exit codes": (_rows("**§14.2 Exit codes.**", "**§14.3"), {*map(str, _CODES)}),
+    "§14.13, results": (
+        {*_quoted("4. The result of a log is", ": with `--fail-fast`")}
+        - {"refold replay LOG -- COMMAND"},
+        get_args(Result),
+    ),
+    "§15.1, flags": (
+        re.findall(r"\d+\. `(\w+)`:", _clause("**§15.1**", "**§15.2**")),
+        NOW.as_json(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_is_closed(name: str) -> None:
+    """It has what the code has, and nothing else."""
+    listed, known = LISTS[name]
+
+    assert sorted(listed) == sorted(known)

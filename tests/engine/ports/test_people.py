@@ -268,3 +268,14 @@ def test_a_child_that_waits_for_a_person_can_be_given_up(tmp_path: Path) -> None
 
     assert (recording.status, recording.output) == ("completed", "cancelled")
     assert refold.reexecute(recording.log, gives_up_on_a_child).identical
+
+
+@pytest.mark.parametrize("answer", ["yes", "true", 1, 0, None, []])
+def test_an_approval_is_true_or_false_and_nothing_else(answer: Any, tmp_path: Path) -> None:
+    """§9.9: another answer leaves the question open, and `resume` refuses it."""
+    log = tmp_path / "pays.jsonl"
+    recording = refold.record(pays, 1, log=log, tools=[pay], ask=lambda _question: answer)
+
+    assert recording.status == "suspended"
+    with pytest.raises(refold.AnswerRefused):
+        refold.resume(log, pays, tools=[pay], answers={recording.questions[0].key: answer})

@@ -5,12 +5,14 @@ import queue
 import threading
 from typing import Any
 
+import pytest
+
 from refold.engine.errors import ModelError
 from refold.engine.events.events import ModelAnswered, ToolReturned
 from refold.engine.models.scripted import FunctionModel
 from refold.engine.ports.effects import AskModel, CallTool
 from refold.engine.ports.ports import CallContext, ModelReply, ModelRequest
-from refold.engine.recording.driver import Arrival, Arrivals, Driver, overdue
+from refold.engine.recording.driver import Arrival, Arrivals, Driver, ask_model, overdue
 from refold.engine.recording.host import Host
 from refold.tools.contract.tool_types import tool
 
@@ -120,6 +122,28 @@ def test_models_arrive_with_answers_or_failures() -> None:
 
     assert codes == ["no_model", "http_500", "raised", "raised", "raised"]
     driver.close()
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "message"),
+    [
+        (ModelError("m", "two\nlines " * 100, "own"), "own", "two\nlines " * 100),
+        (ValueError("two\nlines"), "raised", "ValueError: two\nlines"),
+        (ValueError("x" * 9000), "raised", f"ValueError: {'x' * 4000}"),
+        (SystemExit(3), "raised", "SystemExit: 3"),
+    ],
+)
+def test_what_a_model_of_ones_own_raises_keeps_its_words(
+    raised: BaseException, code: str, message: str
+) -> None:
+    """§11.7: those of Refold's own clients are cut to a line."""
+
+    def ask(_request: ModelRequest) -> str:
+        raise raised
+
+    answered = ask_model(AskModel("0#1", FunctionModel(ask), ModelRequest(messages=())))
+
+    assert answered.error == {"code": code, "message": message}
 
 
 def test_what_took_too_long_says_how_long() -> None:
