@@ -6,6 +6,7 @@ what is volatile (CONTRACT.md §6.2), and what only repeats earlier calls: the c
 the messages that a model request adds, and a child's number, which the interleaving decides.
 """
 
+import sys
 from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
@@ -51,7 +52,7 @@ class Call:
     asked_at: _Place
     ended: bytes = b""
     """Digest of how it ended; empty while open."""
-    ended_at: list[_Place] = attrs.field(factory=list)
+    ended_at: tuple[_Place, ...] = ()
     number: int = 0
     """Of a child that was started; 0 for all else."""
     has_log: bool = False
@@ -167,13 +168,15 @@ class RunCalls:
                     self._end(call, entry)
 
     def _begin(self, entry: Entry) -> Call:
-        kind, name = _identified(entry.kind, entry.data)
+        # One text for all: of a million entries, what is equal is most of what is kept.
+        kind, name = map(sys.intern, _identified(entry.kind, entry.data))
         data = without_volatile(f"{kind}:{name}", self._compared(entry), self.volatile)
         asked = _digest(entry, _asked(entry.kind, data))
-        call = Call(entry.call or "", kind, name, entry.seq, asked, (entry.kind, entry.offset))
+        place = sys.intern(entry.kind), entry.offset
+        call = Call(entry.call or "", kind, name, entry.seq, asked, place)
         if entry.kind == "child.started":
             call.number = entry.data.get("number", 0)
-        self.calls[entry.call or f"\0{entry.seq}"] = call
+        self.calls[call.key or f"\0{entry.seq}"] = call
         return call
 
     def _end(self, call: Call, entry: Entry) -> None:
@@ -182,7 +185,7 @@ class RunCalls:
                 call.kind, call.name = "child", ""
             child = entry.data.get("outcome", {}).get("child")
             call.has_log = bool(child and child.get("events"))
-        call.ended_at.append((entry.kind, entry.offset))
+        call.ended_at = (*call.ended_at, (sys.intern(entry.kind), entry.offset))
         data = without_volatile(f"{call.kind}:{call.name}", self._compared(entry), self.volatile)
         ended = _digest(entry, _ended(entry.kind, data))
         call.ended = sha256(call.ended + ended).digest() if call.ended else ended

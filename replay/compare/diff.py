@@ -69,7 +69,7 @@ def diff(
     """
     log_a, log_b = log_path("diff", a, "a"), log_path("diff", b, "b")
     volatile = {path for log in (log_a, log_b) for path in _volatile(log)}
-    comparison = _Comparison(match, arguments, most, [] if pairs is None else pairs)
+    comparison = _Comparison(match, arguments, most, pairs)
     if volatile:
         comparison.notes.append(f"not compared, being volatile: {', '.join(sorted(volatile))}")
     runs = _runs(log_a, log_b, volatile)
@@ -131,7 +131,7 @@ class _Comparison:
     _match: MatchMode
     _arguments: ArgumentMode
     _most: int | None
-    _pairs: list[Compared]
+    _pairs: list[Compared] | None
     found: list[LogDifference] = attrs.field(factory=list)
     count: int = 0
     context: list[RunContext] = attrs.field(factory=list)
@@ -166,8 +166,10 @@ class _Comparison:
             if run == _ROOT and side.finished is None:
                 self.notes.append(f"{run}: not compared: what comes after the end of {side.path}")
         for pair in paired.pairs:
-            place, count, kept = len(self._pairs), self.count, len(self.found)
+            place, count, kept = len(self._pairs or ()), self.count, len(self.found)
             self._pair_differs(pair, a, b, run)
+            if self._pairs is None:
+                continue
             own = tuple(each for each in self.found[kept:] if each.run == run)
             seq_a, seq_b = (call.seq if call else None for call in pair[:2])
             compared = Compared(a.path, seq_a, b.path, seq_b, self.count > count, own)
