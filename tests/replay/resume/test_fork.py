@@ -641,23 +641,37 @@ def test_an_edit_in_a_child_that_ended_before_the_fork_is_checked(
     tmp_path: Path, sources: Sources
 ) -> None:
     """Whether it is kept or refused, nothing is left that does not replay."""
-
-    async def asks(run: refold.Run, key: str) -> int:
-        return int(await run.tool("get", key="x" * await run.tool("get", key=key)))
-
-    async def lead(run: refold.Run, _: Any) -> int:
-        outcome = await run.delegate(refold.Delegation(program=asks, input="aa"))
-        await run.tool("get", key="b")
-        return int(outcome.output)
-
-    origin = refold.record(lead, None, log=tmp_path / "a.jsonl", tools=TOOLS)
+    origin = refold.record(_hands_down, None, log=tmp_path / "a.jsonl", tools=TOOLS)
     way: dict[str, Any] = {"into": tmp_path / "b.jsonl", "sources": sources, "tools": TOOLS}
 
     with pytest.raises(Diverged):
-        refold.fork(origin, 4, lead, edits={"0#1 > 0#1": 7}, **way)
+        refold.fork(origin, 4, _hands_down, edits={"0#1 > 0#1": 7}, **way)
 
-    assert not way["into"].exists()
-    assert not (tmp_path / "b.1.jsonl").exists()
+    assert not list(tmp_path.glob("b.*"))
+
+
+@pytest.mark.parametrize("at", [3, -1])
+def test_an_edit_that_changes_what_is_kept_of_the_child_that_goes_on_is_a_divergence(
+    tmp_path: Path, at: int
+) -> None:
+    """In the middle of its log, and where nothing of it is left to do."""
+    refold.record(_hands_down, None, log=tmp_path / "a.jsonl", tools=TOOLS)
+    way: dict[str, Any] = {"into": tmp_path / "b.jsonl", "sources": LIVE, "tools": TOOLS}
+
+    with pytest.raises(Diverged):
+        refold.fork(tmp_path / "a.1.jsonl", at, _hands_down, edits={"0#1": 7}, **way)
+
+    assert not list(tmp_path.glob("b.*"))
+
+
+async def _asks_on(run: refold.Run, key: str) -> int:
+    return int(await run.tool("get", key="x" * await run.tool("get", key=key)))
+
+
+async def _hands_down(run: refold.Run, _: Any) -> int:
+    outcome = await run.delegate(refold.Delegation(program=_asks_on, input="aa"))
+    await run.tool("get", key="b")
+    return int(outcome.output)
 
 
 @pytest.mark.usefixtures("origin")
