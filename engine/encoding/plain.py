@@ -189,7 +189,6 @@ _EXACT: Final[dict[type, _Convert]] = {
     str: _text,
     int: _number,
     float: _number,
-    Moment: lambda value, pointer, depth: _number(float(value), pointer, depth),
     dict: _object,
     list: _array,
     tuple: _array,
@@ -197,6 +196,7 @@ _EXACT: Final[dict[type, _Convert]] = {
 }
 
 _KINDS: Final[tuple[tuple[type | tuple[type, ...], _Convert], ...]] = (
+    (Moment, lambda value, pointer, depth: _number(float(value), pointer, depth)),
     (Enum, lambda value, pointer, depth: _to_json(value.value, pointer, depth)),
     (dict, _object),
     ((list, tuple), _array),

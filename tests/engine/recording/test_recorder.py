@@ -315,6 +315,23 @@ def test_a_run_with_a_clock_of_its_own_says_that_it_tells_no_time(
     assert first.data.get("untimed") == (True if clock else None)
 
 
+def test_a_time_of_the_loop_is_a_number_to_a_log(tmp_path: Path) -> None:
+    """What it is besides, the loop alone knows; as a tool's argument and as a result."""
+
+    @tool(effect="pure")
+    def same(at: float) -> float:
+        return at
+
+    async def program(run: Run, _input: Any) -> list[float | None]:
+        async with asyncio.timeout(60) as limit:
+            now = asyncio.get_running_loop().time() + 1
+            return [limit.when(), now, await run.tool(same, at=now)]
+
+    _, now, again = ran(tmp_path, program, tools=[same]).output
+
+    assert now == again > 1
+
+
 def test_a_cancelled_timer_keeps_nothing_alive(tmp_path: Path) -> None:
     """Generators are closed when the program lets go of them, live as in replay."""
 
