@@ -117,8 +117,8 @@ LEAVES: Final[list[Step]] = [
     {"tool": "look_up"},
     {"tool": "store"},
     {"model": 1},
-    {"draw": VARIABLE},
     {"wait": 1},
+    {"draw": VARIABLE},
     {"ask": "?"},
 ]
 
@@ -142,7 +142,7 @@ def _steps(leaves: list[Step]) -> st.SearchStrategy[list[Step]]:
 
 STEPS: Final = {
     "in-process": _steps(LEAVES),
-    "subprocess": _steps(LEAVES[:-1]),  # whom to ask cannot be passed on
+    "subprocess": _steps(LEAVES[:-2]),  # neither the variable nor whom to ask is passed on
 }
 MODES: Final[Any] = st.sampled_from(["recorded", "live", "live", "stub"])
 SOURCES = st.just(LIVE) | st.builds(
