@@ -82,7 +82,7 @@ from refold.engine.kernel.verdict import (
 )
 from refold.engine.kernel.world import Taken, World
 from refold.engine.loop import stdlib
-from refold.engine.loop.loop import Loop, Scope, Task, Timer, inside_collector
+from refold.engine.loop.loop import CALLBACKS_MAX, Loop, Scope, Task, Timer, inside_collector
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
 from refold.engine.ports.people import check_question
@@ -634,7 +634,7 @@ class Kernel:
         del self.open[pending.call]
         self._clock = None
         if self.loop.flags.exact_fast_path:
-            self.loop.begin_step()
+            self.loop.left = CALLBACKS_MAX - 1  # a step begins with what runs now
         else:
             self.loop.next_number()  # of the future that nobody needed: numbers are hashes
         value, error = self._tool_result(pending, returned)

@@ -19,7 +19,6 @@ import asyncio
 import contextvars
 import functools
 import gc
-import inspect
 import itertools
 import sys
 import threading
@@ -338,7 +337,7 @@ class Loop(asyncio.AbstractEventLoop):
         self._hears = hears
         self.idle_passes = 0
         """Passes in which the program has asked for nothing; who asks sets it back."""
-        self._left = 0
+        self.left = 0
         """Callbacks that this step may still run."""
         self._failed: list[weakref.ref[asyncio.Task[Any]]] = []
         self._ready: deque[Handle] = deque()
@@ -380,11 +379,11 @@ class Loop(asyncio.AbstractEventLoop):
             asyncio._set_running_loop(before)  # noqa: SLF001 - the same
 
     def _run_passes(self, ready: deque[Handle]) -> bool:
-        self._left, most = CALLBACKS_MAX, self.flags.passes
+        self.left, most = CALLBACKS_MAX, self.flags.passes
         self.idle_passes = 0
         while ready:
             many = len(ready)
-            self._left -= many
+            self.left -= many
             for _ in range(many):
                 self._run(ready.popleft())  # no name for it here: it would outlive the step
             self.idle_passes += 1
@@ -392,7 +391,7 @@ class Loop(asyncio.AbstractEventLoop):
                 self.idle_passes = 0
                 if self._hears():
                     return True
-            if self._left <= 0:
+            if self.left <= 0:
                 return False
         return True
 
@@ -474,10 +473,6 @@ class Loop(asyncio.AbstractEventLoop):
                 return frame is not None and frame.f_code is _RUN
             frame = frame.f_back
         return False
-
-    def begin_step(self) -> None:
-        """Let the callback that runs now be the first of a new step."""
-        self._left = CALLBACKS_MAX - 1
 
     def is_stepping(self) -> bool:
         """Return whether this thread is inside `step`, and not in a finaliser of the collector."""
@@ -566,6 +561,12 @@ class Loop(asyncio.AbstractEventLoop):
         handle = Handle(callback, args, context)
         self._ready.append(handle)
         return handle
+
+    def call_soon_threadsafe(self, callback: Any, *args: Any, **options: Any) -> Handle:  # type: ignore[override]  # the same
+        """Make a callback ready, in the program's own thread; refuse any other."""
+        if not (self.is_stepping() and self.flags.exact_fast_path):
+            self.refuse("loop.call_soon_threadsafe")
+        return self.call_soon(callback, *args, **options)
 
     def call_later(  # type: ignore[override]  # the same
         self,
@@ -817,13 +818,8 @@ def _refusing(name: str) -> Callable[..., NoReturn]:
 
 
 _RUN: Final = Loop._run.__code__  # noqa: SLF001 - its own module
-_SUSPENDS: Final = (
-    inspect.CO_COROUTINE
-    | inspect.CO_GENERATOR
-    | inspect.CO_ITERABLE_COROUTINE
-    | inspect.CO_ASYNC_GENERATOR
-)
-"""Flags of the code whose frame passes on that what it awaits has to wait."""
+_SUSPENDS: Final = 0x3A0
+"""Flags of code whose frame waits with what it awaits: `inspect.CO_COROUTINE` and its kin."""
 _FRAMES_MAX: Final = 64
 """Frames of a task at most, if it does not wait: a deep task has little stack left for a tool."""
 

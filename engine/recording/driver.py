@@ -16,7 +16,6 @@ import queue
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from functools import partial
@@ -65,7 +64,17 @@ class Arrival:
     """Something that came back from the world."""
 
     call: str
-    event: ToolReturned | ModelAnswered | InputGiven | Outcome | Suspended | Stopped | Unanswered
+    event: (
+        ToolReturned
+        | ModelAnswered
+        | InputGiven
+        | Outcome
+        | Suspended
+        | Stopped
+        | Unanswered
+        | None
+    )
+    """`None`: it was given up before it began, and never will."""
     ended_us: int | None = None
     """When a child that ran now ended, by the clock of `mono_us` (CONTRACT.md §3.4)."""
 
@@ -115,6 +124,8 @@ class Driver:
         """Effects under way, in the order of their start; the recorder takes them out."""
         self.is_in_place = False
         """Whether a tool runs in the recorder's own thread right now."""
+        self.may_begin = True
+        """Whether effects that wait for a thread or a loop still begin."""
         self._arrivals = arrivals
         self._host = host
         self._may_wait = may_wait
@@ -122,7 +133,7 @@ class Driver:
         self._lock = threading.Lock()
         self._children = 0
         """Threads of children; a lock guards this and those that wait."""
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: dict[str, Callable[[], None]] = {}
         self._context = contextvars.copy_context()
 
     def has_place(self, tool: Tool) -> bool:
@@ -217,7 +228,7 @@ class Driver:
 
         with self._lock:
             if self._children >= CHILDREN_AT_ONCE:
-                self._waiting.append(run)
+                self._waiting[call] = run
                 return
             self._children += 1
         work = threading.Thread(
@@ -235,17 +246,23 @@ class Driver:
             run()
             del run  # and the child's request with it, before the next begins
             with self._lock:
-                run = self._waiting.popleft() if self._waiting else None
+                first = next(iter(self._waiting), "")
+                run = self._waiting.pop(first, None)
                 self._children -= run is None
 
     def give_up(self, call: str, *, is_lost: bool = False) -> None:
-        """Ask an effect to end; it may arrive all the same.
+        """Ask an effect to end; it may arrive all the same, unless it has not begun.
 
         With `is_lost`, the run itself cannot go on, and a child's log keeps no end.
         """
         flight = self.flights.get(call)
         if flight is not None:
             flight.cancel.set(is_lost=is_lost)
+        with self._lock:
+            waited = self._waiting.pop(call, None)
+        if waited is not None:
+            never = failed("cancelled", "cancelled", "cancelled before there was room for it")
+            self._arrivals.put(Arrival(call, never))
 
     def close(self) -> None:
         """Let idle workers end."""
@@ -256,8 +273,15 @@ class Driver:
         call: str,
         work: Callable[[], ToolReturned | ModelAnswered | InputGiven | Unanswered],
     ) -> None:
-        context = self._context.copy()
-        self._workers.submit(lambda: self._arrivals.put(Arrival(call, context.run(work))))
+        context, flight = self._context.copy(), self.flights[call]
+
+        def run() -> None:
+            self._arrivals.put(Arrival(call, context.run(work) if self._begins(flight) else None))
+
+        self._workers.submit(run)
+
+    def _begins(self, flight: Flight) -> bool:
+        return self.may_begin and not flight.cancel.is_set()
 
     def _awaited(
         self,
@@ -271,7 +295,7 @@ class Driver:
             task, loop = asyncio.current_task(), asyncio.get_running_loop()
             if task is not None:
                 flight.cancel.on_set(partial(loop.call_soon_threadsafe, task.cancel))
-            self._arrivals.put(Arrival(call, await work()))
+            self._arrivals.put(Arrival(call, await work() if self._begins(flight) else None))
 
         self._host.run(run, lasting=lasting)
 

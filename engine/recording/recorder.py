@@ -394,13 +394,23 @@ class Recorder(World):
 
     def _launch(self) -> CallTool | None:
         """Hand wanted effects to the driver; return one that can run in place instead."""
-        wanted, self._kernel.wanted = self._kernel.wanted, []
+        wanted = self._wanted()
         if len(wanted) == 1 and self._runs_in_place(wanted[0]):
             return wanted[0]  # type: ignore[return-value]  # `_runs_in_place` says so
         for effect in wanted:
             if effect.call not in self._driver.flights or isinstance(effect, GiveUp):
                 self._start(effect)
         return None
+
+    def _wanted(self) -> list[Effect]:
+        """Take what is wanted, without what was given up in the same step; a child is told."""
+        wanted, self._kernel.wanted = self._kernel.wanted, []
+        given_up = {effect.call for effect in wanted if isinstance(effect, GiveUp)}
+        return [
+            effect
+            for effect in wanted
+            if effect.call not in given_up or isinstance(effect, GiveUp | RunChild)
+        ]
 
     def _runs_in_place(self, effect: Effect) -> bool:
         return (
@@ -739,7 +749,9 @@ class Recorder(World):
         self._ledger.open_step(event, call, cause, meta)
         self._kernel.deliver(event, call)
 
-    def _late(self, call: str, event: ToolReturned | ModelAnswered | InputGiven) -> None:
+    def _late(self, call: str, event: ToolReturned | ModelAnswered | InputGiven | None) -> None:
+        if event is None:  # it never began
+            return
         kind = _KIND_OF_LATE[event.__class__]
         status = getattr(event, "status", "ok")  # an answer of a person has none
         self._ledger.append(EffectLate(kind, status), call, self._ledger.cause_of(call))  # type: ignore[arg-type]  # a closed set
@@ -786,6 +798,7 @@ class Recorder(World):
         that says that the run was cancelled now, or that a child it gave up changed its session.
         """
         self.is_settling = True
+        self._driver.may_begin = False
         until = self._timers.now_us() + _GRACE_US
         while doubtful := self._doubtful():
             left = (until - self._timers.now_us()) / 1_000_000

@@ -100,8 +100,7 @@ class Supplied(Recorder):
 
     def advance(self) -> bool:
         """Start what is wanted, then take what has its turn."""
-        wanted, self._kernel.wanted = self._kernel.wanted, []
-        for effect in wanted:
+        for effect in self._wanted():
             self._start(effect)
         while not self._take_turn():
             if self._is_given_up() or self._pauses():

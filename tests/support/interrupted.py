@@ -128,9 +128,19 @@ def sees_late(log: str) -> None:
     wait_for_entry(Path(log), "effect.late")
 
 
+_BEGUN = threading.Event()
+
+
+@tool(effect="reads")
+def sees_begun() -> None:
+    """Wait until `drains` has begun; given up before, it never would."""
+    _BEGUN.wait(60)
+
+
 @tool(effect="changes")
 def drains(log: str) -> None:
     """Take a little longer than the program."""
+    _BEGUN.set()
     wait_until_given_up(Path(log))
     say("ready")
     time.sleep(0.5)
@@ -139,7 +149,8 @@ def drains(log: str) -> None:
 async def has_ended(run: Run, log: str) -> str:
     """Return while a tool is under way that changes the world."""
     asyncio.create_task(run.tool(drains, log=log))  # noqa: RUF006 - left behind, on purpose
-    await asyncio.sleep(0.001)
+    await asyncio.sleep(0)
+    await run.tool(sees_begun)
     return "ended"
 
 

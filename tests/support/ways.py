@@ -504,7 +504,7 @@ async def _soon(tree: Tree, number: int, inner: list[Node]) -> Any:
         tree.say(f"called {number}")
         _set(made, [] if made.done() else tree.begun(inner))
 
-    loop.call_soon(call)
+    (loop.call_soon_threadsafe if number % 2 else loop.call_soon)(call)
     return [await task for task in await made]
 
 
@@ -530,11 +530,12 @@ async def _done(tree: Tree, number: int, inner: list[Node]) -> Any:
     return [await tree.face.tool("work", number), *(await asyncio.gather(*tasks))]
 
 
-def _driven(step: Callable[[], Any], tree: Tree, number: int) -> tuple[Any, Any]:
+def _driven(coroutine: Coroutine[Any, Any, Any], tree: Tree, number: int) -> tuple[bool, Any]:
+    """Drive a coroutine to where it first waits; return whether it has ended, and what it gave."""
     try:
-        return step(), None
+        return False, coroutine.send(None)
     except StopIteration as stop:
-        return None, stop.value
+        return True, stop.value
     finally:
         tree.say(f"the driver goes on {number}")
 
@@ -556,8 +557,8 @@ def _rest(coroutine: Coroutine[Any, Any, Any], waits: Any) -> Any:
 
 async def _by_hand(tree: Tree, number: int, inner: list[Node]) -> Any:
     coroutine = tree.all(inner)
-    waits, result = _driven(lambda: coroutine.send(None), tree, number)
-    return result if waits is None else await _rest(coroutine, waits)
+    has_ended, given = _driven(coroutine, tree, number)
+    return given if has_ended else await _rest(coroutine, given)
 
 
 async def _ours(tree: Tree, number: int, inner: list[Node], kind: str) -> Any:
@@ -816,14 +817,11 @@ def on_asyncio(node: Node) -> tuple[str, Any, list[str]]:
 def _is_clear(loop: _StockLoop) -> bool:
     """Cancel all tasks, and return whether all have come to their end."""
     left = [task for task in loop.made if not task.done()]
-
-    async def end() -> None:
-        await asyncio.gather(*left, return_exceptions=True)
-
     for task in left:
         task.cancel()
     try:
-        loop.run_until_complete(end())
+        if left:
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
     except Stuck:
         return False
     return True

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,11 @@ async def _nothing() -> None:
     """Do nothing."""
 
 
+def _elsewhere(call: Callable[[], Any]) -> Any:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result()
+
+
 WAYS_OUT: dict[str, Callable[[asyncio.AbstractEventLoop], Any]] = {
     "run_in_executor": lambda loop: loop.run_in_executor(None, print),
     "to_thread": lambda _loop: asyncio.to_thread(print),
@@ -63,7 +69,7 @@ WAYS_OUT: dict[str, Callable[[asyncio.AbstractEventLoop], Any]] = {
     "sock_recv": lambda loop: loop.sock_recv(None, 1),  # type: ignore[arg-type]  # refused before
     "add_reader": lambda loop: loop.add_reader(0, print),
     "add_signal_handler": lambda loop: loop.add_signal_handler(signal.SIGUSR1, print),
-    "call_soon_threadsafe": lambda loop: loop.call_soon_threadsafe(print),
+    "call_soon_threadsafe": lambda loop: _elsewhere(lambda: loop.call_soon_threadsafe(print)),
     "run_forever": lambda loop: loop.run_forever(),
     "run_until_complete": lambda loop: loop.run_until_complete(_nothing),  # type: ignore[arg-type]  # refused before
     "stop": lambda loop: loop.stop(),

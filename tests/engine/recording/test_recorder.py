@@ -7,11 +7,13 @@ import itertools
 import math
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from traceback import walk_stack
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from hypothesis import strategies as st
 
 from refold.engine.errors import LimitReached, ModelError, NotCanonical, ToolError
 from refold.engine.events.events import LimitHit
-from refold.engine.events.limits import Limits
+from refold.engine.events.limits import CHILDREN_AT_ONCE, Limits
 from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.log.writer import SystemDisk
@@ -31,6 +33,7 @@ from refold.engine.ports.ports import CallContext, CancelSignal, ModelReply, Mod
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.recording.host import Host
 from refold.engine.recording.recorder import unset_hits
+from refold.engine.recording.workers import WORKERS_MAX
 from refold.engine.runners.child_run import recorder_of
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
@@ -1479,3 +1482,214 @@ def test_what_a_ceiling_refuses_that_nobody_set_is_told_apart() -> None:
         fold.apply(LimitHit("max_children", allowed, f"child {allowed}", allowed + 1))
 
     assert [hit.allowed for hit in unset_hits(fold)] == [1000]
+
+
+# --- given up before it began ------------------------------------------------------------------
+
+
+class Crowd:
+    """Work that holds its thread until a gate opens, and what waits for that."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self._begun = threading.Semaphore(0)
+        self._before = set(threading.enumerate())
+        self.ran = 0
+        """How many have begun."""
+
+    def work(self) -> None:
+        """Begin, and wait for the gate."""
+        self.ran += 1
+        self._begun.release()
+        self.gate.wait(PATIENCE_SECONDS)
+
+    def tools(self) -> tuple[Any, Any]:
+        """Return a tool that waits until 64 have begun, and one that opens the gate."""
+
+        @tool(effect="reads")
+        async def full() -> None:
+            acquire = functools.partial(self._begun.acquire, timeout=PATIENCE_SECONDS)
+            for _ in range(WORKERS_MAX):
+                await asyncio.get_running_loop().run_in_executor(None, acquire)
+
+        @tool(effect="reads")
+        async def opens() -> None:
+            self.gate.set()
+
+        return full, opens
+
+    def leave(self) -> None:
+        """Wait until no thread is left that could begin anything."""
+        for thread in set(threading.enumerate()) - self._before:
+            if thread.name == "refold-worker":
+                thread.join(PATIENCE_SECONDS)
+
+
+@pytest.mark.parametrize("which", ["reads", "changes", "model"])
+def test_what_is_given_up_before_it_begins_never_begins(tmp_path: Path, which: Any) -> None:
+    """More is asked than there are threads: not even when the run has returned (§9.4)."""
+    crowd = Crowd()
+    full, opens = crowd.tools()
+    works = tool(effect="reads" if which == "model" else which)(crowd.work)
+
+    def answer(_request: ModelRequest) -> ModelReply:
+        crowd.work()
+        return ModelReply(message={})
+
+    async def program(run: Run, _input: Any) -> str:
+        asked = (
+            run.model([]) if which == "model" else run.tool(works) for _ in range(WORKERS_MAX + 9)
+        )
+        tasks = [asyncio.create_task(each) for each in asked]
+        await asyncio.sleep(0)
+        await run.tool(full)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await run.tool(opens)
+        return "given up"
+
+    recording = ran(tmp_path, program, model=FunctionModel(answer))
+    crowd.leave()
+
+    assert crowd.ran == WORKERS_MAX
+    assert recording.output == "given up"
+    assert lines(recording)[-1].data["in_doubt"] == []
+    assert len(lines(recording, "effect.cancelled")) == WORKERS_MAX + 9
+    assert len(lines(recording, "effect.late")) <= WORKERS_MAX
+
+
+def test_what_waits_when_the_program_ends_never_begins(tmp_path: Path) -> None:
+    """Only what has begun to change the world is waited for."""
+    crowd = Crowd()
+    full, _ = crowd.tools()
+    main = threading.get_ident()
+
+    def settles() -> bool:
+        stack = walk_stack(sys._current_frames()[main])
+        return {"_settle", "_arrival"} <= {frame.f_code.co_name for frame, _ in stack}
+
+    @tool(effect="changes")
+    def works() -> None:
+        crowd.gate.set()
+        crowd.work()
+        while not settles():
+            time.sleep(0.001)
+
+    async def program(run: Run, _input: Any) -> None:
+        for _ in range(WORKERS_MAX + 9):
+            asyncio.create_task(run.tool(works))  # noqa: RUF006 - left behind, on purpose
+        await asyncio.sleep(0)
+        await run.tool(full)
+
+    recording = ran(tmp_path, program)
+    crowd.leave()
+
+    assert crowd.ran == WORKERS_MAX
+    assert lines(recording)[-1].data["in_doubt"] == []
+
+
+def test_what_is_given_up_in_the_step_that_asks_for_it_never_begins(tmp_path: Path) -> None:
+    """A task that has cancelled itself asks; a tool, a model, a person."""
+    begun: list[str] = []
+
+    @tool(effect="changes")
+    async def pays() -> None:
+        begun.append("tool")
+
+    def answer(_request: ModelRequest) -> ModelReply:
+        begun.append("model")
+        return ModelReply(message={})
+
+    def ask(_question: Any) -> str:
+        begun.append("person")
+        return "yes"
+
+    async def program(run: Run, _input: Any) -> None:
+        async def cancelled(asks: Any) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asks
+
+        asked = run.tool(pays), run.model([]), run.ask("Well?")
+        await asyncio.gather(*map(cancelled, asked), return_exceptions=True)
+        await run.sleep(0.001)
+
+    recording = ran(tmp_path, program, model=FunctionModel(answer), ask=ask)
+
+    assert begun == []
+    assert [entry.data["kind"] for entry in lines(recording, "effect.cancelled")] == [
+        "tool",
+        "model",
+        "input",
+    ]
+
+
+def test_an_asynchronous_tool_is_given_up_before_its_loop_comes_to_it(tmp_path: Path) -> None:
+    """Not even what stands before its first await is done."""
+    crowd = Crowd()
+    began, second_ran = threading.Event(), []
+
+    @tool(effect="reads")
+    async def first() -> None:
+        began.set()
+        crowd.gate.wait(PATIENCE_SECONDS)  # it holds up the loop of tools
+
+    @tool(effect="changes")
+    async def second() -> None:
+        second_ran.append(1)
+
+    @tool(effect="reads")
+    def sees_begun() -> None:
+        began.wait(PATIENCE_SECONDS)
+
+    @tool(effect="reads")
+    def opens() -> None:
+        crowd.gate.set()
+
+    async def program(run: Run, _input: Any) -> None:
+        one, two = (asyncio.create_task(run.tool(each)) for each in (first, second))
+        await asyncio.sleep(0)
+        await run.tool(sees_begun)
+        two.cancel()
+        await asyncio.wait([two])
+        await run.tool(opens)
+        await one
+
+    recording = ran(tmp_path, program)
+
+    assert not second_ran
+    assert not lines(recording, "effect.late")
+
+
+def test_a_child_that_waits_for_room_and_is_given_up_is_never_started(tmp_path: Path) -> None:
+    """It is joined as cancelled, while those that work go on."""
+    crowd = Crowd()
+    full, opens = crowd.tools()
+
+    def reply(_request: Any) -> Outcome:
+        crowd.work()
+        return Outcome(status="completed")
+
+    async def program(run: Run, _input: Any) -> list[Any]:
+        children = [
+            await run.start(Delegation(program=nothing, runner="scripted"))
+            for _ in range(CHILDREN_AT_ONCE + 2)
+        ]
+        await run.tool(full)
+        run.cancel(children[-2])
+        (outcome,) = await run.join(children[-2])
+        await run.tool(opens)
+        others = await run.join(*children[:-2], children[-1])
+        said = outcome.error.message if outcome.error is not None else ""
+        return [outcome.status, said, sorted({each.status for each in others})]
+
+    recording = ran(tmp_path, program, runners={"scripted": Scripted(reply)})
+
+    assert recording.output == [
+        "cancelled",
+        "cancelled before there was room for it",
+        ["completed"],
+    ]
+    assert crowd.ran == CHILDREN_AT_ONCE + 1
