@@ -115,7 +115,6 @@ class Cursor:
     def parsed(self, unparsed: Unparsed) -> Entry:
         """Return a line that was taken as it was."""
         line, seq, offset = unparsed
-        line, seq, offset = unparsed
         return entry_of(line, self.path, seq, offset)
 
     def step(self) -> Iterator[Entry]:

@@ -16,9 +16,18 @@ from refold.engine.log.reader import read_entries
 from refold.engine.loop.loop import CALLBACKS_MAX
 from refold.engine.program.run import Run
 from refold.engine.runners.recorded import Recording
+from refold.replay.audit.refolding import refold_log
+from refold.replay.audit.verify import verify
 from refold.tools.contract.tool_types import tool
 from tests.support import ways
-from tests.support.ways import fails, plain_program_of, program_of, random_tree, twice
+from tests.support.ways import (
+    fails,
+    plain_program_of,
+    program_of,
+    random_tree,
+    same_program_of,
+    twice,
+)
 
 QUICK: Final = 50
 LONG: Final = 1_000
@@ -62,6 +71,8 @@ def ran(folder: Path, program: Any, trace: list[str], *, fast: bool) -> Ran:
     log = folder / f"{'fast' if fast else 'general'}.jsonl"
     recording = ways.recorded(program, log, fast=fast)
     found = Ran(recording, tuple(trace))
+    assert verify(log).intact
+    assert refold_log(log).agrees
     for again in (True, False):
         report = ways.replayed(program, log, fast=again)
         assert report.identical, f"recorded fast: {fast}, replayed fast: {again}\n{report}"
@@ -93,11 +104,17 @@ def test_a_program_does_the_same_three_ways(tmp_path: Path, first: int) -> None:
 
 @pytest.mark.parametrize("first", SEEDS)
 def test_what_asyncio_does_not_have_is_the_same_two_ways(tmp_path: Path, first: int) -> None:
-    """Children, draws, dropped generators, busy waiting, `sys.exit` in a task; plain programs."""
+    """Children, draws, dropped generators, busy waiting, `sys.exit` in a task; plain programs.
+
+    A plain program does what the same one does that is asynchronous.
+    """
     for seed in range(first, first + CHUNK):
         trace: list[str] = []
         both(tmp_path / str(seed), program_of(random_tree(seed, ours=True), trace), trace)
-        both(tmp_path / f"plain-{seed}", plain_program_of(seed, trace), trace)
+        plain = both(tmp_path / f"plain-{seed}", plain_program_of(seed, trace), trace)
+        same = both(tmp_path / f"same-{seed}", same_program_of(seed, trace), trace)
+        assert same.trace == plain.trace
+        assert same.lines()[1:-1] == plain.lines()[1:-1]
 
 
 # --- by hand -----------------------------------------------------------------------------------
@@ -193,6 +210,20 @@ async def ends(run: Run, _: Any) -> None:
         await asyncio.create_task(last())
 
 
+async def interrupts(run: Run, _: Any) -> None:
+    """A task that calls and then raises KeyboardInterrupt ends the run, after its clean-up."""
+
+    async def raises() -> None:
+        await run.tool(twice, ms=1)
+        raise KeyboardInterrupt
+
+    task = asyncio.create_task(raises())
+    try:
+        await asyncio.wait([task])
+    finally:
+        run.annotate("cleans up", await run.tool(twice, ms=2))
+
+
 EXAMPLES: Final = [
     (cancels_itself, "stopped, 4"),
     (cancels_all, "stopped"),
@@ -200,6 +231,7 @@ EXAMPLES: Final = [
     (timers_hash, [1, 2]),
     (deep, 1),
     (ends, None),
+    (interrupts, None),
 ]
 
 

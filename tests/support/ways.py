@@ -661,26 +661,58 @@ def plain_program_of(seed: int, trace: list[str]) -> Callable[[PlainRun, Any], A
     """Return a plain program: random calls, waits, draws and failures, one after the other."""
 
     def program(run: PlainRun, _input: Any) -> Any:
-        rng = random.Random(seed)
         trace.clear()
-        for number in rng.sample(range(1, 1000), 12):
-            match kind := rng.choice((*_CALLS, *_CALLS, "now", "uuid", "sleep", "raises")):
-                case "now" | "uuid":
-                    trace.append(str(getattr(run, kind)()))
+        for kind, number in _steps(seed):
+            match kind:
                 case "sleep":
                     run.sleep(number / 1000)
-                case "raises" if number % 5 == 0:
-                    raise LookupError(number)
-                case "raises":
-                    run.annotate(str(number))
+                case "now" | "uuid" | "raises":
+                    trace.append(_at_once(run, kind, number))
                 case _:
                     try:
                         trace.append(repr(run.tool(kind, ms=number)))
                     except ToolError as error:
-                        trace.append(f"{error.message}, {type(error.__context__).__name__}")
+                        trace.append(error.message)
         return len(trace)
 
     return program
+
+
+def same_program_of(seed: int, trace: list[str]) -> Callable[[Run, Any], Awaitable[Any]]:
+    """Return the asynchronous program that does what `plain_program_of` does."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        trace.clear()
+        for kind, number in _steps(seed):
+            match kind:
+                case "sleep":
+                    await run.sleep(number / 1000)
+                case "now" | "uuid" | "raises":
+                    trace.append(_at_once(run, kind, number))
+                case _:
+                    try:
+                        trace.append(repr(await run.tool(kind, ms=number)))
+                    except ToolError as error:
+                        trace.append(error.message)
+        return len(trace)
+
+    return program
+
+
+def _steps(seed: int) -> list[tuple[str, int]]:
+    rng = random.Random(seed)
+    kinds = (*_CALLS, *_CALLS, "now", "uuid", "sleep", "raises")
+    return [(rng.choice(kinds), number) for number in rng.sample(range(1, 1000), 12)]
+
+
+def _at_once(run: Run | PlainRun, kind: str, number: int) -> str:
+    """Do what needs no wait in either kind of program."""
+    if kind != "raises":
+        return str(getattr(run, kind)())
+    if number % 5 == 0:
+        raise LookupError(number)
+    run.annotate(str(number))
+    return "noted"
 
 
 # --- the three ways ----------------------------------------------------------------------------

@@ -510,6 +510,17 @@ def test_a_failed_task_goes_with_its_last_reference(bench: Bench) -> None:
         gc.enable()
 
 
+def test_logs_made_before_refuse_every_callback_by_thread() -> None:
+    """By the flag `exact_fast_path`; since then, the program's own thread may (§15.1)."""
+    loop = Loop(look=float, glance=float, arm=lambda _timer: None, flags=Flags())  # type: ignore[abstract]  # what it lacks is refused, by name
+
+    loop.call_soon(loop.call_soon_threadsafe, print)
+    loop.step()
+
+    assert loop.refusal is not None
+    assert loop.refusal.method == "loop.call_soon_threadsafe"
+
+
 def test_every_other_method_is_refused_by_its_name(bench: Bench) -> None:
     """Whatever asyncio adds to its loops, too: nothing falls through to an outside."""
     ours = {name for name in vars(Loop) if not name.startswith("_")}

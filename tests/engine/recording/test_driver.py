@@ -1,8 +1,11 @@
 """Doing the work: workers, the host loop, and arrivals one by one (CONTRACT.md §9.2)."""
 
 import asyncio
+import contextvars
 import queue
+import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -57,6 +60,45 @@ def test_tools_arrive_with_their_results() -> None:
 
     driver.close()
     host.close()
+
+
+SEEN: contextvars.ContextVar[str] = contextvars.ContextVar("seen", default="nothing")
+ENDS: list[Callable[[], Any]] = [
+    lambda: [1, {"x": None}],
+    object,
+    lambda: 1 << 80,
+    SEEN.get,
+    lambda: int("no"),
+    lambda: sys.exit(3),
+    lambda: next(iter(())),
+    {}.popitem,
+]
+
+
+@pytest.mark.parametrize("end", range(len(ENDS)))
+def test_a_tool_ends_alike_wherever_it_runs(end: int) -> None:
+    """In this thread, on a worker; an asynchronous one in this thread, on the host loop."""
+
+    @tool(effect="reads")
+    def plain() -> Any:
+        return ENDS[end]()
+
+    @tool(effect="reads")
+    async def awaited() -> Any:
+        await asyncio.sleep(0)
+        return ENDS[end]()
+
+    SEEN.set("its maker's")
+    for which in (plain, awaited):
+        host = Host()
+        driver, arrivals = driver_with(host)
+        here = driver.in_place(which, {}, CONTEXT)
+        driver.call_tool(CallTool("0#2", which, {}), CONTEXT)
+
+        assert here is not None
+        assert arrived(arrivals) == Arrival("0#2", here)
+        driver.close()
+        host.close()
 
 
 def test_arguments_that_do_not_fit_are_a_failure() -> None:
