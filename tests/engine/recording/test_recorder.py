@@ -656,16 +656,18 @@ def test_what_a_model_changes_afterwards_is_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_tool_over_its_time(tmp_path: Path, is_async: bool) -> None:  # noqa: FBT001 - a table
-    """Timed out, as a failure; what still comes is late."""
-    gate = threading.Event()
+    """Timed out, as a failure; what still comes is late, of a tool that had begun by then."""
+    gate, begun = threading.Event(), threading.Event()
 
     @tool(effect="reads", timeout_seconds=0.05)
     def slow() -> str:
+        begun.set()
         gate.wait(60)
         return "late"
 
     @tool(effect="reads", name="slow", timeout_seconds=0.05)
     async def slowly() -> str:
+        begun.set()
         await asyncio.sleep(60)
         return "late"
 
@@ -673,13 +675,15 @@ def test_a_tool_over_its_time(tmp_path: Path, is_async: bool) -> None:  # noqa: 
         found = await failure_of(run, slowly if is_async else slow)
         gate.set()
         async with asyncio.timeout(600):
-            await run.tool(sees_late, log=str(tmp_path / "a.jsonl"))
+            if begun.is_set():
+                await run.tool(sees_late, log=str(tmp_path / "a.jsonl"))
         return found[0]
 
     recording = ran(tmp_path, program)
 
+    late = [entry.data["kind"] for entry in lines(recording, "effect.late")]
     assert recording.output == "timed_out"
-    assert [entry.data["kind"] for entry in lines(recording, "effect.late")] == ["tool"]
+    assert late == ["tool"] * begun.is_set()
 
 
 def test_a_cancelled_async_tool_is_cancelled(tmp_path: Path) -> None:
@@ -744,12 +748,23 @@ def test_what_a_program_gives_up_is_cancelled_before_it_goes_on(tmp_path: Path) 
     assert ran(tmp_path, program).output == [True, True]
 
 
+def waits_for(begun: threading.Semaphore) -> Any:
+    """Return a tool that waits until another has begun: given up before, it never would."""
+
+    @tool(effect="reads")
+    def sees_begun() -> None:
+        begun.acquire(timeout=PATIENCE_SECONDS)
+
+    return sees_begun
+
+
 def test_a_change_still_under_way_at_the_end_is_in_doubt(tmp_path: Path) -> None:
     """Nobody can say whether it happened: `run.finished` lists it; what only reads is let go."""
-    gate = threading.Event()
+    gate, begun = threading.Event(), threading.Semaphore(0)
 
     @tool(effect="changes")
     def hangs() -> None:
+        begun.release()
         gate.wait(60)
 
     @tool(effect="reads")
@@ -758,7 +773,8 @@ def test_a_change_still_under_way_at_the_end_is_in_doubt(tmp_path: Path) -> None
 
     async def program(run: Run, _input: Any) -> None:
         tasks = [asyncio.create_task(run.tool(each)) for each in (hangs, looks)]
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
+        await run.tool(waits_for(begun))
         for task in tasks:
             task.cancel()
 
@@ -770,15 +786,17 @@ def test_a_change_still_under_way_at_the_end_is_in_doubt(tmp_path: Path) -> None
 
 def test_a_change_that_ends_within_the_grace_is_late_and_no_doubt(tmp_path: Path) -> None:
     """Its result is recorded, though nobody waits for it."""
-    gate = threading.Event()
+    gate, begun = threading.Event(), threading.Semaphore(0)
 
     @tool(effect="changes")
     def slow() -> None:
+        begun.release()
         gate.wait(60)
 
     async def program(run: Run, _input: Any) -> None:
         task = asyncio.create_task(run.tool(slow))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
+        await run.tool(waits_for(begun))
         task.cancel()
         await asyncio.sleep(0)
         gate.set()
@@ -792,10 +810,11 @@ def test_a_change_that_ends_within_the_grace_is_late_and_no_doubt(tmp_path: Path
 @pytest.mark.parametrize("how", ["end", "cancel", "timeout"])
 def test_a_child_that_is_cancelled_when_its_program_has_ended(tmp_path: Path, how: str) -> None:
     """What it left still drains: nothing is cancelled any more, and no line says that it was."""
-    drains = threading.Event()
+    drains, begun = threading.Event(), threading.Semaphore(0)
 
     @tool(effect="changes")
     def store() -> None:
+        begun.release()
         wait_until_given_up(tmp_path / "a.1.jsonl")
         drains.set()
         time.sleep(0.1)  # while it is cancelled
@@ -806,7 +825,8 @@ def test_a_child_that_is_cancelled_when_its_program_has_ended(tmp_path: Path, ho
 
     async def child(run: Run, _input: Any) -> str:
         asyncio.create_task(run.tool(store))  # noqa: RUF006 - left behind, on purpose
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
+        await run.tool(waits_for(begun))
         return "ended"
 
     async def hurried(run: Run) -> None:
@@ -842,9 +862,11 @@ def test_a_stopped_child_that_cleans_up_and_drains_is_not_abandoned(
     tmp_path: Path, how: str
 ) -> None:
     """Its program has 2 s, and what that leaves has 2 s more: its log is sealed."""
+    begun = threading.Semaphore(0)
 
     @tool(effect="changes")
     def store() -> None:
+        begun.release()
         time.sleep(1.4)
 
     async def child(run: Run, _input: Any) -> None:
@@ -852,8 +874,10 @@ def test_a_stopped_child_that_cleans_up_and_drains_is_not_abandoned(
             await run.sleep(60)
         finally:
             await run.tool(store)
+            await run.tool(waits_for(begun))
             asyncio.create_task(run.tool(store))  # noqa: RUF006 - left behind, on purpose
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
+            await run.tool(waits_for(begun))
 
     async def parent(run: Run, _input: Any) -> str:
         seconds = 0.05 if how == "timed_out" else None

@@ -224,17 +224,19 @@ def test_what_a_delegation_tool_returned_follows_from_its_children(tmp_path: Pat
 
 def test_what_is_cancelled_and_what_comes_too_late_concerns_its_request(tmp_path: Path) -> None:
     """What came too late led to nothing that the program did, and nothing of that led to it."""
-    is_cancelled, is_done = threading.Event(), threading.Event()
+    begun, is_cancelled, is_done = threading.Event(), threading.Event(), threading.Event()
 
     @refold.tool(effect="changes")
     def slow() -> None:
         """Take until it is cancelled; a run waits for what may change the world."""
+        begun.set()
         is_cancelled.wait(60)
         is_done.set()
 
     async def cancelling(run: refold.Run, _: Any) -> None:
         waiting = asyncio.ensure_future(run.tool(slow))
         await run.sleep(0.01)
+        begun.wait(60)
         waiting.cancel()
         await asyncio.wait([waiting])
         is_cancelled.set()

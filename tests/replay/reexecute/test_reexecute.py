@@ -399,26 +399,32 @@ def test_a_child_that_timed_out_is_reexecuted(tmp_path: Path) -> None:
 
 def test_late_results_are_passed_over(tmp_path: Path) -> None:
     """What came after the program had given it up changed nothing then, and nothing now."""
-    gate = threading.Event()
+    gate, begun = threading.Event(), threading.Event()
 
     @tool(effect="reads")
     def slow(x: int) -> int:
+        begun.set()
         gate.wait(60)
         return x
+
+    @tool(effect="reads")
+    def sees_begun() -> None:
+        begun.wait(60)
 
     @tool(effect="pure")
     async def opens() -> None:
         gate.set()
 
     async def program(run: Run, _input: Any) -> Any:
-        try:
-            async with asyncio.timeout(0.01):
-                await run.tool(slow, x=1)
-        except TimeoutError:
-            await run.tool(opens)
-            async with asyncio.timeout(600):
-                await run.tool(sees_late, log=str(tmp_path / "a.jsonl"))
-            return await run.tool("search", q="after")
+        task = asyncio.create_task(run.tool(slow, x=1))
+        await asyncio.sleep(0)
+        await run.tool(sees_begun)
+        task.cancel()
+        await asyncio.wait([task])
+        await run.tool(opens)
+        async with asyncio.timeout(600):
+            await run.tool(sees_late, log=str(tmp_path / "a.jsonl"))
+        return await run.tool("search", q="after")
 
     recording = recorded(tmp_path / "a.jsonl", program=program)
     kinds = [entry.kind for entry in read_entries(recording.log)]
