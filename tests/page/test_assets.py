@@ -13,17 +13,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
+from refold.cli.commands.view import FolderOfRuns
 from refold.engine.errors import LogError, ToolError
+from refold.engine.events.call_key import scope_of
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
-from refold.engine.program.run import PlainRun
+from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.engine.state.digests import state_json
 from refold.page.document import page
 from refold.page.html import diverged_html, page_html
-from refold.page.server import Server
+from refold.page.server import Runs, Server
 from refold.replay.audit.refolding import state
 from refold.replay.audit.verify import verify
 from refold.replay.audit.why import why
@@ -309,6 +312,70 @@ def test_a_watched_command_shows_its_conversations(browser: Browser, tmp_path: P
     assert browser.complaints() == []
 
 
+def test_each_conversation_of_a_watched_command_can_be_chosen(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """The main one is open at first; each shows what was said in it, and nothing of the others."""
+    kept = Path(__file__).parents[2] / "fixtures/logs/0.1.0"
+    log = shutil.copytree(kept, tmp_path / "kept") / "watched.jsonl"
+    document = page(log).document
+    browser.open(exported(log, tmp_path), "#/thread")
+
+    browser.until(lambda: browser.all(".message"))
+    main = "return document.querySelector('[aria-label=Conversation]').value"
+    assert browser.run(main) == str(document["main"])
+    scopes = {entry.seq: scope_of(entry.call or "") for entry in read_entries(log)}
+    talks = {talk["scope"] for talk in document["threads"]}
+    shown = "return [...document.querySelectorAll('.message')].map((e) => Number(e.dataset.seq))"
+    for number, talk in enumerate(document["threads"]):
+        _choose(browser, "[aria-label=Conversation]", str(number))
+        found = {scopes[seq] for seq in browser.settled(shown)} & talks
+        assert found == {talk["scope"]}
+
+
+def test_filters_look_in_all_logs_and_in_every_conversation(
+    browser: Browser, desk_page: Path, tmp_path: Path
+) -> None:
+    """What they leave is in other logs, and of other conversations; one log can be chosen."""
+    kept = Path(__file__).parents[2] / "fixtures/logs/0.1.0"
+    log = shutil.copytree(kept, tmp_path / "kept") / "watched.jsonl"
+    browser.open(desk_page, "#/entries")
+    browser.until(lambda: "checking" not in browser.text("[data-answer=intact]"))
+    _choose(browser, "[data-filter=tool]", "order_status")
+    browser.reads(".entriesview", "154 of ")
+    _choose(browser, "[aria-label=Log]", ids(desk_page)[23])
+    browser.reads(".entriesview", "2 of 4 entries")
+    _choose(browser, "[data-filter=tool]", "")
+    browser.reads(".entriesview", "4 entries")
+
+    browser.open(exported(log, tmp_path), "#/entries")
+    browser.until(lambda: "checking" not in browser.text("[data-answer=intact]"))
+    agents = browser.run(
+        "return [...document.querySelectorAll('[data-filter=agent] option')].map((e) => e.value)"
+    )
+    for agent in filter(None, agents):
+        _choose(browser, "[data-filter=agent]", agent)
+        browser.reads(".entriesview", " of ")
+        browser.until(lambda: not browser.text(".entriesview").startswith("0 of"))
+
+
+def test_a_run_that_asked_waits_for_you_on_its_page_and_on_the_start_page(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async def asks(run: Run, text: str) -> str:
+        return str(await run.ask(text))
+
+    log = record(asks, "May I?", log=tmp_path / "a.jsonl").log
+    with contextlib.ExitStack() as stack, _served(browser, FolderOfRuns(tmp_path, stack)):
+        browser.reads(".runrow[role=option]", "waits for you")
+        browser.click(".runrow[role=option]")
+        browser.reads("[data-answer=complete]", "! waits for you")
+        browser.reads(".sums", "waits for you")
+        assert "following" not in browser.text(".sums")
+        log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])
+        browser.reads("[data-answer=complete]", "not complete: broke off")
+
+
 def _other_desk(run: PlainRun, _orders: int) -> None:
     """Ask first what no other desk asks."""
     run.model([{"role": "user", "content": "Who am I?"}])
@@ -328,6 +395,27 @@ def test_where_a_replay_diverged_stands_above_all(
     browser.reads(".inspector", "desk, entry 1")
     assert browser.run(_CUT) == []
     assert browser.complaints() == []
+
+
+def test_many_runs_that_diverge_alike_are_one_box_above_the_tabs(
+    browser: Browser, desk_log: Path, tmp_path: Path
+) -> None:
+    """Each is named, and the tabs stay in the window."""
+    document = page(desk_log).document
+    (divergence,) = reexecute(desk_log, _other_desk, tools=[order_status]).divergences
+    logs = [desk_log.with_name(each["name"]) for each in document["logs"][1:]]
+    alike = [attrs.evolve(divergence, log=str(log), seq=1) for log in logs]
+    target = tmp_path / "many.html"
+    target.write_text(diverged_html(desk_log, [divergence, *alike]), encoding="utf-8")
+    browser.open(target)
+
+    browser.reads(".top .pinned", "The same in 77 more runs")
+    assert browser.run(_CUT) == []
+    below = "return document.querySelector('.tabs').getBoundingClientRect().bottom"
+    assert browser.run(below) < 600
+    browser.click(".top .pinned summary")
+    assert len(browser.all(".top .pinned li a")) == 77
+    assert browser.run(below) < 600
 
 
 # --- two runs, and runs that are served ------------------------------------------------------
@@ -424,6 +512,24 @@ def test_print_shows_every_row_on_light_ground(browser: Browser, desk_page: Path
         browser.command("Emulation.setEmulatedMedia", media="")
 
 
+def test_printed_lanes_are_as_wide_as_the_sheet_and_nothing_is_a_button(
+    browser: Browser, desk_page: Path
+) -> None:
+    browser.open(desk_page, "#/lanes")
+    browser.until(lambda: browser.all(".lane .mark.tool"))
+    browser.command("Emulation.setEmulatedMedia", media="print")
+    size = {"width": 700, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    try:
+        browser.command("Emulation.setDeviceMetricsOverride", **size)
+        right = "(e) => e.getBoundingClientRect().right"
+        ends = f"return [...document.querySelectorAll('.lane .life')].map({right})"
+        assert all(end <= 700 for end in browser.settled(ends))
+        controls = "[...document.querySelectorAll('button:not(.link), select, input')]"
+        assert browser.run(f"return {controls}.filter((e) => e.offsetHeight).length") == 0
+    finally:
+        browser.command("Emulation.setEmulatedMedia", media="")
+
+
 _ROW: dict[str, Any] = {
     "agent": "",
     "models": ["clerk"],
@@ -451,7 +557,7 @@ class _Runs:
 
 
 @contextlib.contextmanager
-def _server(runs: _Runs) -> Iterator[Server]:
+def _server(runs: Runs) -> Iterator[Server]:
     with Server(runs, "t0ken") as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server
@@ -459,7 +565,7 @@ def _server(runs: _Runs) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def _served(browser: Browser, runs: _Runs) -> Iterator[None]:
+def _served(browser: Browser, runs: Runs) -> Iterator[None]:
     """Show the start page of some runs."""
     with _server(runs) as server:
         browser.visit(server.url)

@@ -1,6 +1,8 @@
 """Two runs side by side: the calls that `refold diff` pairs, and its differences."""
 
+import asyncio
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,38 @@ def test_the_first_difference_names_both_entries(tmp_path: Path) -> None:
     assert found["rows"][1][5][0] == ["/arguments/x", 2, 5]
     assert found["table"]["tool_calls"] == [3, 3]
     assert {each["category"] for each in found["runs"]} == {"input", "output"}
+
+
+def _told_late(folder: Path, said: str) -> Path:
+    """Record a run that asks a slow tool first, and is answered by a quick one first."""
+    answered = threading.Event()
+
+    @tool(effect="reads")
+    def quick(n: int) -> str:
+        return said * n
+
+    @tool(effect="reads")
+    def slow(n: int) -> str:
+        answered.wait(60)
+        return said * n
+
+    async def program(run: Run, _input: None) -> None:
+        asked = asyncio.ensure_future(run.tool(slow, n=1))
+        await asyncio.sleep(0)
+        await run.tool(quick, n=1)
+        answered.set()
+        await asked
+
+    return record(program, None, log=folder / f"{said}.jsonl", tools=[quick, slow]).log
+
+
+def test_the_first_difference_is_the_answer_that_came_first(tmp_path: Path) -> None:
+    """Not the request that was written first: its answer may follow from the other."""
+    document = page(_told_late(tmp_path, "one"), _told_late(tmp_path, "other")).document
+
+    differ = [row[1] for row in document["diff"]["rows"] if row[4] == "changed"]
+    assert document["diff"]["first"]["what"] == "root > quick#1: result"
+    assert document["diff"]["first"]["a"][1] == differ[1] > differ[0]
 
 
 def test_a_call_that_one_run_lacks_has_no_entry_there(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import random
 import shutil
 import tempfile
 from pathlib import Path
@@ -22,6 +23,7 @@ from refold.replay.audit.why import why
 from refold.replay.tree.delegation_tree import delegation_tree
 from refold.replay.tree.standing import with_standing
 from tests.page.test_states import applied
+from tests.support.growing import count, family, growing
 from tests.support.trees import Latency, random_tree, tools_with, tree_program
 
 
@@ -95,6 +97,43 @@ KEPT = sorted((Path(__file__).parents[2] / "fixtures" / "logs").rglob("[a-z]*[a-
 def test_the_page_of_a_kept_log_says_what_the_commands_say(log: Path) -> None:
     """Programs on the kernel and a watched command, of older versions too."""
     _agrees(log)
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=15, deadline=None)
+def test_a_log_that_grows_keeps_its_id_and_is_never_said_to_be_damaged(seed: int) -> None:
+    """Whatever order its pieces come in; a head counts no more lines than are there."""
+    with tempfile.TemporaryDirectory() as made:
+        recorded = record(family, 2, log=Path(made) / "there" / "a.jsonl", tools=[count]).log
+        (here := Path(made) / "here").mkdir()
+        named: dict[str, str] = {}
+        with growing(recorded, here, random.Random(seed)) as (log, rest):
+            for there in rest():
+                document = page(log).document
+                named |= {each["id"]: each["name"] for each in document["logs"]}
+                lines = {each["id"]: each["entries"] for each in document["logs"]}
+                assert len(set(named.values())) == len(named)
+                assert sum(lines.values()) == there
+                verdict, statuses = document["verdict"], document["totals"]["statuses"]
+                assert verdict["intact"]
+                assert verdict["standing"] == ("running" if there < sum(_entries(recorded)) else "")
+                assert set(statuses) <= {"running", "completed"}
+            assert set(_states(document["tree"])) == {"read"}
+        last, whole = page(log).document, page(recorded).document
+        assert last["title"] == whole["title"]
+        times = [each.pop("bytes") for each in (*last["logs"], *whole["logs"])]
+        assert len(times) == 2 * len(named)
+        assert {name: last[name] for name in ("logs", "verdict", "states", "links")} == {
+            name: whole[name] for name in ("logs", "verdict", "states", "links")
+        }
+
+
+def _entries(recorded: Path) -> list[int]:
+    return [each.entries for each in verify(recorded).logs]
+
+
+def _states(node: dict[str, Any]) -> list[str]:
+    return [node["log_state"], *(each for child in node["children"] for each in _states(child))]
 
 
 @given(seed=st.integers(0, 10_000))

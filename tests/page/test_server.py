@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from refold.engine.log.lock import lock
 from refold.page.document import page
 from refold.page.server import CONNECTIONS_MAX, PAGES_MAX, Server
 
@@ -148,6 +150,36 @@ def test_the_last_pages_are_kept(survey_log: Path, tmp_path: Path) -> None:
         assert server.page(logs[0]) is not made[0]
         assert server.page(logs[1]) is made[1]
         assert server.page(logs[2]) is not made[2]
+
+
+def test_a_run_that_is_not_there_is_answered_with_words(served: tuple[Server, Path]) -> None:
+    status, headers, text = _get(served[0], "?log=two")
+
+    assert (status, headers["Content-Type"]) == (404, "text/plain; charset=utf-8")
+    assert text.decode() == f"There is no run 'two' here. All runs: /?token={TOKEN}"
+
+
+def test_a_run_that_loses_its_writer_is_told_though_no_byte_came(
+    served: tuple[Server, Path],
+) -> None:
+    """It is running, and then it broke off."""
+    server, log = served
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:3]))
+    writer = os.open(log, os.O_RDWR)
+    lock(writer, log)
+    shown = json.loads(_get(server, "page?log=one")[2])
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+
+    with contextlib.closing(connection):
+        size = sum(path.stat().st_size for path in log.parent.iterdir())
+        connection.request("GET", f"/events?log=one&token={TOKEN}&bytes={size}")
+        with connection.getresponse() as stream:
+            assert stream.readline() == b": still there\n"
+            os.close(writer)
+            line = next(line for line in stream if line.startswith(b"data: "))
+
+    assert shown["tree"]["status"] == "running"
+    assert json.loads(line[6:])["page"]["tree"]["status"] == "broke_off"
 
 
 def test_the_page_allows_nothing_but_itself(served: tuple[Server, Path]) -> None:

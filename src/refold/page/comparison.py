@@ -55,7 +55,7 @@ def compared(a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
     ]
     own = [(each, row) for each, row in zip(pairs, rows, strict=True) if each.differences]
     if own:
-        each, row = min(own, key=lambda one: _when(one[1], a, b))
+        each, row = min(own, key=lambda one: _differs_at(one[0], one[1], a, b))
         what = f"{each.differences[0].where}: {each.differences[0].category}"
         found["first"] = {
             "a": None if row[1] is None else row[:2],
@@ -99,6 +99,19 @@ def _when(row: list[Any], a: OneRun, b: OneRun) -> int:
     log, seq, log_b, seq_b = row[:4]
     found: int = b.times[log_b][seq_b] if seq is None else a.times[log][seq]
     return found
+
+
+def _differs_at(pair: Compared, row: list[Any], a: OneRun, b: OneRun) -> int:
+    """Return when a pair began to differ: by its request, or else by its answer.
+
+    So a subagent's answer comes before the call of its caller, which asked earlier and was told of
+    it later.
+    """
+    log, seq = row[:2]
+    answered = a.ends.get((log, seq)) if seq is not None else None
+    if answered is None or any(each.category != "result" for each in pair.differences):
+        return _when(row, a, b)
+    return a.times[log][answered]
 
 
 def _sums(side: OneRun) -> dict[str, int | None]:

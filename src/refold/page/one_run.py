@@ -51,12 +51,14 @@ class OneRun:
         self.reports = {
             path: each for path, each in reports.items() if path == log or _is_there(path)
         }
-        self.ids = _ids(self.reports, {*taken})
+        self.ids = _ids(self.reports, tree, {*taken})
         self.blobs: dict[str, int] = {}
         self.times: dict[str, list[int]] = {}
         self.scopes: dict[str, list[str]] = {}
         self.lanes: list[dict[str, Any]] = []
         self.threads: list[dict[str, Any]] = []
+        self.ends: dict[tuple[str, int], int] = {}
+        """The entry that answers a request, by the request's log and entry; of `document`."""
         first = next(iter(sound(log)))
         origin = origin_of(first)
         edits = ", ".join((first.data.get("origin") or {}).get("edits", ()))
@@ -80,6 +82,12 @@ class OneRun:
         is_large = max(counts.values()) > ENTRIES_MAX
         links = _links(counts, self.ids)
         main, beside = _as_told(links, self.ids.values())
+        self.ends = {
+            (above, asked): seq
+            for (_, seq), direct in links.items()
+            for how, above, asked in direct
+            if how == "answers"
+        }
         starts = {
             path: {"log": place[1], "seq": place[2]}
             for path, name in self.ids.items()
@@ -216,12 +224,17 @@ def without_content(tree: RunNode) -> RunNode:
     )
 
 
-def _ids(paths: Iterable[Path], taken: set[str]) -> dict[Path, str]:
-    """Name logs by their runs; one of no known run, or of a run that has a log, by its file."""
+def _ids(paths: Iterable[Path], tree: RunNode, taken: set[str]) -> dict[Path, str]:
+    """Name logs by the runs that their parents started there, else by what their first lines say.
+
+    One of no known run, or of a run that has a log, is named by its file.
+    """
     ids: dict[Path, str] = {}
+    started = {Path(node.log): node.run_id for node in below(tree) if node.log}
     for path in paths:
-        first = next(sound(path), None)
-        name = str(first.data.get("run_id")) if first is not None else ""
+        name = started.get(path, "")
+        if not name and (first := next(sound(path), None)) is not None:
+            name = str(first.data.get("run_id"))
         if not _RUN_ID.fullmatch(name) or name in taken:
             name = path.name
         while name in taken:  # the same file on both sides of a comparison

@@ -29,8 +29,8 @@ RAW_MAX: Final = 4 * 1024 * 1024
 """Bytes of a log that one answer holds."""
 _LOOK_SECONDS: Final = 0.5
 """A log that grows is looked at so often; more rarely, where making its page takes long."""
-_REST: Final = 10
-"""Times as long as making a page took is waited before the next."""
+_REST: Final = 5
+"""Times as long as making a page took is waited before the next; but not at the end of a run."""
 _PING_SECONDS: Final = 15.0
 CONNECTIONS_MAX: Final = 64
 """Connections that are served at once; further ones are closed, for each costs a thread."""
@@ -256,11 +256,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         kept = self.server.page(log)
         is_behind = int(given.get("bytes", sum(kept.seen))) != sum(kept.seen)
-        pinged, rest = float("-inf"), 0.0
+        pinged, due = float("-inf"), 0.0
         while True:
-            if is_behind or _sizes(log) != kept.seen or kept.is_left():
+            is_due = time.monotonic() >= due
+            if is_behind or kept.is_left() or (is_due and _sizes(log) != kept.seen):
                 kept = self.server.page(log)
-                rest, is_behind = _REST * kept.seconds, False
+                due, is_behind = time.monotonic() + _REST * kept.seconds, False
                 said = f"data: {json.dumps({'page': kept.page.document})}\n\n"
             elif time.monotonic() - pinged > _PING_SECONDS:  # else a closed tab goes unnoticed
                 said = ": still there\n\n"
@@ -270,7 +271,7 @@ class _Handler(BaseHTTPRequestHandler):
                 pinged = time.monotonic()
                 self.wfile.write(said.encode())
                 self.wfile.flush()
-            time.sleep(max(_LOOK_SECONDS, rest))
+            time.sleep(_LOOK_SECONDS)
 
     # --- how it is answered --------------------------------------------------------------
 

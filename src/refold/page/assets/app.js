@@ -90,13 +90,8 @@ function start(page) {
 				told.words.map((each) => h("p", each)), h("p", "Head of the root: ", h("code.head", store.logs.get(store.root).said.head || "–"))));
 		verdict.open = wasOpen;
 	}
-	async function recheck() {
-		let shown = 0;
-		const first = !app.checked || app.checked.state === "checking";
-		app.checked = await check(store, (now) => { if (first && performance.now() - shown > 200) { shown = performance.now(); app.checked = now; judge(); } });
-		judge();
-		if (app.checked.problems.length) look.draw();
-	}
+	let shown = 0;
+	const progress = (now) => { if (store.page === page && performance.now() - shown > 200) { shown = performance.now(); app.checked = now; judge(); } };
 
 	// --- the head ---
 	const sums = h("p.sums"), title = h("h1");
@@ -162,20 +157,23 @@ function start(page) {
 	let newest = page, busy = false;
 	async function follow() {
 		if (busy) return;
-		for (busy = true; newest;) {
-			const fresh = newest, key = app.node?.key;
-			newest = null;
-			store.take(fresh);
-			await store.load();
-			app.page = fresh;
-			Object.assign(app, lookups(store));
-			if (app.node) app.node = nodesOf(fresh.tree).find((node) => node.key === key) ?? null;
-			options();
-			head();
-			if (fresh !== page) { views[app.view].update(); look.draw(); }
-			await recheck();
-		}
-		busy = false;
+		busy = true;
+		try { while (newest) await take(newest); } finally { busy = false; }
+	}
+	async function take(fresh) {
+		newest = null;
+		store.take(fresh);
+		await store.load();
+		app.checked = await check(store, progress);
+		const key = app.node?.key;
+		app.page = fresh;
+		Object.assign(app, lookups(store));
+		if (app.node) app.node = nodesOf(fresh.tree).find((node) => node.key === key) ?? null;
+		options();
+		head();
+		judge();
+		if (fresh !== page) views[app.view].update();
+		look.draw();
 	}
 	follow();
 	if (given.live) {
