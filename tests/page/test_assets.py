@@ -333,6 +333,19 @@ def test_each_conversation_of_a_watched_command_can_be_chosen(
         assert found == {talk["scope"]}
 
 
+def test_a_run_that_asked_no_model_has_a_thread_of_its_own(
+    browser: Browser, desk_page: Path
+) -> None:
+    """What it was given, did and ended with; and no entry of another's is marked for it."""
+    browser.open(desk_page, "#/log/23/2/thread")
+
+    browser.reads(".messages", "order 23 is in no warehouse")
+    chosen = "return document.querySelector('[aria-label=Conversation]').selectedOptions[0].text"
+    assert browser.run(chosen) == "clerk #23"
+    assert len(browser.all(".message.on")) == 1
+    assert browser.text(".message.on").startswith("tool")
+
+
 def test_filters_look_in_all_logs_and_in_every_conversation(
     browser: Browser, desk_page: Path, tmp_path: Path
 ) -> None:

@@ -57,12 +57,14 @@ class Lane:
     """Bars of children, by number, of which this log does not say when they ended."""
 
     def talks(self) -> list[dict[str, Any]]:
-        """Return its conversations, in the order in which they begin."""
-        names = {scope: f"{self.label} {scope}" for scope in self.scopes}
-        if len(names) == 1:
-            names = dict.fromkeys(names, self.label)
+        """Return its conversations, in the order in which they begin; of one without, itself."""
+        begin = self.bars[0][0] if self.scope and self.bars else 0
+        scopes: dict[Any, int] = dict(self.scopes) or {self.scope: begin}
+        names = {
+            scope: f"{self.label} {scope}" if len(scopes) > 1 else self.label for scope in scopes
+        }
         return [
-            {"log": self.log, "scope": each, "seq": self.scopes[each], "label": name}
+            {"log": self.log, "scope": each, "seq": scopes[each], "label": name}
             for each, name in names.items()
         ]
 

@@ -136,13 +136,16 @@ class OneRun:
         return document
 
     def _main(self) -> int:
-        """Return which of the threads is the main one: with most below it, then most tokens."""
+        """Return which of the threads is the main one.
+
+        The first in which a model was asked; of a watched command, the one with most below it.
+        """
         weights = {
             node.scope: (len(below(node)), node.usage.input_tokens + node.usage.output_tokens)
             for node in below(self.tree)
             if node.scope
         }
-        heavy = [weights.get(each["scope"], (0, 0)) for each in self.threads]
+        heavy = [(bool(each["scope"]), weights.get(each["scope"], (0, 0))) for each in self.threads]
         return heavy.index(max(heavy)) if heavy else 0
 
     def _critical(self, links: dict[tuple[str, int], list[Link]]) -> list[list[Any]]:

@@ -8,7 +8,7 @@ export function thread(app) {
 	const pick = h("select", { label: "Conversation", onchange: () => { const each = threads()[Number(pick.value)]; if (each) app.select(each.log, each.seq, "thread"); } });
 	const body = h("div.messages", { tabindex: "0", role: "region", label: "Messages" });
 	let drawn = "", of = "", marked = "", turn = 0;
-	const threads = () => (app.page.threads.length ? app.page.threads : app.page.lanes.map(({ log, scope, label }) => ({ log, scope, label, seq: 0 })));
+	const threads = () => app.page.threads;
 
 	const tree = (value, open) => json(value ?? null, app.blobOf, open);
 	const words = (value) => (typeof value === "string" ? folded(value) : tree(value));
@@ -71,7 +71,7 @@ export function thread(app) {
 	function mark() {
 		let near = null;
 		for (const each of body.children) { each.classList.remove("on"); if (Number(each.getAttribute("data-seq")) <= (app.at.seq ?? -1) && each.hasAttribute("data-seq")) near = each; }
-		if (!app.at.seq || !near) return;
+		if (!app.at.seq || !near || !of.startsWith(`${app.at.log}:`)) return;
 		near.classList.add("on");
 		const now = `${app.at.log}:${app.at.seq}`;
 		if (now !== marked) near.scrollIntoView({ block: "nearest" });
