@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import os
 import platform
+import shutil
 import sys
 import sysconfig
 
@@ -66,6 +67,7 @@ _lack(_MACOS)
 if SYSTEM == "windows":
     _lack(_WINDOWS)
     os.supports_dir_fd = set()  # what tells that folders have no descriptors
+    shutil._use_fd_functions = False  # type: ignore[attr-defined]
     sys.modules.update(dict.fromkeys(_NOT_ON_WINDOWS))  # type: ignore[arg-type]  # `None` refuses
 else:
     sys.platform = "darwin"

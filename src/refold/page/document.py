@@ -39,6 +39,7 @@ LOOKS: Final = {
     "failed": ("✕", "bad"),
     "error": ("✕", "bad"),
     "rejected": ("✕", "bad"),
+    "malformed": ("✕", "bad"),
     "timed_out": ("◷", "bad"),
     "limit": ("▲", "bad"),
 }

@@ -38,7 +38,7 @@ class Case:
     after: list[Step]
     category: str
     where: str
-    seq: int | None
+    seq: int | None | tuple[int, ...]
     later: tuple[str, ...] = ()
     """What differs besides, in its order, and whether it cannot have followed from the first.
 
@@ -173,7 +173,7 @@ CASES = [
         [both([A, B], [C, X])],
         "args_changed",
         "search#2 in 0/2",
-        6,
+        (6, 7),  # whichever branch is answered first
     ),
     Case(
         "extra in a branch",
@@ -438,7 +438,8 @@ def test_a_change_has_its_name_and_its_place(tmp_path: Path, case: Case) -> None
     found = first_divergence(tmp_path, case.before, case.after)
 
     place = "stepwise > " + case.where if case.where else "stepwise"
-    assert (found.category, found.where, found.seq) == (case.category, place, case.seq)
+    assert (found.category, found.where) == (case.category, place)
+    assert found.seq in (case.seq if isinstance(case.seq, tuple) else (case.seq,))
     assert [
         f"{one.category} {one.call}{'' if one.consequence else ' beside it'}"
         for one in found.later
