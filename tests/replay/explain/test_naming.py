@@ -38,7 +38,7 @@ class Case:
     after: list[Step]
     category: str
     where: str
-    seq: int | None | tuple[int, ...]
+    seq: int | tuple[int, ...] | None
     later: tuple[str, ...] = ()
     """What differs besides, in its order, and whether it cannot have followed from the first.
 
