@@ -119,7 +119,7 @@ def test_a_drift_whose_child_was_not_recorded(tmp_path: Path, program: Any) -> N
     report = _ended(lambda: refold.drift(log, program, tools=[another], sources=served))
     live = _ended(lambda: refold.drift(log, program, tools=[another]))
 
-    assert ["child 0#2" in str(each) for each in report.missing] == [True]
+    assert ["child" in str(each) for each in report.missing] == [True]
     assert live.missing == (), "it runs, as children do by default"
 
 
