@@ -18,8 +18,8 @@ from refold.engine.log.names import child_path
 from refold.engine.log.reader import read_entries
 from refold.replay.tree.run_node import UNFINISHED, RunNode
 
-Standing = Literal["running", "waits_for_you", "broke_off"]
-STANDINGS: Final[tuple[Standing, ...]] = get_args(Standing)
+OpenStatus = Literal["running", "waits_for_you", "broke_off"]
+STANDINGS: Final[tuple[OpenStatus, ...]] = get_args(OpenStatus)
 RUNNING: Final = "running"
 
 _ENDS: Final = {*COMPLETES, "effect.cancelled", "effect.late"}
@@ -27,7 +27,7 @@ _UNKNOWN: Final = frozenset({"missing", "damaged", "foreign"})
 """States of a log that may have an end which cannot be read."""
 
 
-def standing(log: Path) -> Standing:
+def standing(log: Path) -> OpenStatus:
     """Return how the run of `log`, a log without an end, stands.
 
     `running`: a writer holds the log · `waits_for_you`: nobody writes it, and a question of the run

@@ -740,6 +740,35 @@ def test_a_page_that_has_followed_is_one_that_is_opened_at_the_end(
         assert browser.complaints() == []
 
 
+def test_a_run_that_is_recorded_now_is_intact_so_far_until_its_end(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """The same by a real writer, at many calls a second, with children of children."""
+    at_once = threading.Event()
+
+    @tool(effect="reads")
+    def count(n: int) -> int:
+        at_once.wait(0.01 if n else 0)
+        return n
+
+    log = tmp_path / "one.jsonl"
+    writer = threading.Thread(
+        target=record, args=(family, 60), kwargs={"log": log, "tools": [count]}, daemon=True
+    )
+    writer.start()
+    browser.until(lambda: log.exists() and b"\n" in log.read_bytes())
+    with _server(_Runs(log)) as server:
+        browser.visit(f"{server.url}&log=one")
+        browser.until(lambda: browser.all(".tabs"))
+        browser.run(_WATCH)
+        writer.join()
+        entries = sum(report.entries for report in verify(log).logs)
+        _until_checked(browser, entries)
+        words = {word.split(" …")[0] for word in browser.run("return [...window.words]")}
+        assert words <= {"· checking", "✓ intact so far", "✓ intact"}
+        _same_as_opened_now(browser, server, entries)
+
+
 # --- what the commands say -------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ import pytest
 from click.testing import Result
 
 from refold.cli.schema.documents import schema
+from refold.engine.log.lock import lock
 from refold.engine.log.pack import pack
 from tests.support.given_up import given_up
 from tests.support.stores import folder_store, record_run
@@ -165,12 +166,16 @@ def test_what_is_wrong_with_the_end_is_said_as_it_is(log: Path, invoke: Invoke) 
     other = invoke("verify", log, "--expect-head", "0" * 64).stdout
     log.write_bytes(b"".join(lines[:-1]))
     unsealed = invoke("verify", log).stdout
+    with log.open("r+b") as written:
+        lock(written.fileno(), log)
+        running = invoke("verify", log).stdout
     log.write_bytes(content.replace(lines[2], lines[2].replace(b'"seq":2', b'"seq":7'), 1))
     damaged = invoke("verify", log, "--expect-head", "0" * 64).stdout
 
     assert "complete   NO   its head is not the expected one" in other
     assert "no seal" not in other + damaged
-    assert "complete   NO   no seal" in unsealed
+    assert "complete   NO   no seal: the run broke off, or its log was cut" in unsealed
+    assert "complete   NO   no seal: the run is running" in running
     assert "complete   NO   not judged: the log is damaged at line 3" in damaged
 
 

@@ -26,12 +26,18 @@ from refold.engine.log.names import Folder
 from refold.engine.log.reader import read_entries
 from refold.replay.audit.verify import OTHER_HEAD, ComparedTree, Verification, unread, verify
 from refold.replay.index.guarantee import OBSERVED
+from refold.replay.tree.standing import OpenStatus, standing
 from refold.store.manifest import HEADS, head_in, runs_in
 from refold.store.place import ObjectStore, StoredRun
 
 _SHOWN: Final = 10
 """Places of damage that people are shown of one tree."""
 _HEAD_DIGITS: Final = 64
+_UNSEALED: Final[dict[OpenStatus, str]] = {
+    "running": "no seal: the run is running",
+    "waits_for_you": "no seal: the run waits for you",
+    "broke_off": "no seal: the run broke off, or its log was cut",
+}
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 _PAGE: Final = """
@@ -353,7 +359,7 @@ def _ends(verification: Verification, log: OpenedLog) -> str:
     if any(damage.what == OTHER_HEAD for damage in root.damage):
         return "its head is not the expected one"
     if root in unsealed:
-        return "no seal: the run is still going on, crashed, or its log was cut"
+        return _UNSEALED[standing(Path(root.path))]
     for report in unsealed:
         if any(damage.what == TORN_TAIL for damage in report.damage):
             return f"{Path(log.shown(report.path)).name} has a torn tail"

@@ -172,7 +172,7 @@ function start(page) {
 		options();
 		head();
 		judge();
-		if (fresh !== page) views[app.view].update();
+		views[app.view].update();
 		look.draw();
 	}
 	follow();

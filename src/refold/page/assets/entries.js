@@ -9,7 +9,7 @@ export function entries(app) {
 	const said = quiet({ role: "status" });
 	const kind = h("select", { label: "Kind", onchange: () => update() }, [["", "All kinds"], ...app.page.kinds.map((each) => [`${each}.`, each])].map(([value, word]) => h("option", { value }, word)));
 	const where = h("select", { label: "Log", onchange: () => { wide = false; narrow = where.value !== "all"; if (narrow) { log = ""; app.select(where.value, 0); } else update(); } });
-	const list = new List({ label: "Entries", none: "No entry matches.", count: () => (found ? found.length : app.store.logs.get(log)?.lines ?? 0), draw, choose: (i) => { const [on, seq] = place(i); app.select(on, seq); } });
+	const list = new List({ label: "Entries", get none() { return app.store.loaded ? "No entry matches." : "Reading …"; }, count: () => (found ? found.length : app.store.logs.get(log)?.lines ?? 0), draw, choose: (i) => { const [on, seq] = place(i); app.select(on, seq); } });
 	const place = (i) => (found ? found[i] : [log, i]);
 	const fill = () => {
 		const ids = [...app.store.logs.keys()], first = !where.options.length;
