@@ -16,17 +16,28 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import attrs
+import click
 import pytest
 import yaml
 from markdown_it import MarkdownIt
 
 import refold
+from refold.cli.group import refold as command_line
 from refold.engine import models
+from refold.engine.events.limits import CEILINGS, CHILDREN_AT_ONCE
+from refold.engine.events.outcome import Status
+from refold.engine.log.blobs import BLOB_MIN
+from refold.engine.log.pack import UNPACKED_MAX
+from refold.store.manifest import PIECE
+from refold.store.push import AT_ONCE
+from refold.tools.files.file_tools import NAMES as FILE_TOOLS
 from tests.support.screenshots import SHOTS
 from tests.support.upstream import Upstream
 
@@ -279,3 +290,124 @@ def _refused(checker: tuple[str, ...], folder: Path) -> str:
         [sys.executable, "-m", *checker], cwd=folder, capture_output=True, text=True, check=False
     )
     return done.stdout + done.stderr if done.returncode else ""
+
+
+# --- names and figures -----------------------------------------------------------------------
+
+CONTRACT: Final = (ROOT / "CONTRACT.md").read_text(encoding="utf-8")
+DOCUMENTS: Final = PAGES | {
+    name: (ROOT / name).read_text(encoding="utf-8")
+    for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
+}
+_FOREIGN: Final = {
+    "--snapshot-update", "--lf", "--check", "--env-file", "--address", "--head", "--agents",
+    "--format", "--output-format",
+}  # fmt: skip
+"""Options of syrupy, pytest, ruff, docker, ray, and agents that were tried."""
+
+
+def _options(command: click.Command, context: click.Context) -> Iterator[str]:
+    for parameter in command.get_params(context):
+        yield from (*parameter.opts, *parameter.secondary_opts)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            if (inner := command.get_command(context, name)) is not None:
+                yield from _options(inner, click.Context(inner))
+
+
+def _clauses() -> set[str]:
+    clauses = re.findall(r"^(?:\*\*|### )§(\d+\.\d+)\b", CONTRACT, re.MULTILINE)
+    return {*clauses, *re.findall(r"^## §(\d+) ", CONTRACT, re.MULTILINE)}
+
+
+_CONTEXT: Final = click.Context(command_line)
+_PLUGIN: Final = (ROOT / "src/refold/pytest_plugin.py").read_text(encoding="utf-8")
+_PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+NAMES: Final[dict[str, tuple[str, set[str]]]] = {
+    "option": (
+        r"(?<![\w-])(--[a-z][\w-]+)",
+        {*_options(command_line, _CONTEXT), *re.findall(r'"(--[\w-]+)"', _PLUGIN), *_FOREIGN},
+    ),
+    "command": (
+        r"(?:`|^\$ )refold ([a-z][\w-]*)",
+        {*command_line.list_commands(_CONTEXT)},
+    ),
+    "name of the package": (
+        r"\brefold\.([A-Za-z_]\w*)",
+        {*dir(refold), "yaml", "adapters", "cli", "engine", "replay", "tools"},
+    ),
+    "extra": (r"\bextras? `([\w-]+)`", {*_PROJECT["optional-dependencies"]}),
+    "list of extras": (
+        r"\.\[([\w,-]+)\]",
+        {*_PROJECT["optional-dependencies"], "proxy,pytest"},
+    ),
+    "clause": (r"§ ?(\d+(?:\.\d+)?)", _clauses()),
+}
+"""How a kind of name is written in a document, and those that there are."""
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_every_name_in_a_document_exists(kind: str) -> None:
+    """Options, commands, extras and clauses are there, in whatever sentence they stand."""
+    pattern, known = NAMES[kind]
+
+    found = {
+        (document, name)
+        for document, text in DOCUMENTS.items()
+        for name in re.findall(pattern, text, re.MULTILINE)
+        if name not in known
+    }
+
+    assert found == set()
+
+
+@pytest.mark.parametrize("document", sorted(DOCUMENTS))
+def test_every_path_and_module_in_a_document_exists(document: str) -> None:
+    """Of this repository."""
+    text = DOCUMENTS[document]
+    roots = r"engine|tools|replay|src|tests|docs|examples|fixtures|\.ci"
+
+    paths = re.findall(rf"`((?:{roots})/[\w./-]*)`", text)
+    modules = re.findall(r"python -m (tests[\w.]*)", text)
+
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert [name for name in modules if find_spec(name) is None] == []
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """Return names as a sentence has them: `a`, `b` or `c`."""
+    *most, last = (f"`{name}`" for name in names)
+    return f"{', '.join(most)} or {last}"
+
+
+FIGURES: Final = [
+    ("subagents.md", f"the root is 0 (default: {CEILINGS.max_depth})"),
+    ("subagents.md", f"over its whole life (default: {CEILINGS.max_children:,})"),
+    ("subagents.md", f"of any one child (default: {CEILINGS.join_seconds})"),
+    ("subagents.md", f"{CHILDREN_AT_ONCE} children of one run work at the same time"),
+    ("troubleshooting.md", f"A run may start {CEILINGS.max_children:,} children"),
+    ("troubleshooting.md", f"stand {CEILINGS.max_depth} levels deep"),
+    ("troubleshooting.md", f"{CHILDREN_AT_ONCE} of them work at the same time"),
+    ("format.md", f"texts of {BLOB_MIN // 1024} KiB and more"),
+    ("scale.md", f"of more than {BLOB_MIN // 1024} KiB"),
+    ("scale.md", f"run of one log of at most {PIECE // 2**20} MiB"),
+    ("scale.md", f"pieces of {PIECE // 2**20} MiB are under way at once"),
+    ("scale.md", f"a run of more than {UNPACKED_MAX // 2**30} GiB"),
+    ("scale.md", "eight at a time" if AT_ONCE == 8 else "another number"),
+    ("agents-with-models.md", ", ".join(f"`{name}`" for name in FILE_TOOLS)),
+    ("README.md", f"Python {_PROJECT['requires-python'].removeprefix('>=')} or newer"),
+    *((page, _listed(get_args(Status))) for page in ("README.md", "concepts.md", "subagents.md")),
+]
+
+
+@pytest.mark.parametrize(("document", "figure"), FIGURES)
+def test_figures_and_lists_are_those_of_the_code(document: str, figure: str) -> None:
+    assert figure in re.sub(r"\s+", " ", DOCUMENTS[document])
+
+
+def test_the_page_of_commands_has_the_exit_codes_of_the_contract() -> None:
+    """Word for word."""
+    rows = [line for line in PAGES["commands.md"].splitlines() if line.startswith("| ")]
+
+    assert len(rows) == 9
+    assert "\n".join(rows[1:]) in CONTRACT
