@@ -40,7 +40,8 @@ class RunStarted:
     models: dict[str, str] = attrs.field(factory=dict, kw_only=True)
     """Models given, by the name that the program asks for; the default's is empty."""
     versions: dict[str, Any]
-    """{format, engine, state, python}: integers, and Python as `3.12`."""
+    """{format, engine, state, python, flags?}: integers, Python as `3.12`, and rules of scheduling
+    (CONTRACT.md §15.1)."""
     fingerprint: dict[str, str]
     """Digests of what explains a divergence and never decides one: program source, hash seed."""
     rules: dict[str, Any]
