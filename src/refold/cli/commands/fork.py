@@ -33,11 +33,11 @@ Examples:
   refold fork agent.jsonl --at 12 --model gpt-5-mini -- python agent.py
 
 KEY is a call key, as `refold show LOG --events` lists them; of a child
-below LOG with the calls that lead there: "0#1 > 0#2".  A value is of a tool its result, of
-a model its text or message, of a child its output; {"error": {"message":
-"…"}} makes it fail.  With -- COMMAND, a request's value is its text or
-message, a tool call's its arguments: both edit what the model said; --model
-names the model, of the same API, that is asked from there on.
+below LOG with the calls that lead there: "0#1 > 0#2".  A value is of a tool
+its result, of a model its text or message, of a child its output;
+{"error": {"message": "…"}} makes it fail.  With -- COMMAND, a request's value
+is its text or message, a tool call's its arguments: both edit what the model
+said; --model names the model, of the same API, that is asked from there on.
 
 After the fork, outcomes come from the record where the same is asked for;
 what was not recorded needs --model, --tools or --children.
