@@ -12,10 +12,9 @@ import attrs
 
 from refold.engine.events.events import KINDS
 from refold.engine.log.blobs import BlobBroken, BlobStore
-from refold.engine.log.lock import is_locked
 from refold.engine.log.names import blobs_of
 from refold.page.comparison import compared
-from refold.page.one_run import OneRun, below
+from refold.page.one_run import OneRun
 from refold.replay.tree.run_node import RunNode
 from refold.replay.tree.standing import RUNNING
 
@@ -79,12 +78,18 @@ def page(log: Path, other: Path | None = None, *, content: bool = True) -> Page:
     kept = _kept(wanted) if content else {}
     document["blobs"] = {"kept": len(kept), "left_out": len(wanted) - len(kept)}
     logs = {name: path for side in sides for path, name in side.ids.items()} if content else {}
-    written = tuple(Path(node.log) for node in below(one.tree) if _is_written(node))
-    return Page(document, logs, kept, written)
+    return Page(document, logs, kept, _written(one.tree))
 
 
-def _is_written(node: RunNode) -> bool:
-    return node.status == RUNNING and bool(node.log) and is_locked(Path(node.log))
+def _written(tree: RunNode) -> tuple[Path, ...]:
+    """Return the logs by whose locks runs are said to be running: of a tree, the topmost."""
+    found, waiting = list[Path](), [tree]
+    for node in waiting:
+        if node.status == RUNNING and node.log:
+            found.append(Path(node.log))
+        else:
+            waiting.extend(node.children)
+    return tuple(found)
 
 
 def _kept(wanted: dict[str, tuple[int, Path]]) -> dict[str, bytes]:
