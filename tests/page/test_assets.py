@@ -705,7 +705,8 @@ def _drawn(browser: Browser, place: str) -> list[str]:
 
 def _same_as_opened_now(browser: Browser, server: Server, entries: int) -> None:
     """A page that has followed is the page that is opened at the end, the badge included."""
-    browser.until(lambda: "following" not in browser.text(".sums"))
+    last = server.page(server.runs.log("one")).page.document["made"]
+    browser.until(lambda: browser.run("return Number(document.body.dataset.made)") == last)
     place = f"log/{_logs_of(browser)[-1]}/2/"
     followed = _drawn(browser, ""), _drawn(browser, place)
     browser.visit(f"{server.url}&log=one#/state")

@@ -171,8 +171,7 @@ def test_a_run_that_loses_its_writer_is_told_though_no_byte_came(
     connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
 
     with contextlib.closing(connection):
-        size = sum(path.stat().st_size for path in log.parent.iterdir())
-        connection.request("GET", f"/events?log=one&token={TOKEN}&bytes={size}")
+        connection.request("GET", f"/events?log=one&token={TOKEN}&made={shown['made']}")
         with connection.getresponse() as stream:
             assert stream.readline() == b": still there\n"
             os.close(writer)
@@ -180,6 +179,28 @@ def test_a_run_that_loses_its_writer_is_told_though_no_byte_came(
 
     assert shown["tree"]["status"] == "running"
     assert json.loads(line[6:])["page"]["tree"]["status"] == "broke_off"
+
+
+def test_a_tab_is_told_of_a_document_that_was_made_before_it_listened(
+    served: tuple[Server, Path],
+) -> None:
+    """Though no log has grown since: its writer left between the page and the first look."""
+    server, log = served
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:3]))
+    writer = os.open(log, os.O_RDWR)
+    lock(writer, log)
+    shown = json.loads(_get(server, "page?log=one")[2])
+    os.close(writer)
+    later = json.loads(_get(server, "page?log=one")[2])
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+
+    with contextlib.closing(connection):
+        connection.request("GET", f"/events?log=one&token={TOKEN}&made={shown['made']}")
+        with connection.getresponse() as stream:
+            told = json.loads(next(line for line in stream if line.startswith(b"data: "))[6:])
+
+    assert (shown["tree"]["status"], later["tree"]["status"]) == ("running", "broke_off")
+    assert told["page"] == later
 
 
 def test_the_page_allows_nothing_but_itself(served: tuple[Server, Path]) -> None:
@@ -199,6 +220,7 @@ def test_the_document_and_the_bytes_are_those_of_the_log(served: tuple[Server, P
     root = shown["logs"][0]["id"]
     parts = [_get(server, f"raw?log=one&run={root}&from={at}&to={at + 500}")[2] for at in (0, 500)]
 
+    assert shown.pop("made") == 1
     assert shown == json.loads(json.dumps(page(log).document))
     assert b"".join(parts) == log.read_bytes()[:1000]
     assert json.loads(_get(server, "runs")[2]) == {"runs": [{"id": "one"}]}
@@ -208,12 +230,12 @@ def test_the_document_and_the_bytes_are_those_of_the_log(served: tuple[Server, P
 def test_a_log_that_grows_is_told(served: tuple[Server, Path], is_known: bool) -> None:  # noqa: FBT001 - a case
     """Also where it has grown before anybody listened."""
     server, log = served
-    whole, sizes = log.read_bytes(), [path.stat().st_size for path in log.parent.iterdir()]
+    whole = log.read_bytes()
     log.write_bytes(whole[: whole.rindex(b"\n", 0, -1) + 1])
     connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
 
     with contextlib.closing(connection):
-        more = "" if is_known else f"&bytes={sum(sizes) - 7}"
+        more = "" if is_known else "&made=0"
         connection.request("GET", f"/events?log=one&token={TOKEN}{more}")
         with connection.getresponse() as stream:
             assert is_known == (stream.readline() == b": still there\n")

@@ -104,6 +104,7 @@ class Server(ThreadingHTTPServer):
             self.url += f"&log={first}"
         self._kept: dict[Path, _Kept] = {}
         self._making = threading.Lock()
+        self._made = 0
         self._places = threading.Semaphore(CONNECTIONS_MAX)
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -131,6 +132,8 @@ class Server(ThreadingHTTPServer):
             if kept is None or kept.seen != seen or kept.is_left():
                 began = time.monotonic()
                 made = page(log)
+                self._made += 1
+                made.document["made"] = self._made
                 kept = _Kept(seen, made, time.monotonic() - began)
             self._kept.pop(log, None)
             self._kept[log] = kept
@@ -246,7 +249,7 @@ class _Handler(BaseHTTPRequestHandler):
     def events(self, given: Mapping[str, str]) -> None:
         """Send a fresh document each time a log of the run has grown, until the tab is closed.
 
-        `bytes` is the size of all logs that the tab knows of: they may have grown since.
+        `made` is the number of the document that the tab has: another may have been made since.
         """
         log = self.server.runs.log(given["log"])
         self.send_response(HTTPStatus.OK)
@@ -255,7 +258,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._more({})
         self.close_connection = True
         kept = self.server.page(log)
-        is_behind = int(given.get("bytes", sum(kept.seen))) != sum(kept.seen)
+        made = kept.page.document["made"]
+        is_behind = int(given.get("made", made)) != made
         pinged, due = float("-inf"), 0.0
         while True:
             is_due = time.monotonic() >= due

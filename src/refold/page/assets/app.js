@@ -174,10 +174,11 @@ function start(page) {
 		judge();
 		views[app.view].update();
 		look.draw();
+		document.body.dataset.made = fresh.made;
 	}
 	follow();
 	if (given.live) {
-		const source = new EventSource(query("events", { bytes: page.logs.reduce((sum, log) => sum + log.bytes, 0) }));
+		const source = new EventSource(query("events", { made: page.made }));
 		source.onmessage = (e) => { newest = JSON.parse(e.data).page; follow(); };
 		source.onopen = source.onerror = (e) => { app.lost = e.type === "error"; head(); };
 	}
