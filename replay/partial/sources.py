@@ -180,7 +180,10 @@ class BookSupply:
         return ", ".join(said)
 
     def _missing(self, wanted: AskedCall, why: str) -> OutcomeMissing:
-        error = OutcomeMissing(label_of(wanted.item), self._nearest(wanted), why)
+        return self._not_there(label_of(wanted.item), self._nearest(wanted), why)
+
+    def _not_there(self, label: str, nearest: str, why: str) -> OutcomeMissing:
+        error = OutcomeMissing(label, nearest, why)
         self.missing.append(error)
         return error
 
@@ -251,9 +254,7 @@ class BookSupply:
                 return self.of_child(self.book.empty(), effect)
         except (LogError, UsageError) as error:
             why = str(error)
-        missing = OutcomeMissing(f"child {effect.call}", "", why)
-        self.missing.append(missing)
-        raise missing
+        raise self._not_there(f"child {effect.call}", "", why)
 
     def of_child(self, book: Book, effect: RunChild) -> "BookSupply":  # noqa: ARG002 - a fork asks for it
         """Return the supply of a child with that record."""

@@ -225,9 +225,15 @@ class ForkSupply(BookSupply):
 
     def draw(self, source: str, name: str, call: str) -> tuple[Json] | None:
         """Return the edited value, or else what the record has."""
-        edit = self._edits.get(key_in(self._run, call))
-        if edit is None or edit.asked != (source, name) or not isinstance(edit.event, ValueDrawn):
+        key = key_in(self._run, call)
+        edit = self._edits.get(key)
+        if edit is None:
             return super().draw(source, name, call)
+        if edit.asked != (source, name) or not isinstance(edit.event, ValueDrawn):
+            label = f"{source} {name} {call}".replace("  ", " ")
+            raise self._not_there(
+                label, "", f"the edit of {key} is of {' '.join(edit.asked).strip()}"
+            )
         return (edit.event.value,)
 
     def _runs(self, number: int, path: str) -> bool:

@@ -774,3 +774,24 @@ def test_what_was_open_when_a_record_broke_off_has_no_outcome(tmp_path: Path) ->
 
 async def _simple(run: refold.Run, _: Any) -> Any:
     return await run.tool("get", key="a")
+
+
+def test_an_edit_of_a_call_in_whose_place_a_value_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fork stops, as it does at another tool: the value that is drawn is not the edited one."""
+
+    async def looks(run: refold.Run, _: Any) -> Any:
+        first = await run.tool("get", key="abc")
+        return (
+            await run.tool("get", key="ab") if first == 3 else run.environment("REFOLD_TEST_FORKED")
+        )
+
+    monkeypatch.setenv("REFOLD_TEST_FORKED", "9")
+    origin = refold.record(looks, None, log=tmp_path / "a.jsonl", tools=TOOLS)
+
+    forked = refold.fork(origin, 0, looks, into=tmp_path / "b.jsonl", edits={"0#1": 4, "0#2": 7},
+                         sources=LIVE, tools=TOOLS)  # fmt: skip
+
+    assert "the edit of 0#2 is of tool get" in str(forked.missing[0])
+    assert not any(entry.kind == "value.drawn" for entry in read_entries(forked.log))
