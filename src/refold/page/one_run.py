@@ -19,6 +19,7 @@ from refold import __version__
 from refold.engine.encoding.canonical import encode
 from refold.engine.errors import RefoldError, damage_meaning
 from refold.engine.events.outcome import Fault, Usage
+from refold.engine.log.lock import is_locked
 from refold.engine.log.names import child_path
 from refold.page.critical import Link, critical_path
 from refold.page.lanes import Lane, origin_of, read_lane, sound
@@ -44,6 +45,8 @@ class OneRun:
         """Read the run of `log`; ids in `taken` are those of other logs."""
         self.log, self.content = log, content
         self.verification = verify(log)
+        if not self.verification.intact and is_locked(log):
+            self.verification = verify(log)  # its writer may just have cut off a torn tail
         tree = with_standing(delegation_tree(log))
         self.tree = tree if content else without_content(tree)
         reports = {Path(each.path): each for each in self.verification.logs}
