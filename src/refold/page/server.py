@@ -79,6 +79,7 @@ class Server(ThreadingHTTPServer):
     """Serves on a free port of loopback; `url` is where, the token included."""
 
     daemon_threads = True
+    request_queue_size = 2 * CONNECTIONS_MAX  # with 5, a burst waits seconds to be sent again
 
     def __init__(
         self,
