@@ -40,7 +40,9 @@ def pytest_configure() -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Take one worker more than there are cores: a fifth of the tests' time is waiting."""
-    return len(os.sched_getaffinity(0)) + 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) + 1
+    return (os.cpu_count() or 1) + 1  # macOS
 
 
 @pytest.hookimpl(wrapper=True)
