@@ -232,11 +232,11 @@ def test_the_inspector_tells_why_with_times_and_what_it_led_to(
     browser.open(desk_page, "#/log/23/2")
 
     browser.reads(".inspector h2", "tool.returned")
-    why, led = browser.all(".inspector .chain")
-    assert "answers\n1 tool.called" in why.text
-    assert "started by" in why.text
-    assert " before" in why.text
-    assert "run.finished" in led.text
+    why, led = browser.texts(".inspector .chain")
+    assert "answers\n1 tool.called" in why
+    assert "started by" in why
+    assert " before" in why
+    assert "run.finished" in led
     browser.press("c")
     browser.reads(".inspector h2", "tool.called")
     assert browser.driver.current_url.endswith(f"#/log/{ids(desk_page)[23]}/1/entries")

@@ -87,8 +87,13 @@ class Browser:
 
     def text(self, selector: str) -> str:
         """Return what a person reads there; of several, one a line."""
+        return "\n".join(self.texts(selector))
+
+    def texts(self, selector: str) -> list[str]:
+        """Return what a person reads in each, all at one moment: the page may draw them anew."""
         script = "return [...document.querySelectorAll(arguments[0])].map((e) => e.innerText)"
-        return "\n".join(self.run(script, selector))
+        found: list[str] = self.run(script, selector)
+        return found
 
     def click(self, selector: str) -> None:
         """Click the first element that a selector names, when it is there."""
