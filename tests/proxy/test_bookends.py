@@ -10,6 +10,7 @@ from refold.engine.log.reader import read_entries
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import NO_PROFILE
 from refold.engine.observed.volatile import VolatileRules
+from refold.engine.wire.apis import known_routes
 from refold.proxy.bookends import (
     PLACEHOLDER,
     first_rules,
@@ -29,7 +30,7 @@ from refold.proxy.bookends import (
 )
 from refold.proxy.command import CommandEnd
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.http.routes import routes_of
+from refold.proxy.http.routes import keys_of, routes_of
 from refold.replay.observed.record import read_record
 
 DRAWN = "a8f3k2m9x7q1z5w4"
@@ -97,6 +98,24 @@ def test_a_placeholder_has_the_shape_of_the_recorded_key(
     assert found.startswith(f"{begins}{PLACEHOLDER}-ANTHROPIC_API_KEY")
     assert len(found) >= len(key)
     assert DRAWN not in (tmp_path / "a.jsonl").read_text()
+
+
+@pytest.mark.parametrize("name", sorted(set(keys_of(known_routes()))))
+def test_every_key_of_our_routes_that_was_there_is_given(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it is called: a client of Bedrock finds none of its other keys in a replay."""
+    monkeypatch.setenv(name, DRAWN)
+    secrets = Secrets()
+    secrets.learn_environment()
+    given, rules = input_of(["agent"], None, ()), first_rules(VolatileRules(), NO_PROFILE)
+    with new_log(tmp_path / "a.jsonl", given, secrets, rules) as log:
+        seal(log, CommandEnd(exit_code=0, printed=b"", printed_bytes=0), secrets)
+    monkeypatch.delenv(name)
+
+    found = placeholders(read_record(tmp_path / "a.jsonl"), ())
+
+    assert found[name] == f"{PLACEHOLDER}-{name}"
 
 
 @pytest.mark.parametrize(("code", "status"), [(0, "completed"), (3, "failed"), (130, "failed")])

@@ -96,7 +96,9 @@ def placeholders(
     stand for those that are missing: what clients want, and what was there when it was recorded.
     """
     rules = record.started.rules
-    held = filter(is_key_name, rules.get("redaction", {}).get("environment", ()))
+    ours = set(keys_of(known_routes()))  # of which AWS_BEARER_TOKEN_BEDROCK ends like no key
+    listed = rules.get("redaction", {}).get("environment", ())
+    held = (name for name in listed if name in ours or is_key_name(name))
     wanted = (route.key for route in known_routes() if route.key)
     missing = [name for name in (*wanted, *held) if not os.environ.get(name)]
     sent = () if is_live else filter(os.environ.get, keys_of(routes))
