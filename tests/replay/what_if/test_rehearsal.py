@@ -286,7 +286,7 @@ def test_answers_of_people_go_to_their_questions(tmp_path: Path) -> None:
 
 def late_ones() -> list[Tool]:
     """Return `late`, which comes to an end when another is asked for, if ever."""
-    after = {"a": "c", "c": "d", "d": "nothing"}
+    after = {"a": "c", "c": "d", "d": "nothing", "e": "f"}
     asked = defaultdict[str, asyncio.Event](asyncio.Event)
 
     @tool(effect="reads")
@@ -306,9 +306,9 @@ async def beside_a_limit(run: Run, _: Any) -> Any:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.001):
                 return str(await run.tool("late", name="d"))
-        return str(await run.tool("late", name="c"))
+        return str(await run.tool("late", name="f"))  # the other waits for this one alone
 
-    return await asyncio.gather(run.tool("late", name="a"), limited())
+    return await asyncio.gather(run.tool("late", name="e"), limited())
 
 
 async def never_done(run: Run, _: Any) -> Any:
