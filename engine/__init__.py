@@ -12,6 +12,7 @@ ours; `tools` and `replay` stand on it.  Each room may import those above it in 
     log/         names, lines, blobs; writing, reading, recovery, packing
     state/       a log folded to the state of its run
     session/     what a program keeps in mind: typed slices that only events change
+    workspace/   the folder that a watched command works in: its trees, what its files hold
     loop/        the deterministic event loop
     kernel/      one program, one completion at a time
     program/     what a program sees: `run`; and the agent loop over it

@@ -48,7 +48,10 @@
         EventMalformed           data that is not what its kind says
         LogPoisoned              a write or sync failed; nothing more can be appended
         StoreDamaged             an object of a store is not what it should be
+        FolderRefused            a log says of a folder what no log may say
+        ContentMissing           what a recorded file held cannot be had any more
       StoreFailed                a store cannot be reached, or refuses
+      GitFailed                  git cannot be run, or failed
       ProgramError               raised inside the program, by what it asked for
         ToolError                a tool failed
           AgentUnknown           … because it was to dispatch to an agent that there is not
@@ -712,6 +715,41 @@ class StoreFailed(Detailed, RefoldError):
     why: str
 
     _text = "{store}: {why}. What was moved stays; the same command goes on from there"
+
+
+class FolderRefused(Detailed, LogError):
+    """A log says of a folder what no log may say; nothing is made of it (CONTRACT.md §16.16)."""
+
+    path: str
+    """Of the file, or which part of the list."""
+    expected: str
+    found: str
+
+    _text = "the recorded folder: {path}: expected {expected}, found {found}"
+
+
+class ContentMissing(Detailed, LogError):
+    """What a recorded file held cannot be had any more (CONTRACT.md §16.16)."""
+
+    file: str
+    """Its path, its digest, or its id in git."""
+    place: str
+    """Where it should be; empty where nowhere."""
+    why: str
+
+    def __str__(self) -> str:
+        place = f" in {self.place}" if self.place else ""
+        return f"no content of {self.file}{place}: {self.why}"
+
+
+class GitFailed(Detailed, RefoldError):
+    """git cannot be run, or failed (CONTRACT.md §16.16)."""
+
+    folder: str
+    command: str
+    why: str
+
+    _text = "{folder}: git {command}: {why}"
 
 
 class ProgramError(RefoldError):

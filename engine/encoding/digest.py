@@ -21,6 +21,7 @@ IDENTITY: Final = b"refold/1 identity\n"
 LEAF: Final = b"refold/1 leaf\n"
 NODE: Final = b"refold/1 node\n"
 TREE: Final = b"refold/1 tree\n"
+FOLDER: Final = b"refold/1 folder\n"
 
 DATA_MODULUS: Final = 1 << 256
 NO_CHILDREN: Final = sha256(LEAF).hexdigest()

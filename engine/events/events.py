@@ -377,10 +377,13 @@ WIRE: Final = "x-refold.wire"
 MEASURED: Final = "x-refold.measured"
 """What an entry holds that another recording has otherwise, as what writes it says (§13.2)."""
 
+FOLDER: Final = "x-refold.folder"
+"""The folder that a watched command works in, and what changed in it (CONTRACT.md §16.16)."""
+
 UNSEEN: Final = frozenset({"effect.late", "run.resumed"})
 """Kinds that no program asks for or is given: replay passes them over, and no digest has them."""
 
-UNDIGESTED: Final = UNSEEN | {"clock.read", "tokens.granted", WIRE, MEASURED}
+UNDIGESTED: Final = UNSEEN | {"clock.read", "tokens.granted", WIRE, MEASURED, FOLDER}
 """Kinds that the data digest leaves out whole."""
 
 COMPLETES: Final[dict[str, str]] = {

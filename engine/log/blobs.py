@@ -198,6 +198,14 @@ class BlobStore:
         """Return the text of a blob, checked.
 
         Raises:
+            BlobBroken: as of `content`.
+        """
+        return self.content(name, size).decode()
+
+    def content(self, name: str, size: int) -> bytes:
+        """Return the bytes of a blob, checked.
+
+        Raises:
             BlobBroken: it is missing, of another size, or of other bytes.
         """
         try:
@@ -209,7 +217,7 @@ class BlobStore:
             raise BlobBroken("blob unreadable", f"{size} bytes", f"{why}: {name}") from None
         if digest_only(content) != name:
             raise BlobBroken("blob damaged", name, digest_only(content))
-        return content.decode()
+        return content
 
     def _read(self, name: str, size: int) -> bytes:
         with contextlib.ExitStack() as opened:

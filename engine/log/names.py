@@ -1,7 +1,8 @@
 """Where the files of a run lie: a rule, so that no path is ever read out of a log.
 
 `audit.jsonl` is a root run, `audit.1.jsonl` its first child, `audit.2.1.jsonl` the first child of
-its second; `audit.blobs/` holds the large strings of the whole tree.  Pure, but for `Folder`,
+its second; `audit.blobs/` holds the large strings of the whole tree, `audit.files/` what files of
+a watched command's folder hold.  Pure, but for `Folder`,
 which lists one.  The rule is CONTRACT.md §4.
 """
 
@@ -15,6 +16,7 @@ from refold.engine.errors import LogExists, LogNameRefused, OptionRefused
 
 SUFFIX: Final = ".jsonl"
 BLOBS_SUFFIX: Final = ".blobs"
+FILES_SUFFIX: Final = ".files"
 PACKED_SUFFIX: Final = ".refold"
 NAME_MAX: Final = 219
 """Bytes of the name of a root's log, of 255: that of a torn tail beside it is longer (§4.5)."""
@@ -120,6 +122,11 @@ def blobs_of(path: Path) -> Path:
     return path.with_name(_root_stem(path) + BLOBS_SUFFIX)
 
 
+def files_of(path: Path) -> Path:
+    """Return the folder of what files of a watched command's folder hold."""
+    return path.with_name(_root_stem(path) + FILES_SUFFIX)
+
+
 class Folder:
     """The logs of a folder by whose children they are, as the folder was when this was made.
 
@@ -187,7 +194,7 @@ def is_taken(path: Path) -> bool:
     names = [each.casefold() for each in path.parts]
     name = names[-1] if names else ""
     is_log = name.endswith((SUFFIX, PACKED_SUFFIX)) or _LEFT.search(name) is not None
-    return is_log or any(each.endswith(BLOBS_SUFFIX) for each in names)
+    return is_log or any(each.endswith((BLOBS_SUFFIX, FILES_SUFFIX)) for each in names)
 
 
 def default_path(folder: Path, name: str, *, time: datetime, short_id: str) -> Path:

@@ -16,6 +16,7 @@ from refold.engine.encoding.canonical import encode, loads
 from refold.engine.events import codec
 from refold.engine.events.events import (
     COMPLETES,
+    FOLDER,
     FROM_WORLD,
     KIND_OF,
     KINDS,
@@ -110,7 +111,7 @@ def test_what_is_said_about_kinds_names_kinds() -> None:
     """§2.3, §6.2: tails, completions and exceptions are of kinds that exist."""
     named = {*TAILS, *UNDIGESTED, *COMPLETES, *COMPLETES.values(), *FROM_WORLD}
 
-    assert named <= {*KINDS, WIRE, MEASURED}
+    assert named <= {*KINDS, WIRE, MEASURED, FOLDER}
     assert {KIND_OF[event] for event in REQUESTS} == REQUEST_KINDS
 
 

@@ -11,7 +11,15 @@ import attrs
 import pytest
 
 from refold.engine.errors import LogSealed, RefoldError
-from refold.engine.events.events import KINDS, MEASURED, TAILS, UNDIGESTED, WIRE, RunFinished
+from refold.engine.events.events import (
+    FOLDER,
+    KINDS,
+    MEASURED,
+    TAILS,
+    UNDIGESTED,
+    WIRE,
+    RunFinished,
+)
 from refold.engine.events.limits import Limits
 from refold.engine.log.names import tree
 from refold.engine.log.reader import read_entries, scan
@@ -604,7 +612,7 @@ def test_128_what_is_volatile_stands_in_one_closed_list(
     tmp_path: Path, whole: tuple[Recording, list[Any]]
 ) -> None:
     """Two recordings of one program, at other times and with other ids, differ in nothing else."""
-    known = ["clock.read", "effect.late", "run.resumed", "tokens.granted", MEASURED, WIRE]
+    known = ["clock.read", "effect.late", "run.resumed", "tokens.granted", FOLDER, MEASURED, WIRE]
     assert sorted(UNDIGESTED) == known
     assert dict(TAILS) == {
         "run.started": "run_id",
@@ -613,7 +621,11 @@ def test_128_what_is_volatile_stands_in_one_closed_list(
         "timer.fired": "virtual_us",
         "run.finished": "entries",
     }
-    assert {kind for kind in KINDS if volatile.is_volatile(kind)} == UNDIGESTED - {MEASURED, WIRE}
+    assert {kind for kind in KINDS if volatile.is_volatile(kind)} == UNDIGESTED - {
+        FOLDER,
+        MEASURED,
+        WIRE,
+    }
 
     async def program(run: Run, _: Any) -> str:
         return str(await run.tool("subagent", task="dig"))[:12]

@@ -1,0 +1,91 @@
+"""What the files of a tree hold: beside the log, or in the repository of the folder.
+
+Contents of our own stand in `<stem>.files/<aa>/<digest>` beside the log, as blobs do, but apart
+from them: a pack, a page and a store carry them only on request.  Rules: CONTRACT.md §16.16.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Self
+
+from refold.engine.errors import ContentMissing
+from refold.engine.log.blobs import BlobBroken, BlobStore
+from refold.engine.log.names import files_of
+from refold.engine.workspace import paths
+from refold.engine.workspace.git import Git, Objects, RepositoryObjects
+from refold.engine.workspace.tree import Base, FileTree, TreeEntry
+
+
+class Contents:
+    """Reads the contents of one log's files."""
+
+    def __init__(self, log: Path, objects: Mapping[str, Objects]) -> None:
+        """Take the log, and where the objects of each base are, by the path of the base."""
+        self._store = BlobStore(files_of(log))
+        self._objects = objects
+
+    @classmethod
+    def here(cls, log: Path, folder: str, tree: FileTree) -> Self:
+        """Return a reader that looks into the repositories of the folder where it was recorded."""
+        tops = {base.path: Path(folder, base.path) for base in tree.bases}
+        return cls(log, {path: RepositoryObjects(Git(top)) for path, top in tops.items()})
+
+    def content(self, entry: TreeEntry, tree: FileTree) -> bytes:
+        """Return what a file holds, the text of a link, nothing of a folder; `tree` has the bases.
+
+        Raises:
+            ContentMissing: it is not there any more, was left out, or is not what it was.
+        """
+        match entry.kind:
+            case "own" | "cut":
+                return self.own(entry.value, entry.size or 0)
+            case "git":
+                base = tree.base_of(entry.path)
+                objects = self._objects.get(base.path) if base is not None else None
+                if objects is None:
+                    raise ContentMissing(paths.as_text(entry.path), "", "no repository is known")
+                return objects.blob(entry.value)
+            case "link":
+                return entry.value.encode(errors="surrogateescape")
+            case "folder" | "commit":
+                return b""
+            case _:
+                raise ContentMissing(paths.as_text(entry.path), "", f"left out: {entry.value}")
+
+    def own(self, named: str, size: int) -> bytes:
+        """Return a content that stands beside the log.
+
+        Raises:
+            ContentMissing: it is not there, or is not what it was.
+        """
+        try:
+            return self._store.content(named, size)
+        except BlobBroken as broken:
+            why = f"{broken.what}: expected {broken.expected}, found {broken.found}"
+            raise ContentMissing(named, "the log", why) from None
+
+    def whole(self, tree: FileTree) -> FileTree:
+        """Return a tree with all files of its bases.
+
+        Raises:
+            ContentMissing: a base is not there any more.
+            FolderRefused: together they name what no tree may name.
+        """
+        return tree.whole({base.path: self._files(base) for base in tree.bases})
+
+    def _files(self, base: Base) -> list[TreeEntry]:
+        if (objects := self._objects.get(base.path)) is None:
+            raise ContentMissing(base.tree, paths.as_text(base.path), "no repository is known")
+        return objects.files(base.tree, base.path)
+
+    def close(self) -> None:
+        """End what reads."""
+        for objects in self._objects.values():
+            close: Callable[[], None] = getattr(objects, "close", lambda: None)
+            close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

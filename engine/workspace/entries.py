@@ -1,0 +1,317 @@
+"""What the entries `x-refold.folder` of a log say: the folder at the start, changes, the end.
+
+Read strictly, for a log may come from anybody.  Pure.  Rules: CONTRACT.md §16.16.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Self
+
+import attrs
+
+from refold.engine.errors import FolderRefused
+from refold.engine.events.events import FOLDER, Extension
+from refold.engine.workspace import paths
+from refold.engine.workspace.tree import FileTree, TreeEntry, as_lines, in_order, json_lines
+
+_HEX: Final = re.compile(r"[0-9a-f]{64}")
+_ID: Final = re.compile(r"(?:[0-9a-f]{40}(?:[0-9a-f]{24})?)?")
+_STAGES: Final = range(4)
+_REF: Final = re.compile(r"(?:refs/[^\0-\x20\x7f~^:?*\[\\]+)?")
+
+
+@attrs.frozen
+class Repository:
+    """What git says of one repository in the folder, besides its files."""
+
+    path: str
+    """Where it stands in the folder; empty for the top."""
+    commit: str = ""
+    """What is checked out; empty before the first commit."""
+    branch: str = ""
+    """`refs/heads/…`; empty where none is checked out."""
+    refs: str = ""
+    """`<id> <ref>`, one a line: branches, tags, the stash; without those of remotes."""
+    index: str = ""
+    """What differs in the index from the commit: lines of [path, mode, id, stage, digest], the
+    digest of the content beside the log; mode, id and digest are empty for what is removed."""
+    under_way: tuple[str, ...] = ()
+    """What was begun and not ended: `rebase`, `merge`, `cherry-pick`, `revert`, `bisect`, `am`."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the member of `repositories`."""
+        return {
+            "path": paths.as_text(self.path),
+            "commit": self.commit,
+            "branch": self.branch,
+            "refs": self.refs,
+            "index": self.index,
+            "under_way": list(self.under_way),
+        }
+
+    @classmethod
+    def of_json(cls, data: Any) -> Self:
+        """Return what a member says.
+
+        Raises:
+            FolderRefused: it is another thing.
+        """
+        match data:
+            case {
+                "path": str(path), "commit": str(commit), "branch": str(branch),
+                "refs": str(refs), "index": str(index), "under_way": [*names],
+            } if all(isinstance(name, str) for name in names):  # fmt: skip
+                path = paths.of_text(path)
+                found = cls(path and paths.checked(path), commit, branch, refs, index, tuple(names))
+            case _:
+                raise FolderRefused("repositories", "what git said of each", f"{data!r:.80}")
+        named = [line.partition(" ")[::2] for line in refs.splitlines()]
+        if not all(_is_ref(ref, each) for each, ref in [(commit, branch), *named]):
+            raise FolderRefused("repositories", "ids and refs", f"{data!r:.200}")
+        list(found.staged())
+        return found
+
+    def staged(self) -> Iterable[tuple[str, str, str, int, str]]:
+        """Yield what differs in the index from the commit: path, mode, id, stage, digest.
+
+        Raises:
+            FolderRefused: a line is not one of these.
+        """
+        for line in json_lines(self.index):
+            match line:
+                case [str(path), str(mode), str(named), int(stage), str(content)] if (
+                    _ID.fullmatch(named)
+                    and stage in _STAGES
+                    and (not content or _HEX.fullmatch(content))
+                ):
+                    yield paths.checked(paths.of_text(path)), mode, named, stage, content
+                case _:
+                    raise FolderRefused("index", "[path, mode, id, stage, digest]", f"{line!r:.80}")
+
+
+def _is_ref(ref: str, named: str) -> bool:
+    plain = _REF.fullmatch(ref) and ".." not in ref and "//" not in ref and "@{" not in ref
+    return bool(plain) and _ID.fullmatch(named) is not None
+
+
+@attrs.frozen
+class FileChange:
+    """What became of one path."""
+
+    path: str
+    before: TreeEntry | None
+    """`None` where there was nothing."""
+    after: TreeEntry | None
+    """`None` where there is nothing now."""
+    is_base: bool = False
+    """Whether the path is now again as in the base of the tree, which may be not at all."""
+    added: int | None = None
+    """Lines; `None` where that is not known: of what is no text, or too long."""
+    removed: int | None = None
+    calls: tuple[str, ...] = ()
+    """Call keys of those that can have done it, where it is fewer than all of the entry's."""
+
+    def as_json(self) -> list[Any]:
+        """Return the line of a list of changes."""
+        before, after = (one.as_json()[1:] if one else None for one in (self.before, self.after))
+        counts = [self.added, self.removed]
+        return [paths.as_text(self.path), before, after, self.is_base, *counts, list(self.calls)]
+
+    @classmethod
+    def of_json(cls, line: Any) -> Self:
+        """Return the change of a line.
+
+        Raises:
+            FolderRefused: it is not one.
+        """
+        match line:
+            case [
+                str(path), list() | None as before, list() | None as after, bool(is_base),
+                int() | None as added, int() | None as removed, [*calls],
+            ] if all(isinstance(call, str) for call in calls) and before != after:  # fmt: skip
+                start, end = (
+                    one if one is None else TreeEntry.of_json([path, *one])
+                    for one in (before, after)
+                )
+            case _:
+                expected = "[path, before, after, is base, added, removed, calls]"
+                raise FolderRefused("changes", expected, f"{line!r:.80}")
+        found = cls(
+            paths.checked(paths.of_text(path)), start, end, is_base, added, removed, tuple(calls)
+        )
+        if any(one is not None and one.kind == "gone" for one in (start, end)):
+            raise FolderRefused(path, "null for what is not there", "gone")
+        return found
+
+
+@attrs.frozen
+class FolderStarted:
+    """The folder when the command was started."""
+
+    path: str
+    """Absolute, as `os.fsdecode` gives it."""
+    below: str
+    """Where below it the command was started; empty for the top."""
+    tree: FileTree
+    repositories: tuple[Repository, ...] = ()
+    """By path."""
+    by_git: int = 0
+    """Files that the commits have unchanged."""
+
+    def as_event(self) -> Extension:
+        """Return the entry of a log."""
+        data = {
+            "when": "start",
+            "path": paths.as_text(self.path),
+            "below": paths.as_text(self.below),
+            "tree": self.tree.text,
+            "digest": self.tree.digest,
+            "by_git": self.by_git,
+            "repositories": [one.as_json() for one in self.repositories],
+        }
+        return Extension(FOLDER, data)
+
+
+@attrs.frozen
+class FolderChanged:
+    """Files changed since the entry before; at the end also where none did."""
+
+    changes: tuple[FileChange, ...]
+    digest: str
+    """Of the tree that is there now."""
+    calls: tuple[str, ...] = ()
+    """Call keys of those that were in progress: what changed was changed by one of them, or by
+    what runs in the background; empty where none was."""
+    repositories: tuple[Repository, ...] | None = None
+    """What git says now; `None` where it says the same."""
+    is_end: bool = False
+
+    def as_event(self) -> Extension:
+        """Return the entry of a log."""
+        data: dict[str, Any] = {
+            "when": "end" if self.is_end else "change",
+            "changes": as_lines(one.as_json() for one in self.changes),
+            "digest": self.digest,
+            "calls": list(self.calls),
+        }
+        if self.repositories is not None:
+            data["repositories"] = [one.as_json() for one in self.repositories]
+        return Extension(FOLDER, data)
+
+    def suspects(self, change: FileChange) -> tuple[str, ...]:
+        """Return the calls that can have made a change."""
+        return change.calls or self.calls
+
+
+@attrs.frozen
+class FolderLost:
+    """From here on, the folder is not recorded."""
+
+    why: str
+
+    def as_event(self) -> Extension:
+        """Return the entry of a log."""
+        return Extension(FOLDER, {"when": "lost", "why": self.why})
+
+
+FolderEntry = FolderStarted | FolderChanged | FolderLost
+
+
+def read_entry(data: Mapping[str, Any]) -> FolderEntry:
+    """Return what an entry of the kind `x-refold.folder` says; `data` with its large texts.
+
+    Raises:
+        FolderRefused: it is none that Refold writes, or names what no log may name.
+    """
+    match data:
+        case {
+            "when": "start", "path": str(path), "below": str(below), "tree": str(text),
+            "digest": str(digest), "by_git": int(by_git), "repositories": [*said],
+        }:  # fmt: skip
+            tree = FileTree.of_text(text)
+            if tree.digest != digest:
+                raise FolderRefused("the list", f"the digest {digest:.64}", tree.digest)
+            path, below = paths.of_text(path), paths.of_text(below)
+            if not path.startswith("/"):
+                raise FolderRefused("path", "an absolute path", paths.as_text(path)[:80])
+            repositories = tuple(map(Repository.of_json, said))
+            return FolderStarted(path, below and paths.checked(below), tree, repositories, by_git)
+        case {
+            "when": "change" | "end" as when, "changes": str(text), "digest": str(digest),
+            "calls": [*calls],
+        } if all(isinstance(call, str) for call in calls):  # fmt: skip
+            told = data.get("repositories")
+            changes = tuple(map(FileChange.of_json, json_lines(text)))
+            repositories_now = None if told is None else tuple(map(Repository.of_json, told))
+            ends = when == "end"
+            return FolderChanged(changes, digest, tuple(calls), repositories_now, ends)
+        case {"when": "lost", "why": str(why)}:
+            return FolderLost(why)
+        case _:
+            raise FolderRefused("when", "start, change, end or lost", f"{dict(data)!r:.80}")
+
+
+class FolderState:
+    """The folder at an entry of a log, folded of what is said up to there."""
+
+    def __init__(self) -> None:
+        self.started: FolderStarted | None = None
+        self.lost = ""
+        """Why it is no longer recorded; empty while it is."""
+        self.is_ended = False
+        """Whether the log says how it was at the end."""
+        self.repositories: tuple[Repository, ...] = ()
+        self.touched: set[str] = set()
+        """Paths that changed at some time."""
+        self._tree = FileTree()
+
+    @property
+    def tree(self) -> FileTree:
+        """The tree that is there now; empty before the start."""
+        return self._tree
+
+    def apply(self, entry: FolderEntry) -> None:
+        """Take the next entry.
+
+        Raises:
+            FolderRefused: it does not follow from those before.
+        """
+        match entry:
+            case FolderStarted():
+                if self.started is not None:
+                    raise FolderRefused("when", "one start", "another")
+                self.started, self._tree = entry, entry.tree
+                self.repositories = entry.repositories
+            case FolderLost(why=why):
+                self.lost = why
+            case FolderChanged():
+                if self.started is None or self.lost:
+                    raise FolderRefused("when", "a start before changes", "none")
+                self._tree = changed(self._tree, entry.changes)
+                if self._tree.digest != entry.digest:
+                    found = self._tree.digest
+                    raise FolderRefused("changes", f"a tree of {entry.digest:.64}", found)
+                self.touched.update(change.path for change in entry.changes)
+                self.is_ended = entry.is_end
+                if entry.repositories is not None:
+                    self.repositories = entry.repositories
+
+
+def changed(tree: FileTree, changes: Iterable[FileChange]) -> FileTree:
+    """Return the tree after changes.
+
+    Raises:
+        FolderRefused: one path changes twice, or stands below one that is no folder.
+    """
+    changes = tuple(changes)
+    if not changes:
+        return tree
+    differs = dict(tree.by_path)
+    if len({change.path for change in changes}) < len(changes):
+        raise FolderRefused("changes", "each path once", "the same path twice")
+    for change in changes:
+        if change.is_base:
+            differs.pop(change.path, None)
+        else:
+            differs[change.path] = change.after or TreeEntry(change.path, "", "gone")
+    return attrs.evolve(tree, differs=tuple(sorted(differs.values(), key=in_order)))

@@ -1,0 +1,260 @@
+"""git is asked what it knows of a repository; it writes nothing, and runs no program of the user.
+
+Hooks, filters, file system monitors and fetches that a configuration asks for are switched off: by
+options and variables that stand above all configuration.  Rules: CONTRACT.md §16.16.
+"""
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Final, Protocol, Self
+
+import attrs
+
+from refold.engine.errors import ContentMissing, GitFailed
+from refold.engine.workspace import paths
+from refold.engine.workspace.tree import Kind, TreeEntry
+
+_OFF: Final = (
+    "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "core.quotePath=false",
+    "diff.external=", "protocol.allow=never",
+    "status.submoduleSummary=false", "submodule.recurse=false",
+)  # fmt: skip
+_VARIABLES: Final[Mapping[str, str]] = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",  # for git before 2.44, which would fetch all the same
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "LC_ALL": "C",
+}
+_KEPT: Final = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+_GIT_KINDS: Final[Mapping[str, Kind]] = {"blob": "git", "commit": "commit"}
+
+
+def environment() -> dict[str, str]:
+    """Return the variables that git is run with: those of the user that lead it elsewhere are out.
+
+    A hook of git that starts a program gives it GIT_DIR and more.
+    """
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or name in _KEPT
+    }
+    return {**own, **_VARIABLES}
+
+
+@attrs.frozen
+class Git:
+    """Asks git of one work tree."""
+
+    top: Path
+    git_dir: str = ""
+    """Of a repository that stands elsewhere; empty: git finds it."""
+
+    @cached_property
+    def _argv(self) -> list[str]:
+        """The beginning of each command; the filters of the configuration are switched off."""
+        plain = [*self._begin(), *_options(_OFF)]
+        asked = [*plain, "config", "-z", "--name-only", "--get-regexp", r"^filter\..*"]
+        done = subprocess.run(
+            asked,
+            cwd=self.top,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        filters = {
+            name.rpartition(".")[0]
+            for name in done.stdout.decode(errors="replace").split("\0")
+            if name
+        }
+        off = [
+            f"{each}.{what}"
+            for each in sorted(filters)
+            for what in ("clean=", "smudge=", "process=", "required=false")
+        ]
+        return [*plain, *_options(off)]
+
+    def _begin(self) -> list[str]:
+        if not self.git_dir:
+            return ["git"]
+        return ["git", f"--git-dir={self.git_dir}", f"--work-tree={self.top}"]
+
+    def said(self, *arguments: str, given: bytes | None = None) -> bytes:
+        """Return what git prints.
+
+        Raises:
+            GitFailed: it cannot be run, or failed.
+        """
+        try:
+            done = subprocess.run(
+                [*self._argv, *arguments],
+                cwd=self.top, env=environment(), input=given or b"",
+                capture_output=True, check=True,
+            )  # fmt: skip
+        except subprocess.CalledProcessError as error:
+            why = error.stderr.decode(errors="replace").strip()[:200]
+            raise GitFailed(str(self.top), arguments[0], why) from None
+        except OSError as error:
+            raise GitFailed(str(self.top), arguments[0], str(error)) from None
+        return done.stdout
+
+    def lines(self, *arguments: str, given: bytes | None = None) -> list[str]:
+        """Return what git prints with `-z`, as paths are decoded.
+
+        Raises:
+            GitFailed: as of `said`.
+        """
+        return os.fsdecode(self.said(*arguments, given=given)).split("\0")[:-1]
+
+    def started(self, *arguments: str) -> "subprocess.Popen[bytes]":
+        """Start git, with pipes to it and from it; what it complains of is dropped.
+
+        Raises:
+            GitFailed: it cannot be run.
+        """
+        try:
+            return subprocess.Popen(
+                [*self._argv, *arguments],
+                cwd=self.top, env=environment(),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        except OSError as error:
+            raise GitFailed(str(self.top), arguments[0], str(error)) from None
+
+
+def _options(values: Sequence[str]) -> list[str]:
+    return [part for value in values for part in ("-c", value)]
+
+
+class Objects(Protocol):
+    """Where objects of git are read from: a repository, or a pack of one."""
+
+    def blob(self, named: str) -> bytes:
+        """Return the content of a blob, checked against its id.
+
+        Raises:
+            ContentMissing: it is not there, or is another.
+        """
+        ...
+
+    def files(self, tree: str, path: str = "") -> list[TreeEntry]:
+        """Return all files of a git tree, their paths below `path`.
+
+        Raises:
+            ContentMissing: it is not there.
+            FolderRefused: it names what no tree may name.
+        """
+        ...
+
+
+class RepositoryObjects:
+    """The objects of the repository of a work tree, read by one process of git."""
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def blob(self, named: str) -> bytes:
+        """Return the content of a blob, checked against its id.
+
+        Raises:
+            ContentMissing: it is not there, or is another.
+        """
+        content = self._read(named)
+        if blob_id(content, len(named)) != named:
+            raise ContentMissing(named, str(self._git.top), "the object is damaged")
+        return content
+
+    def _read(self, named: str) -> bytes:
+        try:
+            if self._running is None:
+                self._running = self._git.started("cat-file", "--batch")
+            given, out = _pipes(self._running)
+            given.write(f"{named}\n".encode())
+            given.flush()
+            header = out.readline().split()
+            if len(header) == 3 and header[2].isdigit():  # noqa: PLR2004 - id, type, size
+                content = out.read(int(header[2]))
+                if out.read(1) == b"\n" and header[1] == b"blob":
+                    return content
+        except (OSError, GitFailed) as error:
+            self.close()
+            raise ContentMissing(named, str(self._git.top), str(error)) from None
+        if not header:
+            self.close()
+        raise ContentMissing(named, str(self._git.top), "the repository has no such file")
+
+    def files(self, tree: str, path: str = "") -> list[TreeEntry]:
+        """Return all files of a git tree, their paths below `path`.
+
+        Raises:
+            ContentMissing: it is not there.
+            FolderRefused: it names what no tree may name.
+        """
+        try:
+            lines = self._git.lines("ls-tree", "-r", "-z", "--full-tree", tree)
+        except GitFailed as error:
+            raise ContentMissing(tree, str(self._git.top), str(error)) from None
+        return [listed(line, path) for line in lines]
+
+    def close(self) -> None:
+        """End the process of git."""
+        if self._running is not None:
+            for pipe in _pipes(self._running):
+                pipe.close()
+            self._running.kill()
+            self._running.wait()
+            self._running = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _pipes(running: "subprocess.Popen[bytes]") -> tuple[IO[bytes], IO[bytes]]:
+    assert running.stdin is not None
+    assert running.stdout is not None
+    return running.stdin, running.stdout
+
+
+def listed(line: str, path: str = "") -> TreeEntry:
+    """Return the file of a line of `git ls-tree -r -z`.
+
+    Raises:
+        FolderRefused: it names what no tree may name.
+    """
+    said, _, name = line.partition("\t")
+    mode, kind, named = said.split(" ")
+    mode = "100644" if mode == "100664" else mode  # of early versions of git
+    return TreeEntry(
+        paths.checked(f"{path}/{name}" if path else name), mode, _GIT_KINDS[kind], named
+    )
+
+
+def blob_id(content: bytes, length: int = 40) -> str:
+    """Return the id that git gives a blob: of 40 hex digits, or of 64 in newer repositories."""
+    kind = hashlib.sha1 if length == 40 else hashlib.sha256  # noqa: PLR2004
+    return kind(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def between(git: Git, before: str, after: str) -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield what differs between two git trees: path, mode and id before, mode and id after.
+
+    A mode of `000000` says that there is nothing.
+
+    Raises:
+        GitFailed: a tree is not there.
+    """
+    parts = iter(git.lines("diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", before, after))
+    for said in parts:
+        mode, mode_now, named, named_now, _ = said.removeprefix(":").split(" ")
+        yield next(parts), mode, named, mode_now, named_now

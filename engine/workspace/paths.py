@@ -1,0 +1,96 @@
+r"""Paths of files as texts that a log can hold, and which of them a log may name.
+
+In memory a path is what `os.fsdecode` gives, relative to the top of the folder, with `/`.  A log
+holds no lone surrogates: there, a byte that is not UTF-8 is `\xHH`, and a backslash is doubled.
+"""
+
+import os
+import re
+from typing import Final
+
+from refold.engine.errors import FolderRefused
+
+NAME_MAX: Final = 255
+"""Bytes of one name."""
+PATH_MAX: Final = 4096
+"""Bytes of a path, and of the text of a link."""
+
+_ESCAPED: Final = re.compile(r"\\(?:\\|x([89a-f][0-9a-f]))")
+_TO_ESCAPE: Final = re.compile(r"[\\\udc80-\udcff]")
+_SPECIAL: Final = frozenset({"", ".", ".."})
+_INVISIBLE: Final = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+"""Characters that some file systems pass over in names."""
+
+
+def as_text(path: str) -> str:
+    """Return a path, or the text of a link, as a log holds it."""
+    return _TO_ESCAPE.sub(_escaped, path)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    char = found[0]
+    return "\\\\" if char == "\\" else f"\\x{ord(char) - 0xDC00:02x}"
+
+
+def of_text(text: str) -> str:
+    """Return the path that `as_text` wrote.
+
+    Raises:
+        FolderRefused: no path is written so.
+    """
+    if "\\" not in text:
+        path = text
+    else:
+        path = _ESCAPED.sub(
+            lambda found: chr(0xDC00 + int(found[1], 16)) if found[1] else "\\", text
+        )
+    try:
+        canonical = as_text(os.fsdecode(os.fsencode(path))) == text
+    except UnicodeEncodeError:
+        canonical = False
+    if not canonical:
+        raise FolderRefused(text, "bytes of a path, a backslash doubled", "another spelling")
+    return path
+
+
+def checked(path: str) -> str:
+    """Return a path of a log that is one of a file below the folder.
+
+    Raises:
+        FolderRefused: it leads elsewhere, or into a git repository.
+    """
+    names = path.split("/")
+    if path.startswith("/"):
+        raise FolderRefused(as_text(path), "a path below the folder", "an absolute path")
+    if bad := next((name for name in names if name in _SPECIAL), None):
+        raise FolderRefused(as_text(path), "a path below the folder", f"the name {bad!r}")
+    if "" in names:
+        raise FolderRefused(as_text(path), "a path below the folder", "an empty name")
+    if any(is_git(name) for name in names):
+        raise FolderRefused(as_text(path), "a file outside of git's own folders", ".git")
+    is_long = len(os.fsencode(path)) > PATH_MAX
+    if "\0" in path or is_long or any(len(os.fsencode(name)) > NAME_MAX for name in names):
+        expected = f"names of at most {NAME_MAX} bytes without NUL, {PATH_MAX} in all"
+        raise FolderRefused(as_text(path)[:NAME_MAX], expected, "another name")
+    return path
+
+
+def is_git(name: str) -> bool:
+    """Return whether a name is `.git` to git, or to a file system that takes it for that."""
+    plain = _INVISIBLE.sub("", name).casefold().rstrip(". ").partition(":")[0]
+    return plain in {".git", "git~1"}
+
+
+def leads_out(path: str, target: str) -> bool:
+    """Return whether the link at `path` leads out of the folder, by its text `target` alone."""
+    at = path.split("/")[:-1]
+    if target.startswith("/"):
+        return True
+    for name in target.split("/"):
+        if name == ".." and not at:
+            return True
+        if name == "..":
+            at.pop()
+        elif name not in _SPECIAL:
+            at.append(name)
+    return False

@@ -1,0 +1,272 @@
+"""A tree: the files of a folder at one moment, as what differs from commits of git.
+
+A tree has bases, each a git tree and where in the folder it stands (the repository of the folder,
+submodules, repositories within), and entries for what is not as there.  So its list is short where
+git has most of it.  The list is one JSON array a line, the bases first, in the order of paths; its
+digest is that of the whole tree.  Pure.  Rules: CONTRACT.md §16.16.
+"""
+
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, Final, Literal, Self, get_args
+
+import attrs
+
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import encode, loads
+from refold.engine.errors import FolderRefused
+from refold.engine.workspace import paths
+
+ENTRIES_MAX: Final = 1 << 20
+"""Lines of a list."""
+
+Kind = Literal["git", "own", "cut", "link", "folder", "commit", "out", "gone"]
+"""Where the content of an entry is.
+
+`git`: `value` is the id of a blob in the repository of its base · `own`: `value` is the digest of
+a content beside the log · `cut`: as `own`, and secrets were taken out of it · `link`: `value` is
+the text of the link · `folder`: an empty one · `commit`: a submodule, at that commit · `out`: left
+out, and `value` says why (`Reason`) · `gone`: the base has it, the folder does not.
+"""
+Reason = Literal["ignored", "key", "large", "total", "special", "unreadable", "changing"]
+"""`ignored`: by git · `key`: it looks like a key · `large`: one file over the cap · `total`: all
+files over the cap · `special`: a socket, pipe or device · `unreadable`: the system refused it ·
+`changing`: it changed each time while it was read."""
+
+_KINDS: Final = frozenset(get_args(Kind))
+_REASONS: Final = frozenset(get_args(Reason))
+_MODES: Final[Mapping[str, frozenset[str]]] = {
+    "git": frozenset({"100644", "100755", "120000"}),
+    "own": frozenset({"100644", "100755"}),
+    "cut": frozenset({"100644", "100755"}),
+    "link": frozenset({"120000"}),
+    "folder": frozenset({"040000"}),
+    "commit": frozenset({"160000"}),
+    "out": frozenset({"100644", "100755", "120000", "040000"}),
+    "gone": frozenset({""}),
+}
+_OBJECT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
+
+@attrs.frozen(order=False)
+class TreeEntry:
+    """One file, link, empty folder or submodule; or that a file of the base is gone."""
+
+    path: str
+    """Relative to the top of the folder, as `os.fsdecode` gives it."""
+    mode: str
+    """As git writes it: `100644`, `100755`, `120000` a link, `040000` a folder, `160000` a
+    submodule; empty for `gone`."""
+    kind: Kind
+    value: str = ""
+    size: int | None = None
+    """Bytes; `None` where nobody has asked."""
+
+    @property
+    def is_restorable(self) -> bool:
+        """Whether the log, with the repository, can give the file back as it was."""
+        return self.kind not in ("cut", "out")
+
+    def as_json(self) -> list[Any]:
+        """Return the line of a list."""
+        value = paths.as_text(self.value) if self.kind == "link" else self.value
+        return [paths.as_text(self.path), self.mode, self.kind, value, self.size]
+
+    @classmethod
+    def of_json(cls, line: Any) -> Self:
+        """Return the entry of a line.
+
+        Raises:
+            FolderRefused: it is not one, or names what no log may name.
+        """
+        match line:
+            case [str(path), str(mode), str(kind), str(value), int() | None as size]:
+                pass
+            case _:
+                raise FolderRefused(f"{line!r:.80}", "[path, mode, kind, value, size]", "another")
+        path = paths.checked(paths.of_text(path))
+        value = paths.of_text(value) if kind == "link" else value
+        entry = cls(path, mode, kind, value, size)  # type: ignore[arg-type] # looked at below
+        if kind not in _KINDS or mode not in _MODES[kind] or not _is_value(entry):
+            found = f"{mode} {kind} {value!a:.80} {size!r:.20}"
+            raise FolderRefused(paths.as_text(path), "a mode, kind and value that fit", found)
+        return entry
+
+
+def _is_value(entry: TreeEntry) -> bool:
+    if type(entry.size) is bool or (entry.size or 0) < 0:
+        return False
+    match entry.kind:
+        case "git" | "commit":
+            return _OBJECT.fullmatch(entry.value) is not None
+        case "own" | "cut":
+            return _DIGEST.fullmatch(entry.value) is not None and entry.size is not None
+        case "link":
+            return 0 < len(os.fsencode(entry.value)) <= paths.PATH_MAX and "\0" not in entry.value
+        case "out":
+            return entry.value in _REASONS
+        case _:
+            return entry.value == ""
+
+
+@attrs.frozen(order=False)
+class Base:
+    """A git tree that stands somewhere in a folder."""
+
+    path: str
+    """Where: empty for the top."""
+    tree: str
+    """The id of the git tree."""
+
+    def as_json(self) -> list[Any]:
+        """Return the line of a list."""
+        return [paths.as_text(self.path), self.tree]
+
+    @classmethod
+    def of_json(cls, line: Any) -> Self:
+        """Return the base of a line.
+
+        Raises:
+            FolderRefused: it is not one, or stands where none may.
+        """
+        match line:
+            case [str(path), str(tree)] if _OBJECT.fullmatch(tree):
+                path = paths.of_text(path)
+                return cls(paths.checked(path) if path else "", tree)
+            case _:
+                raise FolderRefused(f"{line!r:.80}", "[path, id of a git tree]", "another line")
+
+
+def in_order(one: TreeEntry | Base) -> bytes:
+    """Return what the lines of a list are sorted by."""
+    return os.fsencode(one.path)
+
+
+@attrs.frozen
+class FileTree:
+    """The files of a folder at one moment."""
+
+    bases: tuple[Base, ...] = ()
+    """By path."""
+    differs: tuple[TreeEntry, ...] = ()
+    """What is not as in the bases, by path."""
+
+    @classmethod
+    def of(cls, bases: Iterable[Base], differs: Iterable[TreeEntry]) -> Self:
+        """Return a tree of these, sorted."""
+        return cls(tuple(sorted(bases, key=in_order)), tuple(sorted(differs, key=in_order)))
+
+    @cached_property
+    def text(self) -> str:
+        """The canonical list: what a log holds."""
+        bases = as_lines(base.as_json() for base in self.bases)
+        return bases + as_lines(entry.as_json() for entry in self.differs)
+
+    @cached_property
+    def digest(self) -> str:
+        """64 hex digits; equal for equal trees alone."""
+        return digest.of_bytes(digest.FOLDER, self.text.encode())
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """Return the tree of a list.
+
+        Raises:
+            FolderRefused: it is none that Refold writes, or names what no log may name.
+        """
+        bases: list[Base] = []
+        differs: list[TreeEntry] = []
+        for line in json_lines(text):
+            if isinstance(line, list) and len(line) == len(attrs.fields(Base)):
+                bases.append(Base.of_json(line))
+            else:
+                differs.append(TreeEntry.of_json(line))
+        found = cls(tuple(bases), tuple(differs))
+        _check_order(found.bases)
+        _check_order(found.differs)
+        _check_above(found.differs)
+        if found.text != text:
+            raise FolderRefused("the list", "as Refold writes it", "the same in other words")
+        return found
+
+    @cached_property
+    def by_path(self) -> Mapping[str, TreeEntry]:
+        """What differs from the bases, by path."""
+        return {entry.path: entry for entry in self.differs}
+
+    def base_of(self, path: str) -> Base | None:
+        """Return the base that a path stands in: the innermost; `None` outside of all."""
+        above = (base for base in reversed(self.bases) if is_below(path, base.path))
+        return next(above, None)
+
+    def whole(self, listed: Mapping[str, Iterable[TreeEntry]]) -> "FileTree":
+        """Return this tree with all files of its bases, and without bases.
+
+        `listed` are the files of each base by its path, as `Objects.files` gives them, their paths
+        relative to the top of the folder.
+
+        Raises:
+            FolderRefused: together they name a path twice, or below one that is no folder.
+        """
+        files = {entry.path: entry for base in self.bases for entry in listed[base.path]}
+        files |= self.by_path
+        left = (entry for entry in files.values() if entry.kind != "gone")
+        found = FileTree.of((), left)
+        for entry in found.differs:
+            paths.checked(entry.path)
+        _check_above(found.differs)
+        return found
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Return whether a path is that of a folder, or of what is in it; all is below the empty."""
+    return not folder or path == folder or path.startswith(f"{folder}/")
+
+
+def as_lines(values: Iterable[Any]) -> str:
+    """Return JSON values as a text, one a line."""
+    return "".join(f"{encode(value).decode()}\n" for value in values)
+
+
+def json_lines(text: str) -> Iterator[Any]:
+    """Yield the values of a text with one a line.
+
+    Raises:
+        FolderRefused: there are too many, or one is not JSON.
+    """
+    if (count := text.count("\n")) > ENTRIES_MAX:
+        raise FolderRefused("the list", f"at most {ENTRIES_MAX} entries", str(count))
+    for line in text.split("\n"):
+        if line:
+            try:
+                yield loads(line)
+            except ValueError as error:
+                raise FolderRefused("the list", "JSON in each line", str(error)) from None
+
+
+def _check_order(lines: tuple[TreeEntry, ...] | tuple[Base, ...]) -> None:
+    keys = [in_order(line) for line in lines]
+    for before, key in itertools.pairwise(keys):
+        if before == key:
+            raise FolderRefused(repr(key)[2:-1], "each path once", "the same path twice")
+        if before > key:
+            raise FolderRefused(repr(key)[2:-1], "paths in order", "one before another")
+
+
+def _check_above(entries: tuple[TreeEntry, ...]) -> None:
+    """Refuse what stands below a file or a link: to write it would follow the link."""
+    solid = {each.path for each in entries if each.kind not in ("gone", "commit")}
+    solid -= {each.path for each in entries if each.mode == "040000" and each.kind == "out"}
+    for entry in entries:
+        if entry.kind == "gone":
+            continue
+        at = entry.path.rfind("/")
+        while at > 0:
+            if entry.path[:at] in solid:
+                found = f"{paths.as_text(entry.path[:at])} is not one"
+                raise FolderRefused(paths.as_text(entry.path), "folders above it", found)
+            at = entry.path.rfind("/", 0, at)

@@ -1,0 +1,126 @@
+"""What the entries of a folder say, read strictly and folded."""
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+
+from refold.engine.errors import FolderRefused
+from refold.engine.workspace.entries import (
+    FileChange,
+    FolderChanged,
+    FolderEntry,
+    FolderLost,
+    FolderStarted,
+    FolderState,
+    Repository,
+    changed,
+    read_entry,
+)
+from refold.engine.workspace.tree import Base, FileTree, TreeEntry
+from tests.support.folders import entries
+
+OID = "a" * 40
+SHA = "b" * 64
+OWN = TreeEntry("a", "100644", "own", SHA, 3)
+BASED = TreeEntry("a", "100644", "git", OID)
+_BACK = FileChange("a", OWN, BASED, is_base=True, added=1, removed=2, calls=("0/1#2",))
+START = FolderStarted(
+    "/home/me/project",
+    "src",
+    FileTree.of([Base("", OID)], [OWN]),
+    (Repository("", OID, "refs/heads/main", f"{OID} refs/heads/main\n", "", ("rebase",)),),
+    12,
+)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        START,
+        FolderChanged((_BACK,), SHA, ("0/1#2",)),
+        FolderChanged((), SHA, (), START.repositories, is_end=True),
+        FolderLost("the disk is full"),
+    ],
+)
+def test_an_entry_comes_back_from_its_data(entry: FolderEntry) -> None:
+    """Every member."""
+    assert read_entry(entry.as_event().data) == entry
+
+
+@given(entries(), entries())
+def test_a_tree_and_its_changes_are_the_next_tree(
+    one: list[TreeEntry], other: list[TreeEntry]
+) -> None:
+    """The law of folding: what differs, in whatever order, leads from one tree to the other."""
+    before, after = (FileTree.of([], files) for files in (one, other))
+    names = before.by_path.keys() | after.by_path.keys()
+    changes = [
+        FileChange(path, before.by_path.get(path), now, is_base=now is None)
+        for path in names
+        if before.by_path.get(path) != (now := after.by_path.get(path))
+    ]
+
+    assert changed(before, changes) == after
+
+
+def test_a_file_of_the_base_goes_and_comes_back() -> None:
+    """The tree is then the first one again, with its digest."""
+    tree = FileTree.of([Base("", OID)], [])
+    gone = changed(tree, [FileChange("a", BASED, None)])
+
+    assert [entry.kind for entry in gone.differs] == ["gone"]
+    assert changed(gone, [FileChange("a", None, BASED, is_base=True)]).digest == tree.digest
+
+
+def test_the_state_is_that_of_the_last_entry() -> None:
+    """Start, change, end."""
+    state = FolderState()
+    state.apply(START)
+    now = changed(START.tree, [FileChange("b", None, attrs.evolve(OWN, path="b"))])
+    state.apply(FolderChanged((FileChange("b", None, attrs.evolve(OWN, path="b")),), now.digest))
+    state.apply(FolderChanged((), now.digest, is_end=True))
+
+    assert state.tree == now
+    assert state.touched == {"b"}
+    assert state.is_ended
+
+
+def test_changes_that_lead_to_another_tree_than_said_are_refused() -> None:
+    """A log cannot say two things of one folder."""
+    state = FolderState()
+    state.apply(START)
+
+    with pytest.raises(FolderRefused, match="tree"):
+        state.apply(FolderChanged((FileChange("b", None, attrs.evolve(OWN, path="b")),), SHA))
+    with pytest.raises(FolderRefused, match="one start"):
+        state.apply(START)
+
+
+_START: dict[str, Any] = START.as_event().data
+_REPOSITORY: dict[str, Any] = _START["repositories"][0]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"when": "later"},
+        {**_START, "digest": SHA},
+        {**_START, "path": "home"},
+        {**_START, "below": "../x"},
+        {**_START, "repositories": [{**_REPOSITORY, "commit": "--help"}]},
+        {**_START, "repositories": [{**_REPOSITORY, "branch": "refs/../../x"}]},
+        {**_START, "repositories": [{**_REPOSITORY, "refs": f"{OID} HEAD"}]},
+        {**_START, "repositories": [{**_REPOSITORY, "index": '["../x","","",0,""]\n'}]},
+        {**_START, "repositories": [{}]},
+        {"when": "change", "changes": "{}\n", "digest": SHA, "calls": []},
+        {"when": "change", "changes": '["a",null,null,false,0,0,[]]\n', "digest": "", "calls": []},
+        {"when": "change", "changes": "", "digest": SHA, "calls": [1]},
+    ],
+)
+def test_an_entry_that_says_something_else_is_refused(data: dict[str, Any]) -> None:
+    """As every part of a log that comes from elsewhere."""
+    with pytest.raises(FolderRefused):
+        read_entry(data)

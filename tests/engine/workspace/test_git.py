@@ -1,0 +1,117 @@
+"""git is asked, and nothing else happens."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
+from refold.engine.workspace.git import Git, RepositoryObjects, between, blob_id, listed
+from refold.engine.workspace.tree import TreeEntry
+from tests.support.folders import git, repository
+
+
+def test_objects_are_read_and_checked(tmp_path: Path) -> None:
+    """Any bytes, in any order, a missing one between."""
+    top = repository(tmp_path / "r", {"a": "one\n", "b/c": "", "n": "x" * 100_000})
+    named = git(top, "rev-parse", "HEAD:a")
+
+    with RepositoryObjects(Git(top)) as objects:
+        assert objects.blob(named) == b"one\n"
+        with pytest.raises(ContentMissing, match="no such file"):
+            objects.blob("0" * 40)
+        assert len(objects.blob(git(top, "rev-parse", "HEAD:n"))) == 100_000
+        with pytest.raises(ContentMissing):  # a tree is no file
+            objects.blob(git(top, "rev-parse", "HEAD^{tree}"))
+        assert objects.blob(git(top, "rev-parse", "HEAD:b/c")) == b""
+        assert [one.path for one in objects.files(git(top, "rev-parse", "HEAD^{tree}"), "x")] == [
+            "x/a", "x/b/c", "x/n",
+        ]  # fmt: skip
+        with pytest.raises(ContentMissing):
+            objects.files("1" * 40)
+    assert blob_id(b"one\n") == named
+
+
+def test_a_hostile_repository_runs_and_writes_nothing(tmp_path: Path) -> None:
+    """File system monitors, filters, hooks, external diffs: what a configuration can name."""
+    top = repository(tmp_path / "r", {"a": "one\n", ".gitattributes": "a filter=evil diff=evil\n"})
+    ran = tmp_path / "ran"
+    program = tmp_path / "evil.sh"
+    program.write_text(f"#!/bin/sh\necho $0 >> {ran}\ncat\n")
+    program.chmod(0o755)
+    for name in (
+        "core.fsmonitor", "filter.evil.clean", "filter.evil.smudge", "filter.evil.process",
+        "diff.evil.textconv", "diff.evil.command", "diff.external", "core.sshCommand", "core.pager",
+    ):  # fmt: skip
+        git(top, "config", name, str(program))
+    git(top, "config", "filter.evil.required", "true")
+    hook = top / ".git/hooks/post-index-change"
+    hook.write_text(program.read_text())
+    hook.chmod(0o755)
+    (top / "a").write_text("two\n")
+    os.utime(top / "a", (1, 1))
+    index = (top / ".git/index").read_bytes()
+    tree = git(top, "rev-parse", "HEAD^{tree}")
+
+    said = Git(top).said("status", "--porcelain=v2", "-z")
+    with RepositoryObjects(Git(top)) as objects:
+        objects.blob(git(top, "rev-parse", "HEAD:a"))
+    list(between(Git(top), tree, tree))
+
+    assert b" a\0" in said
+    assert not ran.exists()
+    assert (top / ".git/index").read_bytes() == index
+
+
+def test_a_repository_that_fetches_what_it_lacks_is_not_let(tmp_path: Path) -> None:
+    """A partial clone asks its remote for each missing object, unless told not to."""
+    repository(tmp_path / "far", {"a": "one\n"})
+    git(tmp_path / "far", "config", "uploadpack.allowFilter", "true")
+    url = (tmp_path / "far").as_uri()
+    git(tmp_path, "clone", "-q", "--no-checkout", "--filter=blob:none", url, "near")
+    named = git(tmp_path / "far", "rev-parse", "HEAD:a")
+
+    with (
+        RepositoryObjects(Git(tmp_path / "near")) as objects,
+        pytest.raises(ContentMissing, match=named),
+    ):
+        objects.blob(named)
+
+
+def test_variables_that_lead_git_elsewhere_are_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hook of git that starts an agent gives it GIT_DIR and more."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
+
+    assert Git(top).lines("ls-files", "-z") == ["a"]
+
+
+def test_what_git_complains_of_is_said(tmp_path: Path) -> None:
+    """With the folder and the command."""
+    with pytest.raises(GitFailed, match="status: fatal: not a git repository"):
+        Git(tmp_path).said("status")
+
+
+def test_what_differs_between_two_trees(tmp_path: Path) -> None:
+    """Path, mode and id on both sides."""
+    top = repository(tmp_path / "r", {"a": "one\n", "b": "two\n"})
+    before = git(top, "rev-parse", "HEAD^{tree}")
+    git(top, "rm", "-q", "b")
+    git(top, "update-index", "--chmod=+x", "a")
+    git(top, "commit", "-qm", "second")
+    one, two = (blob_id(text) for text in (b"one\n", b"two\n"))
+
+    assert list(between(Git(top), before, git(top, "rev-parse", "HEAD^{tree}"))) == [
+        ("a", "100644", one, "100755", one),
+        ("b", "100644", two, "000000", "0" * 40),
+    ]
+
+
+def test_a_line_of_a_tree() -> None:
+    """Modes of early versions of git are those of now; hostile names are refused."""
+    assert listed(f"100664 blob {'a' * 40}\tx/y") == TreeEntry("x/y", "100644", "git", "a" * 40)
+    with pytest.raises(FolderRefused):
+        listed(f"100644 blob {'a' * 40}\t../y")
