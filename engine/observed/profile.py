@@ -72,6 +72,8 @@ class Profile:
     """What is put behind the program's name; `{openai}`, `{anthropic}` are base URLs."""
     variables: Mapping[str, str] = attrs.field(factory=dict)
     """What the command is given that has not set it: so that what it asks is no matter of time."""
+    appended: Mapping[str, str] = attrs.field(factory=dict)
+    """What is put behind the value of a variable, whether the user has set it or not."""
     upstreams: tuple[str, ...] = ()
     """As for `--upstream`: variables that are led to the proxy besides the known ones."""
     thread: tuple[str, ...] = ()

@@ -153,6 +153,27 @@ def test_a_profile_gives_variables_that_a_log_only_names(
     assert same == [True, True, False, False]
 
 
+def test_a_profile_adds_to_a_variable_and_a_log_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the user has in it stays; what is added is no part of the log, and no log adds it."""
+    command = program(tmp_path, "print(os.environ.get('OPTIONS'), flush=True)")
+    (tmp_path / "p.py").write_text(
+        "from refold.engine.observed.profile import Profile\n"
+        "OWN = Profile(name='Mine', appended={'OPTIONS': '--more'})\n"
+    )
+    printed = []
+    for at, value in enumerate(["", "--of-mine"]):
+        monkeypatch.setenv("OPTIONS", value)
+        log = tmp_path / f"{at}.jsonl"
+        record_command(command, log=log, profile=f"{tmp_path}/p.py:OWN")
+        (ended,) = data_of(log, "run.finished")
+        printed.append(ended["output"]["stdout"].strip())
+        assert "--more" not in log.read_text().replace(ended["output"]["stdout"].strip(), "")
+
+    assert printed == ["--more", "--of-mine --more"]
+
+
 def test_what_names_its_folder_is_the_same_in_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

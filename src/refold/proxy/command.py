@@ -7,6 +7,7 @@ Rules: CONTRACT.md §16.2.
 """
 
 import contextlib
+import functools
 import os
 import select
 import signal
@@ -16,7 +17,7 @@ import termios
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 import attrs
 
@@ -49,8 +50,24 @@ class CommandEnd:
     """The beginning of what it printed: of `KEPT_BYTES`, and some more."""
     printed_bytes: int
     """Of all that it printed."""
+    complained: bytes = b""
+    """The beginning of its standard error, if that was kept."""
     lost: str = ""
     """Why not all of it could be passed on; empty where it was, or where its reader had left."""
+
+    def failure(self) -> str:
+        """Return how it failed, with its last words; empty if it did not."""
+        said = [
+            *filter(
+                str.strip, (self.complained or self.printed).decode(errors="replace").splitlines()
+            )
+        ]
+        words = f"its last words: {said[-1].strip()}" if said else "standard error may say why"
+        return (
+            f"the command failed by itself (exit code {self.exit_code}); {words}"
+            if self.exit_code
+            else ""
+        )
 
 
 def terminal_here() -> Size | None:
@@ -78,29 +95,42 @@ def run_command(
     write: Callable[[bytes], None] | None = None,
     terminal: Size | None = None,
     follows: bool = False,
+    keeps_errors: bool = False,
 ) -> CommandEnd:
     """Run a command with `variables` added to this environment, and wait for its end.
 
     `write` gets what it prints; by default it goes to standard output.  With `terminal`, its
     standard output is one of that size, and, if it `follows`, of that which ours has now.
     Children of the command that go on after its end are not waited for, and what they print is not
-    read.
+    read.  If it `keeps_errors`, standard error passes through here, too; else it is ours.
 
     Raises:
         UsageError: it cannot be started.
     """
     ours, its = _terminal(terminal) if terminal else os.pipe()
-    with open(ours, "rb", 0), open(its, "wb", 0) as its_end:  # noqa: PTH123 - descriptors
-        try:
-            process = subprocess.Popen(list(command), env={**os.environ, **variables}, stdout=its)
-        except (OSError, ValueError) as error:
-            raise UsageError(_why_not(command[0], error)) from None
-        its_end.close()
-        output = _Output(ours, write or _printed)
+    heard, said = os.pipe() if keeps_errors else (None, None)
+    with contextlib.ExitStack() as held:
+        for end in filter(None, (ours, heard)):
+            held.enter_context(open(end, "rb", 0))  # noqa: PTH123 - a descriptor
+        with contextlib.ExitStack() as given:
+            for end in filter(None, (its, said)):
+                given.enter_context(open(end, "wb", 0))  # noqa: PTH123 - a descriptor
+            try:
+                environment = {**os.environ, **variables}
+                process = subprocess.Popen(command, env=environment, stdout=its, stderr=said)
+            except (OSError, ValueError) as error:
+                raise UsageError(_why_not(command[0], error)) from None
+        output = _Output(ours, write or functools.partial(_passed_on, sys.stdout))
+        errors = (
+            _Output(heard, functools.partial(_passed_on, sys.stderr)) if heard is not None else None
+        )
+        if errors is not None:
+            held.enter_context(errors.drained())
         resized = _resized(ours, terminal) if follows and terminal else contextlib.nullcontext()
         with output.drained(), signals.going_to(process), resized:
             code = waited(process)
-        return output.ended(code if code >= 0 else BY_SIGNAL - code)
+    ended = output.ended(code if code >= 0 else BY_SIGNAL - code)
+    return attrs.evolve(ended, complained=errors.ended(0).printed) if errors else ended
 
 
 @contextlib.contextmanager
@@ -213,12 +243,12 @@ class _Output:
         )
 
 
-def _printed(content: bytes) -> None:
-    """Write to standard output at once; raises OSError where nobody reads it any more."""
+def _passed_on(stream: TextIO, content: bytes) -> None:
+    """Write to a stream of ours at once; raises OSError where nobody reads it any more."""
     try:
-        descriptor = sys.stdout.fileno()
+        descriptor = stream.fileno()
     except (OSError, ValueError):  # no file, as in some tests
-        sys.stdout.buffer.write(content)
+        stream.buffer.write(content)
         return
     while content:
         try:

@@ -332,7 +332,7 @@ def examine_command(
     keys = {name: f"sk-{PLACEHOLDER}-{name}" for name in wanted if not os.environ.get(name)}
     desk = Examining()
     with session.signals:
-        ended = session.through(desk, keys)
+        ended = session.through(desk, keys, keeps_errors=True)
     return ExaminedCommand(
         ended=ended,
         profile=known.name,
@@ -340,7 +340,7 @@ def examine_command(
         seen=dict(desk.seen),
         models=desk.models(),
         websockets=tuple(session.upgrades),
-        advice=tuple(why_nothing_came(upstreams, session.upgrades)),
+        advice=tuple(why_nothing_came(upstreams, session.upgrades, failure=ended.failure())),
     )
 
 
@@ -403,6 +403,8 @@ class _Session:
         desk: Desk,
         keys: Mapping[str, str],
         variables: Callable[[str], Mapping[str, str]] = lambda _base: _NO_KEYS,
+        *,
+        keeps_errors: bool = False,
     ) -> CommandEnd:
         """Run the command to its end, with what it asks led to a desk.
 
@@ -410,6 +412,8 @@ class _Session:
         """
         names = [ROUTE, *(route.name for route in self.routes)]
         known = {name: os.environ.get(name, v) for name, v in self.profile.variables.items()}
+        for name, more in self.profile.appended.items():
+            known[name] = f"{os.environ.get(name, '')} {more}".strip()
         with served(desk, names, upgrades=self.upgrades) as base:
             self.secrets.hide_address(base)
             return run_command(
@@ -419,6 +423,7 @@ class _Session:
                 write=self.write,
                 terminal=self.terminal,
                 follows=self.follows,
+                keeps_errors=keeps_errors,
             )
 
     def held_open(self, desk: Desk, listening: Listening, journal: ObservedLog) -> None:

@@ -30,3 +30,14 @@ def test_one_that_asks_none_would_not(code: str, says: str, invoke: Invoke) -> N
     assert done.exit_code == 1
     assert "no request to a model was read" in done.stderr
     assert says in done.stderr
+
+
+def test_one_that_failed_to_start_is_quoted(invoke: Invoke) -> None:
+    """Its error is to be looked at, and not where its requests went."""
+    script = "echo hello; printf 'Invalid auth method.\\n\\n' >&2; exit 41"
+    done = invoke("doctor", "--", "sh", "-c", script)
+
+    assert (done.exit_code, done.stdout) == (1, "hello\n")
+    assert done.stderr.startswith("Invalid auth method.\n\n")
+    assert "failed by itself (exit code 41); its last words: Invalid auth method.\n" in done.stderr
+    assert "nothing connected" not in done.stderr

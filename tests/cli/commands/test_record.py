@@ -74,10 +74,14 @@ def test_a_command_that_asks_nobody_is_told_how_it_would(invoke: Invoke) -> None
 
 
 def test_a_command_that_failed_before_it_asked_is_told_so(invoke: Invoke) -> None:
-    """A missing key, say: then the proxy is not what to look at first."""
-    done = invoke("record", "--log", "run.jsonl", "--", "sh", "-c", "exit 3")
+    """A missing key, say: then the proxy is not what to look at first, and what it said is."""
+    done = invoke("record", "--log", "run.jsonl", "--", "sh", "-c", "echo; echo no auth; exit 3")
+    mute = invoke("record", "--log", "mute.jsonl", "--", "sh", "-c", "exit 3")
 
-    assert "nothing was recorded but how the command began and ended (exit code 3" in done.stderr
+    assert "nothing was recorded but how the command began and ended" in done.stderr
+    assert "failed by itself (exit code 3); its last words: no auth\n" in done.stderr
+    assert "failed by itself (exit code 3); standard error may say why\n" in mute.stderr
+    assert "nothing connected" not in done.stderr + mute.stderr
 
 
 def test_a_variable_that_led_past_the_proxy_is_named(

@@ -136,6 +136,53 @@ def _home(path: Path) -> Path:
     return path
 
 
+BAREST: Final = {
+    "claude-code": "ANTHROPIC_API_KEY",
+    "opencode-anthropic": "ANTHROPIC_API_KEY",
+    "opencode-openai": "OPENAI_API_KEY",
+    "codex": "CODEX_API_KEY",  # it sends none of OPENAI_API_KEY: that wants `codex login`
+    "gemini-cli": "GEMINI_API_KEY",
+    "aider": "OPENAI_API_KEY",
+}
+"""The one key that each has."""
+_AIDER: Final = (
+    "aider", "--model", "openai/gpt-5-mini", "--yes-always", "--no-check-update", "--no-git",
+    "--no-analytics", "--no-show-model-warnings", "--no-show-release-notes", "--message",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAREST)
+def test_an_agent_in_the_barest_start_is_recorded_and_replayed(name: str, tmp_path: Path) -> None:
+    """An empty HOME, a key and nothing else, as in a container; the replay has no key."""
+    rules = [
+        Rule(name="chooses", when={"system": "Task Routing AI"},
+             then=Reply(text='{"complexity_reasoning": "simple", "complexity_score": 1}')),
+        Rule(name="says", when={}, then=Reply(text="well")),
+    ]  # fmt: skip
+    command = AGENTS[name].command if name in AGENTS else (*_AIDER, "SURVEY the notes")
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    log = str(tmp_path / "run.jsonl")
+    with Upstream(rules) as upstream:
+        led = {name: url for name, url in upstream.environment().items() if name.endswith("_URL")}
+        key = KEYS.get(BAREST[name], KEYS["OPENAI_API_KEY"])
+        more = {"HOME": str(_empty(tmp_path / "home")), BAREST[name]: key, **led}
+        folder = _folder(tmp_path / "one")
+        done = refold_does("record", "--log", log, "--", *command, folder=folder, more=more)
+    assert done.returncode == 0, done.stderr
+    assert "well" in done.stdout
+
+    more = {"HOME": str(_empty(tmp_path / "other"))}
+    folder = _folder(tmp_path / "there")
+    again = refold_does("replay", log, "--", *command, folder=folder, more=more)
+    assert again.returncode == 0, again.stderr
+
+
+def _empty(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
 def _all_of(node: RunNode) -> Iterator[RunNode]:
     for child in node.children:
         yield child

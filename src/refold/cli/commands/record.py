@@ -92,8 +92,8 @@ def command(
         output.complain(f"a request was not passed on: {why}")
     code: int = recorded.ended.exit_code
     if recorded.entries <= _FIRST_AND_LAST:
-        failed = f" (exit code {code}: what it printed may say why)" if code else ""
-        output.complain(f"nothing was recorded but how the command began and ended{failed}")
-        for why in why_nothing_came(foreign.upstream, recorded.websockets):
+        output.complain("nothing was recorded but how the command began and ended")
+        failure = recorded.ended.failure()
+        for why in why_nothing_came(foreign.upstream, recorded.websockets, failure=failure):
             output.hint(why)
     return code

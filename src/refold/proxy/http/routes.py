@@ -75,8 +75,13 @@ def why_nothing_came(
     upstreams: Iterable[str] = (),
     websockets: Sequence[str] = (),
     environment: Mapping[str, str] = os.environ,
+    *,
+    failure: str = "",
 ) -> list[str]:
-    """Return what is likely to be why no request came by, and the option that helps."""
+    """Return what is likely to be why no request came by, and the option that helps.
+
+    `failure` says how the command failed; empty if it did not.
+    """
     told = [f"a WebSocket was refused at {path}, for it cannot be recorded: let the client ask "
             "over HTTP" for path in dict.fromkeys(websockets)]  # fmt: skip
     led = {variable for route in routes_of(upstreams, environment) for variable in route.variables}
@@ -96,7 +101,7 @@ def why_nothing_came(
         for key, name in _ELSEWHERE.items()
         if environment.get(key) and name not in led and name not in past
     ]
-    return told or [NONE_CAME]
+    return [failure, *told] if failure else told or [NONE_CAME]
 
 
 NONE_CAME: Final = (

@@ -1,12 +1,32 @@
 """Gemini CLI (tried: 0.61.0)."""
 
+import base64
 from typing import Final
 
 from refold.engine.observed.profile import GIT_COMMITS, Profile
 
+_WITH_A_KEY: Final = """
+const given = process.env, flag = `--import=${import.meta.url}`;
+if (given.GEMINI_CLI_NO_RELAUNCH) {
+  const rest = (given.NODE_OPTIONS || "").replace(flag, "").trim();
+  if (rest) given.NODE_OPTIONS = rest; else delete given.NODE_OPTIONS;
+}
+process.env = new Proxy(given, {get: (of, name) =>
+  name === "GOOGLE_GEMINI_BASE_URL" && of.GEMINI_API_KEY
+  && new Error().stack.includes("getAuthTypeFromEnv") ? undefined : of[name]});
+"""
+"""Without settings, the CLI takes a base URL for a gateway, which it then refuses with exit code
+41; a settings file of the system must be root's.  So the one function that asks how to log in does
+not see the base URL if there is a key.  Its second process takes the option away again: what the
+agent runs does not get it."""
+
 PROFILE: Final = Profile(
     name="Gemini CLI",
     commands=("gemini", "@google/gemini-cli"),
+    appended={
+        "NODE_OPTIONS": "--import=data:text/javascript;base64,"
+        + base64.b64encode(_WITH_A_KEY.encode()).decode()
+    },
     hands_over={"invoke_agent": ("agent_name",)},
     left_out=(r"<session_context>[\s\S]*?</session_context>",),
     asides=("You are a specialized Task Routing AI",),
