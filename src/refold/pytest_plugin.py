@@ -9,6 +9,9 @@ To add an option: declare it in `pytest_addoption`, obey it in `pytest_configure
 fixture: import what it needs inside of it.  The rules are CONTRACT.md §13.11 to §13.15, and §16.12.
 """
 
+import ast
+import contextlib
+import fnmatch
 import os
 import shlex
 from collections.abc import Generator, Iterator
@@ -23,9 +26,14 @@ if TYPE_CHECKING:
 
     from refold.testing.refold_models import RefoldModels
     from refold.testing.refold_run import RefoldRun, Settings
+    from refold.testing.session_proxy import SessionProxy
 
 _RUNS: Final = pytest.StashKey["RefoldRun"]()
 _MODELS: Final = pytest.StashKey["RefoldModels"]()
+
+_SESSION: Final = pytest.StashKey["SessionProxy"]()
+_PROXIED: Final = "refold_models"
+"""The fixture for which clients are led to a proxy before they are made."""
 
 _OURS: Final = frozenset({"refold_run", "refold_models", "delegation_snapshot", "log_snapshot"})
 _MODULES: Final = pytest.StashKey[set[Path]]()
@@ -119,8 +127,11 @@ def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Make a marker that is wrong an error of the collection, so that nothing runs."""
-    report = yield
-    if isinstance(collector, pytest.Module) and report.passed:
+    is_file = isinstance(collector, pytest.Module)
+    files = [collector.path, *_conftests_above(collector.path, collector.config)]
+    with _without_keys(collector, is_named=not is_file or any(map(_names_proxied, files))):
+        report = yield
+    if is_file and report.passed:
         collector.config.stash.setdefault(_MODULES, set()).add(collector.path)
     if report.failed:
         collector.config.stash[_UNREAD] = True
@@ -167,6 +178,76 @@ def _marked(item: pytest.Item) -> dict[str, Any]:
     return found
 
 
+# --- clients that are made before their test -------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    """Lead clients to a proxy from before the first file is imported, if a test file asks for it.
+
+    Nothing is set in a session whose files do not name the fixture, nor in one whose workers do
+    that (xdist).
+    """
+    given = early_config.known_args_namespace
+    has_workers = getattr(given, "numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
+    if not has_workers and any(map(_names_proxied, _test_files(early_config))):
+        with contextlib.suppress(ModuleNotFoundError):  # of the extra: the fixture says so
+            from refold.testing.session_proxy import SessionProxy  # noqa: PLC0415 - the extra
+
+            session = early_config.stash[_SESSION] = SessionProxy()
+            ends = contextlib.ExitStack()
+            early_config.add_cleanup(ends.close)
+            ends.enter_context(session.started())
+            if given.refold_record in (None, "none") and not given.refold_accept:
+                ends.enter_context(session.keys_given())
+    return (yield)
+
+
+def _test_files(config: pytest.Config) -> Iterator[Path]:
+    """Yield the files that pytest may be going to import, below what it was asked for."""
+    folder, ini = config.invocation_params.dir, config.getini
+    given = config.known_args_namespace.file_or_dir or ini("testpaths") or ["."]
+    patterns = [*ini("python_files"), "conftest.py"]
+    skipped = [*ini("norecursedirs"), "node_modules", "__pycache__", "site-packages"]
+    for root in (folder / str(each).partition("::")[0] for each in given):
+        if root.is_file():
+            yield root
+        yield from _conftests_above(root, config)
+        for at, folders, files in os.walk(root):
+            folders[:] = [each for each in folders if not _is_any(each, skipped)]
+            yield from (Path(at, each) for each in files if _is_any(each, patterns))
+
+
+def _conftests_above(path: Path, config: pytest.Config) -> list[Path]:
+    folders = [each for each in path.parents if each.is_relative_to(config.rootpath)]
+    return [each / "conftest.py" for each in folders]
+
+
+def _is_any(name: str, patterns: list[str]) -> bool:
+    return any(fnmatch.fnmatch(name, each) for each in patterns)
+
+
+def _names_proxied(file: Path) -> bool:
+    """Return whether a file takes the fixture: as an argument, or by a text that is its name."""
+    try:
+        source = file.read_bytes()
+        nodes = ast.walk(ast.parse(source)) if _PROXIED.encode() in source else ()
+    except (OSError, SyntaxError, ValueError):  # pytest says so
+        return False
+    return any(_PROXIED in (getattr(n, "arg", ""), getattr(n, "value", "")) for n in nodes)
+
+
+def _without_keys(node: pytest.Collector | pytest.Item, *, is_named: bool) -> Any:
+    """Return a block without the placeholder keys for what does not name the fixture.
+
+    A test that is skipped where there is no key is skipped all the same.
+    """
+    session: SessionProxy | None = node.config.stash.get(_SESSION, None)
+    if session is None or is_named:
+        return contextlib.nullcontext()
+    return session.keys_taken()
+
+
 # --- fixtures --------------------------------------------------------------------------------
 
 
@@ -210,7 +291,12 @@ def refold_models(
 
         raise ExtraMissing(missing, "proxy") from None
     settings = _settings(request, PART)
-    models = RefoldModels(settings, monkeypatch.setenv, lambda: tmp_path_factory.mktemp("models"))
+    models = RefoldModels(
+        settings,
+        monkeypatch.setenv,
+        lambda: tmp_path_factory.mktemp("models"),
+        session=request.config.stash.get(_SESSION, None),
+    )
     try:
         models.start()
         request.node.stash[_MODELS] = models
@@ -239,6 +325,7 @@ def _settings(request: pytest.FixtureRequest, part: str = "") -> "Settings":
         name=item.name,
         test=f"{item.path.name}::{item.nodeid.partition('::')[2]}",
         upstreams=marked.get("upstreams", ()),
+        asks=_PROXIED in getattr(getattr(item, "_fixtureinfo", None), "argnames", ()),
     )
 
 
@@ -321,9 +408,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """Keep the snapshots of a test that fails; with `--refold-accept`, update those of others."""
     syrupy: Any = getattr(item.config, "_syrupy", None)
     if syrupy is None or not _is_ours(item):
-        return (yield)
+        with _without_keys(item, is_named=_is_proxied(item)):
+            return (yield)
     held: list[dict[str, Any]] = []
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, _without_keys(item, is_named=_is_proxied(item)):
         if item.config.getoption("refold_accept"):
             patch.setattr(item.config.option, "update_snapshots", True)
             patch.setattr(syrupy, "queue_snapshot_write", lambda **given: held.append(given))
@@ -380,6 +468,10 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
             if _is_ours(item) and _DONE not in item.stash:
                 _keep_snapshots(syrupy, item)
     yield
+
+
+def _is_proxied(item: pytest.Item) -> bool:
+    return _PROXIED in getattr(item, "fixturenames", ())
 
 
 def _is_ours(item: pytest.Item) -> bool:

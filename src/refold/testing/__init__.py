@@ -6,6 +6,7 @@ A test's programs and requests flow in; recordings flow out on the first run, an
 
     refold_run       a call that records a run, or replays it
     refold_models    a proxy between a test's clients and their models
+    session_proxy    leads clients that were made earlier to that proxy
     desks            the desks of that proxy
     reproduce        how a run of a test is named on the command line
     summary          what stops several tests, said once

@@ -31,12 +31,22 @@ from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.testing.desks import Front, LiveDesk, Opening, RecordedDesk, Unrecorded
 from refold.testing.refold_run import LIVE, Settings
 from refold.testing.reproduce import explained
+from refold.testing.session_proxy import SessionProxy
 
 PART: Final = ".models"
 """What the recording of a test's models has behind the test's name."""
 WATCHED: Final = "watched"
 """The status of a tree's root: its test goes on, so it has no end yet."""
 
+_PASSED_BY: Final = (
+    "A client with a base_url of its own leads past the proxy: leave it out, or give the client "
+    "refold_models.openai_url."
+)
+_NOTHING: Final = (
+    "the test takes refold_models, and asked no model through it\n"
+    f"{_PASSED_BY} A test that may ask nothing takes the fixture "
+    "by @pytest.mark.usefixtures('refold_models')"
+)
 _WAIT_SECONDS: Final = 1.0
 """For answers whose last bytes the test has, and the proxy's log not yet."""
 
@@ -45,9 +55,15 @@ class RefoldModels:
     """Records what a test asks of models, or answers it from the recording."""
 
     def __init__(
-        self, settings: Settings, setenv: Callable[[str, str], None], folder: Callable[[], Path]
+        self,
+        settings: Settings,
+        setenv: Callable[[str, str], None],
+        folder: Callable[[], Path],
+        session: SessionProxy | None = None,
     ) -> None:
         """Say how; `setenv` sets a variable for the test, `folder` makes one for what is not kept.
+
+        `session` leads clients here that were made before.
 
         Raises:
             UsageError: an upstream, or a base URL of the environment, is none.
@@ -57,7 +73,9 @@ class RefoldModels:
         self._again = settings.again
         self._setenv = setenv
         self._log = settings.place.log(1)
-        self._routes = {route.name: route for route in routes_of(settings.upstreams)}
+        self._session = session
+        before = session.environment if session is not None else os.environ
+        self._routes = {route.name: route for route in routes_of(settings.upstreams, before)}
         self._names = list(self._routes)
         self._rules = VolatileRules()
         self._side = self._side_for(folder)
@@ -190,6 +208,9 @@ class RefoldModels:
         """
         is_live = isinstance(self._side, LiveDesk)
         self._base = self._ends.enter_context(served(self._front, self._names, passes_on=is_live))
+        if self._session is not None:
+            self._session.test_base = self._base
+            self._ends.callback(setattr, self._session, "test_base", "")
         for name, value in environment_of((), self._base).items():
             self._setenv(name, value)
         for route in self._routes.values():
@@ -231,6 +252,8 @@ class RefoldModels:
             self._judge(self._side)
         elif self._front.is_open:
             _fail(self._unrecorded())
+        if self._settings.asks and not self._front.is_open:
+            _fail(_NOTHING)
 
     def give_up(self, *, is_kept: bool) -> None:
         """End a test that did not pass; with `is_kept`, what it asked live is kept beside.
@@ -288,7 +311,8 @@ class RefoldModels:
         __tracebackhide__ = True
         report = side.report(is_over=True)
         if not report.identical:
-            _fail(self._differs(report))
+            nothing = f"\n{_NOTHING}" if self._settings.asks and not self._front.is_open else ""
+            _fail(self._differs(report) + nothing)
         found = verify(self._log)
         if not found.intact:
             raise next(each for log in found.logs for each in log.damage).as_error()
@@ -341,9 +365,7 @@ class RefoldModels:
         places = "\n  ".join(f"{each.file}:{each.line}: {each.method}" for each in self._watch.seen)
         return (
             f"the test used the network while it was replayed\n  {places}\n"
-            "A client that is made before the test (when its module is imported) does not find "
-            "the proxy: make it in the test, or give it refold_models.openai_url. If the network "
-            "is meant, say so: @pytest.mark.refold(network='any')"
+            f"{_PASSED_BY} If the network is meant, say so: @pytest.mark.refold(network='any')"
         )
 
 

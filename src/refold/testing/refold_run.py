@@ -79,6 +79,8 @@ class Settings:
     """The test, as a log of what it asks of models calls it."""
     test: str = ""
     """Which one it is, from its file on."""
+    asks: bool = False
+    """Whether the test's function takes `refold_models` itself: then it has to ask something."""
     upstreams: Sequence[str] = ()
     """As `refold record --upstream` takes them."""
 
