@@ -815,14 +815,66 @@ def test_without_the_extra_it_says_what_to_install(
     assert "uvicorn is not installed: pip install 'refold[proxy]'" in said
 
 
-def test_recordings_hold_no_path_of_the_machine(suite: Watched, tmp_path: Path) -> None:
-    """They are kept with the tests, on whatever machine they were made."""
+def test_recordings_name_paths_of_the_machine_in_one_place(suite: Watched, tmp_path: Path) -> None:
+    """They are kept with the tests; those of a replay are taken for the folders named there."""
     suite.record()
 
-    text = (suite.folder / LOG).read_text(encoding="utf-8")
-    assert '"input":{"test":"test_it.py::test_ask"}' in text
+    first, *others = read_entries(suite.folder / LOG)
+    assert first.data["input"] == {"test": "test_it.py::test_ask"}
+    assert first.data["rules"].pop("folders").keys() >= {"folder", "home"}
+    text = "".join(str(each.data) for each in (first, *others))
     assert str(tmp_path.parent) not in text
     assert "127.0.0.1" not in text
+
+
+CODER: Final = """
+import os
+from desk import asked
+import openai, pytest
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+def test_ask(refold_models, tmp_path, home):
+    system = f"You are the weather desk of {tmp_path}, with notes in {tmp_path}/home/notes."
+    with openai.OpenAI(default_headers={"user-agent": "claude-cli/2.1.197"}) as client:
+        asked(client, f"Hello from {tmp_path}!", system)
+"""
+
+
+def test_a_folder_that_is_new_each_time_is_taken_for_the_recorded_one(suite: Watched) -> None:
+    """Of the test, and HOME where it has one of its own; what else differs is seen."""
+    suite.write(test_it=CODER)
+    suite.record()
+    suite.passes()
+
+    suite.edit("test_it", "home/notes", "home/texts")
+    assert "home/[-note-]{+text+}s" in suite.fails()
+
+
+def test_what_requests_say_chooses_the_profile(suite: Watched) -> None:
+    """Its rules are in the log, hold in a replay, and are said in the report."""
+    suite.write(test_it=CODER)
+    suite.record()
+    (first, *_) = read_entries(suite.folder / LOG)
+    assert first.data["rules"]["profile"]["name"] == "Claude Code"
+
+    suite.write(test_it=CODER.replace("/notes", "/texts"))
+    assert "profile: Claude Code" in suite.fails()
+
+
+def test_a_replay_gives_keys_of_the_recorded_shape(suite: Watched) -> None:
+    """Claude Code asks another model with a key of another shape."""
+    begins = "assert os.environ['ANTHROPIC_API_KEY'].startswith('sk-ant-api03-')"
+    suite.write(test_it=f"import os\n{TEST}    {begins}\n")
+    with pytest.MonkeyPatch.context() as patch, Upstream() as upstream:
+        for name, value in upstream.environment().items():
+            patch.setenv(name, value)
+        patch.setenv("ANTHROPIC_API_KEY", "sk-ant-api03-" + "0" * 80)
+        suite.passes("--refold-record=once")
+
+    suite.passes()
 
 
 def test_what_is_recorded_anew_has_its_page_beside_the_recording(suite: Watched) -> None:

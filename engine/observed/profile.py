@@ -68,6 +68,9 @@ class Profile:
     """The names of its programs and packages: `codex`, `@openai/codex`."""
     libraries: tuple[str, ...] = ()
     """Names that a script has in it which starts the program itself."""
+    asks_as: tuple[str, ...] = ()
+    """Regular expressions of how its user agent, or its system prompt, begins: tests know the
+    program by them, where its requests are all that is seen."""
     arguments: tuple[str, ...] = ()
     """What is put behind the program's name; `{openai}`, `{anthropic}` are base URLs."""
     variables: Mapping[str, str] = attrs.field(factory=dict)
@@ -127,6 +130,11 @@ class Profile:
     def whose(self, header: Callable[[str], str]) -> Whose:
         """Return who asks, by the headers of a request; `header` gives one, empty for none."""
         return Whose(*(_first(each, header) for each in (self.thread, self.above, self.agent)))
+
+    def asks(self, user_agent: str, system: str) -> bool:
+        """Return whether a request with this user agent and system prompt is the program's."""
+        said = (user_agent, system.lstrip()[:_LOOKED_AT])
+        return any(re.match(each, text) for each in self.asks_as for text in said)
 
     def printing(self, command: Sequence[str]) -> str:
         """Return how what a command prints is compared, where its words say so; else empty."""

@@ -105,6 +105,7 @@ class ObservedReport:
         lines = [f"{said}: {served}, in {talks}; requests sent by the proxy: {self.live}"]
         lines += [f"\n{one}{after(one)}" for one in self.divergences]
         lines += ["", *self.ignored_lines()] if self.ignored_count else []
+        lines += [f"profile: {self.profile}"] if self.profile else []
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join([*lines, f"guarantee: {MATCHED} ({GUARANTEE})"])
 

@@ -35,6 +35,8 @@ _SESSION: Final = pytest.StashKey["SessionProxy"]()
 _PROXIED: Final = "refold_models"
 """The fixture for which clients are led to a proxy before they are made."""
 
+_FOLDERS: Final = frozenset({"tmp_path"})
+"""Fixtures that are a folder, a new one for each test."""
 _OURS: Final = frozenset({"refold_run", "refold_models", "delegation_snapshot", "log_snapshot"})
 _MODULES: Final = pytest.StashKey[set[Path]]()
 """Test files that were collected."""
@@ -325,6 +327,9 @@ def _settings(request: pytest.FixtureRequest, part: str = "") -> "Settings":
         name=item.name,
         test=f"{item.path.name}::{item.nodeid.partition('::')[2]}",
         upstreams=marked.get("upstreams", ()),
+        folders={
+            name: str(request.getfixturevalue(name)) for name in _FOLDERS & {*request.fixturenames}
+        },
         asks=_PROXIED in getattr(getattr(item, "_fixtureinfo", None), "argnames", ()),
     )
 

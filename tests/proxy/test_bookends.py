@@ -72,7 +72,9 @@ def test_a_replay_is_told_what_the_command_was_given(
 
     assert others_in(record) == ["GROQ_BASE_URL"]
     assert terminal_in(record) == terminal
-    assert placeholders(record, routes)["GROQ_API_KEY"] == f"{PLACEHOLDER}-GROQ_API_KEY"
+    assert (
+        placeholders(record.started.rules, routes)["GROQ_API_KEY"] == f"{PLACEHOLDER}-GROQ_API_KEY"
+    )
     assert redaction_in(record).paths == {}
 
 
@@ -93,7 +95,7 @@ def test_a_placeholder_has_the_shape_of_the_recorded_key(
         seal(log, CommandEnd(exit_code=0, printed=b"", printed_bytes=0), secrets)
     monkeypatch.delenv("ANTHROPIC_API_KEY")
 
-    found = placeholders(read_record(tmp_path / "a.jsonl"), ())["ANTHROPIC_API_KEY"]
+    found = placeholders(read_record(tmp_path / "a.jsonl").started.rules, ())["ANTHROPIC_API_KEY"]
 
     assert found.startswith(f"{begins}{PLACEHOLDER}-ANTHROPIC_API_KEY")
     assert len(found) >= len(key)
@@ -113,7 +115,7 @@ def test_every_key_of_our_routes_that_was_there_is_given(
         seal(log, CommandEnd(exit_code=0, printed=b"", printed_bytes=0), secrets)
     monkeypatch.delenv(name)
 
-    found = placeholders(read_record(tmp_path / "a.jsonl"), ())
+    found = placeholders(read_record(tmp_path / "a.jsonl").started.rules, ())
 
     assert found[name] == f"{PLACEHOLDER}-{name}"
 

@@ -88,14 +88,13 @@ def typed_at_in(record: ObservedRecord) -> bool:
 
 
 def placeholders(
-    record: ObservedRecord, routes: Iterable[Route], *, is_live: bool = False
+    rules: Mapping[str, Any], routes: Iterable[Route], *, is_live: bool = False
 ) -> dict[str, str]:
-    """Return the keys that a command is given in a replay.
+    """Return the keys that a command is given in a replay; `rules` are those of the record.
 
     They replace those that it would send by these routes, unless a request may go on live, and
     stand for those that are missing: what clients want, and what was there when it was recorded.
     """
-    rules = record.started.rules
     ours = set(keys_of(known_routes()))  # of which AWS_BEARER_TOKEN_BEDROCK ends like no key
     listed = rules.get("redaction", {}).get("environment", ())
     held = (name for name in listed if name in ours or is_key_name(name))

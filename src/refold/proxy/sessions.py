@@ -58,7 +58,7 @@ from refold.proxy.mcp.hub import ROUTE, Hub
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.serving import McpServing
 from refold.proxy.mcp.sessions import notes_on, serving_of, with_mcp
-from refold.proxy.profiles import led, profile_of, shipped
+from refold.proxy.profiles import led, profile_of, shipped_as
 from refold.proxy.recorded_here import remember
 from refold.proxy.signals import Signals
 from refold.replay.explain.divergence import Divergence
@@ -208,12 +208,12 @@ def replay_command(
     record = read_record(log, rules, profile=said)
     record.output = output or record.output
     look(record, record.head)
-    known = said or _named_in(record)
+    known = said or shipped_as(record.profile)
     routes = with_recorded(routes_of(upstreams), others_in(record), is_live=on_miss == "live")
     session = _Session(
         command, known, routes, redaction_in(record), write, terminal_in(record), follows=False
     )
-    keys = placeholders(record, routes, is_live=on_miss == "live")
+    keys = placeholders(record.started.rules, routes, is_live=on_miss == "live")
     session.secrets.learn_environment(keys)
     log_of_now: AbstractContextManager[ObservedLog | None] = (
         session.log(Path(into), again_rules(record)) if into is not None else nullcontext()
@@ -274,7 +274,7 @@ def fork_command(
     kept = kept_record(log, at, edits or {}, rules)
     record = kept.record
     look(record, kept.head)
-    known = profile_of(command, profile) if profile else _named_in(record)
+    known = profile_of(command, profile) if profile else shipped_as(record.profile)
     routes = with_recorded(routes_of(upstreams), others_in(record), is_live=True)
     terminal = terminal_here() if write is None else None
     session = _Session(command, known, routes, redaction_in(record), write, terminal)
@@ -442,16 +442,3 @@ class _Session:
             raise UsageError(f"--listen {listening.address}: {error}") from None
         journal.seal("completed", "done")
         remember(journal.head)
-
-
-def _named_in(record: ObservedRecord) -> Profile:
-    """Return how the command of a record is led, and who asks; what is compared, the log says.
-
-    It says as well which variables of a profile were given, but gives none itself: who wrote a log
-    has no say in what runs here.
-    """
-    named = (each for each in shipped() if each.name == record.profile.name)
-    found = next(named, attrs.evolve(record.profile, variables={}))
-    told = record.profile.variables
-    given = {name: value for name, value in found.variables.items() if name in told}
-    return attrs.evolve(found, variables=given)

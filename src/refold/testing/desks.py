@@ -17,14 +17,17 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.events.outcome import Fault
 from refold.engine.log.names import SUFFIX
 from refold.engine.observed.journal import ObservedLog
+from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.format import Route
-from refold.proxy.bookends import again_rules
+from refold.proxy.bookends import again_rules, first_rules
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.recording import READ_NOW, REFUSED, RecordingDesk
+from refold.proxy.desks.recording import REFUSED, RecordingDesk
 from refold.proxy.desks.replaying import Replaying
 from refold.proxy.http.turns import Desk, Forward, Incoming, Passing, Serve
+from refold.proxy.profiles import shipped_as
 from refold.proxy.recorded_here import remember
+from refold.replay.observed.folders import FOLDERS
 from refold.replay.observed.matching import Matcher
 from refold.replay.observed.record import ObservedRecord, read_record
 from refold.replay.observed.report import ObservedReport, report_of
@@ -46,6 +49,10 @@ class Opening:
     """Of the proxy."""
     routes: Sequence[Route]
     rules: VolatileRules
+    profile: Profile = NO_PROFILE
+    """Of the program that asks."""
+    folders: Mapping[str, str] = attrs.field(factory=dict)
+    """Those that the test has, by what they are."""
 
 
 class LoggedDesk:
@@ -77,7 +84,7 @@ class LoggedDesk:
 class Front:
     """The desk that the proxy is given: opened by the first request; knows what is on its way."""
 
-    def __init__(self, opened: Callable[[], Desk]) -> None:
+    def __init__(self, opened: Callable[[Incoming], Desk]) -> None:
         self._opened = opened
         self._desk: Desk | None = None
         self._on_its_way = 0
@@ -91,7 +98,7 @@ class Front:
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Return what to do with a request."""
         if self._desk is None:
-            self._desk = self._opened()
+            self._desk = self._opened(incoming)
         decided = self._desk.begin(incoming)
         if isinstance(decided, Serve):
             return decided
@@ -135,9 +142,9 @@ class LiveDesk(LoggedDesk):
 
     def opened(self, opening: Opening) -> RecordingDesk:
         """Begin to record."""
-        rules = {**READ_NOW, **opening.rules.as_json()}
+        rules = first_rules(opening.rules, opening.profile) | {FOLDERS: dict(opening.folders)}
         journal, secrets = self.begun(fresh_beside(self._log), opening, rules)
-        return RecordingDesk(journal, secrets, opening.routes)
+        return RecordingDesk(journal, secrets, opening.routes, opening.profile)
 
     def seal(self, *, is_passed: bool) -> None:
         """End the log, with the exit code that pytest ends with for this test alone."""
@@ -172,8 +179,9 @@ class RecordedDesk(LoggedDesk):
         now = self._folder() / f"now{SUFFIX}"
         journal, secrets = self.begun(now, opening, again_rules(record))
         self._replaying = Replaying(
-            record, secrets, routes=opening.routes, log=journal, advice=ADVICE
-        )
+            record, secrets, routes=opening.routes, log=journal, advice=ADVICE,
+            profile=shipped_as(record.profile), folders=opening.folders,
+        )  # fmt: skip
         return self._replaying
 
     def report(self, *, is_over: bool) -> ObservedReport:
@@ -181,6 +189,7 @@ class RecordedDesk(LoggedDesk):
         record = self._record or read_record(self.log)
         matcher = self._replaying.matcher if self._replaying else Matcher(record)
         report = report_of(record, matcher, live=0, output=None)
+        report = attrs.evolve(report, profile=record.profile.name)
         if is_over:
             return report
         asked = [each for each in report.divergences if each.category != "unconsumed"]

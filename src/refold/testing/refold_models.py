@@ -9,22 +9,26 @@ file when a test first asks for the fixture.  The rules are CONTRACT.md §16.12.
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import attrs
 import pytest
 
 from refold.engine.errors import RefoldError, UsageError
+from refold.engine.log.reader import read_entries
 from refold.engine.observed.volatile import VolatileRules
+from refold.engine.wire.apis import read_request
 from refold.engine.wire.parts.format import Route
-from refold.proxy.bookends import placeholder
-from refold.proxy.http.routes import environment_of, key_of, keys_of, routes_of
+from refold.proxy.bookends import folders_here, placeholder, placeholders
+from refold.proxy.http.routes import environment_of, key_of, routes_of
 from refold.proxy.http.server import served
-from refold.proxy.http.turns import Desk
+from refold.proxy.http.turns import Desk, Incoming
+from refold.proxy.profiles import profile_asking
 from refold.replay.audit.verify import verify
 from refold.replay.observed.report import ObservedReport
+from refold.replay.observed.titles import text_of
 from refold.replay.reexecute.network import NetworkWatch
 from refold.replay.testing.recordings import failed_beside, move_over, remove
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
@@ -101,7 +105,9 @@ class RefoldModels:
             return RecordedDesk(self._log, folder)
         return Unrecorded(self._unrecorded()) if mode == "none" else LiveDesk(self._log)
 
-    def _opened(self) -> Desk:
+    def _opened(self, first: Incoming) -> Desk:
+        asked = read_request(first.method, first.target, first.body)
+        system = (text_of(each) for each in asked.messages[:1] if each["role"] == "system")
         return self._side.opened(
             Opening(
                 name=self._settings.name,
@@ -109,6 +115,8 @@ class RefoldModels:
                 base=self._base,
                 routes=tuple(self._routes.values()),
                 rules=self._rules,
+                profile=profile_asking(first.header("user-agent"), next(system, "")),
+                folders={**folders_here(), **self._settings.folders},
             )
         )
 
@@ -216,7 +224,17 @@ class RefoldModels:
         for route in self._routes.values():
             self._lead(route)
         if not is_live:
+            for name, value in placeholders(self._recorded_rules(), self._routes.values()).items():
+                self._setenv(name, value)
             self._ends.enter_context(self._watch)
+
+    def _recorded_rules(self) -> Mapping[str, Any]:
+        """Return the rules of the recording; without one, or where it cannot be read, none."""
+        if not isinstance(self._side, RecordedDesk):
+            return {}
+        with contextlib.suppress(RefoldError):  # which the first request meets, too
+            return dict(next(read_entries(self._log)).data.get("rules") or {})
+        return {}
 
     def _lead(self, route: Route) -> None:
         """Set the variables of a route; in a replay, keys in place of real and of missing ones."""
@@ -224,9 +242,7 @@ class RefoldModels:
             self._setenv(name, f"{self._base}/{route.name}")
         if isinstance(self._side, LiveDesk):
             return
-        wanted = filter(None, map(key_of, route.variables))
-        sent = filter(os.environ.get, keys_of([route]))
-        for key in dict.fromkeys((*wanted, *sent)):
+        for key in filter(None, map(key_of, route.variables)):
             self._setenv(key, placeholder(key))
 
     # --- the end -------------------------------------------------------------------------

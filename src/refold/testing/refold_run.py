@@ -81,6 +81,8 @@ class Settings:
     """Which one it is, from its file on."""
     asks: bool = False
     """Whether the test's function takes `refold_models` itself: then it has to ask something."""
+    folders: Mapping[str, str] = attrs.field(factory=dict)
+    """Folders of the test that are new each time, by their fixture."""
     upstreams: Sequence[str] = ()
     """As `refold record --upstream` takes them."""
 

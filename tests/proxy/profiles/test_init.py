@@ -7,7 +7,7 @@ import pytest
 from refold.engine.errors import UsageError
 from refold.engine.observed.profile import Profile
 from refold.engine.observed.volatile import VolatileRules
-from refold.proxy.profiles import led, profile_of, shipped
+from refold.proxy.profiles import led, profile_asking, profile_of, shipped
 
 URL = 'openai_base_url="http://h/w/openai"'
 
@@ -31,6 +31,26 @@ URL = 'openai_base_url="http://h/w/openai"'
 def test_a_command_is_known_by_its_program(command: str, name: str) -> None:
     """Behind what starts it; not by a word among its arguments."""
     assert profile_of(command.split()).name == name
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "system", "name"),
+    [
+        ("claude-cli/2.1.197 (external, sdk-cli)", "", "Claude Code"),
+        ("Bun/1.4.0", "", "Claude Code"),  # looks whether the server is there
+        ("codex_exec/0.169.0 (Debian 12.0.0; x86_64) unknown (codex_exec; 0.169.0)", "", "Codex"),
+        ("opencode/1.18.33 (linux; x64) ai-sdk/provider-utils/4.0.40 runtime/bun/1.3.14", "",
+         "opencode"),
+        ("OpenAI/Python 2.20.0", "Act as an expert software developer.\nAlways", "aider"),
+        ("GeminiCLI/0.61.0/gemini-2.5-pro (linux; x64; terminal)", "", "Gemini CLI"),
+        ("google-genai-sdk/2.34.0 gl-python/3.11.7 google-adk/2.13.0", "", "Google ADK"),
+        ("OpenAI/Python 2.20.0", "You are like claude-cli/2.1.197", ""),
+        ("QwenCode/0.15.10 (linux; x64)", "You are Qwen Code", ""),
+    ],
+)  # fmt: skip
+def test_a_program_is_known_by_what_it_asks(user_agent: str, system: str, name: str) -> None:
+    """By the beginning of its user agent, or of its system prompt; as seen of real programs."""
+    assert profile_asking(user_agent, system).name == name
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+import attrs
+
 from refold.engine.errors import ProgramNotFound, UsageError
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.ports.programs import load, reference_from
@@ -57,6 +59,23 @@ def profile_of(command: Sequence[str], named: str = "") -> Profile:
         if _program_index(command, profile) is not None or _uses(command, profile.libraries):
             return profile
     return NO_PROFILE
+
+
+def profile_asking(user_agent: str, system: str) -> Profile:
+    """Return the profile of the program that asks so; `NO_PROFILE` of one that is not known."""
+    return next((each for each in shipped() if each.asks(user_agent, system)), NO_PROFILE)
+
+
+def shipped_as(recorded: Profile) -> Profile:
+    """Return how the program of a record is led, and who asks; what is compared, the log says.
+
+    It says as well which variables of a profile were given, but gives none itself: who wrote a log
+    has no say in what runs here.
+    """
+    named = (each for each in shipped() if each.name == recorded.name)
+    found = next(named, attrs.evolve(recorded, variables={}))
+    given = {name: value for name, value in found.variables.items() if name in recorded.variables}
+    return attrs.evolve(found, variables=given)
 
 
 def led(command: Sequence[str], profile: Profile, base: str) -> list[str]:

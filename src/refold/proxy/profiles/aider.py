@@ -7,6 +7,7 @@ from refold.engine.observed.profile import Profile
 PROFILE: Final = Profile(
     name="aider",
     commands=("aider", "aider-chat"),
+    asks_as=("Act as an expert software developer\\.",),
     left_out=(r"\n# \*SEARCH/REPLACE block\* Rules:[\s\S]*",),
     asks_last=True,
     volatile_texts=(r"Commit [0-9a-f]{7,12} ",),  # in what it prints

@@ -8,6 +8,7 @@ PROFILE: Final = Profile(
     name="Claude Code",
     commands=("claude", "@anthropic-ai/claude-code"),
     libraries=("claude_agent_sdk", "@anthropic-ai/claude-agent-sdk"),
+    asks_as=("claude-cli/", r"Bun/[\d.]+$"),  # the latter looks first whether the server is there
     # It asks when its MCP servers have answered, or after the 30 s that it gives to one: else it
     # asks at once, and which tools it offers hangs on how long they take to start.
     variables={"MCP_CONNECTION_NONBLOCKING": "false", "MCP_CONNECT_TIMEOUT_MS": "30000"},

@@ -9,6 +9,7 @@ _META: Final = "internal_chat_message_metadata_passthrough"
 PROFILE: Final = Profile(
     name="Codex",
     commands=("codex", "@openai/codex"),
+    asks_as=("codex_",),
     arguments=("-c", 'openai_base_url="{openai}"'),
     thread=("x-codex-turn-metadata/thread_id", "thread-id"),
     above=("x-codex-turn-metadata/parent_thread_id", "x-codex-parent-thread-id"),

@@ -27,6 +27,7 @@ PROFILE: Final = Profile(
         "NODE_OPTIONS": "--import=data:text/javascript;base64,"
         + base64.b64encode(_WITH_A_KEY.encode()).decode()
     },
+    asks_as=("GeminiCLI",),
     hands_over={"invoke_agent": ("agent_name",)},
     left_out=(r"<session_context>[\s\S]*?</session_context>",),
     asides=("You are a specialized Task Routing AI",),

@@ -7,6 +7,7 @@ from refold.engine.observed.profile import GIT_COMMITS, Profile
 PROFILE: Final = Profile(
     name="opencode",
     commands=("opencode", "opencode-ai"),
+    asks_as=("opencode/",),
     thread=("x-session-id",),
     above=("x-parent-session-id",),
     hands_over={"task": ("description", "subagent_type")},
