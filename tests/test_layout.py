@@ -249,6 +249,8 @@ SHELL: Final = {
     ),
     "engine/secrets/vault.py": ("threads environment", "knows the values of secrets"),
     "engine/recording/workers.py": ("threads", "threads of synchronous tools and models"),
+    "engine/workspace/left_out.py": ("files environment", "finds the folder and the home folder"),
+    "engine/workspace/scanning.py": ("clock files", "reads the files of a folder"),
     "engine/workspace/git.py": ("processes environment", "asks git, with a clean environment"),
     "replay/reexecute/apart.py": ("threads environment", "a re-execution out of harm's way"),
     "replay/reexecute/apart_child.py": ("files processes threads", "the process of such a one"),

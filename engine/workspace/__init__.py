@@ -9,5 +9,8 @@ written.  Every program that git would run for a user is switched off.  Imports 
     tree         a tree: what differs from commits of git; its list and its digest
     entries      what `x-refold.folder` says: the start, changes, the end
     git          git is asked, and writes and runs nothing
+    status       what `git status` says
+    left_out     which folder is recorded, and which of its files are not
+    scanning     a look at a folder on disk
     contents     what files of a tree hold
 """

@@ -33,8 +33,9 @@ class Repository:
     refs: str = ""
     """`<id> <ref>`, one a line: branches, tags, the stash; without those of remotes."""
     index: str = ""
-    """What differs in the index from the commit: lines of [path, mode, id, stage, digest], the
-    digest of the content beside the log; mode, id and digest are empty for what is removed."""
+    """What differs in the index from the commit: lines of [path, mode, id, stage, digest, size],
+    the last two of the content beside the log; all but path and stage are empty for what is
+    removed, the last two for a content that is not kept."""
     under_way: tuple[str, ...] = ()
     """What was begun and not ended: `rebase`, `merge`, `cherry-pick`, `revert`, `bisect`, `am`."""
 
@@ -71,22 +72,25 @@ class Repository:
         list(found.staged())
         return found
 
-    def staged(self) -> Iterable[tuple[str, str, str, int, str]]:
-        """Yield what differs in the index from the commit: path, mode, id, stage, digest.
+    def staged(self) -> Iterable[tuple[str, str, str, int, str, int]]:
+        """Yield what differs in the index from the commit: path, mode, id, stage, digest, size.
 
         Raises:
             FolderRefused: a line is not one of these.
         """
         for line in json_lines(self.index):
             match line:
-                case [str(path), str(mode), str(named), int(stage), str(content)] if (
+                case [str(path), str(mode), str(named), int(stage), str(content), int(size)] if (
                     _ID.fullmatch(named)
                     and stage in _STAGES
                     and (not content or _HEX.fullmatch(content))
                 ):
-                    yield paths.checked(paths.of_text(path)), mode, named, stage, content
+                    path = paths.checked(paths.of_text(path))
+                    yield path, mode, named, stage, content, size
                 case _:
-                    raise FolderRefused("index", "[path, mode, id, stage, digest]", f"{line!r:.80}")
+                    raise FolderRefused(
+                        "index", "[path, mode, id, stage, digest, size]", f"{line!r:.80}"
+                    )
 
 
 def _is_ref(ref: str, named: str) -> bool:

@@ -1,0 +1,89 @@
+"""Which folder is recorded, and which of its files are not.  Rules: CONTRACT.md §16.16."""
+
+import contextlib
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Final
+
+from refold.engine.errors import GitFailed, UsageError
+from refold.engine.workspace.git import Git
+
+FILE_MAX: Final = 10_000_000
+"""Bytes of one file."""
+TOTAL_MAX: Final = 200_000_000
+"""Bytes of all files that are kept by content, at the start; and again of what changes later."""
+NONE: Final = "none"
+"""The option that says that no folder is recorded."""
+WITHOUT_GIT: Final = (
+    "node_modules/", ".venv/", "venv/", "__pycache__/", ".tox/", ".mypy_cache/", ".pytest_cache/",
+    ".ruff_cache/", "target/",
+)  # fmt: skip
+"""What is ignored in a folder that is not in git, besides what a `.gitignore` there says."""
+
+_KEYS: Final = re.compile(
+    r"""(?ix) \.env(?!\.(?:example|sample|template|dist)$).*
+    | .*\.(?:pem|key|p12|pfx|keystore|jks|kdbx) | id_(?:rsa|dsa|ecdsa|ed25519)(?:\..*)?(?<!\.pub)
+    | [._]netrc | \.npmrc | \.pypirc | \.pgpass | \.git-credentials | \.htpasswd
+    | credentials(?:\.json|\.toml)? | service[-_]account.*\.json"""
+)
+
+
+def is_key(path: str) -> bool:
+    """Return whether a file looks like one that holds a key, by its name."""
+    return _KEYS.fullmatch(path.rpartition("/")[2]) is not None
+
+
+def why_out(path: str, found: os.stat_result) -> str:
+    """Return why a file is left out (`tree.Reason`); empty if it is not."""
+    if not stat.S_ISREG(found.st_mode):
+        return "" if stat.S_ISLNK(found.st_mode) else "special"
+    if is_key(path):
+        return "key"
+    return "large" if found.st_size > FILE_MAX else ""
+
+
+def folder_of(here: Path, named: str = "") -> tuple[Path | None, str]:
+    """Return the folder that is recorded of a command that is started `here`, and why none is.
+
+    It is that of the option `--workspace`; else the top of the git work tree; else `here`.
+
+    Raises:
+        UsageError: the named one is not a folder, or the command is not started in it.
+    """
+    if named == NONE:
+        return None, ""
+    here = here.resolve()
+    if named:
+        top = Path(named).resolve()
+        if not top.is_dir() or not here.is_relative_to(top):
+            raise UsageError(f"--workspace {named}: expected a folder that {here} is in, or none")
+        return top, ""
+    home = Path(os.environ.get("HOME") or "/").resolve()
+    if home.is_relative_to(here):
+        kind = "home folder" if here == home else "folder above the home folder"
+        return None, f"{here} is the {kind}: --workspace {here} records it all the same"
+    with contextlib.suppress(GitFailed):
+        said = os.fsdecode(Git(here).said("rev-parse", "--show-toplevel"))
+        top = Path(said.removesuffix("\n")).resolve()
+        if not home.is_relative_to(top):  # else the home folder itself is in git
+            return top, ""
+    return here, ""
+
+
+class LogFiles:
+    """The files of the log itself, which are not recorded."""
+
+    def __init__(self, log: Path, top: Path, here: Path) -> None:
+        """Take the log; its folder is left out, unless the command is started in or below it."""
+        log = log.parent.resolve() / log.name
+        folder = "" if not log.is_relative_to(top) else os.fspath(log.parent.relative_to(top))
+        self._folder = "" if here.is_relative_to(log.parent) or folder == "." else folder
+        beside = os.fspath(log.with_suffix("").relative_to(top)) if log.is_relative_to(top) else "/"
+        self._beside = f"{beside}."
+
+    def hold(self, path: str) -> bool:
+        """Return whether a path is one of them."""
+        below = bool(self._folder) and f"{path}/".startswith(f"{self._folder}/")
+        return below or path.startswith(self._beside)

@@ -1,0 +1,392 @@
+"""Looks at a folder on disk: which files there are, and what is not as git has it.
+
+git says which files it has unchanged and which it ignores; all else is read, once: a file whose
+times and size stay is not read again.  A folder that is not in git is looked at by git, too, with
+a repository elsewhere.  Nothing in the folder is written.  Rules: CONTRACT.md §16.16.
+"""
+
+import contextlib
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+
+from refold.engine.errors import ContentMissing
+from refold.engine.workspace.entries import Repository
+from refold.engine.workspace.git import Git, RepositoryObjects, between, blob_id
+from refold.engine.workspace.left_out import TOTAL_MAX, WITHOUT_GIT, LogFiles, is_key, why_out
+from refold.engine.workspace.paths import as_text
+from refold.engine.workspace.status import NOTHING, STATUS, GitStatus
+from refold.engine.workspace.tree import Base, FileTree, Kind, TreeEntry, as_lines
+
+_CONVERTED: Final = ":(exclude,attr:!filter !ident !working-tree-encoding)"
+_LINE_ENDS: Final = ":(exclude,attr:!text !eol !crlf)"
+"""Paths with such attributes."""
+_UNDER_WAY: Final = {
+    "rebase-merge": "rebase", "rebase-apply": "rebase", "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick", "REVERT_HEAD": "revert", "BISECT_LOG": "bisect",
+}  # fmt: skip
+_FOLDER: Final = "040000"
+_GITLINK: Final = "160000"
+_READS: Final = 3
+"""How often a file is read that changes while it is."""
+_RACY_NS: Final = 50_000_000
+"""A file that was read so soon after it changed may have changed again since, within one tick of
+the file system's clock."""
+
+
+@attrs.frozen
+class FolderScan:
+    """What a look at a folder found."""
+
+    tree: FileTree
+    repositories: tuple[Repository, ...]
+    by_git: int
+    """Files that git has unchanged."""
+
+
+@attrs.frozen
+class _Held:
+    """A file as it was read."""
+
+    seen: tuple[int, ...]
+    is_settled: bool
+    entry: TreeEntry
+    blob: str
+    """The id that git gives its content; empty where that is not known."""
+
+
+@attrs.define
+class _Known:
+    """What is known of a repository as long as its commit is checked out."""
+
+    git: Git
+    commit: str
+    base: Base | None
+    files: set[str] = attrs.field(factory=set)
+    special: dict[str, tuple[str, str]] = attrs.field(factory=dict)
+    """Files that are looked at though git has them unchanged, with mode and blob in the index."""
+    submodules: dict[str, str] = attrs.field(factory=dict)
+    """The commit in the index, by path."""
+    moved: dict[str, tuple[str, str, str, str]] = attrs.field(factory=dict)
+    """What differs from the commit of the start: mode and blob then, mode and blob now."""
+    told_of: tuple[object, ...] = ()
+    repository: Repository | None = None
+
+
+class Scanner:
+    """Looks at one folder, as often as asked; a context manager."""
+
+    def __init__(
+        self,
+        top: Path,
+        log_files: LogFiles,
+        put: Callable[[bytes], str],
+        scrubbed: Callable[[bytes], bytes],
+        *,
+        keeps_all: bool = False,
+    ) -> None:
+        """Take the folder, resolved, and what keeps a content; `keeps_all` leaves none to git."""
+        self._top = top
+        self._log_files = log_files
+        self._put = put
+        self._scrubbed = scrubbed
+        self._keeps_all = keeps_all
+        self._held: dict[str, _Held] = {}
+        self._room = TOTAL_MAX
+        self._known: dict[str, _Known] = {}
+        self._bases: dict[str, Base] = {}
+        """By path; those of the first look."""
+        self._apart: dict[str, TreeEntry] = {}
+        """What was ignored, and empty folders, at the first look."""
+        self._elsewhere: tempfile.TemporaryDirectory[str] | None = None
+        self._is_first = True
+        self._asks_refs = True
+        self._differs: dict[str, TreeEntry] = {}
+        self._repositories: list[Repository] = []
+
+    def scan(self, *, is_last: bool = False) -> FolderScan:
+        """Look at the folder; at all branches and tags only the first time and the last.
+
+        Raises:
+            GitFailed: git cannot be run, or failed.
+            OSError: a content could not be kept.
+        """
+        self._asks_refs = self._is_first or is_last
+        self._differs, self._repositories = {}, []
+        by_git = self._repository("")
+        for path, entry in self._apart.items():
+            if entry.kind == "out" or _is_empty(self._top / path):
+                self._differs.setdefault(path, entry)
+        if self._is_first:
+            self._room, self._is_first = TOTAL_MAX, False
+        tree = FileTree.of(self._bases.values(), self._differs.values())
+        repositories = sorted(self._repositories, key=lambda one: os.fsencode(one.path))
+        return FolderScan(tree, tuple(repositories), by_git)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._elsewhere is not None:
+            self._elsewhere.cleanup()
+
+    # --- one repository ------------------------------------------------------------------
+
+    def _repository(self, at: str) -> int:
+        """Look at the repository at a path, and those within; count files that are as there."""
+        known = self._known.get(at)
+        git = known.git if known is not None else self._git(at)
+        if git.git_dir and os.path.lexists(self._top / ".git"):
+            known, git = None, Git(self._top)  # made by the command
+        said = GitStatus.of(git.lines(*STATUS, *(["--ignored=matching"] if self._is_first else [])))
+        if known is None or known.commit != said.commit or said.touches_attributes:
+            known = self._known[at] = self._learnt(git, at, said)
+        for path, (_, _, mode, blob) in known.moved.items():
+            self._differs[_joined(at, path)] = _of_git(_joined(at, path), mode, blob)
+        looked_at = known.special | said.changed
+        for path, in_commit in looked_at.items():
+            self._look(at, path, known, known.moved.get(path, in_commit)[:2])
+        by_git = len(known.files - looked_at.keys())
+        by_git += sum(self._submodule(at, *one) for one in known.submodules.items())
+        by_git += sum(self._within(_joined(at, path)) for path in said.inner)
+        if self._is_first:
+            self._set_apart(git, at, said)
+        if not git.git_dir:
+            self._repositories.append(self._told(at, known, said))
+        return by_git
+
+    def _git(self, at: str) -> Git:
+        """Return whom to ask of the files at a path: at the top, there may be no repository."""
+        if at or os.path.lexists(self._top / ".git"):
+            return Git(self._top / at)
+        self._elsewhere = tempfile.TemporaryDirectory(prefix="refold-")
+        Git(Path(self._elsewhere.name)).said("init", "--quiet", "--bare", "--template=")
+        (exclude := Path(self._elsewhere.name, "info/exclude")).parent.mkdir()
+        exclude.write_text("\n".join(WITHOUT_GIT))
+        return Git(self._top, self._elsewhere.name)
+
+    def _learnt(self, git: Git, at: str, said: GitStatus) -> _Known:
+        """Ask what hangs on the commit that is checked out."""
+        tree = _line(git, "rev-parse", "HEAD^{tree}") if said.commit else ""
+        if self._is_first and tree and not self._keeps_all:
+            self._bases[at] = Base(at, tree)
+        known = _Known(git, said.commit, self._bases.get(at))
+        if known.base is not None and known.base.tree != tree:
+            now = tree or _line(git, "hash-object", "-t", "tree", "--stdin")
+            known.moved = {path: told for path, *told in between(git, known.base.tree, now)}  # type: ignore[misc]
+        files: dict[str, tuple[str, str]] = {}
+        for line in git.lines("ls-files", "-v", "-s", "-z"):
+            about, _, path = line.partition("\t")
+            flag, mode, blob, _ = about.split(" ")
+            if mode == _GITLINK:
+                known.submodules[path] = blob
+                continue
+            files[path] = (mode, blob)
+            # Lower case: assume-unchanged; S: skip-worktree.  git does not look at either.
+            if flag != "H" or known.base is None or is_key(path):
+                known.special[path] = (mode, blob)
+        known.files = set(files)
+        for path in (
+            *git.lines("ls-files", "-z", "--", _CONVERTED),
+            *self._line_ends(git, at, files),
+        ):
+            known.special[path] = files.get(path, ("", ""))
+        return known
+
+    def _line_ends(self, git: Git, at: str, files: dict[str, tuple[str, str]]) -> Iterator[str]:
+        """Yield files whose line ends git converts: those on disk have another size."""
+        converts = git.lines("config", "-z", "--default", "false", "--get", "core.autocrlf") != [
+            "false"
+        ]
+        maybe = files if converts else git.lines("ls-files", "-z", "--", _LINE_ENDS)
+        names = [path for path in maybe if path in files]
+        asked = "".join(f"{files[path][1]}\n" for path in names).encode()
+        sizes = git.said("cat-file", "--batch-check=%(objectsize)", given=asked) if names else b""
+        for path, size in zip(names, sizes.split(b"\n"), strict=False):
+            if str(_size(self._top / at / path)).encode() != size:
+                yield path
+
+    def _submodule(self, at: str, path: str, commit: str) -> int:
+        whole = _joined(at, path)
+        if not os.path.lexists(self._top / whole):
+            self._differs[whole] = TreeEntry(whole, "", "gone")
+        count = self._within(whole)
+        now = self._known[whole].commit if whole in self._known else commit
+        if now and now != commit:
+            self._differs[whole] = TreeEntry(whole, _GITLINK, "commit", now)
+        return count
+
+    def _within(self, path: str) -> int:
+        is_there = os.path.lexists(self._top / path / ".git") and self._is_real(f"{path}/.git")
+        return self._repository(path) if is_there and not self._log_files.hold(path) else 0
+
+    def _set_apart(self, git: Git, at: str, said: GitStatus) -> None:
+        """Note what is ignored, and which folders are empty."""
+        for path in said.ignored:
+            whole = _joined(at, path.rstrip("/"))
+            mode, size = (
+                (_FOLDER, None) if path.endswith("/") else ("100644", _size(self._top / whole))
+            )
+            self._apart[whole] = TreeEntry(whole, mode, "out", "ignored", size)
+        for path in git.lines("ls-files", "-z", "--others", "--directory", "--exclude-standard"):
+            if path.endswith("/"):
+                for folder in _empty_below(self._top / at / path):
+                    whole = os.fspath(folder.relative_to(self._top))
+                    self._apart[whole] = TreeEntry(whole, _FOLDER, "folder")
+        for path in list(filter(self._log_files.hold, self._apart)):
+            del self._apart[path]
+
+    def _told(self, at: str, known: _Known, said: GitStatus) -> Repository:
+        """Return what git says besides files; asked again only if it can have changed."""
+        before = known.repository
+        if before is not None and known.told_of == said.beside_files and not self._asks_refs:
+            return before
+        git = known.git
+        refs = git.said("for-each-ref", "--format=%(objectname) %(refname)").decode()
+        own = [line for line in refs.splitlines() if " refs/remotes/" not in line]
+        git_dir = Path(os.fsdecode(git.said("rev-parse", "--absolute-git-dir")).removesuffix("\n"))
+        begun = {what for name, what in _UNDER_WAY.items() if (git_dir / name).exists()}
+        known.told_of = said.beside_files
+        with RepositoryObjects(git) as objects:
+            index = as_lines(self._staged(objects, *one) for one in said.staged)
+        known.repository = Repository(
+            at,
+            said.commit,
+            said.branch,
+            "".join(f"{line}\n" for line in own),
+            index,
+            tuple(sorted(begun)),
+        )
+        return known.repository
+
+    def _staged(
+        self, objects: RepositoryObjects, path: str, mode: str, blob: str, stage: int
+    ) -> list[object]:
+        named, size = "", 0
+        if blob and mode != _GITLINK and not is_key(path):
+            with contextlib.suppress(ContentMissing):
+                content = objects.blob(blob)
+                if self._scrubbed(content) == content and self._takes(len(content)):
+                    named, size = self._put(content), len(content)
+        return [as_text(path), mode, blob, stage, named, size]
+
+    # --- one file ------------------------------------------------------------------------
+
+    def _look(self, at: str, path: str, known: _Known, in_base: tuple[str, ...]) -> None:
+        """Add what is at a path, unless it is as in the base: this mode, this blob."""
+        whole = _joined(at, path)
+        if self._log_files.hold(whole):
+            return
+        mode, blob = in_base if known.base is not None and in_base[0] != NOTHING else ("", "")
+        entry, named = self._found(whole, len(known.commit) or len(blob_id(b"")))
+        self._differs.pop(whole, None)
+        if entry is None and blob:
+            self._differs[whole] = TreeEntry(whole, "", "gone")
+        elif entry is not None and (named, entry.mode) != (blob, mode):
+            self._differs[whole] = entry
+
+    def _found(self, path: str, length: int) -> tuple[TreeEntry | None, str]:
+        """Return the file at a path, and the id, of that length, that git gives its content."""
+        full = self._top / path
+        try:
+            found = full.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None, ""
+        if stat.S_ISDIR(found.st_mode) or not self._is_real(path):
+            return None, ""  # what is in a folder is listed for itself
+        seen = (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+        held = self._held.get(path)
+        if held is None or held.seen != seen or not held.is_settled:
+            is_settled = time.time_ns() > max(found.st_mtime_ns, found.st_ctime_ns) + _RACY_NS
+            held = _Held(seen, is_settled, *self._read(path, found, length))
+            self._held[path] = held
+        return held.entry, held.blob
+
+    def _read(self, path: str, found: os.stat_result, length: int) -> tuple[TreeEntry, str]:
+        mode = "100755" if found.st_mode & stat.S_IXUSR else "100644"
+        if why := why_out(path, found):
+            return TreeEntry(path, mode, "out", why, found.st_size), ""
+        try:
+            if stat.S_ISLNK(found.st_mode):
+                target = os.readlink(self._top / path)  # noqa: PTH115 - its text as it is
+                text = os.fsencode(target)
+                return TreeEntry(path, "120000", "link", target, len(text)), blob_id(text, length)
+            content = _content(self._top / path)
+        except OSError:
+            return TreeEntry(path, mode, "out", "unreadable", found.st_size), ""
+        if content is None:
+            return TreeEntry(path, mode, "out", "changing", found.st_size), ""
+        if not self._takes(len(content)):
+            return TreeEntry(path, mode, "out", "total", len(content)), ""
+        kept = self._scrubbed(content)
+        kind: Kind = "own" if kept == content else "cut"
+        return TreeEntry(path, mode, kind, self._put(kept), len(kept)), blob_id(content, length)
+
+    def _takes(self, size: int) -> bool:
+        """Return whether that much more may be kept, and count it."""
+        is_taken = size <= self._room
+        self._room -= size if is_taken else 0
+        return is_taken
+
+    def _is_real(self, path: str) -> bool:
+        """Return whether no link stands above a path: it could lead out of the folder."""
+        above = os.fspath(self._top / path.rpartition("/")[0])
+        return os.path.realpath(above) == above.rstrip("/")
+
+
+def _joined(at: str, path: str) -> str:
+    return f"{at}/{path}" if at else path
+
+
+def _line(git: Git, *arguments: str) -> str:
+    return git.said(*arguments).decode().strip()
+
+
+def _of_git(path: str, mode: str, blob: str) -> TreeEntry:
+    """Return what a commit has at a path."""
+    if mode == NOTHING:
+        return TreeEntry(path, "", "gone")
+    return TreeEntry(path, mode, "commit" if mode == _GITLINK else "git", blob)
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return None
+
+
+def _content(path: Path) -> bytes | None:
+    """Return what a file holds at one moment; `None` if it changes each time it is read."""
+    for _ in range(_READS):
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            before = os.fstat(file.fileno())
+            content = file.read()
+            after = os.fstat(file.fileno())
+        if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, len(content)):
+            return content
+    return None
+
+
+def _is_empty(folder: Path) -> bool:
+    try:
+        with os.scandir(folder) as found:
+            return not folder.is_symlink() and next(found, None) is None
+    except OSError:
+        return False
+
+
+def _empty_below(folder: Path) -> Iterator[Path]:
+    """Yield the empty folders of a folder, itself included; of a repository, none."""
+    for above, folders, files in os.walk(folder):
+        if ".git" in (*folders, *files):
+            folders.clear()
+        elif not folders and not files:
+            yield Path(above)

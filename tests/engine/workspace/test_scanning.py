@@ -1,0 +1,513 @@
+"""What a look at a folder finds: hard cases of folders and of git, each by hand."""
+
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from refold.engine.errors import ContentMissing
+from refold.engine.log.blobs import BlobStore
+from refold.engine.log.names import files_of
+from refold.engine.workspace import left_out
+from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.left_out import LogFiles
+from refold.engine.workspace.scanning import FolderScan, Scanner
+from refold.engine.workspace.tree import FileTree, TreeEntry
+from tests.support.folders import git, repository
+
+_OPEN: list[Scanner] = []
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Scanners are closed."""
+    yield
+    while _OPEN:
+        _OPEN.pop().__exit__()
+
+
+class Looked:
+    """A scanner of one folder, and the log beside which contents stand."""
+
+    def __init__(self, top: Path, **given: bool) -> None:
+        self.top = top.resolve()
+        self.log = top.parent / "logs" / "run.jsonl"
+        self.log.parent.mkdir(exist_ok=True)
+        store = BlobStore(files_of(self.log), sync=False)
+        log_files = LogFiles(self.log, self.top, self.top)
+        scrubbed = _without_secret
+        self.scanner = Scanner(self.top, log_files, store.put, scrubbed, **given)
+        _OPEN.append(self.scanner)
+
+    def scan(self) -> FolderScan:
+        """Look again."""
+        return self.scanner.scan()
+
+    def files(self, tree: FileTree) -> dict[str, bytes | str]:
+        """Return all files of a tree, with what they hold; why, of what is left out."""
+        found: dict[str, bytes | str] = {}
+        with Contents.here(self.log, str(self.top), tree) as contents:
+            for entry in contents.whole(tree).differs:
+                try:
+                    found[entry.path] = contents.content(entry, tree)
+                except ContentMissing:
+                    found[entry.path] = entry.value
+        return found
+
+
+def _without_secret(content: bytes) -> bytes:
+    return content.replace(b"hunter2hunter2", b"[redacted]")
+
+
+def _kinds(tree: FileTree) -> dict[str, str]:
+    return {entry.path: entry.kind for entry in tree.differs}
+
+
+def test_an_unchanged_repository_is_its_commit(tmp_path: Path) -> None:
+    """Nothing of it is stored again."""
+    top = repository(tmp_path / "r", {"a": "one\n", "b/c": "two\n"})
+    looked = Looked(top)
+
+    scan = looked.scan()
+
+    assert scan.tree.differs == ()
+    assert scan.by_git == 2
+    assert scan.tree.bases[0].tree == git(top, "rev-parse", "HEAD^{tree}")
+    (told,) = scan.repositories
+    assert (told.commit, told.branch) == (git(top, "rev-parse", "HEAD"), "refs/heads/main")
+    assert told.refs == f"{told.commit} refs/heads/main\n"
+    assert looked.files(scan.tree) == {"a": b"one\n", "b/c": b"two\n"}
+    assert not files_of(looked.log).exists()
+
+
+@pytest.mark.parametrize("in_git", [True, False])
+def test_what_changes_is_seen_and_what_changes_back_is_the_first_tree(
+    tmp_path: Path, *, in_git: bool
+) -> None:
+    """Content, mode, kind, name: of files of a commit, and of others."""
+    files = {"a": "one\n", "b/c": "two\n", "x": "three\n"}
+    top = repository(tmp_path / "r", files)
+    if not in_git:
+        (top / ".git").rename(tmp_path / "git")
+    looked = Looked(top)
+    first = looked.scan().tree
+
+    def held(*, is_first: bool = False) -> dict[str, bytes | str]:
+        tree = looked.scan().tree
+        assert (tree.digest == first.digest) is is_first
+        return looked.files(tree)
+
+    a, b, x, away = top / "a", top / "b", top / "x", tmp_path / "away"
+    a.write_text("ONE\n")
+    assert held()["a"] == b"ONE\n"
+    a.write_text("one\n")
+    held(is_first=True)
+    a.chmod(0o755)
+    held()
+    a.chmod(0o644)
+    a.rename(top / "é")
+    assert held().keys() >= {"é"}
+    assert "a" not in held()
+    (top / "é").unlink()
+    a.symlink_to("/etc")
+    held()
+    a.unlink()
+    a.write_text("one\n")
+    held(is_first=True)
+    b.rename(away)
+    b.symlink_to(away)
+    assert held()["b"] == os.fsencode(away)
+    assert "b/c" not in held()
+    b.unlink()
+    away.rename(b)
+    x.unlink()
+    x.mkdir()
+    (x / "y").write_text("deep")
+    assert held()["x/y"] == b"deep"
+    (x / "y").unlink()
+    x.rmdir()
+    x.write_text("three\n")
+    held(is_first=True)
+
+
+def test_names_of_all_kinds(tmp_path: Path) -> None:
+    """Newlines, bytes that are not UTF-8, 255 bytes, differing in case alone."""
+    top = repository(tmp_path / "r", {"README": "a", "readme": "b"})
+    names = [b"new\nline", b"\xff\xfe", b"n" * 255, b"tab\there", b" lead", b'"quoted"', b"back\\"]
+    for name in names:
+        (top / os.fsdecode(name)).write_bytes(name)
+    looked = Looked(top)
+
+    files = looked.files(looked.scan().tree)
+
+    assert {os.fsdecode(name): name for name in names}.items() <= files.items()
+    assert {"README": b"a", "readme": b"b"}.items() <= files.items()
+    assert FileTree.of_text(looked.scan().tree.text) == looked.scan().tree
+
+
+def test_links_are_kept_as_text_and_never_followed(tmp_path: Path) -> None:
+    """One that leads out, one to a folder, one that leads nowhere, one that is no UTF-8."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("secret")
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    for name, target in {"out": "../outside", "to": "/etc/passwd", "bad": "\udcff"}.items():
+        (top / name).symlink_to(target)
+    looked = Looked(top)
+
+    files = looked.files(looked.scan().tree)
+
+    assert files == {"a": b"one\n", "out": b"../outside", "to": b"/etc/passwd", "bad": b"\xff"}
+
+
+def test_what_is_left_out_is_listed(tmp_path: Path) -> None:
+    """Keys, though committed; what git ignores, by its top; large files; sockets."""
+    files = {".gitignore": "node_modules/\n*.o\n", ".env": "KEY=1", "deploy.pem": "k"}
+    top = repository(tmp_path / "r", files)
+    (top / "node_modules/x").mkdir(parents=True)
+    (top / "node_modules/x/y.js").write_text("")
+    (top / "a.o").write_text("obj")
+    with (top / "big.bin").open("wb") as file:
+        file.truncate(left_out.FILE_MAX + 1)
+    (top / "id_rsa").write_text("k")
+    (top / "id_rsa.pub").write_text("public")
+    (top / ".env.example").write_text("KEY=")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(top / "sock"))
+        tree = Looked(top).scan().tree
+
+    left = [entry for entry in tree.differs if entry.kind == "out"]
+    assert {entry.path: (entry.value, entry.size) for entry in left} == {
+        ".env": ("key", 5), "deploy.pem": ("key", 1), "node_modules": ("ignored", None),
+        "a.o": ("ignored", 3), "big.bin": ("large", left_out.FILE_MAX + 1), "id_rsa": ("key", 1),
+    }  # fmt: skip
+    assert {"id_rsa.pub", ".env.example"} < tree.by_path.keys()
+
+
+def test_more_than_a_log_may_hold_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes first is kept, and the rest is listed."""
+    monkeypatch.setattr("refold.engine.workspace.scanning.TOTAL_MAX", 10)
+    (top := tmp_path / "r").mkdir()
+    for name in "abc":
+        (top / name).write_text("1234")
+
+    tree = Looked(top).scan().tree
+
+    assert [(one.kind, one.value if one.kind == "out" else "") for one in tree.differs] == [
+        ("own", ""), ("own", ""), ("out", "total"),
+    ]  # fmt: skip
+
+
+def test_a_secret_is_taken_out_of_a_file(tmp_path: Path) -> None:
+    """And the file is one that cannot be given back."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    (top / "conf").write_text("password=hunter2hunter2\n")
+    looked = Looked(top)
+
+    tree = looked.scan().tree
+
+    assert looked.files(tree)["conf"] == b"password=[redacted]\n"
+    assert not tree.by_path["conf"].is_restorable
+    assert not any(b"hunter2" in path.read_bytes() for path in looked.log.parent.rglob("*/*/*"))
+
+
+def test_a_command_of_git_that_moves_the_commit(tmp_path: Path) -> None:
+    """Commit, switch, stash: files are as they are, whatever the commit."""
+    top = repository(tmp_path / "r", {"a": "one\n", "b": "two\n"})
+    git(top, "switch", "-qc", "other")
+    (top / "a").write_text("other\n")
+    git(top, "commit", "-qam", "other")
+    git(top, "switch", "-q", "main")
+    looked = Looked(top)
+    first = looked.scan()
+    git(top, "switch", "-q", "other")
+
+    switched = looked.scan()
+
+    assert looked.files(switched.tree) == {"a": b"other\n", "b": b"two\n"}
+    assert _kinds(switched.tree) == {"a": "git"}
+    assert switched.repositories[0].branch == "refs/heads/other"
+    git(top, "switch", "-q", "main")
+    assert looked.scan().tree == first.tree
+    (top / "b").write_text("new\n")
+    by_content = looked.scan().tree
+    git(top, "commit", "-qam", "new")
+    committed = looked.scan()
+    assert looked.files(committed.tree) == looked.files(by_content)
+    assert committed.repositories[0].commit == git(top, "rev-parse", "HEAD")
+    (top / "a").write_text("dirty\n")
+    git(top, "stash")
+    stashed = looked.scan()
+    assert looked.files(stashed.tree)["a"] == b"one\n"
+    assert "refs/stash" in stashed.repositories[0].refs
+
+
+def test_the_index_is_told_with_its_contents(tmp_path: Path) -> None:
+    """Staged, staged and changed again, removed, new, in conflict."""
+    top = repository(tmp_path / "r", {"a": "one\n", "b": "two\n", "c": "three\n"})
+    git(top, "switch", "-qc", "other")
+    (top / "c").write_text("theirs\n")
+    git(top, "commit", "-qam", "theirs")
+    git(top, "switch", "-q", "main")
+    (top / "c").write_text("ours\n")
+    git(top, "commit", "-qam", "ours")
+    with pytest.raises(Exception, match="merge"):
+        git(top, "merge", "other")
+    (top / "a").write_text("staged\n")
+    git(top, "add", "a")
+    (top / "a").write_text("after\n")
+    git(top, "rm", "-q", "b")
+    looked = Looked(top)
+
+    scan = looked.scan()
+
+    (told,) = scan.repositories
+    store = BlobStore(files_of(looked.log))
+    held = {
+        (path, stage): (mode, named and store.content(named, size or 0))
+        for path, mode, _, stage, named, size in told.staged()
+    }
+    assert held == {
+        ("a", 0): ("100644", b"staged\n"), ("b", 0): ("", ""), ("c", 1): ("100644", b"three\n"),
+        ("c", 2): ("100644", b"ours\n"), ("c", 3): ("100644", b"theirs\n"),
+    }  # fmt: skip
+    assert told.under_way == ("merge",)
+    assert looked.files(scan.tree)["a"] == b"after\n"
+    assert "b" not in looked.files(scan.tree)
+
+
+def test_a_rebase_that_is_half_done_is_told(tmp_path: Path) -> None:
+    """With the files as they are, markers of conflicts included."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    git(top, "switch", "-qc", "other")
+    (top / "a").write_text("theirs\n")
+    git(top, "commit", "-qam", "theirs")
+    git(top, "switch", "-q", "main")
+    (top / "a").write_text("ours\n")
+    git(top, "commit", "-qam", "ours")
+    with pytest.raises(Exception, match="rebase"):
+        git(top, "rebase", "other")
+    looked = Looked(top)
+
+    scan = looked.scan()
+
+    assert scan.repositories[0].under_way == ("rebase",)
+    assert scan.repositories[0].branch == ""
+    assert looked.files(scan.tree)["a"] == (top / "a").read_bytes()
+
+
+def test_no_commit_yet_and_then_one(tmp_path: Path) -> None:
+    """All is by content, before and after."""
+    top = repository(tmp_path / "r")
+    (top / "a").write_text("one\n")
+    looked = Looked(top)
+    first = looked.scan()
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "first")
+
+    second = looked.scan()
+
+    assert first.tree == second.tree
+    assert (first.repositories[0].commit, second.repositories[0].commit) == (
+        "", git(top, "rev-parse", "HEAD"),
+    )  # fmt: skip
+    assert looked.files(second.tree) == {"a": b"one\n"}
+
+
+def test_a_work_tree_and_a_folder_that_becomes_a_repository(tmp_path: Path) -> None:
+    """`git worktree`; `git init` by the command."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    git(top, "worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
+    assert Looked(tmp_path / "side").scan().repositories[0].branch == "refs/heads/side"
+    (plain := tmp_path / "plain").mkdir()
+    (plain / "a").write_text("one\n")
+    looked = Looked(plain)
+    first = looked.scan()
+    git(plain, "init", "-q")
+    git(plain, "add", "-A")
+    git(plain, "commit", "-qm", "first")
+
+    second = looked.scan()
+
+    assert first.repositories == ()
+    assert second.tree == first.tree
+    assert second.repositories[0].commit
+
+
+def test_submodules_and_repositories_within(tmp_path: Path) -> None:
+    """Their commits and their changed files; as they change."""
+    inner = repository(tmp_path / "inner", {"x": "inner\n", "y": "same\n"})
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    git(top, "submodule", "--quiet", "add", str(inner), "sub")
+    git(top, "commit", "-qm", "sub")
+    repository(top / "nested", {"n": "nested\n"})
+    looked = Looked(top)
+    first = looked.scan()
+    (top / "sub/x").write_text("changed\n")
+    (top / "nested/new").write_text("new\n")
+
+    changed = looked.scan()
+
+    assert [base.path for base in first.tree.bases] == ["", "nested", "sub"]
+    assert first.tree.differs == ()
+    assert [told.path for told in first.repositories] == ["", "nested", "sub"]
+    assert first.by_git == 2 + 2 + 1
+    files = looked.files(changed.tree)
+    assert files["sub/x"] == b"changed\n"
+    assert files["sub/y"] == b"same\n"
+    assert files["nested/new"] == b"new\n"
+    git(top / "sub", "commit", "-qam", "moved")
+    moved = looked.scan().tree
+    assert moved.by_path["sub"] == TreeEntry(
+        "sub", "160000", "commit", git(top / "sub", "rev-parse", "HEAD")
+    )
+    assert looked.files(moved)["sub/x"] == b"changed\n"
+
+
+def test_files_that_git_does_not_look_at_go_by_content(tmp_path: Path) -> None:
+    """Assume-unchanged, skip-worktree, sparse checkouts."""
+    top = repository(tmp_path / "r", {"a": "one\n", "b": "two\n", "c": "three\n", "d": "four\n"})
+    git(top, "update-index", "--assume-unchanged", "a")
+    git(top, "update-index", "--skip-worktree", "b", "c", "d")
+    (top / "a").write_text("changed\n")
+    (top / "b").write_text("changed too\n")
+    (top / "c").unlink()
+    looked = Looked(top)
+
+    tree = looked.scan().tree
+
+    assert looked.files(tree) == {"a": b"changed\n", "b": b"changed too\n", "d": b"four\n"}
+    (top / "a").write_text("again\n")
+    assert looked.files(looked.scan().tree)["a"] == b"again\n"
+
+
+def test_what_git_converts_goes_by_content(tmp_path: Path) -> None:
+    """Filters (LFS), line ends, `ident`, encodings: on disk it is not as in the commit."""
+    attributes = (
+        "*.lfs filter=lfs\n*.id ident\n*.txt text eol=crlf\n*.utf working-tree-encoding=UTF-16LE\n"
+    )
+    top = repository(tmp_path / "r", {".gitattributes": attributes})
+    git(top, "config", "filter.lfs.clean", "echo pointer")
+    git(top, "config", "filter.lfs.smudge", "echo large")
+    wide = "wide\n".encode("utf-16-le")
+    held = {
+        "a.lfs": b"large\n",
+        "b.id": b"$Id$\n",
+        "c.txt": b"line\r\n",
+        "d.utf": wide,
+        "e": b"e\n",
+    }
+    for name, content in held.items():
+        (top / name).write_bytes(content)
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "second")
+    for name in held:
+        (top / name).unlink()
+    git(top, "checkout", "-q", "--", *held)
+    looked = Looked(top)
+
+    tree = looked.scan().tree
+
+    assert looked.files(tree) == {
+        **held, ".gitattributes": attributes.encode(), "b.id": (top / "b.id").read_bytes(),
+    }  # fmt: skip
+    assert b"$Id: " in (top / "b.id").read_bytes()
+    assert "e" not in tree.by_path
+
+
+def test_line_ends_of_autocrlf(tmp_path: Path) -> None:
+    """A configuration, not an attribute; files without line ends stay git's."""
+    top = repository(tmp_path / "r", {"a": "one\n", "b": "no end"})
+    git(top, "config", "core.autocrlf", "true")
+    (top / "a").unlink()
+    git(top, "checkout", "-q", "--", "a")
+    looked = Looked(top)
+
+    tree = looked.scan().tree
+
+    assert looked.files(tree) == {"a": b"one\r\n", "b": b"no end"}
+    assert list(tree.by_path) == ["a"]
+
+
+def test_all_is_kept_if_asked_for(tmp_path: Path) -> None:
+    """Then the repository may lose what it likes."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    looked = Looked(top, keeps_all=True)
+
+    tree = looked.scan().tree
+    (top / ".git").rename(tmp_path / "gone")
+
+    assert tree.bases == ()
+    assert looked.files(tree) == {"a": b"one\n"}
+
+
+def test_empty_folders_are_there(tmp_path: Path) -> None:
+    """A command that lists them finds them in a copy; a full one is no longer empty."""
+    top = repository(tmp_path / "r", {"a": "one\n", ".gitignore": "x\n"})
+    (top / "out/deep").mkdir(parents=True)
+    looked = Looked(top)
+
+    assert _kinds(looked.scan().tree) == {"out/deep": "folder"}
+    (top / "out/deep/f").write_text("")
+    assert _kinds(looked.scan().tree) == {"out/deep/f": "own"}
+
+
+def test_the_log_is_no_part_of_its_folder(tmp_path: Path) -> None:
+    """Its folder, or where the command is started there, its files."""
+    top = repository(tmp_path / "r", {"a": "one\n", "runs/old": "kept\n"})
+    for path in ("runs/x.jsonl", "x.jsonl", "x.blobs/aa/b", "xy"):
+        (top / path).parent.mkdir(parents=True, exist_ok=True)
+        (top / path).write_text("x")
+    (top / "runs/old").write_text("changed")
+
+    def left(log: Path, here: Path) -> set[str]:
+        with Scanner(top, LogFiles(log, top, here), lambda _content: "a" * 64, bytes) as scanner:
+            return set(scanner.scan().tree.by_path)
+
+    assert left(top / "runs/x.jsonl", top) == {"x.jsonl", "x.blobs/aa/b", "xy"}
+    assert left(top / "x.jsonl", top) == {"runs/x.jsonl", "runs/old", "xy"}
+    assert left(top / "runs/x.jsonl", top / "runs") == {
+        "runs/old", "x.jsonl", "x.blobs/aa/b", "xy",
+    }  # fmt: skip
+    assert left(tmp_path / "x.jsonl", top) == {
+        "runs/x.jsonl", "runs/old", "x.jsonl", "x.blobs/aa/b", "xy",
+    }  # fmt: skip
+
+
+def test_a_file_that_stays_is_read_once(tmp_path: Path) -> None:
+    """Whatever else changes; and a change of the same size within a tick of the clock is seen."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    (top / "new").write_text("aaaa")
+    os.utime(top / "new", (1, 1))
+    looked = Looked(top)
+    first = looked.scan().tree
+
+    assert looked.scan().tree == first
+    for text in ("bbbb", "cccc", "dddd"):
+        (top / "new").write_text(text)
+        assert looked.files(looked.scan().tree)["new"] == text.encode()
+
+
+def test_nothing_of_the_folder_is_written(tmp_path: Path) -> None:
+    """Neither its files nor its repository: content, times, modes."""
+    top = repository(tmp_path / "r", {"a": "one\n", "b": "two\n"})
+    (top / "a").write_text("changed\n")
+    os.utime(top / "b", (1, 1))
+    before = _state(top)
+
+    Looked(top).scan()
+
+    assert _state(top) == before
+
+
+def _state(top: Path) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for path in sorted(top.rglob("*")):
+        about = path.lstat()
+        content = path.read_bytes() if stat.S_ISREG(about.st_mode) else b""
+        found[str(path)] = (about.st_mode, about.st_mtime_ns, about.st_ino, content)
+    return found
