@@ -439,9 +439,6 @@ _IDIOMS: Final = (
 _PER_1000: Final = 5
 """Phrases that 1,000 words may have, as in the documents of well-kept projects."""
 _NOT_YET_PLAIN: Final = {
-    "ARCHITECTURE.md": 49,
-    "CONTRIBUTING.md": 14,
-    "SECURITY.md": 18,
     "agents.md": 15,
     "watched.md": 22,
 }
