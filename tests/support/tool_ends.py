@@ -93,7 +93,7 @@ def _said(request: ModelRequest) -> Reply:
 def _called(call: str) -> dict[str, Any]:
     name, _, end = call.partition(" ")
     task = " " if end == "arguments" else f"Find out about tides. end={end}"
-    arguments: dict[str, Any] = {
+    asked: dict[str, dict[str, Any]] = {
         "subagent": {"task": task},
         "subagent_dispatch": {"agent_id": "helper", "task": task},
         "dispatch_subagent": {
@@ -105,7 +105,8 @@ def _called(call: str) -> dict[str, Any]:
         "dispatch_subagents": {"tasks": [{"objective": task, "steps": ["look"]}]},
         "spawn": {"task": task},
         "spawn_await": {"job_ids": "*"},
-    }[name]
+    }
+    arguments = asked[name]
     extra = {"timeout": 5} if end == "arguments" else {}
     return {"tool_calls": [{"id": f"call_{name}", "name": name, "arguments": arguments | extra}]}
 
