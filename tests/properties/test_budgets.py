@@ -122,6 +122,8 @@ def _holds(node: Node, cap: int, budget: str) -> None:
 
 def _check(log: Path, budget: str) -> None:
     """Hold one log to both laws, counting for itself what was spent."""
+    price = 1 if budget == "model_tokens" else MICROS
+    rounding = 0 if price == 1 else 1  # parts of money are halved
     fold, own, charged, spent, last = Fold(), 0, 0, 0, 0
     granted: dict[str, int] = {}
     reads = False
@@ -131,20 +133,21 @@ def _check(log: Path, budget: str) -> None:
         match event:
             case ChildStarted():
                 part = _of(event.delegation["limits"], budget)
-                assert own + spent + sum(granted.values()) + part + last <= cap, entry
+                assert own + spent + sum(granted.values()) + part + last <= cap + rounding, entry
                 granted[call] = part
             case ChildFinished() if call in granted:
-                part, used = granted.pop(call), event.outcome.usage.input_tokens
+                part, used = granted.pop(call), event.outcome.usage.input_tokens * price
                 spent, charged = spent + used, charged + min(used, part)
                 code = event.outcome.error.code if event.outcome.error else ""
                 reads = reads or code in BUDGETS
             case ModelAsked():
                 reads = False
             case ModelAnswered():
-                own, last = own + event.usage.input_tokens, event.usage.input_tokens
+                last = event.usage.input_tokens * price
+                own += last
             case LimitHit(limit=name, scope="effect") if name == budget:
                 assert not reads, entry
-                assert own + charged + sum(granted.values()) >= cap, entry
+                assert own + charged + sum(granted.values()) >= cap - rounding, entry
         if entry.kind == "tokens.granted" and entry.data["to"]:
             granted[entry.data["to"]] += entry.data["tokens"]
         fold.apply(event, entry.call, entry.seq)
@@ -152,7 +155,7 @@ def _check(log: Path, budget: str) -> None:
 
 def _of(limits: dict[str, Any], budget: str) -> int:
     cap = limits.get(budget, 0)
-    return int(cap) if budget == "model_tokens" else round(cap * 1e6 / MICROS)
+    return int(cap) if budget == "model_tokens" else round(cap * 1e6)
 
 
 LAW: Final = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
