@@ -11,7 +11,7 @@ refused too: `fnmatch` looks for a `]` behind each `[`.  Pure.
 import itertools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -57,20 +57,28 @@ class Pattern:
     """What each match begins with; empty where that is not one text."""
 
     def replaced(self, text: str, mark: str) -> str:
-        """Return `text`, of any length, with `mark` for each match.
+        """Return `text`, of any length, with `mark` for each match that `found` yields."""
+        pieces, kept = [], 0
+        for each in self.found(text):
+            pieces += [text[kept : each.start()], mark]
+            kept = each.end()
+        return "".join((*pieces, text[kept:]))
+
+    def found(self, text: str) -> Iterator[re.Match[str]]:
+        """Yield the matches in a text of any length.
 
         A text longer than `line_max` is searched window by window, the smaller the longer it is: a
         match that shows in no window is not found, and of a text that leaves no useful window none.
         Where all matches begin alike, windows are needed only where that stands.
         """
         if len(text) <= self.line_max:
-            return self.expression.sub(lambda _: mark, text)
+            yield from self.expression.finditer(text)
+            return
         window, there = self._window(len(text)), self._window_behind(text)
         if there > window:
-            return self._replaced_behind(text, mark, there)
-        if window < LINE_MIN:
-            return text
-        pieces, at, kept = [], 0, 0
+            yield from self._found_behind(text, there)
+            return
+        at = 0 if window >= LINE_MIN else len(text)
         while at < len(text):
             end = min(at + window, len(text))
             found = self.expression.search(text, at, end)
@@ -79,23 +87,19 @@ class Pattern:
                 continue
             at = max(found.end(), found.start() + 1)
             if whole := self._whole(text, found, end):
-                pieces += [text[kept : whole.start()], mark]
-                kept = whole.end()
-                at = max(kept, at)
-        return "".join((*pieces, text[kept:]))
+                yield whole
+                at = max(whole.end(), at)
 
-    def _replaced_behind(self, text: str, mark: str, window: int) -> str:
-        """As `replaced`, looking only where a match may begin."""
-        pieces, at, kept = [], 0, 0
+    def _found_behind(self, text: str, window: int) -> Iterator[re.Match[str]]:
+        """As `found`, looking only where a match may begin."""
+        at = 0
         while (at := text.find(self.beginning, at)) >= 0:
             end = min(at + window, len(text))
             found = self.expression.match(text, at, end)
             whole = self._whole(text, found, end) if found else None
             if whole:
-                pieces += [text[kept:at], mark]
-                kept = whole.end()
+                yield whole
             at = whole.end() if whole else at + 1
-        return "".join((*pieces, text[kept:]))
 
     def _window_behind(self, text: str) -> int:
         """Return how much may be looked at wherever a match may begin; 0 for too little."""

@@ -10,6 +10,7 @@ Rules: CONTRACT.md §16.
     order                in which order results and notices are compared
     delegations          names of tools that hand work over
     mcp, mcp_messages    what passes between MCP clients and servers, as events
+    binding              which values of a recording are which of now, and what is the same
     volatile             what is not compared, and when two requests are the same
     journal              the log of a watched command
     profile              what is known of one agent program (`proxy.profiles` has some)

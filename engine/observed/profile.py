@@ -23,7 +23,7 @@ NAMED: Final = "profile"
 """The member of `run.started.rules`."""
 _IN_LOGS: Final = (
     "name", "variables", "hands_over", "left_out", "asides", "asks_last", "volatile",
-    "volatile_texts", "unordered", "unordered_lines", "output",
+    "volatile_texts", "unordered", "unordered_lines", "places", "output",
 )  # fmt: skip
 """What of a profile stands in a log."""
 
@@ -98,7 +98,9 @@ class Profile:
     volatile: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Places that are another one at each run, as for `--volatile`."""
     volatile_texts: tuple[str, ...] = attrs.field(default=(), converter=_texts)
-    """Texts that are, as for `--volatile-text`."""
+    """Texts that are, as for `--volatile-text`.  They hold anywhere: no shipped profile has any."""
+    places: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    """Values that are, each where it is one: `WHERE KIND PATTERN` (`engine.observed.binding`)."""
     unordered: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Regular expressions of how messages begin that are put down as they come: they stand beside
     each other in any order."""

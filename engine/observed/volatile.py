@@ -23,6 +23,7 @@ from refold.engine.secrets.redaction import replaced
 from refold.engine.secrets.vault import checked_volatile
 from refold.engine.wire.parts.exchange import Asked
 
+Change = Callable[[str], str]
 MARK: Final = "[volatile]"
 """What stands for a text that is not compared."""
 
@@ -146,17 +147,21 @@ class VolatileRules:
             _compiled(each).expression.match(said) for each in self.unordered
         )
 
-    def listed(self, messages: Sequence[Any]) -> list[Any]:
-        """Return messages with the lines of listings in the order in which they are compared."""
-        return with_lines_in_order(messages, self.unordered_lines, self.text)
+    def listed(self, messages: Sequence[Any], line_key: Change = str) -> list[Any]:
+        """Return messages with the lines of listings in the order in which they are compared.
 
-    def applied(self, asked: Asked) -> Asked:
+        `line_key` is what of a line says the same in both runs.
+        """
+        plain = functools.partial(_after, line_key, self.text)
+        return with_lines_in_order(messages, self.unordered_lines, plain)
+
+    def applied(self, asked: Asked, line_key: Change = str) -> Asked:
         """Return a request with all that is not compared taken out of it; itself for nothing."""
         if self.paths or self.texts:
             value = self.applied_to(asked.as_json(), f"model:{asked.model}")
             asked = asked.asking(value)
         if self.unordered_lines:
-            lines = self.listed(asked.messages)
+            lines = self.listed(asked.messages, line_key)
             if any(map(is_not, lines, asked.messages)):
                 asked = attrs.evolve(asked, messages=tuple(lines), said=None)
         order = self.order(asked)
@@ -165,7 +170,11 @@ class VolatileRules:
         return attrs.evolve(asked, messages=in_order(asked.messages, order), said=None)
 
 
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+def _after(line_key: Change, plain: Change, line: str) -> str:
+    return line_key(plain(line))
+
+
+def _mapped(value: Any, change: Change) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):

@@ -17,7 +17,4 @@ Rules: CONTRACT.md §16.
     effects       the tool calls that a command carries out itself when it is given the answers
 
 The tree, the diff and the fork of such a log stand with those of programs.
-
-    folders   Folders that a command names in what it asks: the recorded ones for those of now, and
-    back
 """

@@ -17,7 +17,6 @@ from refold.engine.wire.apis import reader_of_part
 from refold.engine.wire.parts.exchange import OTHER
 from refold.engine.wire.responses.answer import unspelled
 from refold.replay.difference.pointer_diff import counted
-from refold.replay.observed.folders import FOLDERS, Folders
 from refold.replay.observed.reads import only_reads
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 from refold.replay.observed.titles import conversation_name
@@ -63,12 +62,10 @@ class OwnCalls(Document):
 NO_EFFECTS: Final = OwnCalls(calls=(), unread=0)
 
 
-def effects_of(
-    record: ObservedRecord, folders: Mapping[str, str] = MappingProxyType({})
-) -> OwnCalls:
-    """Return what all answers that may be served ask for; `folders` are those of now, if named."""
+def effects_of(record: ObservedRecord, here: Mapping[str, str] = MappingProxyType({})) -> OwnCalls:
+    """Return what all answers that may be served ask for; `here` was noted of now."""
     calls, unread = [], 0
-    moved = Folders(record.started.rules.get(FOLDERS, {}), folders)
+    moved = record.bindings(here)
     for turn in record.turns:
         if not turn.parts or turn.why_unserved:
             continue

@@ -23,9 +23,9 @@ _BY_SIGNAL: Final = 128
 """With the number of a signal: the exit code of a command that it ended."""
 
 
-def divergence_of(record: ObservedRecord, miss: Miss) -> Divergence:
+def divergence_of(record: ObservedRecord, matcher: Matcher, miss: Miss) -> Divergence:
     """Return what a request differs in, as far as that can be said while the command runs."""
-    return _explained(record, miss, miss.nearest)
+    return _explained(record, matcher, miss, miss.nearest)
 
 
 def all_divergences(record: ObservedRecord, matcher: Matcher) -> list[Divergence]:
@@ -65,7 +65,7 @@ class _Telling:
             if turn is not None and turn.scope in self.found:
                 self._follows(turn.scope, more + 1)
                 continue
-            told = _explained(self._record, miss, turn)
+            told = _explained(self._record, self._matcher, miss, turn)
             if turn is not None:
                 left = sum(each.scope == turn.scope for each in self._matcher.left())
                 more = max(more, left - 1)
@@ -144,7 +144,9 @@ def _above(scope: str) -> Iterator[str]:
         yield scope
 
 
-def _explained(record: ObservedRecord, miss: Miss, near: RecordedTurn | None) -> Divergence:
+def _explained(
+    record: ObservedRecord, matcher: Matcher, miss: Miss, near: RecordedTurn | None
+) -> Divergence:
     log = str(record.path)
     if (turn := miss.unserved) is not None:
         return Divergence(
@@ -165,7 +167,9 @@ def _explained(record: ObservedRecord, miss: Miss, near: RecordedTurn | None) ->
             now=item_of(miss.asked, ""),
             cause=_why_extra(record, miss),
         )
-    plain = [record.rules.applied(each) for each in (near.asked, miss.asked)]
+    bindings = matcher.bindings
+    settled = [record.rules.applied(e, bindings.line_key) for e in (near.asked, miss.asked)]
+    plain = [bindings.plain(each) for each in settled]
     change = change_of(plain[0], plain[1], near.call)
     return Divergence(
         category=change.category,

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.observed.binding import Bindings, IgnoredValue
 from refold.engine.observed.order import LINES, ORDER, in_order
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
@@ -29,7 +30,8 @@ def same_but_for_redaction(recorded: Asked, now: Asked) -> bool:
 class Ignoring:
     """Lists what was passed over in one replay."""
 
-    def __init__(self, record: ObservedRecord) -> None:
+    def __init__(self, record: ObservedRecord, bindings: Bindings) -> None:
+        self._bindings = bindings
         self._log = str(record.path)
         self._rules = record.rules
         self._excuses = Excuses(self._log, {"volatile": record.rules.paths, "redaction": {}})
@@ -37,26 +39,34 @@ class Ignoring:
         self.found: list[Ignored] = []
         self.count = 0
 
-    def served(self, turn: RecordedTurn, asked: Asked) -> None:
-        """Take note of a request that was served, where it is not as it was recorded."""
-        if turn.asked == asked:
-            return
+    def served(self, turn: RecordedTurn, asked: Asked, passed: Iterable[IgnoredValue] = ()) -> None:
+        """Take note of a request that was served, where it is not as it was recorded.
+
+        What is bound is as recorded; `passed` is what is ignored at its place.
+        """
+        for each in passed:
+            self._list(turn, each.pointer, each.recorded, each.now, each.rule)
         what = f"model:{turn.asked.model}"
-        before, after = turn.asked.as_json(), asked.as_json()
-        olds, news = self._rules.order(turn.asked), self._rules.order(asked)
+        was = self._bindings.plain(turn.asked)
+        now = self._bindings.plain(self._bindings.as_recorded(asked))
+        before, after = was.as_json(), now.as_json()
+        olds, news = self._rules.order(was), self._rules.order(now)
         if olds != news:
             pairs = [pair for pair in zip(olds, news, strict=True) if pair[0] != pair[1]]
-            was, now = ([pair[side] for pair in pairs] for side in (0, 1))
-            self._list(turn, f"/messages/{min(was)}", was, now, ORDER)
-            before["messages"] = list(in_order(turn.asked.messages, olds))
-            after["messages"] = list(in_order(asked.messages, news))
+            first, then = ([pair[side] for pair in pairs] for side in (0, 1))
+            self._list(turn, f"/messages/{min(first)}", first, then, ORDER)
+            before["messages"] = list(in_order(was.messages, olds))
+            after["messages"] = list(in_order(now.messages, news))
         self._lines(turn, before, after)
         for one in differences(before, after):
             self._list(turn, one.pointer, one.before, one.after, self._rule(what, one))
 
     def _lines(self, turn: RecordedTurn, before: dict[str, Any], after: dict[str, Any]) -> None:
         """Put the lines of listings in one order; list those that stood in another."""
-        olds, news = (self._rules.listed(each["messages"]) for each in (before, after))
+        olds, news = (
+            self._rules.listed(each["messages"], self._bindings.line_key)
+            for each in (before, after)
+        )
         pairs = list(zip(before["messages"], after["messages"], strict=True))
         for at, (was, now) in enumerate(pairs):
             if (was, now) != (olds[at], news[at]):

@@ -8,7 +8,7 @@ answer is served once, but for what only reads (`observed.reads`).  How it is to
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ import attrs
 
 from refold.engine.encoding.canonical import text_of_json
 from refold.engine.events.call_key import scope_above
-from refold.engine.observed.volatile import match_key
+from refold.engine.observed.binding import Bindings, Joined
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.ignoring import Ignoring, same_but_for_redaction
 from refold.replay.observed.reads import ReadCount, are_answered_alike, only_reads
@@ -70,9 +70,21 @@ class _Equal:
 class Matcher:
     """The answers of one record, each served once but for what only reads."""
 
-    def __init__(self, record: ObservedRecord, *, reads_again: bool = True) -> None:
-        """Without `reads_again`, what only reads is served as often as it was recorded, too."""
+    def __init__(
+        self,
+        record: ObservedRecord,
+        *,
+        reads_again: bool = True,
+        bindings: Bindings | None = None,
+    ) -> None:
+        """Without `reads_again`, what only reads is served as often as it was recorded, too.
+
+        `bindings` say which values of now are recorded ones; by default, of a run in its place.
+        """
         self._record = record
+        self.bindings = bindings or record.bindings()
+        self._keys: dict[str, str] = {}
+        """By call: what `Bindings.key` says of the recorded request."""
         self._equal: defaultdict[str, _Equal] = defaultdict(_Equal)
         """By key."""
         self._reads_again = reads_again
@@ -80,49 +92,76 @@ class Matcher:
         """By conversation of this run: the recorded one that it is."""
         self.misses: list[Miss] = []
         """In the order of asking."""
-        self.ignoring = Ignoring(record)
+        self.ignoring = Ignoring(record, self.bindings)
         self.by_order = 0
         """Requests that were served by their order alone: at the same time, another conversation
         asked the same, and was answered otherwise."""
         for turn in record.turns:
-            self._equal[turn.key].recorded.append(turn)
-            self._equal[turn.key].waiting.append(turn)
+            self._keys[turn.call] = self.bindings.key(self._settled(turn.asked))
+            self._equal_to(turn).recorded.append(turn)
+            self._equal_to(turn).waiting.append(turn)
+
+    def _settled(self, asked: Asked) -> Asked:
+        return self._record.rules.applied(asked, self.bindings.line_key)
+
+    def _equal_to(self, turn: RecordedTurn) -> _Equal:
+        return self._equal[self._keys[turn.call]]
+
+    def _joined(
+        self, turns: Iterable[RecordedTurn], plain: Asked
+    ) -> Iterator[tuple[RecordedTurn, Joined]]:
+        """Yield those of some recorded requests that are this one, with what that binds."""
+        for turn in turns:
+            joined = self.bindings.joined(self._settled(turn.asked), plain)
+            if joined is not None:
+                yield turn, joined
+
+    def bound(self, asked: Asked) -> Asked:
+        """Bind what a request shows, as its first match has it; return it in recorded words."""
+        plain = self._settled(asked)
+        equal = self._equal[self.bindings.key(plain)]
+        for _, joined in self._joined((*equal.waiting, *equal.recorded), plain):
+            self.bindings.commit(joined)
+            break
+        return self.bindings.as_recorded(asked)
 
     def has(self, asked: Asked) -> bool:
         """Return whether `take` has an answer to a request."""
-        plain = self._record.rules.applied(asked)
-        equal = self._equal[match_key(plain)]
-        waiting = equal.waiting or self._but_for_redaction(plain)
-        return bool(waiting) or (self._reads_again and self._is_read_alike(equal))
+        plain = self._settled(asked)
+        equal = self._equal[self.bindings.key(plain)]
+        waiting = any(self._joined(equal.waiting, plain)) or self._but_for_redaction(plain)
+        is_read = self._reads_again and self._is_read_alike(equal)
+        return bool(waiting or (is_read and any(self._joined(equal.recorded[-1:], plain))))
 
-    def take(
-        self, asked: Asked, scope: str, chain: str | None = None, agent: str = ""
-    ) -> RecordedTurn | Miss:
+    def take(self, asked: Asked, scope: str, agent: str = "") -> RecordedTurn | Miss:
         """Return the recorded request that is asked again: each once, what only reads ever again.
 
-        `scope` is the conversation, and `agent` whose it is, `chain` the chain digest of its
-        messages where it is known.
+        `scope` is the conversation, and `agent` whose it is.  What this request binds is bound.
         """
-        plain = self._record.rules.applied(asked)
-        key = match_key(plain, chain if plain is asked else None)
-        equal = self._equal[key]
-        equal.asked += 1
-        waiting = equal.waiting or self._but_for_redaction(plain)
+        plain = self._settled(asked)
+        equal = self._equal[self.bindings.key(plain)]
+        joined = {turn.call: join for turn, join in self._joined(equal.recorded, plain)}
+        equal.asked += bool(joined)
+        free = [turn for turn in equal.waiting if turn.call in joined]
+        waiting = free or self._but_for_redaction(plain)
         if waiting:
             turn = self._likeliest(waiting, scope, agent)
-        elif self._reads_again and self._is_read_alike(equal):
+        elif joined and self._reads_again and self._is_read_alike(equal):
             turn = equal.recorded[-1]
         else:
-            return self._missed(asked, scope, equal)
+            return self._missed(asked, scope, equal if joined else _Equal())
         if turn.why_unserved:
             return self._missed(asked, scope, equal, turn)
         if waiting:
-            self._equal[turn.key].waiting.remove(turn)
+            self._equal_to(turn).waiting.remove(turn)
         turn.is_served = True
-        self._equal[turn.key].served += 1
+        self._equal_to(turn).served += 1
         self.scopes.setdefault(scope, turn.scope)
-        if plain is not asked or turn.key != key or turn.is_settled:
-            self.ignoring.served(turn, asked)
+        if turn.call in joined:
+            self.bindings.commit(joined[turn.call])
+        if turn.asked != asked:
+            passed = joined[turn.call].passed if turn.call in joined else ()
+            self.ignoring.served(turn, asked, passed)
         return turn
 
     def _likeliest(self, waiting: list[RecordedTurn], scope: str, agent: str) -> RecordedTurn:
@@ -150,13 +189,11 @@ class Matcher:
         return first
 
     def _but_for_redaction(self, asked: Asked) -> list[RecordedTurn]:
-        return [
-            turn
-            for turn in self._record.turns
-            if turn.is_marked
-            and not turn.is_served
-            and same_but_for_redaction(self._record.rules.applied(turn.asked), asked)
-        ]
+        marked = [turn for turn in self._record.turns if turn.is_marked and not turn.is_served]
+        if not marked:
+            return []
+        plain = self.bindings.as_recorded(asked)
+        return [turn for turn in marked if same_but_for_redaction(self._settled(turn.asked), plain)]
 
     def left(self) -> list[RecordedTurn]:
         """Return the recorded requests that nobody has asked again, in the order of the record.
@@ -167,7 +204,7 @@ class Matcher:
             turn
             for turn in self._record.turns
             if not turn.is_served
-            and not (self._equal[turn.key].served and self._is_read_alike(self._equal[turn.key]))
+            and not (self._equal_to(turn).served and self._is_read_alike(self._equal_to(turn)))
         ]
 
     def reads(self) -> list[ReadCount]:
@@ -194,6 +231,7 @@ class Matcher:
     def _missed(
         self, asked: Asked, scope: str, equal: "_Equal", unserved: RecordedTurn | None = None
     ) -> Miss:
+        asked = self.bindings.as_recorded(asked)
         miss = Miss(
             asked,
             unserved or self._nearest(asked, scope),

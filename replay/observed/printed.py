@@ -12,6 +12,7 @@ from typing import Final
 
 from refold.engine.encoding.canonical import Json, encode
 from refold.engine.events.call_key import number_of, scope_of
+from refold.engine.observed.binding import Bindings
 from refold.engine.observed.volatile import VolatileRules
 from refold.replay.observed.changes import call_of
 from refold.replay.observed.record import ObservedRecord, RecordedTool
@@ -30,19 +31,21 @@ _PARTS: Final[dict[str, Callable[[str], list[str]]]] = {
 
 
 def compared(
-    record: ObservedRecord, before: dict[str, Json], now: dict[str, Json]
+    record: ObservedRecord, bindings: Bindings, before: dict[str, Json], now: dict[str, Json]
 ) -> tuple[dict[str, Json], dict[str, Json]]:
     """Return both ends of a command without what is not compared.
 
     How many bytes were printed says something only of the same text: it is kept to a length.
     """
-    texts = [each.get("stdout") for each in (before, now)]
-    plain = [record.rules.text(each) if isinstance(each, str) else each for each in texts]
-    parts = _PARTS.get(record.output)
-    is_same = record.output == "ignore" or (
-        parts is not None and parts(str(plain[0] or "")) == parts(str(plain[1] or ""))
-    )
-    printed = () if is_same else ("stdout_bytes",) if texts[0] == texts[1] else ("stdout",)
+    raw = [record.rules.text(str(each.get("stdout") or "")) for each in (before, now)]
+    plain = [bindings.plain_text(each) for each in (raw[0], bindings.as_recorded_text(raw[1]))]
+    parts = _PARTS.get(record.output, str)
+    joined = bindings.joined_texts(raw[0], raw[1])
+    if joined is not None:
+        bindings.commit(joined)
+    is_same = record.output == "ignore" or joined is not None or parts(plain[0]) == parts(plain[1])
+    is_whole = before.get("stdout") == now.get("stdout")
+    printed = ("stdout_bytes",) if is_whole else () if is_same else ("stdout",)
     ends: list[dict[str, Json]] = [
         {name: value for name, value in each.items() if name not in _PRINTED}
         | {name: {**each, "stdout": text}.get(name) for name in printed}

@@ -5,7 +5,7 @@ requests and not with their answers.  Rules: CONTRACT.md §16.3, §16.6.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -32,6 +32,7 @@ from refold.engine.events.events import (
 from refold.engine.log.blobs import BlobStore, resolved
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry, nonsense, read_entries, whole_data
+from refold.engine.observed.binding import FOLDERS, NOTED, Bindings, ValuePlace, places_of
 from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS, parameters_asked
 from refold.engine.observed.profile import EXACT, NAMED, NO_PROFILE, Profile
 from refold.engine.observed.volatile import VolatileRules, match_key
@@ -48,7 +49,7 @@ _FAILED: Final = 400
 """From which status on an answer says that a request failed."""
 
 _RULES: Final = (
-    "volatile", "volatile_texts", "unordered", "unordered_lines", "left_out", "asides",
+    "volatile", "volatile_texts", "unordered", "unordered_lines", "left_out", "asides", "places",
 )  # fmt: skip
 """What rules, or a profile in them, list."""
 _SELECTORS_MAX: Final = 1000
@@ -122,6 +123,8 @@ class ObservedRecord:
     notes: tuple[str, ...] = ()
     """Rules of its own that are left out, and why."""
     profile: Profile = NO_PROFILE
+    places: tuple[ValuePlace, ...] = ()
+    """Where values are another one at each run, as the profile names them."""
     output: str = EXACT
     """How what the command prints is compared: `exact`, `lines` in any order, `ignore`."""
     finished: RunFinished | None = None
@@ -144,6 +147,17 @@ class ObservedRecord:
         output = self.finished.output if self.finished is not None else None
         code = output.get("exit_code") if isinstance(output, dict) else None
         return code if isinstance(code, int) else 0
+
+    @property
+    def here(self) -> dict[str, str]:
+        """What was noted of the place and time of the recording."""
+        rules = self.started.rules
+        return {**rules.get(NOTED, {}), **rules.get(FOLDERS, {})}
+
+    def bindings(self, now: Mapping[str, str] | None = None) -> Bindings:
+        """Return what binds this record's values to those of a run; `now` was noted of that."""
+        is_noted = NOTED in self.started.rules
+        return Bindings(self.places, self.here, now or self.here, is_noted=is_noted)
 
     def pieces(self, turn: RecordedTurn) -> Iterator[tuple[int, bytes]]:
         """Yield the chunks of a recorded answer, each with its milliseconds after the request."""
@@ -246,8 +260,11 @@ class _Reading:
         profile = Profile.in_rules(own) if self._profile is None else self._profile
         known, more = VolatileRules.recorded(profile.as_json())
         self._rules = recorded.plus(known).plus(self._rules)
-        output = str(own.get(OUTPUT) or profile.output)
-        return ObservedRecord(self._path, started, self._rules, (*notes, *more), profile, output)
+        places, left_out = places_of(profile.places)
+        return ObservedRecord(
+            self._path, started, self._rules, (*notes, *more, *left_out), profile, places,
+            str(own.get(OUTPUT) or profile.output),
+        )  # fmt: skip
 
     def _take(self, record: ObservedRecord, seq: int, call: str, event: Any) -> None:
         match event:
@@ -339,7 +356,8 @@ def _look_at_start(rules: dict[str, Any], given: Any) -> None:
     """Look whether the first entry has the shapes on which a replay rests."""
     given = given if isinstance(given, dict) else {}
     told, profile = rules.get("redaction", {}), rules.get(NAMED) or {}
-    named = [rules.get("keys", {}), rules.get("folders", {}), profile.get("variables", {})]
+    named = [rules.get(name, {}) for name in ("keys", FOLDERS, NOTED)]
+    named.append(profile.get("variables", {}))
     listed = [given.get("variables", []), told.get("environment", []), told.get("tools", [])]
     listed += [rules.get(name, []) for name in _RULES] + [profile.get(name, []) for name in _RULES]
     listed += [[profile.get("name", "")], *map(list, map(dict.values, named))]

@@ -10,6 +10,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.observed.binding import Bindings
 from refold.engine.observed.profile import EXACT
 from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
 from refold.replay.difference.pointer_diff import Difference, counted, differences
@@ -129,7 +130,9 @@ def report_of(
     """
     found = all_divergences(record, matcher)
     if output is not None:
-        found += ended_otherwise(record, output, is_likely_consequence=bool(found))
+        found += ended_otherwise(
+            record, matcher.bindings, output, is_likely_consequence=bool(found)
+        )
     code = output.get("exit_code") if output is not None else None
     rules = record.rules.as_json()
     if output is not None and record.output != EXACT:
@@ -149,9 +152,10 @@ def report_of(
         ignored_count=matcher.ignoring.count,
         notes=(
             *record.notes,
+            *matcher.bindings.lines(),
             *_notes(matcher),
             *notes_on(matcher.reads()),
-            *_printed_otherwise(record, output),
+            *_printed_otherwise(record, matcher.bindings, output),
         ),
     )
 
@@ -168,15 +172,17 @@ def _notes(matcher: Matcher) -> tuple[str, ...]:
     return (note,)
 
 
-def _printed_otherwise(record: ObservedRecord, output: dict[str, Json] | None) -> list[str]:
+def _printed_otherwise(
+    record: ObservedRecord, bindings: Bindings, output: dict[str, Json] | None
+) -> list[str]:
     """Return that what was printed is not as recorded, where that is no difference."""
     ended = record.finished.output if record.finished is not None else None
     if output is None or not isinstance(ended, dict) or ended.get("stdout") == output.get("stdout"):
         return []
     if record.output == EXACT:
-        texts = [record.rules.text(str(each.get("stdout"))) for each in (ended, output)]
         told = "what the command printed is as recorded but for texts that are not compared"
-        return [told] if texts[0] == texts[1] else []
+        is_bound = bindings.as_recorded_text(str(output.get("stdout"))) == ended.get("stdout")
+        return [] if is_bound or ended_otherwise(record, bindings, output) else [told]
     return [f"what the command printed is not as recorded; compared: --output {record.output}"]
 
 
@@ -196,7 +202,11 @@ def _rank(divergence: Divergence) -> int:
 
 
 def ended_otherwise(
-    record: ObservedRecord, output: dict[str, Json], *, is_likely_consequence: bool = False
+    record: ObservedRecord,
+    bindings: Bindings,
+    output: dict[str, Json],
+    *,
+    is_likely_consequence: bool = False,
 ) -> list[Divergence]:
     """Return a divergence if a command did not end as recorded; `output` as `run.finished` has it.
 
@@ -207,7 +217,7 @@ def ended_otherwise(
         return []
     before, now = record.finished.output, output
     if isinstance(before, dict):
-        before, now = compared(record, before, output)
+        before, now = compared(record, bindings, before, output)
     diff = differences(_end(before), _end(now))
     if not diff:
         return []

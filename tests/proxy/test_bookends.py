@@ -148,7 +148,8 @@ def test_folders_are_told_as_given_and_as_they_are(
     monkeypatch.chdir(here)
     monkeypatch.setenv("PWD", str(tmp_path))
     monkeypatch.setenv("HOME", str(here))
-    plain = {"folder": str(here), "home": str(here)}
+    monkeypatch.setenv("TMPDIR", "/tmp/mine")
+    plain = {"folder": str(here), "home": str(here), "tmp": "/tmp/mine"}
     assert folders_here() == plain
 
     for name in ("PWD", "HOME"):
@@ -159,6 +160,7 @@ def test_folders_are_told_as_given_and_as_they_are(
         "other_folder": f"{tmp_path}/link",
         "home": f"{tmp_path}/link",
         "other_home": str(here),
+        "tmp": "/tmp/mine",
     }
 
 

@@ -62,7 +62,7 @@ def replayed(
     secrets = Secrets()
     routes = routes_of([f"openai={upstream}"])
     desk = Replaying(
-        read_record(log), secrets, routes=routes, on_miss=on_miss, pace=pace, folders=folders,
+        read_record(log), secrets, routes=routes, on_miss=on_miss, pace=pace, here=folders,
         work=work,
     )  # fmt: skip
     with served(desk, [route.name for route in routes]) as base:

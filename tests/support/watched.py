@@ -12,6 +12,7 @@ import attrs
 
 from refold.engine.events.events import ModelAnswered, Recorded
 from refold.engine.events.outcome import Usage
+from refold.engine.observed.binding import FOLDERS, NOTED
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.observer import Observer
 from refold.engine.observed.profile import NAMED, NO_PROFILE, Profile, Whose
@@ -19,7 +20,6 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.vault import Vault
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.spelling import spelled
-from refold.replay.observed.folders import FOLDERS
 from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.record import read_record
 from refold.replay.observed.report import ObservedReport, report_of
@@ -102,7 +102,7 @@ def record(
     """
     told = (rules or VolatileRules()).as_json()
     told |= {NAMED: profile.as_json()} if profile.name else {}
-    told |= {FOLDERS: dict(folders)} if folders else {}
+    told |= {FOLDERS: dict(folders or {}), NOTED: {}}
     given = {"command": ["python", "agent.py"]}
     used = vault or Vault()
     with ObservedLog(path, program="agent.py", input=given, vault=used, rules=told) as log:
@@ -153,6 +153,7 @@ def replayed(
     rules: VolatileRules | None = None,
     output: dict[str, Any] | None = None,
     how: str = "",
+    here: Mapping[str, str] | None = None,
 ) -> ObservedReport:
     """Ask these requests of a record, one after the other; what has no answer is refused.
 
@@ -160,11 +161,11 @@ def replayed(
     """
     found = read_record(log, rules)
     found = attrs.evolve(found, output=how) if how else found
-    matcher = Matcher(found)
+    matcher = Matcher(found, bindings=found.bindings(here))
     observer = Observer(Nowhere())
     for asked in requests:
         turn = observer.asked(asked)
-        served = matcher.take(asked, turn.thread.scope, turn.prefix.end)
+        served = matcher.take(asked, turn.thread.scope)
         if isinstance(served, Miss) or served.answer is None:
             error = {"code": "not_recorded", "message": ""}
             observer.answered(turn, ModelAnswered("error", error=error))

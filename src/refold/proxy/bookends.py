@@ -5,9 +5,10 @@ Rules: CONTRACT.md §16.2.
 """
 
 import os
+import platform
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from typing import Any, Final
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.outcome import Fault
 from refold.engine.log.names import blobs_of, default_path
+from refold.engine.observed.binding import FOLDERS, NOTED, OTHER, ValuePlace
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import EXACT, NAMED, Profile
 from refold.engine.observed.volatile import VolatileRules
@@ -25,7 +27,6 @@ from refold.proxy.command import KEPT_BYTES, CommandEnd, Size, is_typed_at
 from refold.proxy.desks.keys import Secrets, is_key_name
 from refold.proxy.desks.recording import MARKS, MODEL, READ_NOW, READS
 from refold.proxy.http.routes import keys_of, others_of
-from refold.replay.observed.folders import FOLDERS, OTHER
 from refold.replay.observed.record import OUTPUT, ObservedRecord
 
 PLACEHOLDER: Final = "refold-replay"
@@ -39,6 +40,8 @@ KEYS: Final = "keys"
 _KEY_BEGINS: Final = re.compile(
     r"sk-ant-(?:api|oat)\d\d-|sk-(?:proj|svcacct|or-v1)-|sk-|gsk_|xai-|AIza"
 )
+_PLAIN: Final = re.compile(r"[A-Za-z][\w.+@-]*(?:/[\w+-]+){0,2}")
+"""A time zone or a locale: no path, which a log could name."""
 _KEY_CHARS: Final = 64
 """Of a placeholder with such a beginning, behind its name."""
 _INTERPRETERS: Final = re.compile(
@@ -121,9 +124,10 @@ def first_rules(rules: VolatileRules, profile: Profile, output: str = "") -> dic
     begins = {name: _KEY_BEGINS.match(value) for name, value in os.environ.items()}
     if keys := {name: found[0] for name, found in begins.items() if found is not None}:
         told[KEYS] = keys
-    if profile.name:
-        told |= {NAMED: profile.as_json(), FOLDERS: dict(folders_here())}
-    return told | ({OUTPUT: output} if output else {})
+    for rule in profile.places:
+        ValuePlace.parsed(rule)  # of a profile of one's own, it may be none
+    told |= {NAMED: profile.as_json()} if profile.name else {}
+    return told | rules_here() | ({OUTPUT: output} if output else {})
 
 
 def again_rules(record: ObservedRecord, model: str = "") -> dict[str, Json]:
@@ -133,11 +137,43 @@ def again_rules(record: ObservedRecord, model: str = "") -> dict[str, Json]:
     """
     own = record.started.rules
     kept: dict[str, Json] = {
-        name: own[name] for name in (MARKS, READS, KEYS, NAMED, FOLDERS, MODEL) if name in own
+        name: own[name]
+        for name in (MARKS, READS, KEYS, NAMED, FOLDERS, NOTED, MODEL)
+        if name in own
     }
     more: dict[str, Json] = {OUTPUT: record.output} if record.output != EXACT else {}
     more |= {MODEL: model} if model else {}
     return {**kept, **record.rules.as_json(), **more}
+
+
+def noted_here() -> dict[str, str]:
+    """Return what else is noted of where and when a command runs: it is bound, or pinned."""
+    zone = os.environ.get("TZ") or os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
+    noted = {
+        "date": datetime.now().astimezone().date().isoformat(),
+        "host": platform.node(),
+        "user": os.environ.get("USER", ""),
+        "zone": zone,
+        "locale": os.environ.get("LC_ALL") or os.environ.get("LANG", ""),
+    }
+    return {name: value for name, value in noted.items() if value}
+
+
+def rules_here() -> dict[str, Json]:
+    """Return what a log notes of where and when its command runs."""
+    return {FOLDERS: dict(folders_here()), NOTED: dict(noted_here())}
+
+
+def here() -> dict[str, str]:
+    """Return what is noted, as `Bindings` takes it."""
+    return {**folders_here(), **noted_here()}
+
+
+def pinned(record: ObservedRecord) -> dict[str, str]:
+    """Return the variables that give a replay the time zone and the locale of its record."""
+    noted = record.started.rules.get(NOTED, {})
+    found = {"TZ": noted.get("zone", ""), "LC_ALL": noted.get("locale", "")}
+    return {name: value for name, value in found.items() if _PLAIN.fullmatch(value)}
 
 
 def folders_here() -> dict[str, str]:
@@ -146,6 +182,7 @@ def folders_here() -> dict[str, str]:
     Where links lead there, or HOME is no plain path, as programs spell it that look closer, too.
     """
     named = {"folder": os.getcwd(), "home": os.environ.get("HOME", "")}  # noqa: PTH109 - a text
+    named["tmp"] = os.environ.get("TMPDIR", "/tmp")  # noqa: S108 - what programs take
     other = {"folder": os.environ.get("PWD", ""), "home": os.path.realpath(named["home"])}
     alike = {name: path for name, path in other.items() if _is_same(path, named[name])}
     return named | {OTHER + name: path for name, path in alike.items() if path != named[name]}
@@ -192,17 +229,13 @@ def program_of(command: Sequence[str]) -> str:
     return name
 
 
-def output_of(
-    ended: CommandEnd, secrets: Secrets, spelled: Callable[[str], str] = str
-) -> dict[str, Json]:
+def output_of(ended: CommandEnd, secrets: Secrets) -> dict[str, Json]:
     """Return how a command ended as `run.finished` has it, without secrets.
 
-    `spelled` returns a text as the record would have it.  Where that or secrets change what was
-    printed, its bytes are counted as they are then.
+    Where secrets change what was printed, its bytes are counted as they are then.
     """
     printed = secrets.scrubbed_bytes(ended.printed)
     beyond = ended.printed_bytes - len(ended.printed)
-    printed = spelled(printed.decode(errors="surrogateescape")).encode(errors="surrogateescape")
     return {
         "exit_code": ended.exit_code,
         "stdout": printed[:KEPT_BYTES].decode(errors="replace"),

@@ -26,12 +26,13 @@ from refold.proxy.bookends import (
     PLACEHOLDER,
     again_rules,
     first_rules,
-    folders_here,
     fresh_path,
+    here,
     input_of,
     new_log,
     others_in,
     output_of,
+    pinned,
     placeholders,
     program_of,
     redaction_in,
@@ -221,15 +222,15 @@ def replay_command(
     with session.signals, log_of_now as journal:
         desk = Replaying(
             record, session.secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal,
-            profile=known, folders=folders_here(), work=session.signals.work,
+            profile=known, here=here(), work=session.signals.work,
         )  # fmt: skip
         mcp = serving_of(record.path, record.rules, journal, session.secrets)
-        ended = session.run(desk, mcp, journal, keys)
-        printed = output_of(ended, session.secrets, desk.folders.as_recorded_text)
+        ended = session.run(desk, mcp, journal, {**pinned(record), **keys})
+        printed = output_of(ended, session.secrets)
         report = with_mcp(report_of(record, desk.matcher, live=desk.live, output=printed), mcp)
         notes = [] if report.requests else [_NOTHING]
         notes += [_TYPED] if typed_at_in(record) else []
-        notes += [*desk.folders.notes(), *desk.order.notes(), *notes_on(mcp, on_miss, pace)]
+        notes += [*desk.order.notes(), *notes_on(mcp, on_miss, pace)]
         return attrs.evolve(report, notes=(*report.notes, *notes), profile=known.name)
 
 
@@ -283,7 +284,7 @@ def fork_command(
     with session.signals, session.log(path, rules_kept, kept.origin) as journal:
         desk = Replaying(
             record, session.secrets, routes=routes, on_miss="live", log=journal,
-            profile=known, folders=folders_here(), model=model, reads_again=False,
+            profile=known, here=here(), model=model, reads_again=False,
             work=session.signals.work,
         )  # fmt: skip
         ended = session.run(desk, McpRecording(journal, session.secrets), journal)

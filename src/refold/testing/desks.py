@@ -16,18 +16,18 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.outcome import Fault
 from refold.engine.log.names import SUFFIX
+from refold.engine.observed.binding import FOLDERS
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.format import Route
-from refold.proxy.bookends import again_rules, first_rules
+from refold.proxy.bookends import again_rules, first_rules, noted_here
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import REFUSED, RecordingDesk
 from refold.proxy.desks.replaying import Replaying
 from refold.proxy.http.turns import Desk, Forward, Incoming, Passing, Serve
 from refold.proxy.profiles import shipped_as
 from refold.proxy.recorded_here import remember
-from refold.replay.observed.folders import FOLDERS
 from refold.replay.observed.matching import Matcher
 from refold.replay.observed.record import ObservedRecord, read_record
 from refold.replay.observed.report import ObservedReport, report_of
@@ -180,7 +180,7 @@ class RecordedDesk(LoggedDesk):
         journal, secrets = self.begun(now, opening, again_rules(record))
         self._replaying = Replaying(
             record, secrets, routes=opening.routes, log=journal, advice=ADVICE,
-            profile=shipped_as(record.profile), folders=opening.folders,
+            profile=shipped_as(record.profile), here={**noted_here(), **opening.folders},
         )  # fmt: skip
         return self._replaying
 

@@ -729,10 +729,9 @@ def test_051_the_budget_is_shared_with_children(log: Path, level: SubagentIsolat
 
 
 @LEVELS
-def test_051_a_budget_that_children_used_up_leaves_the_parent_one_request(
+def test_051_a_budget_that_children_used_up_stops_the_parent(
     log: Path, level: SubagentIsolationLevel
 ) -> None:
-    """With it the parent answers for what came of them (§8.3)."""
     recording = record(
         asking_of(level, "a", "b"),
         log=log,
@@ -741,8 +740,9 @@ def test_051_a_budget_that_children_used_up_leaves_the_parent_one_request(
         limits=Limits(model_tokens=60),
     )
 
-    assert recording.output == [[True, True], 0]
-    assert recording.usage.input_tokens == 90
+    assert recording.status == "limit"
+    assert recording.error is not None
+    assert recording.error.code == "model_tokens"
 
 
 def thrifty(cost: dict[str, int], after: dict[str, list[str]] | None = None) -> FunctionModel:

@@ -291,7 +291,7 @@ def test_a_path_that_a_stream_says_in_pieces_is_that_of_now(tmp_path: Path, *, a
     choices = [choice for each in told for choice in each["choices"]]
     text = "".join(choice["delta"].get("content") or "" for choice in choices)
     assert (status, text) == (200, "/tmp/copy/a.txt")
-    assert desk.folders.count == 1
+    assert desk.bindings.lines() == ["1 bound: folder"]
 
 
 def calls(*given: tuple[str, str, dict[str, str]]) -> dict[str, Any]:

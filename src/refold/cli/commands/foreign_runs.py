@@ -61,7 +61,7 @@ def list_effects(log: Path) -> int:
     """Print the tool calls that a command would carry out; run nothing."""
     with opened_log(log) as opened:
         is_watched = is_observed(opened.path)
-        here = proxy_module("bookends").folders_here() if is_watched else {}
+        here = proxy_module("bookends").here() if is_watched else {}
         found = effects_of(read_record(opened.path), here) if is_watched else NO_EFFECTS
 
     def describe() -> None:

@@ -18,7 +18,6 @@ from refold.engine.observed.observer import RequestUnderway
 from refold.engine.observed.profile import Profile
 from refold.engine.process.bounds import BY_SIGNAL
 from refold.engine.wire.apis import reader_of_part, with_model
-from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import pieces, served_headers
 from refold.engine.wire.spelling import can_spell, spelled
@@ -27,7 +26,6 @@ from refold.proxy.desks.ordering import Order, Work
 from refold.proxy.desks.recording import MODEL, Log, RecordingDesk, reads_of, refusal
 from refold.proxy.http.turns import Ending, Forward, Incoming, OnMiss, Pace, Serve
 from refold.replay.observed.explaining import divergence_of
-from refold.replay.observed.folders import FOLDERS, Folders
 from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.reads import only_reads
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
@@ -73,11 +71,11 @@ class Replaying:
         reads_again: bool = True,
         advice: str = ADVICE,
         profile: Profile | None = None,
-        folders: Mapping[str, str] | None = None,
+        here: Mapping[str, str] | None = None,
         model: str = "",
         work: Work = lambda: None,
     ) -> None:
-        """Take the record; `folders` are those of now, `profile` says who asks.
+        """Take the record; `here` is what is noted of now, `profile` says who asks.
 
         What the record has no answer to asks `model`, where one is given, else that of the record.
         `work` says what who asks does meanwhile; without it, only time tells.
@@ -96,33 +94,32 @@ class Replaying:
         )
         self._observer = self._passing.observer
         self._model = model or str(rules.get(MODEL, ""))
-        self.folders = Folders(rules.get(FOLDERS, {}), folders or {})
         # How often something is only read hangs on timing: no other answer waits for it.
         kept = [turn for turn in record.turns if not only_reads(turn.asked)]
         in_order = kept if pace == "full" else ()
         self.order = Order(in_order, record.tools, record.started_by, work)
-        self.matcher = Matcher(record, reads_again=reads_again)
+        self.bindings = record.bindings(here)
+        self.matcher = Matcher(record, reads_again=reads_again, bindings=self.bindings)
         self.served = 0
         self.live = 0
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Return the recorded answer; without one, refuse the request or pass it on."""
-        asked = self._read(incoming)
+        asked = self._passing.read(incoming)
         if self._model and not self.matcher.has(asked):
             told = incoming.method, incoming.target, incoming.body
             target, body = with_model(*told, self._model)
             incoming = attrs.evolve(incoming, target=target, body=body)
-            asked = self._read(incoming)
-        turn = self._passing.written(asked, incoming)
+            asked = self._passing.read(incoming)
+        plain = self.matcher.bound(asked)
+        turn = self._passing.written(plain, incoming)
         thread = turn.thread
-        found = self.matcher.take(turn.asked, thread.scope, turn.prefix.end, thread.agent)
+        asked = asked if turn.asked is plain else turn.asked
+        found = self.matcher.take(asked, thread.scope, thread.agent)
         if isinstance(found, Miss):
             return self._missed(found, turn, incoming)
         self.served += 1
         return self._served(found, turn)
-
-    def _read(self, incoming: Incoming) -> Asked:
-        return self.folders.as_recorded(self._passing.read(incoming))
 
     def _served(self, found: RecordedTurn, turn: RequestUnderway) -> Serve:
         self._again(found, turn)
@@ -171,11 +168,11 @@ class Replaying:
         In a stream, a path may lie across events; then the answer is spelled anew.
         """
         said = found.answer
-        message = self.folders.as_now(said.message) if said is not None else None
+        message = self.bindings.as_now(said.message) if said is not None else None
         if said is None or message == said.message:
             return []
         body = b"".join(chunk for _, chunk in self._record.pieces(found))
-        body = self.folders.as_now(body.decode(errors="surrogateescape")).encode(
+        body = self.bindings.as_now(body.decode(errors="surrogateescape")).encode(
             errors="surrogateescape"
         )
         reader = reader_of_part(found.asked, found.parts[0])
@@ -195,7 +192,7 @@ class Replaying:
         self._observer.answered(turn, found.answer)
 
     def _missed(self, miss: Miss, turn: RequestUnderway, incoming: Incoming) -> Forward | Serve:
-        divergence = divergence_of(self._record, miss)
+        divergence = divergence_of(self._record, self.matcher, miss)
         self.order.stop()
         if self._on_miss == "live":
             self.live += 1

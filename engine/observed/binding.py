@@ -1,0 +1,703 @@
+r"""Bindings: which value of a recording is which value of now, wherever either stands.
+
+A text is cut into literal parts and tokens: paths and names that Refold knows of both runs, texts
+of the shape of an id, and what a profile names.  Two texts are the same if their literal parts are,
+and each pair of tokens is equal or bound.  A pair is bound only where a client draws its value (a
+parameter that says who asks), where Refold says it itself (a folder), or at a place: one role, or
+the result of one tool.  A pair is one to one within its kind, and is never taken back.
+
+A place is a text `WHERE KIND PATTERN`, such as `result:Agent id agentId: ([0-9a-f]{17})`; the group
+of the pattern is the value.  Pure.  Rules: CONTRACT.md §16.17.
+"""
+
+import functools
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from hashlib import sha256
+from typing import Any, Final, Self
+from urllib.parse import quote
+
+import attrs
+
+from refold.engine.encoding.canonical import encode
+from refold.engine.encoding.patterns import Pattern, PatternRefusedError, compiled
+from refold.engine.errors import UsageError
+from refold.engine.wire.parts.exchange import Asked
+
+FOLDERS: Final = "folders"
+"""The member of `run.started.rules`: {folder, home, tmp}, each with `other_` for another name."""
+NOTED: Final = "noted"
+"""The member that says what else was noted: {date, host, user, zone, locale}."""
+OTHER: Final = "other_"
+_WORDS: Final = ("date", "host", "user", "zone", "locale")
+"""What is noted that is no folder."""
+_LENGTH_MIN: Final = 8
+"""Characters of a value that is bound elsewhere than at its place; a path's boundary is enough."""
+_LEVELS_MIN: Final = 2
+"""Levels from which on a path is also known without its first slash and as a folder's name."""
+
+_OWN: Final = "own"
+_ID: Final = "id"
+_TOKENS: Final = (
+    r"(?P<id>(?:(?<![0-9A-Za-z\\])|(?<=\\[nrt]))(?:"
+    r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+    r"|[A-Za-z]{1,12}_[0-9A-Za-z]{12,80}|[0-9a-f]{7,40}|(?=[a-z]{0,64}[0-9])[0-9a-z]{8,64}"
+    r")(?![0-9A-Za-z]))"
+)
+"""The shapes of ids: UUIDs, `ses_…`, hexadecimal numbers, words of small letters and digits."""
+_COMMIT: Final = re.compile(r"[0-9a-f]{7,40}")
+_SAYS_WHO: Final = re.compile(
+    r"(?:.*_)?(?:ids?|user|session|key|identifier|metadata|trace|nonce|thread|conversation)"
+)
+"""Parameters in which clients send ids of their own."""
+_GIT: Final = re.compile(r"\bgit\b[^\n|;&]*\b(?:[a-z]+-)*[a-z]{3,}")
+_COMMITS: Final = re.compile(
+    r"\bgit\b[^\n|;&]*\b(?:commit|merge|rebase|cherry-pick|revert|am|pull)\b"
+)
+"""Commands that make commits: before the first one, no commit is another one."""
+_BEFORE_COMMIT: Final = re.compile(
+    r"(?:\n|\\n|\"|commit |parent |HEAD is now at |Updating |-g|\[[\w./-]+(?: \([\w -]+\))? "
+    r"|[*+]? +[\w./-]+ +)\Z"
+)
+"""What stands before the id of a commit in what git prints; before that of a blob, `index `."""
+_CHECKSUM: Final = re.compile(r" [ *]\S")
+"""What stands behind the checksum of a file."""
+_GIT_PLACES: Final = (
+    r"git date ([A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4} [+-]\d{4})",
+    r"git date (\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d ?[+-]\d\d:?\d\d)",
+    r"git measure (\d+ (?:second|minute)s? ago)",
+)
+_MONTHS: Final = tuple("jan feb mar apr may jun jul aug sep oct nov dec".split())  # noqa: SIM905
+
+KINDS: Final = ("id", "commit", "date", "measure", "text")
+"""`id`, `commit`: bound · `date`: of the same form and order · `measure`, `text`: anything; the
+last three are ignored at their place alone."""
+_RULE: Final = re.compile(
+    rf"((?:system|user|assistant|printed|git|(?:result|call):[^ ,]+)(?:,[^ ]+)*) "
+    rf"({'|'.join(KINDS)}) (.+)",
+    re.DOTALL,
+)
+
+Value = Any
+
+
+@attrs.frozen
+class ValuePlace:
+    """Where something is another one at each run, and how it reads."""
+
+    rule: str
+    where: frozenset[str]
+    """`system`, `user`, `assistant`, `printed`, `result:TOOL`, `call:TOOL`."""
+    kind: str
+    pattern: Pattern
+
+    @classmethod
+    def parsed(cls, rule: str) -> Self:
+        """Return the place that a rule names.
+
+        Raises:
+            UsageError: it is no rule, or its pattern could take for ever (CONTRACT.md §10.15).
+        """
+        found = _RULE.fullmatch(rule)
+        if found is None:
+            raise UsageError(f"place {rule!r:.80}: expected WHERE KIND PATTERN")
+        try:
+            pattern = compiled(found[3])
+        except PatternRefusedError as error:
+            raise UsageError(f"place {rule!r:.80}: {error}") from None
+        if pattern.expression.match("") is not None:
+            raise UsageError(f"place {rule!r:.80}: it matches nothing at all, so everywhere")
+        return cls(rule, frozenset(found[1].split(",")), found[2], pattern)
+
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where its values stand in a text."""
+        group = min(1, self.pattern.expression.groups)
+        return (each.span(group) for each in self.pattern.found(text))
+
+
+_BUILT_IN: Final = tuple(map(ValuePlace.parsed, _GIT_PLACES))
+
+
+def places_of(rules: Iterable[str]) -> tuple[tuple[ValuePlace, ...], tuple[str, ...]]:
+    """Return the places of a log, and what is said of those that are refused: they are left out."""
+    found, notes = [], []
+    for rule in rules:
+        try:
+            found.append(ValuePlace.parsed(rule))
+        except UsageError as error:
+            notes.append(f"left out: {error}")
+    return tuple(found), tuple(notes)
+
+
+@attrs.frozen
+class IgnoredValue:
+    """A value that is another one, at a place where that is no difference."""
+
+    pointer: str
+    recorded: str
+    now: str
+    rule: str
+
+
+@attrs.frozen
+class _Pair:
+    """Two tokens that stand in the same place, and are not equal."""
+
+    where: frozenset[str]
+    pointer: str
+    before: str
+    after: str
+    """What stands before and behind the recorded one."""
+    mark: str
+    recorded: str
+    now: str
+
+
+@attrs.frozen
+class Joined:
+    """What makes a request of now the recorded one."""
+
+    ids: dict[str, str]
+    commits: dict[str, tuple[str, str]]
+    own: frozenset[str]
+    passed: tuple[IgnoredValue, ...]
+    makes_commits: bool
+
+
+class _DiffersError(Exception):
+    """Two values are not the same, whatever is bound."""
+
+
+Cut = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
+"""The literal parts of a text, and the tokens between them: (mark, value)."""
+
+
+class Bindings:
+    """The bindings of one replay, or of one comparison of two logs."""
+
+    def __init__(
+        self,
+        places: Sequence[ValuePlace] = (),
+        recorded: Mapping[str, str] | None = None,
+        now: Mapping[str, str] | None = None,
+        *,
+        is_noted: bool = True,
+    ) -> None:
+        """Take places, and what was noted of both runs: folders, date, host, user.
+
+        Without `is_noted`, the record is of a version that bound folders alone.
+        """
+        self._is_noted = is_noted
+        self._places = (*places, *(_BUILT_IN if is_noted else ()))
+        pairs = list(_own_pairs(recorded or {}, now or {}))
+        self._was: dict[str, set[tuple[str, int]]] = {}
+        self._here: dict[str, set[tuple[str, int]]] = {}
+        self._forth: dict[str, str] = {}
+        self._back: dict[str, str] = {}
+        for key, was, here in pairs:
+            self._was.setdefault(was, set()).add(key)
+            self._here.setdefault(here, set()).add(key)
+            self._forth.setdefault(was, here)
+            self._back.setdefault(here, was)
+        self._token = re.compile(
+            "|".join([*_own_tokens({*self._was, *self._here}, is_noted=is_noted), _TOKENS])
+        )
+        self.cut = functools.lru_cache(4096)(self._cut_anew)
+        self._ids: dict[str, str] = {}
+        self._ids_back: dict[str, str] = {}
+        self._commits: dict[str, tuple[str, str]] = {}
+        """By the first seven digits of the recorded one: both, as long as they are known."""
+        self._commits_back: dict[str, str] = {}
+        self._makes_commits = False
+        self._own: dict[str, None] = {}
+        self._digests: dict[int, tuple[Value, bytes]] = {}
+        self._offers: dict[str, bytes] = {}
+
+    # --- the canonical form ----------------------------------------------------------------
+
+    def _cut_anew(self, text: str) -> Cut:
+        found: list[tuple[int, int, str]] = []
+        for at, place in enumerate(self._places):
+            found += [(*span, str(at)) for span in place.spans(text)]
+        found = _apart(found)
+        names = (
+            (each.span(), _OWN if each.lastgroup != _ID else _ID)
+            for each in self._token.finditer(text)
+        )
+        found = _apart([*found, *((*span, name) for span, name in names)])
+        parts: list[str] = []
+        tokens: list[tuple[str, str]] = []
+        at = 0
+        for start, end, mark in sorted(found):
+            parts.append(text[at:start])
+            tokens.append((mark, text[start:end]))
+            at = end
+        return (*parts, text[at:]), tuple(tokens)
+
+    def _skeleton(self, value: Value) -> Value:
+        if isinstance(value, str):
+            parts, tokens = self.cut(value)
+            return ["\0", *parts, *(mark for mark, _ in tokens)] if tokens else value
+        if isinstance(value, dict):
+            return {encode(self._skeleton(k)).decode(): self._skeleton(v) for k, v in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._skeleton(item) for item in value]
+        return value
+
+    def _digest(self, value: Value) -> bytes:
+        """Return the digest of a message; each object is gone through once."""
+        known = self._digests.get(id(value))
+        if known is None or known[0] is not value:
+            known = value, sha256(encode(self._skeleton(value))).digest()
+            self._digests[id(value)] = known
+        return known[1]
+
+    def key(self, asked: Asked) -> str:
+        """Return what all requests share that may be the same as this one: 64 hex digits."""
+        offer = asked.tools_digest()
+        if offer not in self._offers:
+            self._offers[offer] = sha256(encode(self._skeleton(asked.tools))).digest()
+        parts = [encode([asked.api, asked.model, self._skeleton(asked.parameters)])]
+        parts += [self._offers[offer], *map(self._digest, asked.messages)]
+        return sha256(b"".join(sha256(part).digest() for part in parts)).hexdigest()
+
+    # --- the comparison --------------------------------------------------------------------
+
+    def joined(self, recorded: Asked, now: Asked) -> Joined | None:
+        """Return what makes `now` the recorded request; `None` if they are not the same."""
+        if recorded.api != now.api or recorded.model != now.model:
+            return None
+        try:
+            pairs = [*self._of_parameters(recorded, now), *self._of_messages(recorded, now)]
+            pairs += self._pairs([*recorded.tools], [*now.tools], frozenset(), "/tools")
+            return self._join(pairs, makes_commits=_makes_commits(recorded.messages))
+        except _DiffersError:
+            return None
+
+    def joined_texts(self, recorded: str, now: str, where: str = "printed") -> Joined | None:
+        """Likewise, of two texts at one place."""
+        try:
+            pairs = self._pairs(recorded, now, frozenset({where}), "")
+            return self._join([*pairs], makes_commits=False)
+        except _DiffersError:
+            return None
+
+    def commit(self, joined: Joined) -> None:
+        """Bind for good."""
+        self._ids |= joined.ids
+        self._ids_back |= {now: was for was, now in joined.ids.items()}
+        self._commits |= joined.commits
+        self._commits_back |= {now[:7]: was for was, (_, now) in joined.commits.items()}
+        self._makes_commits |= joined.makes_commits
+        self._own |= dict.fromkeys(sorted(joined.own))
+
+    def _of_parameters(self, recorded: Asked, now: Asked) -> Iterator[_Pair]:
+        if recorded.parameters.keys() != now.parameters.keys():
+            raise _DiffersError
+        for name, value in recorded.parameters.items():
+            is_who = self._is_noted and _SAYS_WHO.fullmatch(name) is not None
+            where = frozenset({"parameters"} if is_who else ())
+            yield from self._pairs(value, now.parameters[name], where, f"/parameters/{name}")
+
+    def _of_messages(self, recorded: Asked, now: Asked) -> Iterator[_Pair]:
+        if len(recorded.messages) != len(now.messages):
+            raise _DiffersError
+        known = _Wheres()
+        for at, (one, other) in enumerate(zip(recorded.messages, now.messages, strict=True)):
+            where = known.of(one)
+            if one is other or (one == other and self._digest(one) == self._digest(other)):
+                continue  # 1 and true are equal, and do not say the same
+            olds, news = one.get("tool_calls") or (), other.get("tool_calls") or ()
+            yield from self._pairs(_rest(one), _rest(other), where, f"/messages/{at}")
+            if len(olds) != len(news):
+                raise _DiffersError
+            for n, calls in enumerate(zip(olds, news, strict=True)):
+                yield from self._pairs(*calls, _called(calls[0]), f"/messages/{at}/tool_calls/{n}")
+
+    def _pairs(
+        self, one: Value, other: Value, where: frozenset[str], pointer: str
+    ) -> Iterator[_Pair]:
+        """Yield the tokens of two values that are not equal.
+
+        Raises:
+            _DiffersError: anything else is not.
+        """
+        if isinstance(one, str) and isinstance(other, str):
+            yield from self._of_texts(one, other, where, pointer)
+        elif isinstance(one, dict) and isinstance(other, dict):
+            olds, news = ({encode(self._skeleton(k)): k for k in each} for each in (one, other))
+            if olds.keys() != news.keys() or len(one) != len(other):
+                raise _DiffersError
+            for name, key in olds.items():
+                yield from self._pairs(key, news[name], where, pointer)
+                yield from self._pairs(one[key], other[news[name]], where, f"{pointer}/{key}")
+        elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
+            if len(one) != len(other):
+                raise _DiffersError
+            for at, (was, here) in enumerate(zip(one, other, strict=True)):
+                yield from self._pairs(was, here, where, f"{pointer}/{at}")
+        elif type(one) is not type(other) or one != other:
+            raise _DiffersError
+
+    def _of_texts(
+        self, one: str, other: str, where: frozenset[str], pointer: str
+    ) -> Iterator[_Pair]:
+        if one == other:
+            return
+        (parts, tokens), (others, heres) = self.cut(one), self.cut(other)
+        if parts != others or [mark for mark, _ in tokens] != [mark for mark, _ in heres]:
+            raise _DiffersError
+        for at, ((mark, was), (_, here)) in enumerate(zip(tokens, heres, strict=True)):
+            if was != here:
+                before = parts[at] if at else f"\n{parts[at]}"
+                yield _Pair(where, pointer, before, parts[at + 1], mark, was, here)
+
+    def _join(self, pairs: Iterable[_Pair], *, makes_commits: bool) -> Joined:
+        made = makes_commits or self._makes_commits
+        join = _Join(
+            dict(self._ids), dict(self._ids_back), dict(self._commits), dict(self._commits_back)
+        )
+        left = [pair for pair in pairs if not self._introduces(pair, join, made=made)]
+        for pair in left:
+            if keys := self._was.get(pair.recorded, set()) & self._here.get(pair.now, set()):
+                join.own |= {name for name, _ in keys}
+            elif not join.holds(pair.recorded, pair.now):
+                raise _DiffersError
+        join.look_at_dates()
+        ids = {was: now for was, now in join.ids.items() if was not in self._ids}
+        return Joined(ids, join.commits, frozenset(join.own), tuple(join.passed), makes_commits)
+
+    def _introduces(self, pair: _Pair, join: "_Join", *, made: bool) -> bool:
+        """Return whether a pair stands where its kind is introduced, or ignored; take note."""
+        place = self._places[int(pair.mark)] if pair.mark.isdigit() else None
+        kind = self._kind(pair, place, made=made)
+        if kind is None:
+            return False
+        rule = place.rule if place is not None else ""
+        if kind == "commit" or (kind == "id" and _is_bound(pair.recorded, pair.now)):
+            join.bind(kind, pair.recorded, pair.now)
+            return True
+        if kind == "date":
+            join.dates.append((pair.recorded, pair.now))
+        join.passed.append(IgnoredValue(pair.pointer, pair.recorded, pair.now, rule))
+        return True
+
+    def _kind(self, pair: _Pair, place: ValuePlace | None, *, made: bool) -> str | None:
+        if place is not None:
+            return place.kind if place.where & pair.where else None
+        if pair.mark != _ID:
+            return None
+        if "parameters" in pair.where:
+            return "id"
+        is_commit = "git" in pair.where and made and _is_commit(pair)
+        return "commit" if is_commit else None
+
+    # --- translation -----------------------------------------------------------------------
+
+    def as_now(self, value: Value) -> Value:
+        """Return a recorded value with the values of now; itself if none is bound."""
+        return self._translated(value, self._now_of)
+
+    def as_recorded(self, asked: Asked) -> Asked:
+        """Return a request of now with recorded values, to be shown beside a recorded one."""
+        value = asked.as_json()
+        plain = self._translated(value, self._recorded_of)
+        return asked if plain == value else asked.asking({**plain, "model": asked.model})
+
+    def as_recorded_text(self, text: str) -> str:
+        """Likewise, of a text."""
+        return self._in_text(text, self._recorded_of)
+
+    def plain(self, asked: Asked) -> Asked:
+        """Return a request with a mark for each value that its place lets be another one."""
+        known, messages = _Wheres(), []
+        for message in asked.messages:
+            marked = self._marked(_rest(message), known.of(message))
+            if calls := message.get("tool_calls"):
+                marked["tool_calls"] = [self._marked(call, _called(call)) for call in calls]
+            messages.append(marked)
+        if messages == list(asked.messages):
+            return asked
+        return asked.asking({**asked.as_json(), "messages": messages})
+
+    def plain_text(self, text: str, where: str = "printed") -> str:
+        """Likewise, of a text at one place."""
+        return str(self._marked(text, frozenset({where})))
+
+    def line_key(self, line: str) -> str:
+        """Return what a line of a listing is sorted by: it says the same in both runs."""
+        parts, _ = self.cut(line)
+        return "\0".join(parts)
+
+    def _marked(self, value: Value, where: frozenset[str]) -> Value:
+        if isinstance(value, str):
+            parts, tokens = self.cut(value)
+            said = [self._mark(mark, token, where) for mark, token in tokens]
+            return "".join(_woven(parts, said)) if tokens else value
+        if isinstance(value, dict):
+            return {key: self._marked(item, where) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._marked(item, where) for item in value]
+        return value
+
+    def _mark(self, mark: str, token: str, where: frozenset[str]) -> str:
+        place = self._places[int(mark)] if mark.isdigit() else None
+        return f"[{place.kind}]" if place is not None and place.where & where else token
+
+    def _translated(self, value: Value, of: Callable[[str], str]) -> Value:
+        if isinstance(value, str):
+            return self._in_text(value, of)
+        if isinstance(value, dict):
+            return {self._in_text(k, of): self._translated(v, of) for k, v in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._translated(item, of) for item in value]
+        return value
+
+    def _in_text(self, text: str, of: Callable[[str], str]) -> str:
+        parts, tokens = self.cut(text)
+        return "".join(_woven(parts, [of(token) for _, token in tokens])) if tokens else text
+
+    def _now_of(self, was: str) -> str:
+        found = self._ids.get(was) or self._forth.get(was)
+        if found is None and (known := self._commits.get(was[:7])) and known[0].startswith(was):
+            return known[1][: len(was)]
+        return found or was
+
+    def _recorded_of(self, now: str) -> str:
+        found = self._ids_back.get(now) or self._back.get(now)
+        if found is None and (was := self._commits_back.get(now[:7])):
+            known = self._commits[was]
+            return known[0][: len(now)] if known[1].startswith(now) else now
+        return found or now
+
+    # --- the report ------------------------------------------------------------------------
+
+    def lines(self) -> list[str]:
+        """Return what was bound, in words; nothing where all was as recorded."""
+        counts = Counter(dict.fromkeys(self._own, 1))
+        counts["id"] = sum(was != now for was, now in self._ids.items())
+        counts["commit"] = sum(was != now for was, now in self._commits.values())
+        told = [
+            name if name in self._own else f"{count} {name}{'s' * (count > 1)}"
+            for name, count in counts.items()
+            if count
+        ]
+        return [f"{counts.total()} bound: {', '.join(told)}"] if told else []
+
+
+@attrs.define
+class _Join:
+    """What one pair of requests binds, on top of what is bound."""
+
+    ids: dict[str, str]
+    ids_back: dict[str, str]
+    commits: dict[str, tuple[str, str]]
+    commits_back: dict[str, str]
+    own: set[str] = attrs.field(factory=set)
+    passed: list[IgnoredValue] = attrs.field(factory=list)
+    dates: list[tuple[str, str]] = attrs.field(factory=list)
+
+    def bind(self, kind: str, was: str, now: str) -> None:
+        """Bind two values; raises _DiffersError if either is bound to another one."""
+        if kind == "commit":
+            self._bind_commit(was, now)
+        elif self.ids.setdefault(was, now) != now or self.ids_back.setdefault(now, was) != was:
+            raise _DiffersError
+
+    def _bind_commit(self, was: str, now: str) -> None:
+        known = self.commits.get(was[:7], (was, now))
+        if not (_agree(known[0], was) and _agree(known[1], now) and len(was) == len(now)):
+            raise _DiffersError
+        if self.commits_back.setdefault(now[:7], was[:7]) != was[:7]:
+            raise _DiffersError
+        self.commits[was[:7]] = max(known, (was, now), key=lambda pair: len(pair[0]))
+
+    def holds(self, was: str, now: str) -> bool:
+        """Return whether two values are bound to each other."""
+        known = self.commits.get(was[:7])
+        if known is not None and len(was) == len(now):
+            return known[0].startswith(was) and known[1].startswith(now)
+        return self.ids.get(was) == now
+
+    def look_at_dates(self) -> None:
+        """Raise _DiffersError unless dates have the same form, and stand in the same order."""
+        forms: dict[str, list[tuple[tuple[Any, ...], tuple[Any, ...]]]] = {}
+        for one, other in self.dates:
+            if _form(one) != _form(other):
+                raise _DiffersError
+            forms.setdefault(_form(one), []).append((_moment(one), _moment(other)))
+        for pairs in forms.values():
+            pairs.sort()
+            latest: tuple[Any, ...] = ()
+            for at, (was, now) in enumerate(pairs):
+                if at and pairs[at - 1][0] < was:
+                    latest = max(latest, pairs[at - 1][1])
+                if now < latest:
+                    raise _DiffersError
+
+
+class _Wheres:
+    """Says where the messages of one conversation stand: by role, or by the tool they answer."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Any, frozenset[str]] = {}
+
+    def of(self, message: Mapping[str, Any]) -> frozenset[str]:
+        """Return where the texts of the next message stand."""
+        for call in message.get("tool_calls") or ():
+            said = {f"result:{call.get('name')}"}
+            if _GIT.search(_command_of(call)):
+                said.add("git")
+            self._calls[call.get("id")] = frozenset(said)
+        if message.get("role") == "tool":
+            return self._calls.get(message.get("tool_call_id"), frozenset())
+        return frozenset({str(message.get("role"))})
+
+
+def _rest(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message without its calls, which stand at places of their own."""
+    return {name: value for name, value in message.items() if name != "tool_calls"}
+
+
+def _called(call: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset({f"call:{call.get('name')}"})
+
+
+def _command_of(call: Mapping[str, Any]) -> str:
+    """Return the texts of a call's arguments: a command may be a list of words."""
+    said = call.get("arguments") or {}
+    values = said.values() if isinstance(said, dict) else [said]
+    return "\n".join(" ".join(map(str, v)) if isinstance(v, list) else str(v) for v in values)
+
+
+def _makes_commits(messages: Iterable[Mapping[str, Any]]) -> bool:
+    return any(
+        _COMMITS.search(_command_of(call))
+        for message in messages
+        for call in message.get("tool_calls") or ()
+    )
+
+
+def _is_commit(pair: _Pair) -> bool:
+    """Return whether two ids stand where git says the id of a commit."""
+    is_hex = all(_COMMIT.fullmatch(each) for each in (pair.recorded, pair.now))
+    is_there = _BEFORE_COMMIT.search(pair.before[-80:]) is not None
+    return is_hex and is_there and not _CHECKSUM.match(pair.after)
+
+
+def _is_bound(was: str, now: str) -> bool:
+    """Return whether two values hold elsewhere, too: long enough, and no numbers."""
+    is_number = was.isdigit() or now.isdigit()
+    return not is_number and min(len(was), len(now)) >= _LENGTH_MIN
+
+
+def _agree(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)
+
+
+def _woven(parts: Sequence[str], tokens: Sequence[str]) -> Iterator[str]:
+    for part, token in zip(parts, tokens, strict=False):
+        yield part
+        yield token
+    yield parts[-1]
+
+
+def _apart(spans: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Return spans that do not overlap: of those that do, the first listed."""
+    found: list[tuple[int, int, str]] = []
+    taken = bytearray()
+    for start, end, mark in spans:
+        if len(taken) < end:
+            taken.extend(bytes(end - len(taken)))
+        if start < end and not any(taken[start:end]):
+            taken[start:end] = b"\1" * (end - start)
+            found.append((start, end, mark))
+    return found
+
+
+def _form(text: str) -> str:
+    return re.sub(" +", " ", re.sub(r"[A-Za-z]{2,}", "a", re.sub(r"\d+", "0", text)))
+
+
+def _moment(text: str) -> tuple[Any, ...]:
+    """Return a date or a time as what sorts by it."""
+    words = re.findall(r"[A-Za-z]+|\d+", text)
+    numbers = [int(word) for word in words if word.isdigit()]
+    months = [_MONTHS.index(w[:3].lower()) for w in words if w[:3].lower() in _MONTHS]
+    if not months:
+        return (*numbers,)
+    years = [number for number in numbers if number > 1000]  # noqa: PLR2004 - a year
+    return (*years, *months, *(number for number in numbers if number not in years))
+
+
+# --- what Refold knows itself ------------------------------------------------------------------
+
+
+def _own_pairs(
+    recorded: Mapping[str, str], now: Mapping[str, str]
+) -> Iterator[tuple[tuple[str, int], str, str]]:
+    for name in recorded:
+        if name in _WORDS or name.startswith(OTHER) or not now.get(name):
+            continue
+        for was, here in zip(_paths(recorded, name), _paths(now, name), strict=True):
+            for at, pair in enumerate(zip(_spellings(was), _spellings(here), strict=False)):
+                if pair[0] != pair[1]:
+                    yield (name, at), *pair
+    for name in _WORDS[:3]:
+        olds, news = (_said(name, each.get(name, "")) for each in (recorded, now))
+        for at, (was, here) in enumerate(zip(olds, news, strict=False)):
+            if was != here and min(len(was), len(here)) >= _LENGTH_MIN:
+                yield (name, at), was, here
+
+
+def _own_tokens(spelled: Iterable[str], *, is_noted: bool) -> Iterator[str]:
+    r"""Yield the pattern of known texts, the longest first; a path ends where its name does.
+
+    A path is not the end of a longer one, and begins no longer name: `/home/a` is not in
+    `/home/a-old`; a full stop may end a sentence.
+    """
+    end = r"(?!\.*[\w-])" if is_noted else r"(?!\w)"
+    found = sorted(spelled, key=len, reverse=True)
+    each = (("" if one[0] in "/-\\%" else "(?<!/)") + re.escape(one) for one in found)
+    if found:
+        start = r"(?:(?<![\w.-])|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
+        yield rf"(?P<own>{start}(?:{'|'.join(each)}){end})"
+
+
+def _paths(folders: Mapping[str, str], name: str) -> tuple[str, str]:
+    """Return what a folder is called, as it was given and otherwise, without a slash at the end."""
+    given = folders[name].rstrip("/")
+    other = folders.get(OTHER + name, given).rstrip("/")
+    plain = [path for path in (given, other) if path.startswith("/")] or [""]
+    return plain[0], plain[-1]
+
+
+def _spellings(path: str) -> tuple[str, ...]:
+    r"""Return how programs spell a path: the closed list.
+
+    As it is; with `\/`; as a part of a URL; as JSON spells its letters; as the name of a folder
+    (Claude Code); and from / on, as opencode names files outside of a git repository.
+    """
+    if path.strip("/") == "":
+        return ()
+    in_json = json.dumps(path)[1:-1]
+    plain = (path, path.replace("/", r"\/"), quote(path, safe=""), quote(path), in_json)
+    if path.count("/") < _LEVELS_MIN:
+        return plain
+    return (*plain, re.sub(r"[^A-Za-z0-9]", "-", path), path[1:], path[1:].replace("/", r"\/"))
+
+
+def _said(name: str, value: str) -> tuple[str, ...]:
+    """Return how a value is said; a date in the forms that prompts have."""
+    if name != "date" or not value:
+        return (value,)
+    try:
+        day = date.fromisoformat(value)
+    except ValueError:
+        return ()
+    forms = ("%Y-%m-%d", "%Y/%m/%d", "%m/%d/%Y", "%A, %B {d}, %Y", "%B {d}, %Y", "%b {d}, %Y")
+    more = ("%a %b %d %Y", "{d} %B %Y", "%a, %b {d}, %Y", "%A %B {d} %Y")
+    return tuple(day.strftime(form.replace("{d}", str(day.day))) for form in (*forms, *more))

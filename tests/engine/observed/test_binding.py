@@ -1,0 +1,312 @@
+"""Which values of two runs are each other's, and that nothing else is ignored (§16.17)."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refold.engine.errors import UsageError
+from refold.engine.observed.binding import Bindings, Joined, ValuePlace, places_of
+from refold.engine.wire.parts.exchange import Asked
+from tests.support.watched import ask, result, says, system, user
+
+WAS = {"folder": "/home/ann/proj", "home": "/home/ann", "tmp": "/tmp", "date": "2026-11-22"}
+NOW = {"folder": "/srv/copy/it", "home": "/root", "tmp": "/var/tmp/x", "date": "2027-01-03"}
+RULES = (
+    "result:Agent id agentId: ([0-9a-f]{17})",
+    "result:Agent measure duration_ms: (\\d+)",
+    "result:Bash date at (\\d\\d:\\d\\d:\\d\\d)",
+    "system text - Shell: (\\w+)",
+)
+A, B, X, Y = (f"{letter}{'0123456789abcdef'}" for letter in "abcd")
+COMMITS = "0123abcd" * 5, "89efdc76" * 5
+
+
+def bindings() -> Bindings:
+    return Bindings(places_of(RULES)[0], WAS, NOW)
+
+
+def one(text: str) -> Asked:
+    return ask(user(text))
+
+
+def same(recorded: str, now: str) -> bool:
+    return bindings().joined(one(recorded), one(now)) is not None
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now"),
+    [
+        ("in /home/ann/proj.", "in /srv/copy/it."),
+        ("/home/ann/proj/a.txt:3", "/srv/copy/it/a.txt:3"),
+        ('{"p":"\\/home\\/ann\\/proj\\/a"}', '{"p":"\\/srv\\/copy\\/it\\/a"}'),
+        ("vscode://f?p=%2Fhome%2Fann%2Fproj%2Fa", "vscode://f?p=%2Fsrv%2Fcopy%2Fit%2Fa"),
+        ("file:///home/ann/proj", "file:///srv/copy/it"),
+        ("projects/-home-ann-proj/memory", "projects/-srv-copy-it/memory"),
+        ("home/ann/proj/a.txt", "srv/copy/it/a.txt"),
+        ("\\n/home/ann/proj\\n", "\\n/srv/copy/it\\n"),
+        ("/home/ann/.codex", "/root/.codex"),
+        ("/tmp/x1", "/var/tmp/x/x1"),
+        ("on 2026-11-22, Sunday, November 22, 2026", "on 2027-01-03, Sunday, January 3, 2027"),
+        ("Sun Nov 22 2026", "Sun Jan 03 2027"),
+    ],
+)
+def test_what_refold_knows_of_both_runs_is_bound(recorded: str, now: str) -> None:
+    """In each of a closed list of spellings; back and forth."""
+    found = bindings()
+    joined = found.joined(one(recorded), one(now))
+
+    assert joined is not None
+    assert found.as_now({recorded: [recorded]}) == {now: [now]}
+    assert found.as_recorded(one(now)) == one(recorded)
+    assert same(recorded, recorded)
+    assert Bindings((), NOW, WAS).joined(one(now), one(recorded)) is not None
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now"),
+    [
+        ("/home/ann/proj-old/a", "/srv/copy/it-old/a"),
+        ("/home/ann/proj.old", "/srv/copy/it.old"),
+        ("/home/ann/project", "/srv/copy/itect"),
+        ("/mnt/home/ann/proj", "/mnt/srv/copy/it"),
+        ("mnt/home/ann/proj", "mnt/srv/copy/it"),
+        ("/home/ann/proj/a", "/srv/copy/it/b"),
+        ("/home/ann/proj", "/root"),
+        ("/srv/copy/it", "/home/ann/proj"),
+        ("2026-11-22T10:00", "2027-01-03T10:00"),
+        ("2026-11-22", "2026-11-23"),
+        ("2026-11-22", "1999-01-01"),
+        ("took 500 ms", "took 501 ms"),
+        ("agentId: " + A, "agentId: " + X),
+        ("duration_ms: 500", "duration_ms: 50000"),
+        ("- Shell: bash", "- Shell: fish"),
+        ("uuid 121c6862-7ee5-447c-96ee-78670c7f50f6", "uuid 121c6862-7ee5-447c-96ee-78670c7f50f7"),
+        ("[main abc1234] x", "[main abc1235] x"),
+        ("sha " + COMMITS[0], "sha " + COMMITS[1]),
+        (1, True),
+        (1, 1.0),
+        (["a"], ["a", "b"]),
+        ({"a": "b"}, {"a": "b", "c": None}),
+        ({A: "b"}, {X: "b"}),
+    ],
+)
+def test_all_else_is_compared(recorded: Any, now: Any) -> None:
+    """Wherever it only looks like what is another one at each run."""
+    asked = [ask(user("x") | {"content": each}) for each in (recorded, now)]
+
+    assert bindings().joined(asked[0], asked[1]) is None
+    assert bindings().joined(asked[0], asked[0]) is not None
+
+
+def test_a_folder_that_is_bound_is_served_as_it_is_called_now() -> None:
+    """And no other name that begins like it."""
+    said = "cd /home/ann/proj && ls /home/ann/proj-old /home/ann/proj.bak"
+
+    assert bindings().as_now(said) == "cd /srv/copy/it && ls /root/proj-old /root/proj.bak"
+
+
+def agents(first: str, second: str, then: str = "", *, tool: str = "Agent", ms: int = 5) -> Asked:
+    """Return a request that is told of two agents, and then of one of them."""
+    calls = says("", ("c1", tool, {}), ("c2", tool, {}))
+    told = [f"agentId: {each}\nduration_ms: {ms}" for each in (first, second)]
+    more = [says("", ("c3", "SendMessage", {"to": then})), result("c3", f"sent to {then}")]
+    return ask(user("Go."), calls, result("c1", told[0]), result("c2", told[1]), *more)
+
+
+def joined(found: Bindings, recorded: Asked, now: Asked) -> Joined | None:
+    one = found.joined(recorded, now)
+    if one is not None:
+        found.commit(one)
+    return one
+
+
+def test_an_id_is_introduced_at_its_place_and_holds_everywhere() -> None:
+    """One to one, in both directions, and for good."""
+    found = bindings()
+
+    assert joined(found, agents(A, B, A), agents(X, Y, X, ms=700)) is not None
+    assert found.as_now(f"to: '{A}'") == f"to: '{X}'"
+    assert joined(found, one(f"again {B}"), one(f"again {Y}")) is not None
+    assert joined(found, one(f"again {B}"), one(f"again {B}")) is not None
+    assert joined(found, one(f"again {B}"), one(f"again {X}")) is None
+    assert joined(found, agents(A, B, A), agents(Y, X, Y)) is None
+    assert found.lines() == ["2 bound: 2 ids"]
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        agents(X, Y, Y),
+        agents(X, X, X),
+        agents(X, Y, X, tool="Read"),
+        agents(X, Y[:-1], X),
+    ],
+)
+def test_permuted_and_misplaced_ids_are_found(now: Asked) -> None:
+    recorded = agents(A, B, A, tool="Read") if "Read" in str(now) else agents(A, B, A)
+
+    assert bindings().joined(recorded, now) is None
+    assert bindings().joined(now, recorded) is None
+
+
+def test_what_is_ignored_at_its_place_is_named_with_its_words() -> None:
+    """A measure at the tool that measures; a text of the system prompt."""
+    recorded = ask(system("- Shell: bash"), *agents(A, B, A, ms=5).messages)
+    now = ask(system("- Shell: fish"), *agents(A, B, A, ms=700).messages)
+
+    found = bindings().joined(recorded, now)
+
+    assert found is not None
+    told = [(each.pointer, each.recorded, each.now) for each in found.passed]
+    assert told == [
+        ("/messages/0/content", "bash", "fish"),
+        ("/messages/3/content", "5", "700"),
+        ("/messages/4/content", "5", "700"),
+    ]
+
+
+def timed(*times: str) -> Asked:
+    return ask(says("", ("c", "Bash", {})), result("c", " ".join(f"at {each}" for each in times)))
+
+
+def test_times_keep_their_form_and_their_order() -> None:
+    """They are not one to one: two seconds may become one."""
+    recorded = timed("10:00:01", "10:00:02", "10:00:03")
+
+    assert bindings().joined(recorded, timed("23:59:58", "23:59:58", "23:59:59")) is not None
+    assert bindings().joined(recorded, timed("23:59:58", "23:59:59", "23:59:57")) is None
+    assert bindings().joined(timed("10:00:01"), ask(user("10:00:01"))) is None
+
+
+def committed(commit: str, command: str = "git commit -m x && git log -1", **more: str) -> Asked:
+    told = more.get("told", "[main {short}] x\n 1 file changed\ncommit {full}\nDate:   {date}")
+    date = more.get("date", "Mon Nov 23 10:00:00 2026 +0000")
+    text = told.replace("{short}", commit[:7]).replace("{full}", commit).replace("{date}", date)
+    more_of_it = [says(f"It is {commit[:9]}."), user("Go on.")]
+    call = says("", ("c", "Bash", {"command": command}))
+    return ask(user("Commit."), call, result("c", text), *more_of_it)
+
+
+def test_a_commit_made_in_this_run_is_bound_by_its_prefixes() -> None:
+    """From what git says of it; its date is of the same form."""
+    found, date = bindings(), "Tue Jan  5 08:07:06 2027 +0100"
+
+    assert joined(found, committed(COMMITS[0]), committed(COMMITS[1], date=date)) is not None
+    assert found.as_now(f"git show {COMMITS[0][:12]}") == f"git show {COMMITS[1][:12]}"
+    assert joined(found, one(COMMITS[0][:8]), one(COMMITS[1][:8])) is not None
+    assert joined(found, one(COMMITS[0][:8]), one(COMMITS[1][:9])) is None
+    assert found.lines() == ["1 bound: 1 commit"]
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("git log", "commit {full}"),
+        ("cat notes", "commit {full}"),
+        ("git commit -qm x; sha1sum a.txt", "{full}  a.txt"),
+        ("git commit -qm x; git show", "index {short}..{short} 100644"),
+        ("git commit -qm x; git cat-file -p HEAD", "tree {full}"),
+    ],
+)
+def test_no_other_hash_is_bound(command: str, told: str) -> None:
+    """Of a commit of before, of a file or of a tree: a bound checksum would hide a change."""
+    pair = [committed(each, command, told=told) for each in COMMITS]
+
+    assert bindings().joined(pair[0], pair[1]) is None
+
+
+def test_ids_of_parameters_are_bound_everywhere() -> None:
+    """What a client sends to say who asks; another parameter is compared."""
+    uuids = [f"121c6862-7ee5-447c-96ee-78670c7f50f{n}" for n in range(2)]
+    asked = [ask(system(f"in {u}/x"), metadata={"user_id": f'{{"session":"{u}"}}'}) for u in uuids]
+    other = [ask(system(f"in {u}/x"), stop=u) for u in uuids]
+
+    assert bindings().joined(asked[0], asked[1]) is not None
+    assert bindings().joined(other[0], other[1]) is None
+
+
+@pytest.mark.parametrize("rule", ["x", "anywhere id x", "system id a*", "system id (a+)+b", "user"])
+def test_a_rule_names_a_role_or_a_tool(rule: str) -> None:
+    """One that does not is refused, and left out of a log that has it."""
+    with pytest.raises(UsageError, match="place"):
+        ValuePlace.parsed(rule)
+    assert places_of([rule])[0] == ()
+    assert len(places_of([rule])[1]) == 1
+
+
+# --- laws ------------------------------------------------------------------------------------
+
+WORDS = st.sampled_from(
+    [*WAS.values(), *NOW.values(), A, B, X, Y, *COMMITS, "/", "-old", ".", " ", "\n", "a", "7",
+     "agentId: ", "duration_ms: 5", "commit ", "\\/", "%2F", "[id]", "\0"]
+)  # fmt: skip
+TEXTS = st.lists(WORDS, max_size=8).map("".join)
+VALUES = st.recursive(
+    TEXTS | st.integers(0, 2) | st.booleans() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def told(content: Any) -> Asked:
+    """Return a request in which a value stands at every place."""
+    call = says("", ("c", "Agent", {"command": "git commit; git log", "x": content}))
+    both = result("c", "") | {"content": content}
+    return ask(system(""), call, both, user("") | {"content": content}, metadata=content)
+
+
+@given(VALUES)
+def test_what_is_equal_is_the_same(value: Any) -> None:
+    found = bindings()
+
+    assert found.joined(told(value), told(value)) is not None
+    assert found.key(told(value)) == found.key(told(value))
+
+
+@given(VALUES, VALUES)
+def test_it_is_symmetric_and_has_one_key(one: Any, other: Any) -> None:
+    there = bindings().joined(told(one), told(other)) is not None
+    back = Bindings(places_of(RULES)[0], NOW, WAS).joined(told(other), told(one)) is not None
+
+    assert there == back
+    if there:
+        assert bindings().key(told(one)) == bindings().key(told(other))
+
+
+@given(TEXTS, st.integers(0, 200), st.sampled_from("zqZ!é"))
+def test_a_change_of_unbound_text_is_a_difference(text: str, at: int, letter: str) -> None:
+    """Outside of what is bound, wherever it is: here nothing but folders is."""
+    at = min(at, len(text))
+    changed = f"{text[:at]}{letter}{text[at:]}"
+
+    assert not same(text, changed)
+    assert not same(changed, text)
+
+
+@given(st.permutations([A, B, X, Y]), st.lists(st.integers(0, 3), min_size=1, max_size=8))
+def test_a_permutation_is_the_same_and_a_mixture_is_not(to: list[str], says_: list[int]) -> None:
+    """Ids are told by which of them they are."""
+    ids = [A, B, X, Y]
+
+    def of(names: list[str], order: list[int]) -> Asked:
+        calls = says("", *((f"c{n}", "Agent", {}) for n in range(4)))
+        results = [result(f"c{n}", f"agentId: {name}") for n, name in enumerate(names)]
+        return ask(calls, *results, user(" ".join(names[n] for n in order)))
+
+    other = [(n + 1) % 4 for n in says_]
+
+    assert bindings().joined(of(ids, says_), of(to, says_)) is not None
+    mixed = bindings().joined(of(ids, says_), of(to, other))
+    assert (mixed is None) == ([ids[n] for n in says_] != [to[n] for n in other])
+
+
+@given(TEXTS)
+def test_a_text_is_what_its_parts_are(text: str) -> None:
+    parts, tokens = bindings().cut(text)
+    values = [value for _, value in tokens]
+
+    assert "".join(part + value for part, value in zip(parts, [*values, ""], strict=True)) == text
+    assert re.sub("x", "x", bindings().as_recorded_text(text)) is not None
