@@ -10,6 +10,7 @@ ours; `tools` and `replay` stand on it.  Each room may import those above it in 
     secrets/     what must not reach a log
     ports/       what programs ask for, and what the outside is to be: tools, models, people
     log/         names, lines, blobs; writing, reading, recovery, packing
+    signing/     signatures beside logs, in OpenSSH's format
     state/       a log folded to the state of its run
     session/     what a program keeps in mind: typed slices that only events change
     workspace/   the folder that a watched command works in: its trees, what its files hold

@@ -29,6 +29,8 @@
         SessionNotFound          no run of the tree has that session id
         LimitRefused             nonsense as a limit
         ExtraMissing             an optional dependency is not installed
+        KeyRefused               a file that holds no private key which can sign here
+        SignersRefused           a file of allowed signers that cannot be read
         SystemUnsupported        this operating system has no process groups or file locks
         ForkRefused              a fork of nowhere, or with an edit of nothing
         AnswerRefused            an answer that fits no open question
@@ -463,6 +465,30 @@ class ExtraMissing(Detailed, UsageError):
         "{module} is not installed: pip install 'refold[{extra}]'"
         " (in a clone, pip install '.[{extra}]')"
     )
+
+
+class KeyRefused(Detailed, UsageError):
+    """A file holds no private key that can sign a log (CONTRACT.md §5.5)."""
+
+    path: str
+    expected: str
+    found: str
+
+    _text = "{path}: expected {expected}; found {found}"
+
+
+class SignersRefused(Detailed, UsageError):
+    """A file of allowed signers, or a line of it, cannot be read (CONTRACT.md §5.5)."""
+
+    path: str
+    line: int
+    """From 1; 0 for the whole file."""
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        where = f"{self.path}:{self.line}" if self.line else self.path
+        return f"{where}: expected {self.expected}; found {self.found}"
 
 
 class SystemUnsupported(Detailed, UsageError):

@@ -188,6 +188,7 @@ def test_every_source_file_has_a_test_file() -> None:
 SHELL: Final = {
     "engine/recording/bookends.py": ("random environment", "the nonce of a log; which Python runs"),
     "engine/lazy.py": ("files", "reads in a source what stands below fields, for `help`"),
+    "engine/signing/signers.py": ("files", "reads who is trusted"),
     "engine/log/descriptors.py": ("files random", "writes files; temporary names"),
     "engine/recording/blocked.py": ("processes threads", "looks at loops from a thread of its own"),
     "engine/recording/driver.py": ("clock threads", "runs effects, and sees when a child ends"),

@@ -39,8 +39,14 @@ _META_SHAPE: Final = re.compile(
     rb',"meta":\{"wall_us":-?[0-9]{1,19},"mono_us":-?[0-9]{1,19}'
     rb'(?:,"[a-z][a-z0-9_]*":(?:-?[0-9]{1,19}|"[A-Za-z0-9._-]{0,128}"))*\}'
 )
+_HASH: Final = re.compile(r"[0-9a-f]{64}\Z")
 _META_NAME: Final = re.compile(r"[a-z][a-z0-9_]*\Z")
 _META_TEXT: Final = re.compile(r"[A-Za-z0-9._-]{0,128}\Z")
+
+
+def is_hash(value: object) -> bool:
+    """Return whether a value is a hash as logs spell it."""
+    return isinstance(value, str) and _HASH.match(value) is not None
 
 
 def trailer(previous: bytes, body: bytes) -> bytes:

@@ -18,11 +18,12 @@ SUFFIX: Final = ".jsonl"
 BLOBS_SUFFIX: Final = ".blobs"
 FILES_SUFFIX: Final = ".files"
 PACKED_SUFFIX: Final = ".refold"
+SIGNATURE_SUFFIX: Final = ".sig"
 NAME_MAX: Final = 219
 """Bytes of the name of a root's log, of 255: that of a torn tail beside it is longer (§4.5)."""
 
 _NUMBERS: Final = re.compile(r"(\.[0-9]+)+\Z")
-_LEFT: Final = re.compile(r"(\.\d+)*\.jsonl\.torn-\d+-[0-9a-f]{8}\Z|(\.\d+)+\.ray\Z")
+_LEFT: Final = re.compile(r"(\.\d+)*\.jsonl\.torn-\d+-[0-9a-f]{8}\Z|(\.\d+)+\.ray\Z|\.jsonl\.sig\Z")
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}\Z")
 _NOT_PLAIN: Final = re.compile(r"[^a-z0-9]+")
 
@@ -127,6 +128,11 @@ def files_of(path: Path) -> Path:
     return path.with_name(_root_stem(path) + FILES_SUFFIX)
 
 
+def signature_of(path: Path) -> Path:
+    """Return where the signature of the log at `path` lies (§5.5)."""
+    return path.with_name(path.name + SIGNATURE_SUFFIX)
+
+
 class Folder:
     """The logs of a folder by whose children they are, as the folder was when this was made.
 
@@ -175,7 +181,8 @@ def tree(path: Path) -> list[Path]:
 def leftovers(path: Path) -> list[Path]:
     """Return what else was left beside the logs of the root run at `path`.
 
-    Torn tails that were cut off (CONTRACT.md §4.5), and marks of children on a node (§7.6).
+    Torn tails that were cut off (CONTRACT.md §4.5), marks of children on a node (§7.6), and the
+    signature (§5.5).
     """
     stem = _stem(path)
     return sorted(

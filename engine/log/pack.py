@@ -1,10 +1,10 @@
 """One file of a whole tree of logs, to attach to a report; and any such file read like a log.
 
 A packed file (`.refold`) is a zip archive: the log that was asked for first (a root's, or a
-child's with what lies below it), then its children's, then blobs, under the names that the rule
-gives them, without folders above, times or owners, so that packing the same tree twice gives the
-same bytes.  Nothing in an archive is trusted: names that the rule does not give are refused, and
-sizes are capped.  Rules: CONTRACT.md §4.6.
+child's with what lies below it), then its children's, its signature, then blobs, under the names
+that the rule gives them, without folders above, times or owners, so that packing the same tree
+twice gives the same bytes.  Nothing in an archive is trusted: names that the rule does not give are
+refused, and sizes are capped.  Rules: CONTRACT.md §4.6.
 """
 
 import contextlib
@@ -23,7 +23,16 @@ from typing import IO, Final
 from refold.engine.errors import LogExists, LogNameRefused, LogUnsupported, UsageError
 from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, placed
 from refold.engine.log.gaps import named_blobs
-from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, blobs_of, check_place, root_of, tree
+from refold.engine.log.names import (
+    PACKED_SUFFIX,
+    SIGNATURE_SUFFIX,
+    SUFFIX,
+    blobs_of,
+    check_place,
+    root_of,
+    signature_of,
+    tree,
+)
 from refold.engine.log.reader import open_log, reading
 
 UNPACKED_MAX: Final = 4 * 1024**3
@@ -95,13 +104,18 @@ def _parts(top: Path) -> list[tuple[Path, str]]:
     blobs = blobs_of(top)
     named = (each for log in logs for _, _, each, _ in named_blobs(log))
     wanted = None if root_of(top) == top else set(named)
-    parts = [(log, log.name) for log in logs]
+    beside = signature_of(top)
+    parts = [(log, log.name) for log in [*logs, beside] if log != beside or _is_plain(log)]
     for blob in sorted(blobs.glob("??/*")):
         inner = f"{blob.parent.name}/{blob.name}"
         is_wanted = wanted is None or blob.name in wanted
         if is_wanted and _BLOB.match(inner) and not blob.is_symlink():
             parts.append((blob, f"{blobs.name}/{inner}"))
     return parts
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
 
 
 def _refuse_too_much(top: Path, parts: list[tuple[Path, str]]) -> None:
@@ -264,8 +278,8 @@ def _may_be_packed(name: str) -> bool:
 
 
 def _is_log(name: str, top: str, root: Path) -> bool:
-    """Return whether this is the name of `top` or of a log below it."""
-    if name == top:
+    """Return whether this is the name of `top`, of its signature or of a log below it."""
+    if name in (top, top + SIGNATURE_SUFFIX):
         return True
     is_below = name.startswith(top.removesuffix(SUFFIX) + ".") and name.endswith(SUFFIX)
     return is_below and "/" not in name and root_of(Path(name)) == root

@@ -2,8 +2,9 @@
 
 Three answers a log, never one: *intact* (chain, schema, causal rules and the bonds to parent and
 children hold), *complete* (sealed by `run.finished`, or its head is anchored elsewhere) and
-*authentic* (signed; nothing is, so far).  Bytes and chains are `engine.log`'s; what entries mean
-together is `replay.audit.causal`'s.  Files are found by the naming rule, never by what a log says.
+*authentic* (signed by a key that is trusted).  Bytes and chains are `engine.log`'s; what entries
+mean together is `replay.audit.causal`'s.  Files are found by the naming rule, never by what a log
+says.
 """
 
 import os
@@ -23,9 +24,10 @@ from refold.engine.events.outcome import ChildRef
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL, Damage
 from refold.engine.log.line import is_well_formed
-from refold.engine.log.names import Folder, blobs_of, child_path, log_path
+from refold.engine.log.names import Folder, blobs_of, child_path, log_path, parent_of
 from refold.engine.log.reader import Entry, open_log, read_entries, reading
 from refold.replay.audit.causal import Causality, Problem, Start
+from refold.replay.audit.signed import UNSIGNED, SignatureCheck, SignatureReport
 
 DAMAGE_MAX: Final = 100
 """Reports kept for one log; the first say enough."""
@@ -49,7 +51,7 @@ class LogReport(Document):
     intact: bool
     complete: bool
     authentic: bool | None = attrs.field(default=None, kw_only=True)
-    """`None`: not signed."""
+    """`None`: no signature of a trusted key covers it."""
     entries: int
     """That verify, from the first on."""
     head: str
@@ -63,6 +65,8 @@ class LogReport(Document):
     is_joined: bool = True
     """Whether its parent joined the run and had not cancelled it; else how far it came is timing,
     and no other log's tree digest counts it."""
+    signature: SignatureReport | None = None
+    """Of the log that was asked for; it covers those below whose heads their parents hold."""
 
     @property
     def broken(self) -> Damage | None:
@@ -96,9 +100,14 @@ class Verification(Document):
 
     @property
     def authentic(self) -> bool | None:
-        """Whether all logs are; `None`: one at least is not signed."""
+        """Whether all logs are; `None`: of one at least it is not known."""
         answers = [log.authentic for log in self.logs]
         return False if False in answers else None if None in answers else True
+
+    @property
+    def signature(self) -> SignatureReport:
+        """The signature of the log that was asked for."""
+        return self.root.signature or UNSIGNED
 
     @property
     def entries(self) -> int:
@@ -141,24 +150,29 @@ def verify(
     path: str | os.PathLike[str],
     *,
     expect_head: str | None = None,
+    trust: str | os.PathLike[str] | None = None,
     tree: bool = True,
     beside: Folder | None = None,
 ) -> Verification:
     """Verify the log at `path`, and with `tree` all logs below it.
 
     `expect_head` is a head kept elsewhere: with it, an unsealed log can be complete, and another
-    head is damage.  `beside` is the folder of the log, for whoever has listed it already.  Damage
-    is reported, never raised.
+    head is damage.  `trust` is a file of allowed signers (ssh-keygen(1)): without it, nothing is
+    authentic.  `beside` is the folder of the log, for whoever has listed it already.  Damage is
+    reported, never raised.
 
     Raises:
+        ExtraMissing: `trust` is given, the log is signed, and `cryptography` is not installed.
         LogMissing: there is no log at `path`.
         LogNameRefused: `path` does not end in `.jsonl`; a packed log is opened first.
         LogUnsupported: the log at `path` was written by a newer version.
+        SignersRefused: the file of allowed signers cannot be read.
     """
     reports: list[LogReport] = []
     checks: dict[str, _Check] = {}
     path = log_path("verify", path, "path")
-    waiting = deque([(path, _Bond(head=expect_head))])
+    signature = SignatureCheck(path, None if trust is None else Path(trust))
+    waiting = deque([(path, _Bond(head=expect_head, signature=signature))])
     folder = (beside or _listed(path)) if tree else None
     while waiting:
         log, bond = waiting.popleft()
@@ -178,7 +192,29 @@ def verify(
                     reports.append(_without_entries(log, "child log missing", "no file"))
                 else:
                     waiting.append((log, own))
-    return Verification(_with_trees(reports, checks))
+    logs = _with_trees(reports, checks)
+    signed = signature.report(checks[str(path)].run_id, logs[0].entries)
+    root, *below = _with_answers(logs, checks, authentic=signed.authentic)
+    return Verification((attrs.evolve(root, signature=signed), *below))
+
+
+def _with_answers(
+    logs: tuple[LogReport, ...], checks: Mapping[str, "_Check"], *, authentic: bool | None
+) -> Sequence[LogReport]:
+    """Return reports that say what the signature of the first means for each."""
+    if authentic is None:
+        return logs
+    answers: dict[str, bool | None] = {}
+    done: list[LogReport] = []
+    for report in logs:
+        answer: bool | None = authentic and report.intact
+        if answer and done:
+            check, above = checks.get(report.path), parent_of(Path(report.path))
+            is_covered = check is not None and check.is_held and above is not None
+            answer = answers[str(above[0])] if is_covered and above else None
+        answers[report.path] = answer
+        done.append(attrs.evolve(report, authentic=answer))
+    return done
 
 
 def _with_trees(
@@ -211,6 +247,8 @@ class _Bond:
     start: Start | None = None
     parent: RunStarted | None = None
     is_unnamed: bool = False
+    signature: SignatureCheck | None = None
+    """Of the log that was asked for."""
     is_parent_open: bool = False
     """Whether the parent may have started runs of which its log, without an end, says nothing."""
 
@@ -232,6 +270,7 @@ class _Check:
         self._broken = ""
         """What ended the reading before the end of the file; empty for nothing."""
         self._damage: list[Damage] = []
+        self._signed_at = bond.signature.at if bond.signature else 0
 
     def run(self) -> None:
         """Read the log to its end, or to where its chain breaks."""
@@ -260,6 +299,8 @@ class _Check:
                 self._note(entry, *self._foreign(event))
         if self._bond.anchor and self._entries == self._bond.anchor.events:
             self._is_anchored = self._head == self._bond.anchor.head
+        if self._bond.signature and self._entries == self._signed_at:
+            self._bond.signature.take(entry)
 
     def _event(self, entry: Entry) -> Recorded | None:
         data: Any = entry.data
@@ -333,6 +374,17 @@ class _Check:
             return START_MISSING, expected, "none: that run's log has no end, or was cut off"
         return "unnamed child", "no log here: no start names it", "one"
 
+    @property
+    def run_id(self) -> str:
+        """The run's id, as its first line says; empty without one."""
+        started = self._causality.started
+        return started.run_id if started is not None else ""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the parent's log holds the head of this one."""
+        return self._bond.anchor is not None and self._is_joined(self._bond.anchor)
+
     def _is_joined(self, anchor: ChildRef) -> bool:
         return self._entries == anchor.events and (self._is_anchored or not anchor.events)
 
@@ -371,11 +423,10 @@ class _Check:
         """Return what was found."""
         wrong = [each for each in self._damage if each.what not in LEAVES_INTACT]
         is_ended = self._causality.finished is not None
-        is_joined = self._bond.anchor is not None and self._is_joined(self._bond.anchor)
         if self._bond.head is not None:
             is_complete = self._bond.head == self._head
         else:  # no crash tears a tail behind the last line, or behind the one that a parent holds
-            is_complete = (is_ended or is_joined) and self._broken != TORN_TAIL
+            is_complete = (is_ended or self.is_held) and self._broken != TORN_TAIL
         started, start = self._causality.started, self._bond.start
         return LogReport(
             path=str(self._path),

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from refold.engine.events.limits import Limits
     from refold.engine.secrets.redaction import Redaction
+    from refold.engine.signing.keys import SigningKey
     from refold.replay.audit.verify import Verification
     from refold.replay.bulk.bulk import Execute, OnVerdict, Programs
     from refold.replay.bulk.report import BulkReport
@@ -81,6 +82,7 @@ def record(
     secrets: Mapping[str, str] | None = None,
     redaction: "Redaction | None" = None,
     volatile: Sequence[str] = (),
+    sign: "LogPath | None" = None,
     check: bool | None = None,
 ) -> Recording:
     """Run `program(run, input)` and record it; return how it ended, whatever that was.
@@ -108,6 +110,8 @@ def record(
             or delivered (§3.9).
         volatile: Paths whose values a re-execution does not compare, `tool:fetch/arguments/ts`;
             what it passed over stands in its report (§12.7).
+        sign: An OpenSSH private key's file, unencrypted: the log is signed when the run has ended
+            (§5.5).  The extra `sign` is needed.
         check: Whether the run is re-executed right after it was recorded, here and in fresh
             processes with another hash seed, time zone and working directory; then `warnings` say
             what the program read beside `run`.  Where the variable `REFOLD_CHECK` is 1, every run
@@ -118,21 +122,40 @@ def record(
         UsageError: the call is wrong in another way; nothing was recorded.  `OptionRefused` names
             the argument.
         LogPoisoned: the log could not be written to its end.
+        KeyRefused: `sign` names no key that can sign; nothing was recorded.
         Nondeterministic: under `check`, the program did something else the second time.
     """
     options = checked("record", **locals())  # all that was passed, and nothing else yet
     del options["check"]
     _check_program("record", program)
     try:
+        key = _signing_key(options.pop("sign"))
         recording = told(_record(program, input, **options))
     except UsageError as error:
         raise error.with_traceback(None)  # noqa: B904 - the call is wrong, no line of ours
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
         warnings.warn(_BLOCKS, RuntimeWarning, stacklevel=2)
+    _sign(recording, key)
     if not _is_checked(check):
         return recording
     found = _checked(recording, program, options["tools"], session, is_asked=check is True)
     return found if check else _warned(found)
+
+
+def _signing_key(path: "LogPath | None") -> "SigningKey | None":
+    if path is None:
+        return None
+    from refold.engine.signing.keys import SigningKey  # noqa: PLC0415 - few runs are signed
+
+    return SigningKey(Path(path))
+
+
+def _sign(recording: Recording, key: "SigningKey | None") -> None:
+    """Sign the log of a run that ended."""
+    if key is not None:
+        from refold.engine.signing.signature import sign_log  # noqa: PLC0415 - few runs are signed
+
+        sign_log(recording.log, key)
 
 
 async def record_async(
@@ -155,6 +178,7 @@ async def record_async(
     secrets: Mapping[str, str] | None = None,
     redaction: "Redaction | None" = None,
     volatile: Sequence[str] = (),
+    sign: "LogPath | None" = None,
     check: bool | None = None,
 ) -> Recording:
     """Record as `record` does, from a coroutine; asynchronous tools run on the caller's loop.
@@ -166,9 +190,11 @@ async def record_async(
     del options["check"]
     _check_program("record_async", program)
     try:
+        key = _signing_key(options.pop("sign"))
         recording = told(await _record_async(program, input, **options))
     except UsageError as error:
         raise error.with_traceback(None)  # noqa: B904 - as above
+    _sign(recording, key)
     if not _is_checked(check):
         return recording
     found = await asyncio.to_thread(

@@ -88,6 +88,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
         "a dict of texts by name",
     ),
     "seed": _Kind(lambda value: isinstance(value, str | int), "a number or a text"),
+    "sign": _PATH,
     "session": _Kind(_has("bind", "snapshot", "observe"), "a refold.Session()"),
     "sources": _Kind(_has("tools", "model", "children"), "refold.Sources(…)"),
     "timers": _BOOL,

@@ -39,7 +39,9 @@ GROUPS: Final = {
         "export": "Make a page that shows a run, or a trace for another viewer.",
     },
     "Check": {
-        "verify": "Check that logs are intact and complete.",
+        "verify": "Check that logs are intact, complete and authentic.",
+        "heads": "List heads of logs, to be kept elsewhere.",
+        "sign": "Sign logs with an OpenSSH key.",
         "replay": "Re-execute a run against its record; say where it differs.",
         "diff": "Compare two recorded runs, scope by scope.",
         "compare": "Compare many recorded runs: status, calls, tokens, time.",
@@ -69,7 +71,7 @@ _MODULES: Final = {name: f"refold.cli.commands.{name.replace('-', '_')}" for nam
 _EXECUTING: Final = ("demo", "run", "resume", "replay", "drift", "fork", "explore", "sensitivity")
 """Commands that run programs: the others have no diagnostics to give, and start faster."""
 
-READING: Final = (*GROUPS["Look"], "verify", "diff", "compare")
+READING: Final = (*GROUPS["Look"], "verify", "heads", "diff", "compare")
 """Commands that write no log and start no process; Windows has them, too (CONTRACT.md §14.18)."""
 
 _EPILOG: Final = """

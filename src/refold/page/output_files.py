@@ -17,9 +17,10 @@ from refold.engine.log.descriptors import CLOEXEC, placed
 from refold.engine.log.names import is_taken
 from refold.engine.log.pack import removed_if_stopped
 
-OutputKind = Literal["html", "junit", "markdown", "perfetto"]
+OutputKind = Literal["heads", "html", "junit", "markdown", "perfetto"]
 
 _BEGINS: Final[dict[OutputKind, re.Pattern[bytes]]] = {
+    "heads": re.compile(rb'\{"log":"[^"]+","run":"'),
     "html": re.compile(
         rb'<!doctype html>\n.*\n.*\n.*\n<meta http-equiv="Content-Security-Policy" content="'
         rb"default-src &#x27;none&#x27;; script-src &#x27;sha256-[^;]*;; style-src &#x27;sha256-"

@@ -40,7 +40,7 @@ HEADS: Final = "heads"
 _FORMAT: Final = 1
 MANIFEST_MAX: Final = 64 * 1024 * 1024
 _HEAD: Final = b'{"head":"%b"}'
-_TORN: Final = re.compile(r"\.torn-[0-9]{1,20}-[0-9a-f]{8}\Z")
+_BESIDE: Final = re.compile(r"\.torn-[0-9]{1,20}-[0-9a-f]{8}\Z|(?<=\.jsonl)\.sig\Z")
 _HASH: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -139,8 +139,8 @@ def pieces_of(path: Path) -> list[tuple[str, int]]:
 
 
 def _whose(name: str) -> str:
-    """Return the log that a torn tail was cut off from; any other file is its own."""
-    return name if "/" in name else _TORN.sub("", name)
+    """Return the log that a torn tail was cut off from, or that is signed; else the name itself."""
+    return name if "/" in name else _BESIDE.sub("", name)
 
 
 def key_of(run: str, folder: str = RUNS) -> str:

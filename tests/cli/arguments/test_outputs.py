@@ -79,6 +79,7 @@ REPORTS: Final[dict[tuple[str, str, str], Row]] = {
     ("export", "--out", "html"): _export("html"),
     ("export", "--out", "markdown"): _export("markdown"),
     ("export", "--out", "perfetto"): _export("perfetto"),
+    ("heads", "--out", "heads"): lambda folder, out: ["heads", folder / "same.jsonl", "-o", out],
     ("replay", "--html", "html"): _again("replay", "--html", "other"),
     ("replay", "--junit", "junit"): _again("replay", "--junit", "same"),
     ("drift", "--junit", "junit"): _again("drift", "--junit", "same"),
@@ -112,7 +113,8 @@ READ: Final = {
     ("drift", "log"), ("explore", "log"), ("export", "log"), ("export", "--diff"), ("fork", "log"),
     ("pack", "log"), ("recover", "log"), ("replay", "logs"), ("resume", "log"), ("state", "log"),
     ("sensitivity", "log"), ("show", "log"), ("tail", "log"), ("verify", "logs"),
-    ("verify", "--same-as"), ("why", "log"),
+    ("verify", "--same-as"), ("verify", "--trust"), ("why", "log"), ("heads", "places"),
+    ("sign", "--key"),
     ("diff", "a"), ("diff", "b"), ("compare", "logs"), ("ls", "folder"), ("push", "runs"),
     ("push", "store"), ("pull", "store"), ("view", "place"), ("demo", "path"),
     ("agents check", "folder"), ("mcp-proxy", "--replay"), ("run", "agent"), ("run", "--root"),
@@ -122,6 +124,7 @@ READ: Final = {
 
 ELSEWHERE: Final = {
     ("pull", "--to"): "tests/store/test_pull.py: files are linked to their names, never replaced",
+    ("sign", "logs"): "tests/engine/signing/test_signature.py: replaces a signature alone",
     ("rm", "logs"): "tests/cli/commands/test_rm.py: removes what it names",
 }
 

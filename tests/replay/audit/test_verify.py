@@ -164,7 +164,7 @@ def test_the_report_is_plain_data(tree: Path) -> None:
     assert set(found) == {"logs", "intact", "complete", "authentic"}
     assert list(found["logs"][0]) == [
         "path", "intact", "complete", "authentic", "entries", "head", "damage",
-        "guarantee", "tree_digest", "is_joined",
+        "guarantee", "tree_digest", "is_joined", "signature",
     ]  # fmt: skip
 
 

@@ -67,6 +67,9 @@ PLACE: Final = _Place(path_type=Path)
 heads_option: Final[Decorator] = click.option(
     "--heads", metavar="URL", default="", help="Another place, where heads are kept."
 )
+kept_heads_option: Final[Decorator] = click.option(
+    "--heads", metavar="URL|FILE", default="", help="Where heads are kept."
+)
 
 
 def file_option(*names: str, text: str) -> Decorator:

@@ -28,10 +28,10 @@ def output_file(path: Path, kind: OutputKind) -> OutputFile:
     return file
 
 
-def output_option(name: str, kind: OutputKind, *, text: str) -> Decorator:
+def output_option(*names: str, kind: OutputKind, text: str) -> Decorator:
     """Return an option that names a file to be written; the command gets an `OutputFile`."""
 
     def made(_context: object, _parameter: object, path: Path | None) -> OutputFile | None:
         return None if path is None else output_file(path, kind)
 
-    return click.option(name, type=LOG, metavar="FILE", callback=made, help=text)
+    return click.option(*names, type=LOG, metavar="FILE", callback=made, help=text)

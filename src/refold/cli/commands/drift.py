@@ -49,7 +49,7 @@ recorded and may not run.
 )  # fmt: skip
 @click.option("--twice", is_flag=True, help="Run twice; what differs between the two is noise.")
 @file_option("--into", text="Keep the new run as a log.")
-@output_option("--junit", "junit", text="Write the result as JUnit XML, too.")
+@output_option("--junit", kind="junit", text="Write the result as JUnit XML, too.")
 @force_option
 @json_option
 def command(

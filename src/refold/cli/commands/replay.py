@@ -82,9 +82,9 @@ refused), 0.
     help="Wall time that one log may take; then it is stopped, and its row is `timed out`.",
 )  # fmt: skip
 @executor_option
-@output_option("--junit", "junit", text="Write the results as JUnit XML, too.")
+@output_option("--junit", kind="junit", text="Write the results as JUnit XML, too.")
 @output_option(
-    "--html", "html",
+    "--html", kind="html",
     text="Of one log that is not identical, write its page, where it diverges named first.",
 )  # fmt: skip
 @force_option

@@ -15,7 +15,14 @@ import attrs
 import click
 
 from refold.cli.arguments.executors import executor_of, executor_option
-from refold.cli.arguments.logs import PLACE, OpenedLog, heads_option, json_option, opened_log
+from refold.cli.arguments.logs import (
+    PLACE,
+    OpenedLog,
+    file_option,
+    json_option,
+    kept_heads_option,
+    opened_log,
+)
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
@@ -27,6 +34,7 @@ from refold.engine.log.reader import read_entries
 from refold.replay.audit.verify import OTHER_HEAD, ComparedTree, Verification, unread, verify
 from refold.replay.index.guarantee import OBSERVED
 from refold.replay.tree.standing import OpenStatus, standing
+from refold.store.kept_heads import HeadsFile
 from refold.store.manifest import HEADS, head_in, runs_in
 from refold.store.place import ObjectStore, StoredRun
 
@@ -44,7 +52,7 @@ _PAGE: Final = """
 intact     every line chains to the one above it, entries make sense
            together, parents and children name each other
 complete   sealed at its end, or its head is the one kept elsewhere
-authentic  signed (nothing is, so far)
+authentic  signed by a key in the file that --trust names
 digest     what the run and the children that it joined did
 
 Examples:
@@ -55,9 +63,10 @@ Examples:
   refold verify runs/audit.jsonl --expect-head 5859a211…
   refold verify runs/audit.jsonl --same-as runs/again.jsonl
   refold verify s3://bucket/audits --heads s3://elsewhere/heads
+  refold verify runs --heads heads.txt --trust allowed_signers
 
-Exit code: 0 all intact and complete · 1 not the same as --same-as · 3 damaged
-or without an end.
+Exit code: 0 all intact and complete, with --trust authentic · 1 not the same
+as --same-as · 3 damaged, without an end, or with --trust not authentic.
 """
 
 
@@ -81,7 +90,8 @@ def _whole_head(_context: click.Context, _option: click.Parameter, given: str | 
     "--same-as", metavar="LOG|DIGEST", type=PLACE,
     help="Another run, or its digest: exit with 1 if it did not do the same.",
 )  # fmt: skip
-@heads_option
+@kept_heads_option
+@file_option("--trust", text="Allowed signers, as ssh-keygen has them: require a signature.")
 @executor_option
 @json_option
 def command(
@@ -90,6 +100,7 @@ def command(
     expect_head: str | None,
     same_as: Path | StoredRun | None,
     heads: str,
+    trust: Path | None,
     executor: str | None,
 ) -> int:
     """Check logs, and those of all runs below them.
@@ -106,33 +117,50 @@ def command(
         raise click.UsageError("--expect-head is the head of one log; give one LOG, no --heads")
     if same_as is not None and (is_many or len(logs) > 1):
         raise click.UsageError("--same-as compares one log; give one LOG")
-    if executor is not None and (heads or any(isinstance(log, StoredRun) for log in logs)):
-        raise click.UsageError("--executor is for logs in folders, without --heads")
-    kept = ObjectStore(heads) if heads else None
+    if executor is not None and (heads or trust or any(isinstance(log, StoredRun) for log in logs)):
+        raise click.UsageError("--executor is for logs in folders, without --heads and --trust")
+    kept = _Kept.of(heads)
     if executor is not None:
         found = _spread([log for log in logs if isinstance(log, Path)], executor)
     elif is_many:
-        found = _all_below(logs, kept)
+        found = _all_below(logs, kept, trust)
     else:
-        found = [_one(log, expect_head or _head(kept, log)) for log in logs]
+        found = [_one(log, expect_head or kept.head(log), trust) for log in logs]
     other = None if same_as is None else _compared(found[0], same_as)
     if output.is_json():
         compared = {} if other is None else {"same_as": other.as_json()}
         output.document(_document_of_all(found) | compared)
     elif is_many:
-        _describe_many(found)
+        _describe_many(found, is_signed=trust is not None)
     if other is not None and other.same is not None:
         return FINE if other.same else DIFFERS
-    return FINE if other is None and all(each.is_fine for each in found) else DAMAGED
+    is_fine = all(each.is_fine and (trust is None or each.is_authentic) for each in found)
+    return FINE if other is None and is_fine else DAMAGED
 
 
 def _is_folder(log: Path | StoredRun) -> bool:
     return log.is_dir() if isinstance(log, Path) else not log.name
 
 
-def _head(kept: ObjectStore | None, log: Path | StoredRun) -> str | None:
-    """Return the head that is kept of a log; `None` where no place of heads was said."""
-    return head_in(kept, log.name) if kept is not None else None
+@attrs.frozen
+class _Kept:
+    """The heads that are kept elsewhere: in a store, in a file, or none."""
+
+    store: ObjectStore | None = None
+    file: HeadsFile | None = None
+
+    @classmethod
+    def of(cls, place: str) -> "_Kept":
+        """Return the heads at a URL or in a file; an empty place for none."""
+        if not place:
+            return cls()
+        return cls(store=ObjectStore(place)) if "://" in place else cls(file=HeadsFile(Path(place)))
+
+    def head(self, log: Path | StoredRun, folder: Path | None = None) -> str | None:
+        """Return the head of a log, found below a folder; `None` where none is asked for."""
+        if self.file is not None:
+            return self.file.head(log if isinstance(log, Path) else Path(log.name), folder)
+        return head_in(self.store, log.name) if self.store is not None else None
 
 
 def _stored(store: StoredRun, kept: ObjectStore | None) -> list[StoredRun]:
@@ -153,10 +181,14 @@ class _Verified:
     def is_fine(self) -> bool:
         return self.verification.intact and self.verification.complete
 
+    @property
+    def is_authentic(self) -> bool:
+        return self.verification.authentic is True
 
-def _one(given: Path | StoredRun, expect_head: str | None) -> _Verified:
+
+def _one(given: Path | StoredRun, expect_head: str | None, trust: Path | None) -> _Verified:
     with opened_log(given) as log, output.progress(f"verifying {given}"):
-        verified = _Verified(verify(log.path, expect_head=expect_head), log)
+        verified = _Verified(verify(log.path, expect_head=expect_head, trust=trust), log)
     if not output.is_json():
         describe(verified.verification, log)
         is_damaged = any(each.what != OTHER_HEAD for each in verified.verification.damage)
@@ -230,7 +262,9 @@ def _spread(paths: Sequence[Path], executor: str) -> list[_Verified]:
     return [_Verified(tree, OpenedLog(log, log)) for tree, log in pairs]
 
 
-def _all_below(places: Sequence[Path | StoredRun], kept: ObjectStore | None) -> list[_Verified]:
+def _all_below(
+    places: Sequence[Path | StoredRun], kept: _Kept, trust: Path | None
+) -> list[_Verified]:
     """Return what is known of each root log; one that cannot be read stops no other.
 
     Raises:
@@ -239,10 +273,17 @@ def _all_below(places: Sequence[Path | StoredRun], kept: ObjectStore | None) -> 
     from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - imports what executes programs
 
     paths = [each for each in places if isinstance(each, Path)]
-    logs: list[Path | StoredRun] = [*(find_logs(paths) if paths else ())]
-    for each in places:
-        if isinstance(each, StoredRun):
-            logs += [each] if each.name else _stored(each, kept)
+    folders = [each for each in paths if each.is_dir()]
+    found_logs = find_logs(paths) if paths else []
+    if kept.file is not None:
+        found_logs += [log for each in folders for log in kept.file.logs(each)]
+    logs: dict[Path | StoredRun, Path | None] = {
+        log: next((each for each in folders if log.is_relative_to(each)), None)
+        for log in found_logs
+    }
+    for place in places:
+        if isinstance(place, StoredRun):
+            logs |= dict.fromkeys([place] if place.name else _stored(place, kept.store))
     folder = functools.cache(Folder)  # listed once for all logs that lie in it
     found: list[_Verified] = []
 
@@ -250,7 +291,8 @@ def _all_below(places: Sequence[Path | StoredRun], kept: ObjectStore | None) -> 
         try:
             with opened_log(given) as log:
                 beside = folder(log.path.parent) if log.path == given else None
-                report = verify(log.path, expect_head=_head(kept, given), beside=beside)
+                head = kept.head(given, logs[given])
+                report = verify(log.path, expect_head=head, trust=trust, beside=beside)
                 return _Verified(report, log)
         except StoreFailed:  # no run would be read any more
             raise
@@ -282,24 +324,27 @@ def _document_of_all(found: Sequence[_Verified]) -> dict[str, Any]:
     return {"logs": logs, **{name: getattr(whole, name) for name in whole.computed}}
 
 
-def _describe_many(found: Sequence[_Verified]) -> None:
+def _describe_many(found: Sequence[_Verified], *, is_signed: bool) -> None:
     """Print a row a root log, then what is wrong with those that are not fine."""
-    rows: list[list[output.Part]] = [["intact", "complete", "logs", "entries", "log"]]
+    names = ["intact", "complete", *(["authentic"] if is_signed else []), "logs", "entries", "log"]
+    rows: list[list[output.Part]] = [[*names]]
     for each in found:
         tree = each.verification
-        answers = _answer(tree.intact), _answer(tree.complete)
+        answers = [_answer(tree.intact), _answer(tree.complete)]
+        answers += [_authentic(tree)] if is_signed else []
         counts = f"{_read(tree):>4,}", f"{sum(log.entries for log in tree.logs):>7,}"
         guarantee = f" · {tree.root.guarantee}" if tree.root.guarantee else ""
         rows.append([*answers, *counts, f"{output.shown_path(each.log.given)}{guarantee}"])
     output.table(rows)
-    bad = [each for each in found if not each.is_fine]
+    bad = [each for each in found if not (each.is_fine and (each.is_authentic or not is_signed))]
     for each in bad:
         output.line()
         describe(each.verification, each.log)
     fine = words.counted(len(found) - len(bad), "root log")
     rest = f", {len(bad):,} not" if bad else ""
+    how = "intact, complete and authentic" if is_signed else "intact and complete"
     output.line()
-    output.line((f"{fine} intact and complete{rest}", "bold red" if bad else "green"))
+    output.line((f"{fine} {how}{rest}", "bold red" if bad else "green"))
 
 
 def describe(verification: Verification, log: OpenedLog) -> None:
@@ -311,9 +356,7 @@ def describe(verification: Verification, log: OpenedLog) -> None:
     what = f"{logs}, {words.counted(entries, 'entry', 'entries')}"
     output.line("  intact     ", _answer(verification.intact), f"  {what}")
     output.line("  complete   ", _answer(verification.complete), f"  {_ends(verification, log)}")
-    is_signed = verification.authentic is not None
-    answer = _answer(verification.authentic is True) if is_signed else ("-  ", "dim")
-    output.line("  authentic  ", answer, "" if is_signed else "  not signed")
+    output.line("  authentic  ", _authentic(verification), f"  {_signed(verification)}")
     if verification.root.guarantee:
         output.line(f"  guarantee  {verification.root.guarantee}: {OBSERVED}")
     if verification.head:
@@ -345,6 +388,22 @@ def _read(verification: Verification) -> int:
 
 def _answer(is_so: bool) -> tuple[str, str]:  # noqa: FBT001 - the answer itself
     return ("yes", "green") if is_so else ("NO ", "bold red")
+
+
+def _authentic(verification: Verification) -> tuple[str, str]:
+    answer = verification.authentic
+    return ("-  ", "dim") if answer is None else _answer(answer)
+
+
+def _signed(verification: Verification) -> str:
+    """Return what is known of the signature, and how many logs it does not cover."""
+    open_ = sum(each.authentic is None for each in verification.logs)
+    rest = (
+        f"; it does not cover {words.counted(open_, 'log')} below"
+        if verification.root.authentic and open_
+        else ""
+    )
+    return f"{verification.signature.what}{rest}"
 
 
 def _ends(verification: Verification, log: OpenedLog) -> str:

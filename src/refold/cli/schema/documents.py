@@ -41,6 +41,7 @@ from refold.replay.testing.tripwire import Finding
 from refold.replay.tree.run_node import RunNode
 from refold.replay.what_if.order_report import ExploreReport, OrderFinding
 from refold.replay.what_if.sensitivity import CallSensitivity, SensitivityReport
+from refold.store.kept_heads import KeptHead
 from refold.store.push import Moved
 
 _DAMAGE: Final = derived(Damage, line={"type": "integer", "minimum": 1})
@@ -174,6 +175,16 @@ def _run() -> Schema:
 
 DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "verify": ("refold verify --json", _verify),
+    "heads": (
+        "refold heads --json",
+        lambda: record({"heads": list_of(_of(KeptHead, head=HASH)), "left_out": list_of(TEXT)}),
+    ),
+    "sign": (
+        "refold sign --json",
+        lambda: record(
+            {"key": TEXT, "signed": list_of(record({"log": TEXT, "entries": COUNT, "head": HASH}))}
+        ),
+    ),
     "divergence": ("one divergence, as refold replay prints it", divergence_schema),
     "replay": ("refold replay LOG --json", _replay),
     "replay-command": ("refold replay LOG --json -- COMMAND", _watched),

@@ -1,0 +1,124 @@
+"""Whether a log is authentic: signed, unchanged since, by a key that somebody trusts.
+
+The signature beside a log and a file of allowed signers flow in; yes, no or unknown flows out, with
+the reason.  Rules: CONTRACT.md §5.5.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from refold.engine.encoding.document import Document
+from refold.engine.errors import ExtraMissing
+from refold.engine.log.reader import Entry
+from refold.engine.signing.signature import LogSignature, read_log_signature
+from refold.engine.signing.signers import AllowedSigner, read_signers
+from refold.engine.signing.sshsig import fingerprint
+
+
+@attrs.frozen(kw_only=True)
+class SignatureReport(Document):
+    """What is known of a log's signature."""
+
+    authentic: bool | None
+    """`None`: not signed, not all of it, or by a key of which nothing says whose it is."""
+    what: str
+    """Why, in a few words."""
+    entries: int = 0
+    """How many entries are signed, from the first on."""
+    key: str = ""
+    """The key's fingerprint, as `ssh-keygen -l` prints it."""
+    signer: str = ""
+    """The names of the key in the file of allowed signers."""
+
+
+UNSIGNED: SignatureReport = SignatureReport(authentic=None, what="not signed")
+
+
+class SignatureCheck:
+    """Judges the signature of one log, as its entries are read."""
+
+    def __init__(self, path: Path, trust: Path | None) -> None:
+        """Read the signature and the allowed signers.
+
+        Raises:
+            ExtraMissing: `trust` is given, and `cryptography` is not installed.
+            SignersRefused: the file of allowed signers cannot be read.
+        """
+        self._signers = read_signers(trust) if trust is not None else None
+        self._found: LogSignature | None = None
+        self._verdict: SignatureReport | None = None
+        self._run = ""
+        self._last: Entry | None = None
+        try:
+            self._found = read_log_signature(path)
+        except ValueError as error:
+            self._verdict = SignatureReport(authentic=False, what=str(error))
+        except ExtraMissing:
+            if trust is not None:
+                raise
+            what = "signed, not checked: cryptography is not installed"
+            self._verdict = SignatureReport(authentic=None, what=what)
+        self.at = self._found.statement.entries if self._found else 0
+        """The number of the last signed entry, from 1; 0 where nothing is signed."""
+
+    def take(self, entry: Entry) -> None:
+        """Take the last signed entry."""
+        self._last = entry
+
+    def report(self, run: str, entries: int) -> SignatureReport:
+        """Return the verdict for a log of this run with so many sound entries."""
+        if self._found is None:
+            return self._verdict or UNSIGNED
+        statement, key = self._found.statement, fingerprint(self._found.key)
+        found = SignatureReport(authentic=False, what="", entries=statement.entries, key=key)
+        if statement.run != run:
+            return attrs.evolve(
+                found, what=f"the signature is of another run, {statement.run!a:.40}"
+            )
+        if self._last is None:
+            what = f"{statement.entries} entries were signed, {entries} are there and sound"
+            return attrs.evolve(found, what=what)
+        if self._last.hash != statement.head:
+            what = f"entry {self._last.seq} is not the one that was signed"
+            return attrs.evolve(found, what=what)
+        return self._judged(attrs.evolve(found, authentic=None), entries)
+
+    def _judged(self, found: SignatureReport, entries: int) -> SignatureReport:
+        """Return the verdict for a log of which the signature is true."""
+        part = (
+            f" up to entry {found.entries - 1} of {entries - 1}" if found.entries < entries else ""
+        )
+        if self._signers is None:
+            what = f"signed{part} by {found.key}; --trust FILE says whose key that is"
+            return attrs.evolve(found, what=what)
+        own = [each for each in self._signers if self._found and each.key == self._found.key]
+        if not own:
+            return attrs.evolve(found, what=f"unknown signer {found.key}")
+        time = _time(self._last)
+        signer = next((each for each in own if _is_valid(each, time)), None)
+        found = attrs.evolve(found, signer=(signer or own[0]).names)
+        ended = f"{time:%Y-%m-%d %H:%M} UTC" if time else "an unknown time"
+        if signer is None:
+            why = f"the key of {found.signer} is valid {own[0].dates}; the log says that it ended"
+            return attrs.evolve(found, authentic=False, what=f"{why} {ended}")
+        dates = (
+            f", valid {signer.dates}; the log says that it ended {ended}" if signer.dates else ""
+        )
+        what = f"signed{part} by {found.signer} ({found.key}{dates})"
+        return attrs.evolve(found, authentic=None if part else True, what=what)
+
+
+def _is_valid(signer: AllowedSigner, time: datetime | None) -> bool:
+    return signer.is_valid_at(time) if time is not None else not signer.dates
+
+
+def _time(entry: Entry | None) -> datetime | None:
+    """Return when an entry was written, by the log itself; `None` if it does not say."""
+    wall_us: Any = entry.meta.get("wall_us") if entry is not None else None
+    try:
+        return datetime.fromtimestamp(wall_us / 1_000_000, UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None

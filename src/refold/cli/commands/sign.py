@@ -1,0 +1,68 @@
+"""`refold sign`: vouch for a log by a signature beside it (CONTRACT.md §5.5)."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from refold.cli.arguments.logs import LOG, json_option
+from refold.cli.output import output, words
+from refold.cli.output.pages import page
+from refold.engine.errors import LogNameRefused
+from refold.engine.log.lock import refuse_if_locked
+from refold.engine.log.names import PACKED_SUFFIX, check_root, signature_of
+from refold.engine.signing.keys import SigningKey
+from refold.engine.signing.signature import sign_log
+from refold.engine.signing.sshsig import fingerprint
+from refold.replay.audit.verify import verify
+
+_PAGE: Final = """
+Examples:
+  ssh-keygen -t ed25519 -N '' -f audit_key
+  refold sign runs/audit.jsonl --key audit_key
+  refold verify runs/audit.jsonl --trust allowed_signers
+  tail -n 1 runs/audit.jsonl.sig | ssh-keygen -Y verify -n refold \\
+      -f allowed_signers -I ann -s runs/audit.jsonl.sig
+
+Exit code: 0 signed · 2 the key or the name is refused · 3 damaged.
+"""
+
+
+@click.command("sign", epilog=page(_PAGE))
+@click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=LOG)
+@click.option(
+    "--key", required=True, type=LOG, metavar="FILE", help="An OpenSSH private key."
+)  # fmt: skip
+@json_option
+def command(*, logs: tuple[Path, ...], key: Path) -> int:
+    """Sign root logs: how many entries each has, and its head.
+
+    The signature lies beside the log, as LOG.sig, in OpenSSH's format.  It
+    covers the logs of children whose heads their parents hold.  A log that
+    goes on later is signed up to where it ended now.
+    """
+    signing = SigningKey(key, _passphrase if sys.stdin.isatty() else None)
+    rows = []
+    for log in logs:
+        if log.suffix == PACKED_SUFFIX:
+            raise LogNameRefused(str(log), "sign the log before it is packed")
+        check_root(log)
+        refuse_if_locked(log)
+        for damage in verify(log).damage:
+            raise damage.as_error()
+        statement = sign_log(log, signing)
+        rows.append({"log": output.shown_path(log), "entries": statement.entries,
+                     "head": statement.head})  # fmt: skip
+
+    def describe() -> None:
+        for log, row in zip(logs, rows, strict=True):
+            what = words.counted(int(str(row["entries"])), "entry", "entries")
+            output.line((output.shown_path(signature_of(log)), "bold"), f"  {what} signed")
+        output.line((f"by {fingerprint(signing.public)}", "dim"))
+
+    return output.answer({"key": fingerprint(signing.public), "signed": rows}, describe)
+
+
+def _passphrase() -> str:
+    return str(click.prompt("Passphrase of the key", hide_input=True, err=True))
