@@ -65,6 +65,10 @@ class Flags:
     due, by the virtual time of the log; else each counts from its own arming, or by another clock.
     """
 
+    spares_caller: bool = False
+    """Whether a run keeps what its last model request took from its children, and is not refused
+    its next request for what they spent."""
+
     def yields_after(self, count: int) -> bool:
         """Return whether the world has its turn between `count` items of a list and the next."""
         return bool(self.yields and count) and count % self.yields == 0
@@ -94,6 +98,7 @@ NOW: Final = Flags(
     yields=16,
     exact_fast_path=True,
     due_order=True,
+    spares_caller=True,
 )
 """The rules of runs that are recorded now."""
 

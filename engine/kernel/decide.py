@@ -10,6 +10,8 @@ The rules are CONTRACT.md §8: limits only narrow, a refusal is written down bef
 hears of it, and a rejected child leaves no `child.started` and no log.
 """
 
+from typing import Final
+
 import attrs
 
 from refold.engine.events.events import ChildFinished, ChildStarted, Event, LimitHit, ModelAsked
@@ -46,6 +48,8 @@ def decide(state: Fold | RunState, command: ModelAsked | RequestChild) -> tuple[
         cap = state.limits.max_iterations
         if cap is not None and state.iterations >= cap:
             return (LimitHit("max_iterations", cap, "effect", state.iterations + 1),)
+        if state.margin is not None and state.margin.owes_request:
+            return (command,)
         return (_used_up(state, "effect") or command,)
     limits = granted(state, command.delegation)
     asked = command.delegation.as_json(program=command.program, limits=limits)
@@ -60,7 +64,8 @@ def granted(state: Fold | RunState, delegation: Delegation) -> Limits:
     """Return the limits that a child started now would run under.
 
     The parent's, narrowed by the request, by the levels below the caller, and by the tokens that
-    are left after what running children have reserved (at least 1: none left is a refusal).
+    are left after what running children have reserved and the parent keeps for its own next
+    request (at least 1: none left is a refusal).
     """
     limits = state.limits.narrowed(Limits(timeout_seconds=state.limits.join_seconds))
     if delegation.limits is not None:
@@ -69,8 +74,8 @@ def granted(state: Fold | RunState, delegation: Delegation) -> Limits:
         asked = state.depth + delegation.levels
         deepest = max(0, asked if limits.max_depth is None else min(limits.max_depth, asked))
         limits = attrs.evolve(limits, max_depth=deepest)
-    left = tokens_left(state)
-    money = cost_left(state)
+    left = tokens_to_give(state)
+    money = _cost_to_give(state)
     if money is not None:
         own = delegation.limits.cost_usd if delegation.limits is not None else None
         part = money / 1e6 if own is not None else money / 2e6
@@ -105,6 +110,8 @@ def _refusal(
     hit = _used_up(state, "child")
     if hit is None:
         return None
+    if state.margin is not None:
+        return hit, _spent(state, hit)
     if hit.limit == "cost_usd":
         return hit, (
             f"cost_usd is {own.cost_usd}, and it is used, or reserved by children that run: a "
@@ -123,17 +130,36 @@ def _refusal(
     )
 
 
+def _spent(state: Fold | RunState, hit: LimitHit) -> str:
+    """Return what the parent is told of a budget that leaves nothing for a child."""
+    parts: tuple[float, ...] = (state.tokens_used, state.tokens_reserved, _kept_tokens(state))
+    if hit.limit == "cost_usd":
+        usage, reserved = _money(state)
+        if usage.cost_usd_micros is None:
+            return f"cost_usd: the price of an answer is not known. {_FINISH}"
+        parts = (usage.cost_usd_micros / 1e6, reserved / 1e6, _kept_cost(state) / 1e6)
+    used, held, kept = parts
+    return (
+        f"{hit.limit}: all of {hit.allowed} are used or reserved ({used} used, {held} reserved by "
+        f"running children, {kept} kept for this run's own next request). {_FINISH}"
+    )
+
+
+_FINISH: Final = "No child can be started: finish with what you have."
+
+
 def _used_up(state: Fold | RunState, scope: str) -> LimitHit | None:
     """Return the limit of what runs spend that leaves nothing, if one does."""
-    limits = state.limits
-    if tokens_left(state) == 0:
-        used = state.tokens_used + state.tokens_reserved
+    limits, is_own = state.limits, scope == "effect"
+    if (_own_tokens_left(state) if is_own else tokens_to_give(state)) == 0:
+        used = state.tokens_used + state.tokens_reserved + (0 if is_own else _kept_tokens(state))
         return LimitHit("model_tokens", limits.model_tokens or 0, scope, used)
-    if cost_left(state) != 0:
+    if (_own_cost_left(state) if is_own else _cost_to_give(state)) != 0:
         return None
     cap, (usage, reserved) = limits.cost_usd or 0, _money(state)
-    spent = usage.cost_usd_micros
-    return LimitHit("cost_usd", cap, scope, cap if spent is None else (spent + reserved) / 1e6)
+    spent, kept = usage.cost_usd_micros, 0 if is_own else _kept_cost(state)
+    used_usd = cap if spent is None else (spent + reserved + kept) / 1e6
+    return LimitHit("cost_usd", cap, scope, used_usd)
 
 
 def tokens_left(state: Fold | RunState) -> int | None:
@@ -142,6 +168,25 @@ def tokens_left(state: Fold | RunState) -> int | None:
     if cap is None:
         return None
     return max(0, cap - state.tokens_used - state.tokens_reserved)
+
+
+def tokens_to_give(state: Fold | RunState) -> int | None:
+    """Return the tokens that children may have: those left, less what the run keeps for itself."""
+    left = tokens_left(state)
+    return None if left is None else max(0, left - _kept_tokens(state))
+
+
+def _kept_tokens(state: Fold | RunState) -> int:
+    return state.margin.last_tokens if state.margin is not None else 0
+
+
+def _own_tokens_left(state: Fold | RunState) -> int | None:
+    """Return the tokens left for the run's own request: no child took more than it was granted."""
+    cap, own, margin = state.limits.model_tokens, state.usage, state.margin
+    if cap is None or margin is None:
+        return tokens_left(state)
+    spent = own.input_tokens + own.output_tokens + margin.tokens
+    return max(0, cap - spent - state.tokens_reserved)
 
 
 def children_left(state: Fold | RunState) -> int | None:
@@ -162,6 +207,27 @@ def cost_left(state: Fold | RunState) -> int | None:
     if spent is None and usage != Usage():
         return 0
     return max(0, round(state.limits.cost_usd * 1e6) - (spent or 0) - reserved)
+
+
+def _cost_to_give(state: Fold | RunState) -> int | None:
+    left = cost_left(state)
+    return None if left is None else max(0, left - _kept_cost(state))
+
+
+def _kept_cost(state: Fold | RunState) -> int:
+    return state.margin.last.cost_usd_micros or 0 if state.margin is not None else 0
+
+
+def _own_cost_left(state: Fold | RunState) -> int | None:
+    """Return the money left for the run's own request, as `_own_tokens_left` does."""
+    cap, own, margin = state.limits.cost_usd, state.usage, state.margin
+    if cap is None or margin is None:
+        return cost_left(state)
+    spent = own.cost_usd_micros
+    if spent is None and own != Usage():
+        return 0
+    _, reserved = _money(state)
+    return max(0, round(cap * 1e6) - (spent or 0) - margin.micros - reserved)
 
 
 def _money(state: Fold | RunState) -> tuple[Usage, int]:

@@ -60,7 +60,7 @@ from refold.engine.events.events import (
 from refold.engine.events.flags import NOW, Flags
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
-from refold.engine.kernel.decide import RequestChild, decide, lacks_tokens, tokens_left
+from refold.engine.kernel.decide import RequestChild, decide, lacks_tokens, tokens_to_give
 from refold.engine.kernel.neglected import Neglected
 from refold.engine.kernel.pending import Child, Join, Pending
 from refold.engine.kernel.unawaited import Slip, Unawaited
@@ -834,7 +834,7 @@ class Kernel:
         )
         shares = self.loop.flags.asks_tokens
         if shares and _takes_what_is_left(delegation):
-            left = tokens_left(self.world.fold)
+            left = tokens_to_give(self.world.fold)
             delegation = attrs.evolve(delegation, part=None if left is None else max(1, left // 2))
         number = self.world.fold.children_started + 1
         granted = self._judged(

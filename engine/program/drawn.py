@@ -24,7 +24,7 @@ from refold.engine.errors import UsageError
 from refold.engine.events.events import NoteAdded, ValueDrawn
 from refold.engine.events.flags import Flags
 from refold.engine.events.limits import Limits
-from refold.engine.kernel.decide import children_left, tokens_left
+from refold.engine.kernel.decide import children_left, tokens_left, tokens_to_give
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.unawaited import Add
 from refold.engine.ports.ports import Tool
@@ -130,6 +130,11 @@ class Face:
     def tokens_left(self) -> int | None:
         """Model tokens that nobody has used and no running child has reserved; None for no cap."""
         return tokens_left(self._kernel.world.fold)
+
+    @property
+    def tokens_for_children(self) -> int | None:
+        """Of `tokens_left`, what children may have: this run keeps what its last request took."""
+        return tokens_to_give(self._kernel.world.fold)
 
     @property
     def children_left(self) -> int | None:

@@ -585,7 +585,7 @@ class Recorder(World):
         return False
 
     def _unspoken_for(self) -> int:
-        """Return the tokens that nobody has used or reserved.
+        """Return the tokens that nobody has used or reserved, nor this run keeps for itself.
 
         Outcomes that nobody has joined yet count: what these children did not use is free.
         """
@@ -595,7 +595,8 @@ class Recorder(World):
         for call, outcome in self._outcomes.items():
             reserved -= fold.children[fold.places[call]].tokens_reserved
             used += outcome.usage.input_tokens + outcome.usage.output_tokens
-        return (fold.limits.model_tokens or 0) - used - reserved
+        kept = fold.margin.last_tokens if fold.margin is not None else 0
+        return (fold.limits.model_tokens or 0) - used - reserved - kept
 
     # -- taking one thing from the world --------------------------------------------------
 

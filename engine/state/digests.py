@@ -26,7 +26,9 @@ def state_json(state: RunState, *, volatile: bool = True) -> dict[str, Json]:
     Without `volatile`, what the digest leaves out is missing: ids, durations, clock readings.
     """
     shown: dict[str, Json] = {
-        each.name: getattr(state, each.name) for each in attrs.fields(Counted)
+        each.name: getattr(state, each.name)
+        for each in attrs.fields(Counted)
+        if each.name != "margin"
     }
     if not volatile:
         del shown["run_id"], shown["root_id"]

@@ -16,8 +16,17 @@ from refold.engine.encoding import digest
 from refold.engine.errors import LimitRefused, NotCanonical
 from refold.engine.events import events
 from refold.engine.events.call_key import scope_of
+from refold.engine.events.flags import Flags
 from refold.engine.events.limits import Limits
-from refold.engine.state.run_state import CallKind, ChildState, Counted, LimitCount, Seal, Turn
+from refold.engine.state.run_state import (
+    CallKind,
+    ChildState,
+    Counted,
+    LimitCount,
+    Margin,
+    Seal,
+    Turn,
+)
 
 BRIEF_CHARACTERS_MAX: Final = 200
 """How much of a child's brief a state shows; all of it is in `child.started`."""
@@ -77,6 +86,8 @@ def _run_started(fold: Growing, event: events.RunStarted, _call: str, _seq: int)
     fold.limits = _limits(event.limits)
     version = event.versions.get("state")
     fold.state_version = version if type(version) is int else None
+    if Flags.of_log(event.versions).spares_caller:
+        fold.margin = Margin()
 
 
 def _tool_called(fold: Growing, event: events.ToolCalled, call: str, seq: int) -> None:
@@ -111,6 +122,8 @@ def _model_asked(fold: Growing, event: events.ModelAsked, call: str, seq: int) -
     fold.iterations += 1
     if event.model:
         fold.models[event.model] = None
+    if fold.margin is not None and fold.margin.owes_request:
+        fold.margin = attrs.evolve(fold.margin, owes_request=False)
     scope = scope_of(call)
     talk = _resumed(fold.talks.get(scope), event)
     fold.talks[scope] = talk
@@ -134,6 +147,8 @@ def _resumed(talk: Talk | None, event: events.ModelAsked) -> Talk:
 def _model_answered(fold: Growing, event: events.ModelAnswered, call: str, seq: int) -> None:
     opened = fold.open.pop(call, None)
     fold.usage = fold.usage.plus(event.usage)
+    if fold.margin is not None and event.usage.input_tokens + event.usage.output_tokens:
+        fold.margin = attrs.evolve(fold.margin, last=event.usage)
     if event.status != "ok":
         fold.model_errors += 1
     talk = fold.talks.get(scope_of(call))
@@ -174,6 +189,8 @@ def _child_finished(fold: Growing, event: events.ChildFinished, call: str, _seq:
         place = fold.places[call] = len(fold.children)
         fold.children.append(ChildState(call, None))
     child = fold.children[place]
+    if fold.margin is not None:
+        fold.margin = fold.margin.after(child, outcome)
     fold.tokens_reserved -= child.tokens_reserved
     fold.children[place] = attrs.evolve(
         child,

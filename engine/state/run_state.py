@@ -8,12 +8,12 @@ To add a fact: add it to `Counted`, which `digests.state_json` shows, and to its
 `digests.STATE_VERSION`.  The rules are CONTRACT.md §6.1 and §8.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 import attrs
 
 from refold.engine.events.limits import Limits
-from refold.engine.events.outcome import Usage
+from refold.engine.events.outcome import Outcome, Usage
 
 CallKind = Literal["tool", "model", "child", "input"]
 
@@ -136,6 +136,46 @@ class Left:
     output_bytes: int | None
 
 
+@attrs.frozen
+class Margin:
+    """What a run keeps of its budgets for its own next model request (CONTRACT.md §8.3)."""
+
+    last: Usage = Usage()
+    """What its last request took."""
+    tokens: int = 0
+    """What ended children spent, each at most what it was granted."""
+    micros: int = 0
+    """The same in millionths of a dollar; an unknown cost counts as all that was granted."""
+    owes_request: bool = False
+    """Whether a child used up its budget since the last request: the next one is made."""
+
+    @property
+    def last_tokens(self) -> int:
+        """Input and output tokens of the last request."""
+        return self.last.input_tokens + self.last.output_tokens
+
+    def after(self, child: ChildState, outcome: Outcome) -> "Margin":
+        """Return the margin after `child`, as it was while it ran, has ended."""
+        if child.number is None:
+            return self
+        usage = outcome.usage
+        tokens, cost = usage.input_tokens + usage.output_tokens, usage.cost_usd_micros
+        if cost is None:
+            cost = 0 if usage == Usage() else child.cost_reserved
+        code = outcome.error.code if outcome.error else ""
+        is_spent = code in _BUDGETS or 0 < child.tokens_reserved <= tokens
+        is_spent = is_spent or 0 < child.cost_reserved <= cost
+        return attrs.evolve(
+            self,
+            tokens=self.tokens + min(tokens, child.tokens_reserved),
+            micros=self.micros + min(cost, child.cost_reserved),
+            owes_request=self.owes_request or is_spent,
+        )
+
+
+_BUDGETS: Final = ("model_tokens", "cost_usd")
+
+
 @attrs.define(kw_only=True, eq=False, weakref_slot=False)
 class Counted:
     """What a state says in numbers and words, and a fold counts by the same names."""
@@ -178,6 +218,8 @@ class Counted:
     session_seq: int | None = None
     """The entry that holds the session's last snapshot."""
     seal: Seal | None = None
+    margin: Margin | None = None
+    """For judging requests; no part of the digest. `None` in logs without `spares_caller`."""
 
     @property
     def tokens_used(self) -> int:

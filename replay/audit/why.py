@@ -10,8 +10,8 @@ Rules: CONTRACT.md §3.2, §14.14.
 
 import sys
 from array import array
-from bisect import bisect_left
-from collections import deque
+from bisect import bisect_left, bisect_right
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from os import PathLike
@@ -109,14 +109,14 @@ def causes(log: str | PathLike[str], seq: int, *, every: bool = False, most: int
     """
     path = log_path("why", log)
     check_seq("why", "seq", seq)
-    asked = _Log(path, seq if seq >= 0 else None)
-    at = seq if seq >= 0 else len(asked.kinds) + seq
-    if not 0 <= at < len(asked.kinds):
-        raise EntryMissing(str(path), seq, len(asked.kinds))  # it was read to its end
-    logs = _Logs({path: asked})
-    all_found = _ancestors(logs, (path, at)) if every else _chain(logs, (path, at))
-    found = all_found[:most]
-    return Causes(_causes(found), len(all_found))
+    asked = _Log(path, seq if seq >= 0 else None, every=every)
+    at = seq if seq >= 0 else asked.entries + seq
+    if not 0 <= at < asked.entries:
+        raise EntryMissing(str(path), seq, asked.entries)  # it was read to its end
+    logs = _Logs({path: asked}, every=every)
+    links = _ancestors(logs, (path, at)) if every else _chain(logs, (path, at))
+    found = [*islice(links, most)]
+    return Causes(_causes(found), len(found) + sum(1 for _ in links))
 
 
 def direct_causes(
@@ -176,25 +176,27 @@ class _Link:
     is_main: bool = attrs.field(default=True, kw_only=True)
 
 
-def _chain(logs: "_Logs", first: Place) -> list[_Link]:
-    main = [_Link(first, "asked about", None)]
-    beside: list[Sequence[_Link]] = []
-    while direct := list(logs.direct(main[-1].place)):
-        here = main[-1].place
-        beside.append(tuple(_Link(place, how, here, is_main=False) for how, place in direct[1:]))
-        main.append(_Link(direct[0][1], direct[0][0], here))
-    told = {link.place for link in main}
-    found: list[_Link] = []
-    for link, others in zip(main, [*beside, ()], strict=True):
-        found.append(link)
-        for each in others:
-            if each.place not in told:
-                told.add(each.place)
-                found.append(each)
-    return found
+def _chain(logs: "_Logs", first: Place) -> Iterator[_Link]:
+    """Yield the chain, walked twice: what stands in it is not told beside it."""
+    for link, _ in _walk(logs, first):
+        logs.tell(link.place)
+    for link, beside in _walk(logs, first):
+        yield link
+        for how, place in beside:
+            if logs.tell(place):
+                yield _Link(place, how, link.place, is_main=False)
 
 
-def _ancestors(logs: "_Logs", first: Place) -> list[_Link]:
+def _walk(logs: "_Logs", first: Place) -> Iterator[tuple[_Link, list[tuple[How, Place]]]]:
+    """Yield the links of a chain, each with what else led to it."""
+    link = _Link(first, "asked about", None)
+    while direct := [*logs.direct(link.place)]:
+        yield link, direct[1:]
+        link = _Link(direct[0][1], direct[0][0], link.place)
+    yield link, []
+
+
+def _ancestors(logs: "_Logs", first: Place) -> Iterator[_Link]:
     found = {first: _Link(first, "asked about", None)}
     waiting = deque([first])
     while waiting:
@@ -205,7 +207,7 @@ def _ancestors(logs: "_Logs", first: Place) -> list[_Link]:
                 found[place] = _Link(place, how, here, is_main=number == 0)
                 waiting.append(place)
     order = {path: number for number, path in enumerate(dict.fromkeys(p for p, _ in found))}
-    return sorted(found.values(), key=lambda link: (order[link.place[0]], -link.place[1]))
+    yield from sorted(found.values(), key=lambda link: (order[link.place[0]], -link.place[1]))
 
 
 def _entries(links: list[_Link]) -> dict[Place, Entry]:
@@ -228,25 +230,32 @@ def _entries(links: list[_Link]) -> dict[Place, Entry]:
 class _Logs:
     """The logs of a tree that were needed so far."""
 
-    def __init__(self, logs: dict[Path, "_Log"]) -> None:
+    def __init__(self, logs: dict[Path, "_Log"], *, every: bool = False) -> None:
         self._logs = logs
+        self._every = every
+        self._told: dict[Path, bytearray] = {}
+
+    def tell(self, place: Place) -> bool:
+        """Return whether this is the first time that an entry is told."""
+        path, seq = place
+        told = self._told.setdefault(path, bytearray(self._logs[path].entries))
+        is_first, told[seq] = not told[seq], True
+        return is_first
 
     def direct(self, place: Place) -> Iterator[tuple[How, Place]]:
         """Yield what led to an entry directly, that which comes in the chain first."""
         path, seq = place
         log = self._logs[path]
-        kind, cause = log.kinds[seq], log.causes[seq]
         if seq == 0:
             yield from self._parent(path)
             return
-        request = log.requests.get(log.calls[seq]) if kind in _WORD else None
         direct: dict[int, How] = {}
-        if cause != _NONE:
-            direct[cause] = "after"
-        direct |= dict.fromkeys(log.carries.get(seq, ()), "carries")
-        if request is not None:
-            direct[request] = _WORD[kind]
-        yield from ((how, (path, at)) for at, how in direct.items() if 0 <= at < seq)
+        if log.causes[seq] != _NONE:
+            direct[log.causes[seq]] = "after"
+        direct |= dict.fromkeys(log.carried(seq), "carries")
+        if log.requests[seq] != _NONE and log.roles[seq] & (_ANSWERS | _CONCERNS):
+            direct[log.requests[seq]] = "answers" if log.roles[seq] & _ANSWERS else "concerns"
+        yield from ((how, (path, at)) for at, how in direct.items())
         yield from self._end_of_child(path, seq)
 
     def earlier(self, place: Place) -> Iterator[tuple[How, Place]]:
@@ -279,13 +288,15 @@ class _Logs:
             yield "started by", (parent, log.by_hash[above["hash"]])
 
     def _end_of_child(self, path: Path, seq: int) -> Iterator[tuple[How, Place]]:
-        number, events, start = self._logs[path].ends.get(seq, (0, 0, ""))
+        if seq not in self._logs[path].ends:
+            return
+        number, events, start = self._logs[path].ends[seq]
         child = child_path(path, number)
         log = self._log(child) if number else None
         # Another child's log leads back to its own start, which may come later: for ever around.
         if (
             log is not None
-            and 0 < events <= len(log.kinds)
+            and 0 < events <= log.entries
             and (log.parent or {}).get("hash") == start
         ):
             yield "ends with", (child, events - 1)
@@ -295,31 +306,36 @@ class _Logs:
             if path.is_symlink():  # what it points at is nobody's log
                 return None
             try:
-                self._logs[path] = _Log(path, None)
+                self._logs[path] = _Log(path, None, every=self._every)
             except (LogError, LogMissing):
                 return None
         return self._logs[path]
 
 
-_WORD: Final[dict[str, How]] = {
-    **dict.fromkeys(COMPLETES, "answers"),
-    "effect.cancelled": "concerns",
-    "effect.late": "concerns",
+_ANSWERS, _CONCERNS, _WORLDS, _LAST = 1, 2, 4, 8
+_ROLES: Final = {
+    **dict.fromkeys(FROM_WORLD | UNSEEN, _WORLDS),
+    **dict.fromkeys(COMPLETES, _ANSWERS),
+    "effect.cancelled": _CONCERNS,
+    "effect.late": _WORLDS | _CONCERNS,
+    "run.finished": _LAST,
 }
-_NEVER_PROGRAMS: Final = (FROM_WORLD | UNSEEN) - COMPLETES.keys()
+"""What a kind of entry is to the program; one that is not here is the program's."""
 
 
 class _Log:
-    """Of one log what tells causes, and no data."""
+    """What one log says of causes: numbers, no data; call keys only of what is not answered yet."""
 
-    def __init__(self, path: Path, last: int | None) -> None:
+    def __init__(self, path: Path, last: int | None, *, every: bool = False) -> None:
         self._path = path
         self._blobs = BlobStore(blobs_of(path))
-        self.kinds: list[str] = []
-        self.calls: list[str] = []
+        self._every = every
+        self.roles = bytearray()
         self.causes = array("q")
-        self.requests: dict[str, int] = {}
-        self.carries: dict[int, tuple[int, ...]] = {}
+        self.requests = array("q")
+        """By entry: the one that asked under its call key."""
+        self._carriers, self._carried = array("q"), array("q")
+        """Requests, and entries that they carry; in the order of the requests."""
         self.ends: dict[int, tuple[int, int, str]] = {}
         """Of a `child.finished`: the child's number, how many entries its log had, and the hash of
         its start."""
@@ -327,9 +343,13 @@ class _Log:
         self.by_hash: dict[str, int] = {}
         """Starts of children."""
         self.parents: set[str] = set()
-        """Scopes with entries in scopes below them."""
+        """Scopes with entries in scopes below them; like all of scopes, only with `every`."""
         self._scopes: dict[str, array[int]] = {}
         """By scope: its entries."""
+        self._scope_of: list[str] = []
+        """By entry: its scope, one text for all of it."""
+        self._open: dict[str, int] = {}
+        """By call key: what was asked, and not answered yet."""
         self._starts: dict[str, tuple[Json, str]] = {}
         """By call key: the child's number, and the hash of its start."""
         self._talk = _Talk()
@@ -337,14 +357,21 @@ class _Log:
         for entry in islice(read_entries(path, torn_ok=True), most):
             self._take(entry)
 
+    @property
+    def entries(self) -> int:
+        """How many entries were read."""
+        return len(self.roles)
+
+    def carried(self, seq: int) -> Sequence[int]:
+        """Return the entries whose messages a model's request carries."""
+        return self._carried[bisect_left(self._carriers, seq) : bisect_right(self._carriers, seq)]
+
     def scope_of_code(self, seq: int) -> str:
         """Return the scope of an entry that the program made; empty for one that the world did."""
-        kind, call = self.kinds[seq], self.calls[seq]
-        if kind == "run.finished":
+        if self.roles[seq] & _LAST:
             return "0"
-        is_outcome = kind in COMPLETES and self.causes[seq] == self.requests.get(call, _NONE)
-        is_world = is_outcome or kind in _NEVER_PROGRAMS
-        return "" if is_world else scope_of(call)
+        is_outcome = self.roles[seq] & _ANSWERS and self.causes[seq] == self.requests[seq]
+        return "" if is_outcome or self.roles[seq] & _WORLDS else self._scope_of[seq]
 
     def back_to_code(self, scope: str, seq: int) -> list[int]:
         """Return the entries of a scope before `seq`, back to one that the program made."""
@@ -360,31 +387,35 @@ class _Log:
         """Yield the entries of scopes below since the last of `own`; of each, back to code."""
         done: set[str] = set()
         for at in range(seq - 1, min(own, default=0), -1):
-            other = scope_of(self.calls[at])
+            other = self._scope_of[at]
             if other.startswith(f"{scope}/") and other not in done:
                 yield at
                 if self.scope_of_code(at):
                     done.add(other)
 
-    def _take_scope(self, scope: str, seq: int) -> None:
-        if scope not in self._scopes:
+    def _take_scope(self, call: str, seq: int) -> None:
+        scope = sys.intern(scope_of(call))
+        self._scope_of.append(scope)
+        if call and scope not in self._scopes:
             above = scope
             while above := scope_above(above):
                 self.parents.add(above)
-        self._scopes.setdefault(scope, array("q")).append(seq)
+        if call:
+            self._scopes.setdefault(scope, array("q")).append(seq)
 
     def _take(self, entry: Entry) -> None:
         call, kind = entry.call or "", entry.kind
-        if (asked := self.requests.get(call)) is not None:
-            call = self.calls[asked]  # one text for both: of a million entries that is a third
-        if kind in REQUEST_KINDS:
-            self.requests[call] = entry.seq
-        self.kinds.append(sys.intern(kind))
-        self.calls.append(call)
+        role = _ROLES.get(kind, 0)
+        self.roles.append(role)
         is_cause = type(entry.cause) is int and 0 <= entry.cause < entry.seq
         self.causes.append(entry.cause if is_cause else _NONE)  # type: ignore[arg-type]  # an int
-        if call:
-            self._take_scope(scope_of(call), entry.seq)
+        self.requests.append(self._open.get(call, _NONE))
+        if kind in REQUEST_KINDS:
+            self._open[call] = entry.seq
+        elif role & _ANSWERS or kind == "effect.late":
+            self._open.pop(call, None)  # nothing of it comes later
+        if self._every:
+            self._take_scope(call, entry.seq)
         match kind:
             case "run.started":
                 parent = entry.data.get("parent")
@@ -396,7 +427,7 @@ class _Log:
                 outcome = entry.data.get("outcome")
                 child = outcome.get("child") if isinstance(outcome, dict) else None
                 events = child.get("events") if isinstance(child, dict) else None
-                number, start = self._starts.get(call, (None, ""))
+                number, start = self._starts.pop(call, (None, ""))
                 if type(number) is int and type(events) is int:
                     self.ends[entry.seq] = (number, events, start)
             case "model.asked" | "model.answered" | "tool.called" | "tool.returned":
@@ -411,7 +442,9 @@ class _Log:
             return
         match entry.kind:
             case "model.asked":
-                self.carries[entry.seq] = tuple(self._talk.asked(entry.seq, call, data))
+                for at in self._talk.asked(entry.seq, call, data):
+                    self._carriers.append(entry.seq)
+                    self._carried.append(at)
             case "model.answered":
                 self._talk.answered(entry.seq, call, data)
             case "tool.called":
@@ -426,16 +459,16 @@ class _Talk:
     def __init__(self) -> None:
         self._returned: dict[str, int | None] = {}
         """By call key: the `tool.returned` of a call that a model may have wanted."""
-        self._chain: dict[str, int] = {}
+        self._chain = _Places()
         """By chain digest: the entry that brought the message."""
         self._ends: dict[str, str] = {}
-        """By call key: the chain digest of what was asked."""
+        """By call key: the chain digest of what was asked, and not answered yet."""
         self._wanted: dict[str, tuple[int, str, Json]] = {}
         """By the id that a model gave a tool call: answer, tool, arguments."""
-        self._tools: set[str] = set()
-        """Names of tools that a model has wanted."""
-        self._calls: dict[str, list[tuple[int, str, Json]]] = {}
-        """By tool: seq, call key and arguments of what no result was seen of yet."""
+        self._wanting: Counter[str] = Counter()
+        """By tool: how many of these want it."""
+        self._calls: dict[str, dict[str, tuple[int, Json]]] = {}
+        """By tool that a model wants, and call key: seq and arguments, until a result is seen."""
 
     def asked(self, seq: int, call: str, data: dict[str, Any]) -> Iterator[int]:
         """Take a request; yield the entries whose messages it carries, the latest first."""
@@ -443,7 +476,7 @@ class _Talk:
         before = self._chain.get(at)
         for message in data.get("added", ()):
             at = digest.chained(at, message)
-            self._chain.setdefault(at, seq)
+            self._chain.add(at, seq)
         self._ends[call] = at
         results = [self._result(message) for message in data.get("added", ())]
         yield from sorted({found for found in results if found is not None}, reverse=True)
@@ -453,17 +486,20 @@ class _Talk:
     def answered(self, seq: int, call: str, data: dict[str, Any]) -> None:
         """Take an answer: it is a message of what is asked next, and wants tools called."""
         message = data.get("message")
-        if not isinstance(message, dict) or call not in self._ends:
+        asked = self._ends.pop(call, None)
+        if not isinstance(message, dict) or asked is None:
             return
-        self._chain.setdefault(digest.chained(self._ends[call], message), seq)
+        self._chain.add(digest.chained(asked, message), seq)
         for wanted in message.get("tool_calls") or ():
-            self._wanted[str(wanted.get("id"))] = (seq, wanted["name"], wanted.get("arguments"))
-            self._tools.add(wanted["name"])
+            self._take_wanted(name := str(wanted.get("id")))  # an id that is given again
+            self._wanted[name] = (seq, wanted["name"], wanted.get("arguments"))
+            self._wanting[wanted["name"]] += 1
+            self._calls.setdefault(wanted["name"], {})
 
     def called(self, seq: int, call: str, data: dict[str, Any]) -> None:
         """Take a call of a tool, if a model wants one: no other is looked for later."""
-        if data["tool"] in self._tools:
-            self._calls.setdefault(data["tool"], []).append((seq, call, data.get("arguments")))
+        if data["tool"] in self._calls:
+            self._calls[data["tool"]][call] = seq, data.get("arguments")
             self._returned[call] = None
 
     def returned(self, seq: int, call: str) -> None:
@@ -475,13 +511,54 @@ class _Talk:
         """Return the entry that a tool's message comes from: the call that the model asked for."""
         if not isinstance(message, dict) or message.get("role") != "tool":
             return None
-        wanted = self._wanted.pop(str(message.get("tool_call_id")), None)
+        wanted = self._take_wanted(str(message.get("tool_call_id")))
         if wanted is None:
             return None
         answer, tool, arguments = wanted
-        calls = [each for each in self._calls.get(tool, ()) if each[0] > answer]
-        found = next((each for each in calls if each[2] == arguments), calls[0] if calls else None)
-        if found is None:
-            return None
-        self._calls[tool].remove(found)
-        return self._returned.pop(found[1], None)
+        calls = self._calls[tool]
+        fitting = [each for each in calls.items() if each[1][0] > answer]
+        exact = (call for call, (_, sent) in fitting if sent == arguments)
+        found = next(exact, fitting[0][0] if fitting else "")
+        calls.pop(found, None)
+        seq = self._returned.pop(found, None)
+        if not self._wanting[tool]:  # what is wanted later is called later
+            for call in self._calls.pop(tool):
+                self._returned.pop(call, None)
+        return seq
+
+    def _take_wanted(self, name: str) -> tuple[int, str, Json] | None:
+        wanted = self._wanted.pop(name, None)
+        self._wanting.subtract([wanted[1]] if wanted else [])
+        return wanted
+
+
+class _Places:
+    """Where digests first stood: a table of numbers, a tenth of what a dict of them would take."""
+
+    def __init__(self) -> None:
+        self._keys, self._places = array("q", [0] * 64), array("q", [0] * 64)
+        self._count = 0
+
+    def get(self, name: str) -> int | None:
+        """Return the place of a digest, if it has one."""
+        at = self._slot(hash(name))
+        return self._places[at] if self._keys[at] else None
+
+    def add(self, name: str, place: int) -> None:
+        """Take the place of a digest that has none."""
+        if 2 * self._count > len(self._keys):
+            old = zip(self._keys, self._places, strict=True)
+            self._keys, self._places = (array("q", [0]) * (2 * len(self._keys)) for _ in "ab")
+            for key, each in old:
+                at = self._slot(key)
+                self._keys[at], self._places[at] = key, each
+        at = self._slot(hash(name))
+        if not self._keys[at]:
+            self._keys[at], self._places[at] = hash(name), place
+            self._count += 1
+
+    def _slot(self, key: int) -> int:
+        at = key % len(self._keys)
+        while self._keys[at] not in (0, key):
+            at = (at + 1) % len(self._keys)
+        return at

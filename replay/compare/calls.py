@@ -1,22 +1,25 @@
 """The calls of one log, scope by scope: what a diff compares.
 
 A log is streamed; of each call only its identity, two digests and where its entries lie are kept,
-and the entries are read again where a difference is to be shown.  Left out of what is compared is
-what is volatile (CONTRACT.md §6.2), and what only repeats earlier calls: the conversation before
-the messages that a model request adds, and a child's number, which the interleaving decides.
+as numbers, and the entries are read again where a difference is to be shown.  Left out of what is
+compared is what is volatile (CONTRACT.md §6.2), and what only repeats earlier calls: the
+conversation before the messages that a model request adds, and a child's number, which the
+interleaving decides.
 """
 
-import sys
-from collections.abc import Callable, Iterable
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
+from struct import Struct
 from typing import Any, Final
 
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.events.call_key import parts_of
-from refold.engine.events.events import COMPLETES
+from refold.engine.events.events import COMPLETES, REQUEST_KINDS
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry, open_log, read_entries
@@ -29,10 +32,10 @@ from refold.replay.index.asked_items import named
 NO_OUTCOME: Final[Json] = {"status": "no outcome"}
 """How the end of a call reads that has none in its log."""
 
-_Place = tuple[str, int]
-"""Kind and byte offset of an entry."""
-
 _ENDS: Final = frozenset({*COMPLETES, "effect.cancelled"})
+_ENDED: Final = REQUEST_KINDS | {"limit.hit"}
+"""Kinds whose call ends in a later entry."""
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
 
 
 @attrs.define
@@ -49,10 +52,12 @@ class Call:
     seq: int
     asked: bytes
     """Digest of what was asked."""
-    asked_at: _Place
+    asked_at: int
+    """Byte offset of its entry."""
     ended: bytes = b""
     """Digest of how it ended; empty while open."""
-    ended_at: tuple[_Place, ...] = ()
+    ended_at: tuple[int, ...] = ()
+    """Byte offsets of the entries that ended it."""
     number: int = 0
     """Of a child that was started; 0 for all else."""
     has_log: bool = False
@@ -89,6 +94,54 @@ class Call:
                 return f"{words}#{ordinal}" if self.key else words
 
 
+class Calls:
+    """Calls in the order of asking, in some seventy bytes each: a log may have a million."""
+
+    _ROW: Final = Struct("<QIIII16s16sQ")
+    """Where it was asked, seq, kind and name, key but for its number, number, digests, its end."""
+
+    def __init__(self) -> None:
+        self._rows = bytearray()
+        self._texts: dict[str, int] = {}
+        self._names: list[str] = []
+        self._odd: dict[int, Call] = {}
+        """Children, and calls that ended twice."""
+
+    def __len__(self) -> int:
+        return len(self._rows) // self._ROW.size
+
+    def __iter__(self) -> Iterator[Call]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, at: int) -> Call:
+        if at in self._odd:
+            return self._odd[at]
+        row = self._ROW.unpack_from(self._rows, at * self._ROW.size)
+        asked_at, seq, what, task, number, asked, ended, ended_at = row
+        kind, _, name = self._names[what].partition("\0")
+        key = f"{self._names[task]}{number or ''}"
+        ends = (ended, (ended_at,)) if ended_at else ()
+        return Call(key, kind, name, seq, asked, asked_at, *ends)
+
+    def __setitem__(self, at: int, call: Call) -> None:
+        if call.kind == "child" or len(call.ended_at) > 1:
+            self._odd[at] = call
+        number = parts_of(call.key)[2]
+        number = number if _NUMBER.fullmatch(number) else ""  # no key that we give
+        what, task = self._text(f"{call.kind}\0{call.name}"), call.key.removesuffix(number)
+        end = call.ended_at[-1] if call.ended_at else 0
+        row = call.asked_at, call.seq, what, self._text(task), int(number or 0)
+        size = self._ROW.size
+        packed = self._ROW.pack(*row, call.asked, call.ended, end)
+        self._rows[at * size : (at + 1) * size] = packed
+
+    def _text(self, text: str) -> int:
+        place = self._texts.setdefault(text, len(self._names))
+        if place == len(self._names):
+            self._names.append(text)
+        return place
+
+
 class RunCalls:
     """The calls of the log at `path`, and how its run began and ended.
 
@@ -112,8 +165,9 @@ class RunCalls:
         self.path = path
         self.declared = declared or Declared(path)
         self.volatile = tuple(volatile)
-        self.calls: dict[str, Call] = {}
-        """By call key, in the order of asking; without one, by their place."""
+        self.calls: Calls | list[Call] = Calls()
+        self._open: dict[str, tuple[int, Call]] = {}
+        """By call key: those that have not ended, and their places."""
         self.started: dict[str, Any] = {}
         """The data of `run.started`."""
         self.finished: dict[str, Any] | None = None
@@ -128,11 +182,11 @@ class RunCalls:
         self.behind = path.stat().st_size - end
         """Bytes behind the last entry: a torn tail."""
 
-    def scopes(self) -> dict[str, list[Call]]:
-        """Return the calls by scope, each scope's in the order of their ordinals."""
-        found: dict[str, list[Call]] = {}
-        for call in self.calls.values():
-            found.setdefault(call.scope, []).append(call)
+    def scopes(self) -> dict[str, "array[int]"]:
+        """Return the places of calls by scope, each scope's in the order of their ordinals."""
+        found: dict[str, array[int]] = {}
+        for at, call in enumerate(self.calls):
+            found.setdefault(call.scope, array("I")).append(at)
         return found
 
     def request(self, call: Call) -> Json:
@@ -159,24 +213,26 @@ class RunCalls:
             case "clock.read":
                 self.looks += 1
             case kind if not is_volatile(kind):
-                call = self.calls.get(entry.call) if entry.call else None
+                at, call = self._open.get(entry.call or "", (len(self.calls), None))
                 if call is None:
                     call = self._begin(entry)
+                    if entry.call and kind in _ENDED:
+                        self._open[entry.call] = at, call
                 elif kind in _ENDS:
                     self._end(call, entry)
                 if kind == "value.drawn":
                     self._end(call, entry)
+                if kind in COMPLETES:
+                    self._open.pop(call.key, None)
+                self.calls[at] = call
 
     def _begin(self, entry: Entry) -> Call:
-        # One text for all: of a million entries, what is equal is most of what is kept.
-        kind, name = map(sys.intern, _identified(entry.kind, entry.data))
+        kind, name = _identified(entry.kind, entry.data)
         data = without_volatile(f"{kind}:{name}", self._compared(entry), self.volatile)
         asked = _digest(entry, _asked(entry.kind, data))
-        place = sys.intern(entry.kind), entry.offset
-        call = Call(entry.call or "", kind, name, entry.seq, asked, place)
+        call = Call(entry.call or "", kind, name, entry.seq, asked, entry.offset)
         if entry.kind == "child.started":
             call.number = entry.data.get("number", 0)
-        self.calls[call.key or f"\0{entry.seq}"] = call
         return call
 
     def _end(self, call: Call, entry: Entry) -> None:
@@ -185,7 +241,7 @@ class RunCalls:
                 call.kind, call.name = "child", ""
             child = entry.data.get("outcome", {}).get("child")
             call.has_log = bool(child and child.get("events"))
-        call.ended_at = (*call.ended_at, (sys.intern(entry.kind), entry.offset))
+        call.ended_at = (*call.ended_at, entry.offset)
         data = without_volatile(f"{call.kind}:{call.name}", self._compared(entry), self.volatile)
         ended = _digest(entry, _ended(entry.kind, data))
         call.ended = sha256(call.ended + ended).digest() if call.ended else ended
@@ -197,12 +253,12 @@ class RunCalls:
             data = self._resolved(data, entry.line)
         return self.declared.without(self.path, entry.kind, entry.call, data)
 
-    def _view(self, call: Call, place: _Place, view: Callable[[str, dict[str, Any]], Json]) -> Json:
-        kind, offset = place
+    def _view(self, call: Call, place: int, view: Callable[[str, dict[str, Any]], Json]) -> Json:
         with open_log(self.path) as file:
-            file.seek(offset)
+            file.seek(place)
             line = file.readline()
-        data = self._resolved(loads(line)["data"], line)
+        row = loads(line)
+        kind, data = row["kind"], self._resolved(row["data"], line)
         data = self.declared.without(self.path, kind, call.key, data)
         return view(kind, without_volatile(f"{call.kind}:{call.name}", data, self.volatile))
 

@@ -53,7 +53,7 @@ class ObservedCalls(RunCalls):
         self.path = path
         self.volatile = tuple(volatile)
         self.declared = Declared()
-        self.calls: dict[str, Call] = {}
+        self.calls: list[Call] = []
         models = [each for each in self.volatile if each.startswith("model:")]
         self._record = read_record(path, VolatileRules(models))
         names = ("program", "input", "limits", "rules", "guarantee", "versions")
@@ -93,7 +93,7 @@ class ObservedCalls(RunCalls):
     # --- building ------------------------------------------------------------------------
 
     def _build(self, scopes: dict[str, str]) -> None:
-        self.calls, self._asked, self._ended, self._ids = {}, {}, {}, {}
+        self.calls, self._asked, self._ended, self._ids = [], {}, {}, {}
         said: dict[str, list[Any]] = {}
         offered: dict[str, Json] = {}
         seqs, turns = self._record.seqs, {turn.call: turn for turn in self._record.turns}
@@ -111,9 +111,7 @@ class ObservedCalls(RunCalls):
                 ended = self._record.rules.applied_to(end, f"tool:{tool.tool}")
                 kind, name = "tool", tool.tool
             digests = _digest(asked), _digest(ended)
-            self.calls[renamed] = Call(
-                renamed, kind, name, seqs[key], digests[0], ("", 0), digests[1]
-            )
+            self.calls.append(Call(renamed, kind, name, seqs[key], digests[0], 0, digests[1]))
             self._asked[renamed], self._ended[renamed] = asked, ended
 
     def _of_turn(

@@ -88,9 +88,11 @@ def _anchored(
 
 
 def _once_in_both(a: Sequence[Key], b: Sequence[Key]) -> list[tuple[int, int]]:
-    in_a, in_b = Counter(a), Counter(b)
-    places = {key: at for at, key in enumerate(b) if in_b[key] == 1}
-    return [(at, places[key]) for at, key in enumerate(a) if in_a[key] == 1 and key in places]
+    """Return the places of keys that occur once in each; numbers stand for keys, being smaller."""
+    in_a, in_b = (Counter(map(hash, side)) for side in (a, b))
+    once = {key for key, count in in_a.items() if count == in_b[key] == 1}
+    places = {hash(key): at for at, key in enumerate(b) if hash(key) in once}
+    return [(at, places[hash(key)]) for at, key in enumerate(a) if hash(key) in once]
 
 
 def longest_rise(numbers: Sequence[int]) -> list[int]:

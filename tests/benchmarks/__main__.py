@@ -1,7 +1,8 @@
 """`python -m tests.benchmarks`: what Refold costs, as ratios measured in one run.  Run by hand.
 
 Nothing here is a test: a table is for people to read.  `--markdown` prints it for docs,
-`--large` measures memory on a log of 1 GB instead of 100 MB, and words choose among the sections;
+`--large` measures memory on a log of 1 GB instead of 100 MB, and of commands on a million entries;
+words choose among the sections;
 `page`, which needs a browser, and `children`, which needs Ray, are measured where they are named
 alone.
 """
@@ -71,7 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(bench_audits.peaks(Path(name)), end="\n\n", flush=True)
         if "memory" in chosen:
             found = memory.peaks(Path(name), log_bytes=10**9 if options.large else 10**8)
-            print((memory.as_markdown if options.markdown else memory.as_text)(*found))
+            print((memory.as_markdown if options.markdown else memory.as_text)(*found), end="\n\n")
+            print(memory.of_commands(Path(name), large=options.large))
         if "page" in chosen:
             print(bench_page.as_text(bench_page.shown(Path(name))))
 

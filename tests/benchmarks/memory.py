@@ -11,6 +11,20 @@ from tests.benchmarks.measure import call_python
 ENTRY_BYTES = 520
 """Of the log of `programs.reading`, on average over its two entries a page."""
 
+COUNTS = (10_000, 100_000)
+"""Entries of the logs that commands read; `--large` adds ten times as many."""
+COMMANDS = (
+    ("why", "{}", "--", "-1"),
+    ("why", "{}", "1"),
+    ("diff", "{}", "{}"),
+    ("diff", "{}", "{}", "--match", "unordered"),
+    ("export", "{}", "--to", "markdown", "-o", "-"),
+    ("export", "{}", "--to", "perfetto", "-o", "-"),
+    ("export", "{}", "--to", "html", "-o", "-"),
+    ("tail", "{}"),
+    ("tail", "--verify", "{}"),
+)
+
 _PEAK = """
 import re, sys
 from pathlib import Path
@@ -26,6 +40,21 @@ else:
     from tests.benchmarks.programs import reading
     assert reexecute(path, reading).identical
 print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
+"""
+
+
+_COMMAND = """
+import os, re, sys
+from pathlib import Path
+from refold.cli import main
+said = os.dup(1)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]
+os.write(said, peak.encode())
 """
 
 
@@ -49,6 +78,24 @@ def peaks(folder: Path, *, log_bytes: int) -> tuple[int, int, list[Peak]]:
         for work in ("verify", "fold", "re-execute")
     ]
     return small.stat().st_size, large.stat().st_size, found
+
+
+def of_commands(folder: Path, *, large: bool) -> str:
+    """Return a table, for a terminal, of what commands take by the number of entries."""
+    counts = (*COUNTS, 10 * COUNTS[-1]) if large else COUNTS
+    title = "Peak memory of commands, by entries"
+    lines = [title, "-" * len(title), f"{'':36}" + "".join(f"{count:>12,}" for count in counts)]
+    logs = {count: folder / f"entries-{count}.jsonl" for count in counts}
+    for count, log in logs.items():
+        record(programs.plain, count // 2 - 1, log=log, tools=[programs.find], durability="fast")
+    for command in COMMANDS:
+        peaks = [
+            int(call_python(_COMMAND, *(each.format(log) for each in command))) * 1024
+            for log in logs.values()
+        ]
+        name = " ".join(each for each in command if each not in ("{}", "--", "-o", "-"))
+        lines.append(f"{name:36}" + "".join(f"{_size(peak):>12}" for peak in peaks))
+    return "\n".join(lines)
 
 
 def _log(path: Path, size: int) -> Path:

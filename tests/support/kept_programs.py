@@ -275,6 +275,59 @@ SCRIPT: dict[str, Any] = {
 """What the models say to `delegating`, which may start two children."""
 
 
+_TASKS = ("done", "empty", "blank", "turns", "failed")
+
+
+def _handed(end: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return a call of each of the five tools on a task that ends so."""
+    task = " " if end == "blank" else f"Add numbers. end={end}"
+    return [
+        ("subagent", {"task": task, "max_iterations": 2}),
+        ("subagent_dispatch", {"agent_id": "helper", "task": task}),
+        ("dispatch_subagent", _PROMPT | {"instructions": task}),
+        ("dispatch_subagents", {"tasks": [{"objective": task}]}),
+        ("spawn", {"task": task}),
+        ("spawn_await", {"job_ids": "*"}),
+        ("spawn", {"task": task, "timeout": 5}),
+    ]
+
+
+async def handing(run: refold.Run, _: Any) -> list[Any]:
+    """Call the five tools for each end; before the flag `tool_words`, each had words of its own.
+
+    The run may start 20 children: the last calls are refused.
+    """
+    told: list[Any] = []
+    for end in (*_TASKS, "done"):
+        for name, arguments in _handed(end):
+            try:
+                found = await run.tool(name, **arguments)
+            except refold.ToolError as error:
+                found = [error.code, error.error_type, error.message]
+            told.append([name, end, found])
+    reply = await run.model([{"role": "user", "content": str(told)}], agent="lead")
+    return [*told, reply.message["content"]]
+
+
+async def budgeting(run: refold.Run, _: Any) -> list[str]:
+    """Spend what there is in children; before the flag `spares_caller`, the run itself then ended.
+
+    Its limit is 200 tokens, of which each of its own requests takes 10.
+    """
+    talk: list[Any] = [{"role": "user", "content": "end=done"}]
+    await run.model(talk, agent="lead")
+    spent = {"agent": {"name": "helper"}, "task": "Add numbers. end=tokens"}
+    outcomes = [
+        await run.delegate(refold.Delegation(program="agent", input=spent)) for _ in range(2)
+    ]
+    told = [f"{one.status}: {one.error.message if one.error else ''}" for one in outcomes]
+    try:
+        await run.model([*talk, {"role": "user", "content": str(told)}], agent="lead")
+    except refold.LimitReached as error:
+        told.append(str(error))
+    return told
+
+
 PROGRAMS: dict[str, Any] = {
     "everything": everything,
     "plainly": plainly,
@@ -289,6 +342,8 @@ PROGRAMS: dict[str, Any] = {
     "cancelling": cancelling,
     "timing": timing,
     "forked": timing,
+    "handing": handing,
+    "budgeting": budgeting,
 }
 INPUTS: dict[str, Any] = {
     "everything": ["short", "long"],
@@ -304,5 +359,7 @@ INPUTS: dict[str, Any] = {
     "cancelling": None,
     "timing": None,
     "forked": None,
+    "handing": None,
+    "budgeting": None,
 }
 MODEL = ScriptedModel(["They have read two texts.", "Nothing more."])

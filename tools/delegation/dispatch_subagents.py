@@ -131,7 +131,7 @@ def _asked(
         sessions = [*cloned, *[None] * (len(params.tasks) - len(cloned))]
     elif context.session is not None:
         register_plans(context.session)  # here, so that a replay of the caller knows them too
-    left = context.run.tokens_left
+    left = context.run.tokens_for_children
     part = None if left is None else max(1, left // len(params.tasks))
     delegations = [
         _delegation(options, task, rendered, session, part)

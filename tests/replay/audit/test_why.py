@@ -13,10 +13,11 @@ import refold
 from refold.engine.errors import EntryMissing, LogDamaged, LogMissing
 from refold.engine.log.reader import read_entries
 from refold.engine.models import ScriptedModel
-from refold.replay.audit.why import Cause
+from refold.replay.audit.why import Cause, causes
 from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.files.file_tools import file_tools
 from tests.replay.audit.test_verify import rechained
+from tests.support.peaks import bytes_per_entry
 
 
 @refold.tool(effect="pure")
@@ -331,3 +332,39 @@ def test_a_cause_is_plain_data(tmp_path: Path) -> None:
         "line": "0 run.started one_after_the_other",
     }
     assert refold.why(log, -1)[0].line == "6 run.finished completed"
+
+
+async def wanting(run: refold.Run, turns: int) -> None:
+    """Call the tool that a model wants, turn by turn."""
+    messages: list[dict[str, Any]] = []
+    for number in range(turns):
+        messages = [*messages[-1:], {"role": "user", "content": f"question {number}"}]
+        messages.append((await run.model(messages)).message)
+        await run.tool(double, number=number)
+        wanted = messages[-1]["tool_calls"][0]["id"]
+        messages.append({"role": "tool", "tool_call_id": wanted, "content": f"so {number}"})
+
+
+async def in_crowds(run: refold.Run, crowds: int) -> None:
+    for _ in range(crowds):
+        await side_by_side(run, [1, 2, 3])
+
+
+@pytest.mark.parametrize(("program", "entries"), [(wanting, 4), (in_crowds, 7)])
+def test_why_takes_a_few_bytes_an_entry(tmp_path: Path, program: Any, entries: int) -> None:
+    """Of a log, however its entries hang together; some eight times as many as objects took."""
+
+    def recorded(count: int) -> Path:
+        calls = [
+            {"id": f"w{n}", "name": "double", "arguments": {"number": n}} for n in range(count)
+        ]
+        answers = [{"tool_calls": [call]} for call in calls]
+        log = tmp_path / f"{count}.jsonl"
+        refold.record(
+            program, count // entries, log=log, model=ScriptedModel(answers), durability="fast"
+        )
+        return log
+
+    logs = {count: recorded(count) for count in (500, 4_500)}
+
+    assert bytes_per_entry(lambda count: causes(logs[count], -1, most=20)) < 60

@@ -17,7 +17,7 @@ def calls_of(tmp_path: Path, *plan: Any, name: str = "a", **options: Any) -> Run
 
 
 def only(run: RunCalls) -> Call:
-    (call,) = run.calls.values()
+    (call,) = run.calls
     return call
 
 
@@ -26,7 +26,9 @@ def test_calls_stand_in_their_scopes(tmp_path: Path) -> None:
         tmp_path, ("search", "x"), ("both", [("search", "y")], [("read", "z")]), ("search", "w")
     )
 
-    labels = {scope: [call.label() for call in calls] for scope, calls in run.scopes().items()}
+    labels = {
+        scope: [run.calls[at].label() for at in calls] for scope, calls in run.scopes().items()
+    }
 
     assert labels == {"0": ["search#1", "search#2"], "0/1": ["search#1"], "0/2": ["read#1"]}
 
@@ -103,7 +105,7 @@ def test_what_a_program_gave_up_on_and_the_limit_that_ended_it_are_told(tmp_path
 
     limits = Limits(timeout_seconds=0.1)
     run = RunCalls(refold.record(gives_up, None, log=tmp_path / "a.jsonl", limits=limits).log)
-    asked, *_, whole = run.calls.values()
+    asked, *_, whole = run.calls
 
     assert run.ending(asked) == {"status": "cancelled"}
     assert (whole.key, whole.kind, whole.name) == ("", "limit", "timeout_seconds")
@@ -113,8 +115,8 @@ def test_the_same_calls_have_the_same_digests_in_another_log(tmp_path: Path) -> 
     plan = [("search", "x" * 40_000), ("ask", "?"), child("dig", [])]
     one, other = calls_of(tmp_path, *plan), calls_of(tmp_path, *plan, name="b", seed=2)
 
-    assert [(call.identity, call.ended) for call in one.calls.values()] == [
-        (call.identity, call.ended) for call in other.calls.values()
+    assert [(call.identity, call.ended) for call in one.calls] == [
+        (call.identity, call.ended) for call in other.calls
     ]
 
 

@@ -8,12 +8,13 @@ from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.delegation import Delegation
-from refold.engine.program.run import Run
+from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.replay.compare.diff import ArgumentMode, LogDiff, MatchMode, diff
 from refold.replay.difference.pointer_diff import Difference
 from refold.tools.contract.tool_types import tool
 from tests.support.delegating import child, read, recorded, search
+from tests.support.peaks import bytes_per_entry
 from tests.support.scripted_runners import Unavailable
 
 X, Y, Z = ("search", "x"), ("search", "y"), ("search", "z")
@@ -313,3 +314,20 @@ def test_looks_at_the_clock_are_noted_where_one_run_has_more(tmp_path: Path) -> 
     assert diff(logs[0], logs[1]).notes == ()
     (note,) = diff(logs[0], logs[2]).notes
     assert note == "root: not compared: looks at the clock, of which there are 1 and 2"
+
+
+@pytest.mark.parametrize("match", ["strict", "unordered"])
+def test_a_diff_takes_a_few_bytes_an_entry(tmp_path: Path, match: MatchMode) -> None:
+    """Of each of the logs; a fifth of what objects took."""
+
+    def calls(run: PlainRun, count: int) -> None:
+        for number in range(count):
+            run.tool(search, query=str(number))
+
+    def compared(count: int) -> None:
+        log = tmp_path / f"{count}.jsonl"
+        if not log.exists():
+            record(calls, count // 2, log=log, tools=[search], durability="fast")
+        assert diff(log, log, match=match).identical
+
+    assert bytes_per_entry(compared) < (100 if match == "strict" else 250)

@@ -80,7 +80,7 @@ def test_a_call_that_moved_is_one_call(tmp_path: Path) -> None:
         RunCalls(recorded(tmp_path / f"{n}.jsonl", plan).log) for n, plan in (("a", a), ("b", b))
     ]
 
-    pairs = pairs_of(*runs, match="strict", arguments="exact").pairs
+    pairs = [*pairs_of(*runs, match="strict", arguments="exact").pairs]
 
     assert [pair.is_moved for pair in pairs] == [True, False, False, False]
     assert pairs[0].call_a is not None
