@@ -24,11 +24,12 @@ import pytest
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
+    from refold.testing.refold_command import RefoldCommand
     from refold.testing.refold_models import RefoldModels
     from refold.testing.refold_run import RefoldRun, Settings
     from refold.testing.session_proxy import SessionProxy
 
-_RUNS: Final = pytest.StashKey["RefoldRun"]()
+_RUNS: Final = pytest.StashKey[list["RefoldRun | RefoldCommand"]]()
 _MODELS: Final = pytest.StashKey["RefoldModels"]()
 
 _SESSION: Final = pytest.StashKey["SessionProxy"]()
@@ -37,7 +38,9 @@ _PROXIED: Final = "refold_models"
 
 _FOLDERS: Final = frozenset({"tmp_path"})
 """Fixtures that are a folder, a new one for each test."""
-_OURS: Final = frozenset({"refold_run", "refold_models", "delegation_snapshot", "log_snapshot"})
+_OURS: Final = frozenset(
+    {"refold_run", "refold_command", "refold_models", "delegation_snapshot", "log_snapshot"}
+)
 _MODULES: Final = pytest.StashKey[set[Path]]()
 """Test files that were collected."""
 _UNREAD: Final = pytest.StashKey[bool]()
@@ -51,7 +54,7 @@ _MODES: Final = ("none", "once", "new", "all", "rewrite")
 _NETWORKS: Final = ("none", "loopback", "any")
 _MARKER: Final = (
     "refold(record=None, tools=(), recordings='recordings', network='none', upstreams=(), "
-    "tokens=False): how refold_run and refold_models record or replay a test; record is one of "
+    "tokens=False): how fixtures of Refold record or replay a test; record is one of "
     "none, once, new, all, rewrite, unless --refold-record says; tools are passed to each run; "
     "recordings is a folder beside the test file; network is what may be used in a replay: none, "
     "loopback, any; upstreams are [NAME=]URL, as refold record --upstream takes them; tokens: "
@@ -70,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=_MODES,
         default=None,
         help=(
-            "whether refold_run and refold_models record, live: none (default) replays only; once "
+            "whether fixtures of Refold record, live: none (default) replays only; once "
             "records tests that have no recording; new records each run that has none; all records "
             "every run in place of its recording; rewrite does where the run completes or the test "
             "passes"
@@ -264,8 +267,28 @@ def refold_run(request: pytest.FixtureRequest) -> "RefoldRun":
     from refold.testing.refold_run import RefoldRun  # noqa: PLC0415 - only where it is used
 
     runs = RefoldRun(_settings(request))
-    request.node.stash[_RUNS] = runs
+    request.node.stash.setdefault(_RUNS, []).append(runs)
     return runs
+
+
+@pytest.fixture
+def refold_command(request: pytest.FixtureRequest) -> "RefoldCommand":
+    """Run a command, recorded or answered from the recording: `refold_command(["claude", …])`.
+
+    It does what `refold record -- COMMAND` and `refold replay LOG -- COMMAND` do, and returns the
+    exit code, what was printed, and the tree.  A replay needs no key and no network; the test
+    fails if the command does something else than was recorded under
+    `recordings/<test file>/<test>.command.jsonl`.  `--refold-record=once` records.
+
+    Raises:
+        ExtraMissing: what the proxy needs is not installed.
+    """
+    with _of_extra():
+        from refold.testing.refold_command import PART, RefoldCommand  # noqa: PLC0415 - the extra
+    session = request.config.stash.get(_SESSION, None)
+    command = RefoldCommand(_settings(request, PART), session)
+    request.node.stash.setdefault(_RUNS, []).append(command)
+    return command
 
 
 @pytest.fixture
@@ -284,14 +307,8 @@ def refold_models(
     Raises:
         ExtraMissing: what the proxy needs is not installed.
     """
-    try:
+    with _of_extra():
         from refold.testing.refold_models import PART, RefoldModels  # noqa: PLC0415 - the extra
-    except ModuleNotFoundError as error:
-        if (missing := error.name or "").startswith("refold"):
-            raise
-        from refold.engine.errors import ExtraMissing  # noqa: PLC0415 - only where it is raised
-
-        raise ExtraMissing(missing, "proxy") from None
     settings = _settings(request, PART)
     models = RefoldModels(
         settings,
@@ -305,6 +322,23 @@ def refold_models(
         yield models
     finally:  # of a test that did not come to its end: others are over by now
         models.give_up(is_kept=False)
+
+
+@contextlib.contextmanager
+def _of_extra() -> Iterator[None]:
+    """Import what needs the extra in this block.
+
+    Raises:
+        ExtraMissing: it is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (missing := error.name or "").startswith("refold"):
+            raise
+        from refold.engine.errors import ExtraMissing  # noqa: PLC0415 - only where it is raised
+
+        raise ExtraMissing(missing, "proxy") from None
 
 
 def _settings(request: pytest.FixtureRequest, part: str = "") -> "Settings":
@@ -487,14 +521,14 @@ def _is_ours(item: pytest.Item) -> bool:
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """Fail a test that passed and asked otherwise than recorded, or not for all of it."""
     __tracebackhide__ = True
-    runs, models = item.stash.get(_RUNS, None), item.stash.get(_MODELS, None)
+    models = item.stash.get(_MODELS, None)
     try:
         yield
         if (error := _failure_of_unittest(item)) is not None:
             if models is not None:
                 models.give_up(is_kept=not isinstance(error, _UNJUDGED))
             return
-        if runs is not None:
+        for runs in item.stash.get(_RUNS, ()):
             runs.settle()
         if models is not None:
             models.settle()
@@ -508,9 +542,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
     """Keep what a test recorded once its tear-down has passed, too."""
     yield
-    for part in (item.stash.get(_RUNS, None), item.stash.get(_MODELS, None)):
-        if part is not None and item.stash.get(_DONE, False):
+    for part in _parts(item):
+        if item.stash.get(_DONE, False):
             part.keep()
+
+
+def _parts(item: pytest.Item) -> "list[RefoldRun | RefoldCommand | RefoldModels]":
+    """Return what records or replays in a test."""
+    models = item.stash.get(_MODELS, None)
+    return [*item.stash.get(_RUNS, ()), *([] if models is None else [models])]
 
 
 def _failure_of_unittest(item: pytest.Item) -> BaseException | None:
@@ -529,8 +569,7 @@ def pytest_runtest_makereport(
         item.stash[_DONE] = report.passed
     if call.when == "call" and report.failed:
         report.sections += _changes(item)
-    runs, models = item.stash.get(_RUNS, None), item.stash.get(_MODELS, None)
-    parts = [part for part in (runs, models) if part is not None]
+    parts = _parts(item)
     if parts and report.failed:
         if causes := [part.explained for part in parts if part.explained]:
             target = _command(item).removeprefix("pytest ")
@@ -643,7 +682,7 @@ class _Recorded:
         tests: list[kept.Test] = [
             (item.path, _marked(item).get("recordings", "recordings"), f"{_stem(item)}{part}")
             for item in items
-            for part in ("", ".models")
+            for part in ("", ".models", ".command")
         ]
         if (days := config.getoption("refold_older_than")) is not None:
             self._older.update((age, str(log)) for age, log in kept.older(tests, days))

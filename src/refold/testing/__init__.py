@@ -1,10 +1,11 @@
-"""Implements the fixtures `refold_run` and `refold_models`.
+"""Implements the fixtures `refold_run`, `refold_command` and `refold_models`.
 
 A test's programs and requests flow in; recordings flow out on the first run, and from them replays.
 `refold.pytest_plugin` starts and ends all this.  Imports `refold.api`, `proxy`, `programs`,
 `replay` and what stands below.  Rules: CONTRACT.md §13.10 to §13.15.
 
     refold_run       a call that records a run, or replays it
+    refold_command   a command that is recorded, or replayed
     refold_models    a proxy between a test's clients and their models
     session_proxy    leads clients that were made earlier to that proxy
     desks            the desks of that proxy
@@ -16,5 +17,7 @@ A test's programs and requests flow in; recordings flow out on the first run, an
 from refold.engine.lazy import lazily
 
 with lazily(__name__):
+    from refold.testing.refold_command import RanCommand as RanCommand
+    from refold.testing.refold_command import RefoldCommand as RefoldCommand
     from refold.testing.refold_models import RefoldModels as RefoldModels
     from refold.testing.refold_run import RefoldRun as RefoldRun

@@ -11,10 +11,9 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import attrs
-import pytest
 
 from refold.engine.errors import RefoldError, UsageError
 from refold.engine.log.reader import read_entries
@@ -33,7 +32,7 @@ from refold.replay.reexecute.network import NetworkWatch
 from refold.replay.testing.recordings import failed_beside, move_over, remove
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.testing.desks import Front, LiveDesk, Opening, RecordedDesk, Unrecorded
-from refold.testing.refold_run import LIVE, Settings
+from refold.testing.refold_run import LIVE, Settings, fail
 from refold.testing.reproduce import explained
 from refold.testing.session_proxy import SessionProxy
 
@@ -263,13 +262,13 @@ class RefoldModels:
         if isinstance(self._side, LiveDesk):
             self._seal(self._side)  # where this fails, `give_up` puts the log away
         elif self._watch.seen:
-            _fail(self._network_text())
+            fail(self._network_text())
         elif isinstance(self._side, RecordedDesk):
             self._judge(self._side)
         elif self._front.is_open:
-            _fail(self._unrecorded())
+            fail(self._unrecorded())
         if self._settings.asks and not self._front.is_open:
-            _fail(_NOTHING)
+            fail(_NOTHING)
 
     def give_up(self, *, is_kept: bool) -> None:
         """End a test that did not pass; with `is_kept`, what it asked live is kept beside.
@@ -328,12 +327,12 @@ class RefoldModels:
         report = side.report(is_over=True)
         if not report.identical:
             nothing = f"\n{_NOTHING}" if self._settings.asks and not self._front.is_open else ""
-            _fail(self._differs(report) + nothing)
+            fail(self._differs(report) + nothing)
         found = verify(self._log)
         if not found.intact:
             raise next(each for log in found.logs for each in log.damage).as_error()
         if not found.complete:
-            _fail(f"{self._shown(self._log)}: the recording stops in the middle")
+            fail(f"{self._shown(self._log)}: the recording stops in the middle")
 
     # --- texts ---------------------------------------------------------------------------
 
@@ -383,8 +382,3 @@ class RefoldModels:
             f"the test used the network while it was replayed\n  {places}\n"
             f"{_PASSED_BY} If the network is meant, say so: @pytest.mark.refold(network='any')"
         )
-
-
-def _fail(text: str) -> NoReturn:
-    __tracebackhide__ = True
-    pytest.fail(text, pytrace=False)

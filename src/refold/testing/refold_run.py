@@ -120,8 +120,11 @@ class _Asked:
     options: dict[str, Any]
 
 
-class RefoldRun:
-    """Records or replays the runs of one test, under its name."""
+class RecordedRuns:
+    """The recordings of one test, of whatever is recorded: which are used, made and kept."""
+
+    called = ""
+    """The fixture."""
 
     def __init__(self, settings: Settings) -> None:
         """Say where recordings lie, and how runs of the test are recorded or replayed."""
@@ -141,6 +144,100 @@ class RefoldRun:
         """As `reproduce.explained` says it, of a replay that diverged."""
         self.recorded: list[Path] = []
         """The recordings that were made, in order."""
+
+    def __repr__(self) -> str:
+        return f"{self.called}({self._place.stem!r}, mode={self._mode!r})"
+
+    def _claim(self, name: str | None) -> Path:
+        if name is None:
+            self._unnamed += 1
+        log = self._place.log(self._unnamed, name)
+        if log in self._used:
+            raise UsageError(f"name={name!r}: another run of this test is called so")
+        self._used.append(log)
+        return log
+
+    def _is_replayed(self, log: Path) -> bool:
+        """Return whether the run is replayed; that it can be neither is a failure."""
+        __tracebackhide__ = True
+        if self._mode in LIVE:
+            return False
+        if log.exists():
+            return True
+        is_first = not self._had_recordings
+        if self._mode == "new" or (self._mode == "once" and is_first):
+            return False
+        others = f"The test has others; record what is missing, live:\n  {self._again('new')}"
+        advice = "" if is_first else others
+        return fail(self._settings.unrecorded(log, "this run", advice))
+
+    def _put(self, made: Path, log: Path, *, is_good: bool) -> Path:
+        """Put a run in the place of its recording if it is good enough, else beside; say where."""
+        is_kept = is_good and self._mode != "accept"  # which waits for the test, too
+        kept = log if is_kept or self._mode == "all" else failed_beside(log)
+        move_over(made, kept)
+        if kept == log:
+            remove(failed_beside(log))
+            self.recorded.append(log)
+        else:
+            self._waiting[kept] = log
+        return kept
+
+    def settle(self) -> None:
+        """Fail a test that passed if a run has no end, or a recording was not used."""
+        __tracebackhide__ = True
+        for kept in self._waiting:
+            if not scan(kept).sealed:
+                fail(f"{self._shown(kept)}: the run has no end, so it is not a recording")
+        if (unused := self._unused()) and self._mode not in LIVE:
+            listed = "\n  ".join(self._shown(log) for log in unused)
+            fail(
+                f"recorded, and not used by this test:\n  {listed}\n"
+                "The test makes fewer runs than were recorded. If that is meant, remove the "
+                f"files, or accept what the test does now:\n  {self._again('accept')}"
+            )
+
+    def keep(self) -> None:
+        """Put the runs that waited for the end of the test in place; remove what was not used."""
+        for kept, log in self._waiting.items():
+            move_over(kept, log)
+            self.recorded.append(log)
+        self._waiting.clear()
+        for log in self._unused():
+            remove(log)
+
+    def _unused(self) -> list[Path]:
+        return [log for log in self._place.recorded() if log not in self._used]
+
+    # --- texts ---------------------------------------------------------------------------
+
+    def how_to_reproduce(self) -> str:
+        """Return the commands that show again what this test saw; one a line."""
+        is_replay = all(log.exists() for log in self._used) and bool(self._used)
+        lines = [self._again("none" if is_replay and not self._waiting else self._mode)]
+        kept = {log: kept for kept, log in self._waiting.items()}
+        for log in self._used:
+            at = kept.get(log, log)
+            if not at.exists():
+                continue
+            lines.append(f"refold show {self._shown(at, is_quoted=True)}")
+            if way := self._ways.get(log):
+                lines.append(way.format(log=self._shown(at, is_quoted=True)))
+        what = "the test did not pass" if self._mode == "accept" else "its run did not complete"
+        unkept = [f"not kept: {self._shown(at)}, for {what}" for at in kept.values()]
+        return "\n".join([*lines, *unkept])
+
+    def to_show(self) -> list[tuple[Path, Path | None]]:
+        """Return the logs of this test: of one that was recorded anew, the one before it, too."""
+        kept = {log: kept for kept, log in self._waiting.items()}
+        pairs = [(kept.get(log, log), log if log in kept else None) for log in self._used]
+        return [(log, old if old and old.exists() else None) for log, old in pairs if log.exists()]
+
+
+class RefoldRun(RecordedRuns):
+    """Records or replays the runs of one test, under its name."""
+
+    called = "refold_run"
 
     def __call__(
         self,
@@ -210,32 +307,6 @@ class RefoldRun:
                 )
             raise error.with_traceback(None) from error.__cause__  # the place is the test's
 
-    def __repr__(self) -> str:
-        return f"refold_run({self._place.stem!r}, mode={self._mode!r})"
-
-    def _claim(self, name: str | None) -> Path:
-        if name is None:
-            self._unnamed += 1
-        log = self._place.log(self._unnamed, name)
-        if log in self._used:
-            raise UsageError(f"name={name!r}: another run of this test is called so")
-        self._used.append(log)
-        return log
-
-    def _is_replayed(self, log: Path) -> bool:
-        """Return whether the run is replayed; that it can be neither is a failure."""
-        __tracebackhide__ = True
-        if self._mode in LIVE:
-            return False
-        if log.exists():
-            return True
-        is_first = not self._had_recordings
-        if self._mode == "new" or (self._mode == "once" and is_first):
-            return False
-        others = f"The test has others; record what is missing, live:\n  {self._again('new')}"
-        advice = "" if is_first else others
-        return _fail(self._settings.unrecorded(log, "this run", advice))
-
     # --- recording -----------------------------------------------------------------------
 
     def _record(self, asked: _Asked) -> Recording:
@@ -257,15 +328,7 @@ class RefoldRun:
             if made.exists():
                 move_over(made, failed_beside(log))
             raise
-        is_good = recording.ok and self._mode != "accept"  # which waits for the test, too
-        kept = log if is_good or self._mode == "all" else failed_beside(log)
-        move_over(made, kept)
-        if kept == log:
-            remove(failed_beside(log))
-            self.recorded.append(log)
-        else:
-            self._waiting[kept] = log
-        return told(attrs.evolve(recording, log=kept))
+        return told(attrs.evolve(recording, log=self._put(made, log, is_good=recording.ok)))
 
     def _unsteady(self, error: Nondeterministic, log: Path) -> Nondeterministic:
         """Keep a run that was not the same when it was run again beside the recording."""
@@ -275,32 +338,6 @@ class RefoldRun:
         at = self._shown(kept)
         divergence = attrs.evolve(error.divergence, log=at)
         return Nondeterministic(at, recording, divergence, error.findings)
-
-    def settle(self) -> None:
-        """Fail a test that passed if a run has no end, or a recording was not used."""
-        __tracebackhide__ = True
-        for kept in self._waiting:
-            if not scan(kept).sealed:
-                _fail(f"{self._shown(kept)}: the run has no end, so it is not a recording")
-        if (unused := self._unused()) and self._mode not in LIVE:
-            listed = "\n  ".join(self._shown(log) for log in unused)
-            _fail(
-                f"recorded, and not used by this test:\n  {listed}\n"
-                "The test makes fewer runs than were recorded. If that is meant, remove the "
-                f"files, or accept what the test does now:\n  {self._again('accept')}"
-            )
-
-    def keep(self) -> None:
-        """Put the runs that waited for the end of the test in place; remove what was not used."""
-        for kept, log in self._waiting.items():
-            move_over(kept, log)
-            self.recorded.append(log)
-        self._waiting.clear()
-        for log in self._unused():
-            remove(log)
-
-    def _unused(self) -> list[Path]:
-        return [log for log in self._place.recorded() if log not in self._used]
 
     # --- replaying -----------------------------------------------------------------------
 
@@ -312,13 +349,13 @@ class RefoldRun:
         with NetworkWatch(self._settings.network) as watch:
             report = reexecute(log, asked.program, tools=asked.tools, session=session)
         if watch.seen:
-            _fail(_network_text(self._shown(log), watch.seen))
+            fail(_network_text(self._shown(log), watch.seen))
         if not report.identical:
             first = attrs.evolve(report.divergences[0], log=self._shown(log))
             more = len(report.divergences) - 1
             rest = f"\n… and {more} more run{'s' * (more > 1)} diverged" if more else ""
             self.explained = explained(first, f"{first}{rest}")
-            _fail(f"{first}{rest}\n{self._settings.if_meant()}")
+            fail(f"{first}{rest}\n{self._settings.if_meant()}")
         if not (found := verify(log)).intact:
             damage = next(one for each in found.logs for one in each.damage)
             raise damage.as_error()
@@ -338,34 +375,10 @@ class RefoldRun:
         )
         if found:
             lines = "\n".join(f"  differs   {difference}" for difference in found)
-            _fail(
+            fail(
                 f"the test asks for another run than {self._shown(asked.log)} recorded\n{lines}\n"
                 f"{self._settings.if_meant()}"
             )
-
-    # --- texts ---------------------------------------------------------------------------
-
-    def how_to_reproduce(self) -> str:
-        """Return the commands that show again what this test saw; one a line."""
-        is_replay = all(log.exists() for log in self._used) and bool(self._used)
-        lines = [self._again("none" if is_replay and not self._waiting else self._mode)]
-        kept = {log: kept for kept, log in self._waiting.items()}
-        for log in self._used:
-            at = kept.get(log, log)
-            if not at.exists():
-                continue
-            lines.append(f"refold show {self._shown(at, is_quoted=True)}")
-            if way := self._ways.get(log):
-                lines.append(way.format(log=self._shown(at, is_quoted=True)))
-        what = "the test did not pass" if self._mode == "accept" else "its run did not complete"
-        unkept = [f"not kept: {self._shown(at)}, for {what}" for at in kept.values()]
-        return "\n".join([*lines, *unkept])
-
-    def to_show(self) -> list[tuple[Path, Path | None]]:
-        """Return the logs of this test: of one that was recorded anew, the one before it, too."""
-        kept = {log: kept for kept, log in self._waiting.items()}
-        pairs = [(kept.get(log, log), log if log in kept else None) for log in self._used]
-        return [(log, old if old and old.exists() else None) for log, old in pairs if log.exists()]
 
 
 def _name_of(model: Model | str) -> str:
@@ -382,7 +395,8 @@ def _network_text(log: str, seen: Sequence[OutsideLoop]) -> str:
     )
 
 
-def _fail(text: str) -> NoReturn:
+def fail(text: str) -> NoReturn:
+    """Fail the test with a text that says all."""
     __tracebackhide__ = True
     pytest.fail(text)
 

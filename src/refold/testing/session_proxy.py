@@ -60,7 +60,7 @@ class SessionProxy:
             base = ends.enter_context(served(self, [*self._routes], passes_on=False))
             self._led = environment_of(self._routes.values(), base)
             self._before = {name: os.environ.get(name) for name in self._led}
-            ends.enter_context(_variables(self._led))
+            ends.enter_context(variables(self._led))
             yield
 
     @contextlib.contextmanager
@@ -68,13 +68,13 @@ class SessionProxy:
         """Give placeholders for keys that clients want and that are missing, in a block."""
         wanted = (route.key for route in known_routes() if route.key)
         self._keys = {name: placeholder(name) for name in wanted if not os.environ.get(name)}
-        with _variables(self._keys):
+        with variables(self._keys):
             yield
 
     def keys_taken(self) -> AbstractContextManager[None]:
         """Take them away, in a block."""
         left = [name for name, value in self._keys.items() if os.environ.get(name) == value]
-        return _variables(dict.fromkeys(left))
+        return variables(dict.fromkeys(left))
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Return where a request goes on to; one without a real key goes to no server."""
@@ -104,7 +104,7 @@ class _Unwatched:
 
 
 @contextlib.contextmanager
-def _variables(values: Mapping[str, str | None]) -> Iterator[None]:
+def variables(values: Mapping[str, str | None]) -> Iterator[None]:
     """Have these variables in a block, and what they were after it; `None` unsets one."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in values.items():
