@@ -22,7 +22,7 @@ GIT_COMMITS: Final = r"\[[\w./-]+( \(root-commit\))? [0-9a-f]{7,40}\] "
 NAMED: Final = "profile"
 """The member of `run.started.rules`."""
 _IN_LOGS: Final = (
-    "name", "variables", "hands_over", "left_out", "asides", "asks_last", "volatile",
+    "name", "variables", "hands_over", "left_out", "asides", "failures", "asks_last", "volatile",
     "volatile_texts", "unordered", "unordered_lines", "places", "output",
 )  # fmt: skip
 """What of a profile stands in a log."""
@@ -30,6 +30,10 @@ _IN_LOGS: Final = (
 
 _LOOKED_AT: Final = 256 * 1024
 """Characters of a text in which patterns of `left_out` and `asides` are looked for."""
+_TITLE: Final = re.compile(
+    r"You are a title generator\.|You are [^.]{1,99}\.\s?Generate a concise, sentence-case title"
+)
+"""How the system prompts begin by which opencode and Claude Code ask for a title."""
 _FINE: Final = r"x-anthropic-billing-header:[^\n]*?cc_entrypoint=[^;]*;(?: cc_\w+=[^;]*;)*"
 """A pattern of many logs that is refused for its form, and takes no time."""
 
@@ -93,6 +97,9 @@ class Profile:
     asides: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """How system prompts begin, as regular expressions, of what is asked beside the work (which
     model fits): no agent, whatever it repeats of a task."""
+    failures: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    """How results of tools begin that failed, as regular expressions, where nothing else says
+    so."""
     asks_last: bool = False
     """Whether the last message of a first request is the brief: those before are examples."""
     volatile: tuple[str, ...] = attrs.field(default=(), converter=_texts)
@@ -125,7 +132,7 @@ class Profile:
         """
         told = rules.get(NAMED) or {}
         known = {name: told[name] for name in _IN_LOGS if name in told}
-        for name in ("left_out", "asides"):
+        for name in ("left_out", "asides", "failures"):
             known[name] = [*filter(_is_quick, known.get(name, ()))]
         return cls(**{"name": "", **known})
 
@@ -145,8 +152,16 @@ class Profile:
 
     def is_aside(self, system: Any) -> bool:
         """Return whether what has this system prompt is asked beside the work."""
-        said = system.lstrip()[:_LOOKED_AT] if isinstance(system, str) else ""
-        return any(re.match(each, said) for each in self.asides)
+        said = self.plain(system) if isinstance(system, str) else ""
+        is_title = _TITLE.match(said) is not None
+        return is_title or any(re.match(each, said) for each in self.asides)
+
+    def is_failure(self, result: Any) -> bool:
+        """Return whether a tool's result says that it failed: {error} alone (Gemini), or text."""
+        if isinstance(result, dict):
+            return result.keys() == {"error"}
+        said = result[:_LOOKED_AT] if isinstance(result, str) else ""
+        return any(re.match(each, said) for each in self.failures)
 
     def plain(self, text: str) -> str:
         """Return a text without what says nothing."""

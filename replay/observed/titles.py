@@ -4,13 +4,17 @@ By the agent where a name is known, else by the beginning of the system prompt o
 message; requests are counted within their conversation.  Pure.  Rules: CONTRACT.md §16.5.
 """
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from refold.engine.encoding.canonical import text_of_json
 from refold.engine.events.call_key import scope_above
+from refold.engine.observed.profile import Profile
 from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
+MAIN: Final = "main"
+"""The name of the agent that a command begins with."""
 TITLE_MAX: Final = 48
 """Characters of a prompt that stand for a name."""
 
@@ -35,13 +39,23 @@ def beginning(text: str) -> str:
     return words if len(words) <= TITLE_MAX else f"{words[: TITLE_MAX - 1].rstrip()}…"
 
 
+def name_of_root(scope: str, agent: str, roots: Collection[str], profile: Profile) -> str:
+    """Return what a conversation is called that may be the main agent's; `agent` if it is none.
+
+    `roots` are the scopes of those that no other opened.  A program that hands work over has a main
+    agent, each time it runs; of any other, a conversation is it that stands alone.
+    """
+    is_main = scope in roots and (bool(profile.hands_over) or (len(roots) == 1 and not agent))
+    return MAIN if is_main else agent
+
+
 def place_of(record: ObservedRecord, turn: RecordedTurn) -> str:
     """Return where a request stands: `agent.py > billing > request 3 (gpt-5)`."""
     parts = turn.scope.split("/")
     names = [
         conversation_name(record, "/".join(parts[:depth])) for depth in range(2, len(parts) + 1)
     ]
-    if not record.agents.get(turn.scope):
+    if not _agent(record, turn.scope):
         title = _first_title(record, turn.scope)
         names[-1] += f" ({title})" if title else ""
     number = sum(each.scope == turn.scope and each.seq <= turn.seq for each in record.turns)
@@ -56,12 +70,24 @@ def _first_title(record: ObservedRecord, scope: str) -> str:
 
 def conversation_name(record: ObservedRecord, scope: str) -> str:
     """Return what a conversation is called: its agent, numbered where several have that name."""
-    agent = record.agents.get(scope)
+    agent = _agent(record, scope)
     if not agent:
         return f"conversation {scope.rpartition('/')[2]}"
-    siblings = [
-        each
-        for each, name in record.agents.items()
-        if name == agent and scope_above(each) == scope_above(scope)
-    ]
+    known = dict.fromkeys([*record.agents, *(turn.scope for turn in record.turns)])
+    beside = (each for each in known if scope_above(each) == scope_above(scope))
+    siblings = [each for each in beside if _agent(record, each) == agent]
     return f"{agent}[{siblings.index(scope) + 1}]" if len(siblings) > 1 else agent
+
+
+def _agent(record: ObservedRecord, scope: str) -> str:
+    agent = record.agents.get(scope, "")
+    if scope_above(scope) != "0":
+        return agent
+    roots = {
+        turn.scope
+        for turn in record.turns
+        if scope_above(turn.scope) == "0"
+        and turn.asked.messages
+        and not record.profile.is_aside(turn.asked.messages[0].get("content"))
+    }
+    return name_of_root(scope, agent, roots, record.profile)

@@ -6,6 +6,7 @@ that was seen is a leaf.  A log is streamed; of its messages only the first two 
 are kept.  Rules: CONTRACT.md §16.5; what a node holds is `replay.tree.run_node`'s.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -21,12 +22,14 @@ from refold.engine.observed.delegations import delegated, written
 from refold.engine.observed.observer import CONVERSATION, MESSAGES
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.replay.index.guarantee import MATCHED
-from refold.replay.observed.titles import beginning, text_of
+from refold.replay.observed.titles import beginning, name_of_root, text_of
 from refold.replay.tree.log_walk import Span, Walk, members
-from refold.replay.tree.run_node import UNFINISHED, RunNode, ToolUse
+from refold.replay.tree.run_node import OBSERVED, REFUSED, UNFINISHED, RunNode, ToolUse
 
-OBSERVED: Final = "observed"
-"""How a delegation is known whose conversation was not seen."""
+ENCRYPTED: Final = "encrypted by the provider"
+"""The brief of a task that only the provider can read (Codex)."""
+_SEALED: Final = re.compile(r"[\w+/=-]{60,}")
+"""How a text looks that the provider encrypted."""
 
 _TASKS: Final = ("prompt", "task", "input", "question", "message", "description", "request")
 """Members of a delegating call that say what is to be done, the first that is there."""
@@ -45,7 +48,8 @@ class _Opening:
         if role == "system" and not self.system:
             return _Opening(text_of(dict(message)), self.user)
         if role == "user" and (profile.asks_last or not profile.plain(self.user)):
-            return _Opening(self.system, text_of(dict(message)))
+            said = ENCRYPTED if _is_encrypted(message.get("provider")) else text_of(dict(message))
+            return _Opening(self.system, said)
         return self
 
 
@@ -111,6 +115,9 @@ class _Reading(Walk):
         self._openings: dict[str, _Opening] = {"": _Opening()}
         self._scopes: dict[int, str] = {}
         """By entry: the conversation that it belongs to."""
+        self._beside: dict[str, list[_Talk]] = {}
+        """By the conversation above: those that are none of their own."""
+        self._roots: list[str] = []
         self._past: set[str] = set()
         """Conversations that went on as others."""
         self._ends: dict[str, str] = {}
@@ -142,10 +149,11 @@ class _Reading(Walk):
                 talk.status, talk.error = "cancelled", None
             case events.ToolCalled() as called:
                 self._called(self._talk(call, entry), call, called)
-            case events.ToolReturned(status=status) if call in self._calls:
-                ended = "completed" if status == "ok" else "failed"
+            case events.ToolReturned(status=status, result=result) if call in self._calls:
+                is_failed = status == "error" or self._profile.is_failure(result)
+                ended = "failed" if is_failed else "completed"
                 known = self._calls[call] = attrs.evolve(self._calls[call], status=ended)
-                self._talks[scope_of(call)].uses[known.tool].failed += status == "error"
+                self._talks[scope_of(call)].uses[known.tool].failed += is_failed
             case _:
                 pass
 
@@ -222,10 +230,38 @@ class _Reading(Walk):
 
     def root(self) -> RunNode:
         """Return the node of the command."""
+        self._fold()
+        self._roots = [
+            talk.scope
+            for talk in self._talks.values()
+            if scope_above(talk.scope) == "0" and talk.models
+        ]
         children = self._below("0", 1)
         facts = self.root_facts() | self.facts()
-        usage = _total(Usage(), children)
-        return RunNode(**facts, guarantee=MATCHED, usage=usage, children=children)
+        own = self._folded("0")
+        return RunNode(
+            **facts, guarantee=MATCHED, requests=own.requests, beside=own.requests,
+            usage=_total(own.usage, children), own_usage=own.usage, children=children,
+        )  # fmt: skip
+
+    def _fold(self) -> None:
+        """Add what was asked beside the work, and opened nothing, to what stands above it."""
+        above = {scope_above(scope) for scope in self._talks}
+        for talk in [*self._talks.values()]:
+            system = talk.opening.system if talk.opening is not None else ""
+            is_beside = talk.is_probe or self._profile.is_aside(system)
+            if is_beside and talk.scope not in above and not talk.opener:
+                del self._talks[talk.scope]
+                self._beside.setdefault(scope_above(talk.scope), []).append(talk)
+
+    def _folded(self, scope: str) -> _Talk:
+        """Return what was asked beside the work of a conversation, as if it were one."""
+        all_of = _Talk(scope)
+        for talk in self._beside.get(scope, ()):
+            all_of.requests += talk.requests
+            all_of.usage = all_of.usage.plus(talk.usage)
+            all_of.models |= talk.models
+        return all_of
 
     def _below(self, scope: str, depth: int) -> tuple[RunNode, ...]:
         """Return the conversations below one, and what it handed over to nobody that was seen."""
@@ -237,6 +273,8 @@ class _Reading(Walk):
                 # What a session goes on as knows what came of its calls.
                 is_done = scope in self._past and leaf.status == UNFINISHED
                 status = "completed" if is_done else leaf.status
+                # What a known program hands over, it asks here: nothing was asked.
+                status = REFUSED if status == "failed" and self._profile.name else status
                 nodes.append(attrs.evolve(leaf, depth=depth, status=status))
         return tuple(nodes)
 
@@ -244,8 +282,10 @@ class _Reading(Walk):
         children = self._below(talk.scope, depth + 1)
         opening = talk.opening or _Opening()
         number = talk.scope.rpartition("/")[2]
+        beside = self._folded(talk.scope)
+        own = talk.usage.plus(beside.usage)
         return RunNode(
-            name=talk.agent
+            name=name_of_root(talk.scope, talk.agent, self._roots, self._profile)
             or beginning(self._profile.plain(opening.system))
             or (f"conversation {number}" if number.isdigit() else number),
             agent=talk.agent,
@@ -258,10 +298,11 @@ class _Reading(Walk):
             status=talk.status if talk.requests else self._of_calls(talk.scope),
             error=talk.error,
             tools=tuple(talk.uses.values()),
-            requests=talk.requests,
-            models=tuple(talk.models),
-            usage=_total(talk.usage, children),
-            own_usage=talk.usage,
+            requests=talk.requests + beside.requests,
+            beside=beside.requests,
+            models=tuple(talk.models | beside.models),
+            usage=_total(own, children),
+            own_usage=own,
             children=children,
             log_state="none",
             duration_ms=talk.span.duration_ms() if talk.status != UNFINISHED else None,
@@ -272,7 +313,8 @@ class _Reading(Walk):
         plain = self._profile.plain(said)
         known = self._calls.get(opener)
         told = known.brief if known is not None and self._profile.name else ""
-        return plain if plain and told in plain else told or plain or said
+        is_said = plain and plain != ENCRYPTED and told in plain
+        return plain if is_said else told or plain or said
 
     def _of_calls(self, scope: str) -> str:
         """Return the status of a scope in which no model was asked: of a server of tools."""
@@ -282,11 +324,11 @@ class _Reading(Walk):
 
 def _leaf(key: str, tool: str, arguments: Mapping[str, Any], whom: str | None) -> RunNode:
     agent = whom or ""
-    tasks = (said for name in _TASKS if isinstance(said := arguments.get(name), str))
+    brief = next((said for name in _TASKS if isinstance(said := arguments.get(name), str)), "")
     return RunNode(
         name=agent or tool,
         agent=agent,
-        brief=next(tasks, ""),
+        brief=ENCRYPTED if _SEALED.fullmatch(brief) else brief,
         tool=tool,
         call=key,
         how=OBSERVED,
@@ -298,3 +340,11 @@ def _total(own: Usage, children: tuple[RunNode, ...]) -> Usage:
     for child in children:
         own = own.plus(child.usage)
     return own
+
+
+def _is_encrypted(original: Any) -> bool:
+    """Return whether a part of a message as it was sent is one that only the provider can read."""
+    parts = original.values() if isinstance(original, dict) else original
+    if isinstance(original, dict) and original.get("type") == "encrypted_content":
+        return True
+    return isinstance(parts, list | type({}.values())) and any(map(_is_encrypted, parts))

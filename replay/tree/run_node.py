@@ -17,6 +17,10 @@ verify · `foreign`: another run's log lies in its place, and was not read."""
 
 UNFINISHED: Final = "unfinished"
 """The status of a run that nothing says the end of."""
+OBSERVED: Final = "observed"
+"""How a delegation is known whose conversation was not seen."""
+REFUSED: Final = "refused"
+"""The status of a delegation that an agent program refused: no conversation of it began."""
 
 
 @attrs.define
@@ -72,6 +76,9 @@ class RunNode(Document):
     """What the run itself asked, as `openai:gpt-4o`, in the order of first use."""
     requests: int = 0
     """Model requests of the run itself."""
+    beside: int = 0
+    """Those of them that were beside the work of a watched command: whether a server is there, a
+    title, which model fits."""
     usage: Usage = attrs.field(factory=Usage)
     """Tokens and cost, those of all runs below included."""
     own_usage: Usage = attrs.field(factory=Usage)

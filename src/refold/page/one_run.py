@@ -27,7 +27,7 @@ from refold.page.states import changes
 from refold.replay.audit.verify import Verification, verify
 from refold.replay.audit.why import direct_causes
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
-from refold.replay.tree.run_node import UNFINISHED
+from refold.replay.tree.run_node import OBSERVED, UNFINISHED
 from refold.replay.tree.standing import STANDINGS, with_standing
 
 VERSION: Final = 1
@@ -283,16 +283,21 @@ def totals(tree: RunNode) -> dict[str, Any]:
     """Return what a tree comes to: runs by status, tool calls, requests, tokens and cost.
 
     `own` is the root's, `all` with all runs below it; a cost that is not known is `None`.
+    `unseen` are delegations of a watched command of which no conversation is known, by status.
     """
     nodes = below(tree)
-    statuses = Counter(node.status for node in nodes[1:])
+    is_seen = [node.how != OBSERVED for node in nodes]
+    runs = [node.status for node, seen in zip(nodes[1:], is_seen[1:], strict=True) if seen]
+    unseen = [node.status for node, seen in zip(nodes, is_seen, strict=True) if not seen]
+    statuses, all_of = Counter(runs), Counter(runs + unseen)
     uses = [use for node in nodes for use in node.tools]
     return {
-        "runs": len(nodes),
-        "subagents": len(nodes) - 1,
+        "runs": len(runs) + 1,
+        "subagents": len(runs),
         "statuses": dict(statuses),
+        "unseen": dict(Counter(unseen)),
         "completed": statuses["completed"],
-        "failed": sum(statuses.values()) - sum(statuses[each] for each in _NOT_FAILED),
+        "failed": sum(all_of.values()) - sum(all_of[each] for each in _NOT_FAILED),
         "tools": sum(use.called for use in uses),
         "tools_failed": sum(use.failed for use in uses),
         "requests": sum(node.requests for node in nodes),

@@ -325,7 +325,7 @@ def test_it_is_shown_as_a_tree_that_names_its_guarantee(
     shown = invoke("show", "a.jsonl").stdout
 
     assert "guarantee: matched" in shown
-    assert "└─ completed You are the weather desk. Be brief." in shown
+    assert "└─ completed main " in shown
     assert "2 requests, 30 tokens, cost \u2013; tools: weather \u00d71" in shown
     document = checked("show", invoke("show", "a.jsonl", "--json"))
     assert (document["guarantee"], document["children"][0]["requests"]) == ("matched", 2)
@@ -479,7 +479,7 @@ def test_what_a_command_will_carry_out_is_listed_and_nothing_runs(invoke: Invoke
 
     assert (said.exit_code, said.stdout.splitlines()) == (
         0,
-        [ANNOUNCED, '  weather {"city":"Oslo"}  (conversation 1, 0/1#1)'],
+        [ANNOUNCED, '  weather {"city":"Oslo"}  (main, 0/1#1)'],
     )
     assert plain.stdout == said.stdout
     assert not Path("started").exists()

@@ -61,4 +61,5 @@ def test_the_patterns_of_our_profiles_are_all_taken_from_logs() -> None:
     """None that an earlier version wrote is left out."""
     for profile in shipped():
         again = Profile.in_rules(json.loads(json.dumps({"profile": profile.as_json()})))
-        assert (*again.left_out, *again.asides) == (*profile.left_out, *profile.asides)
+        for name in ("left_out", "asides", "failures"):
+            assert getattr(again, name) == getattr(profile, name)

@@ -44,7 +44,7 @@ def test_the_calls_of_all_answers_are_listed_in_order(
         ("Bash", {"cmd": "rm x"}, found.calls[2].call),
     ]
     assert found.calls[2].call != "0/1#1"
-    assert {each.conversation for each in found.calls} == {"conversation 1"}
+    assert {each.conversation for each in found.calls} == {"main"}
     assert (str(found), found.unread) == (
         "this record holds 3 tool calls that COMMAND will carry out itself: Bash 2, Write 1",
         0,

@@ -42,8 +42,8 @@ def test_a_place_leads_from_the_command_to_the_request(tmp_path: Path) -> None:
     found = read_record(log)
 
     assert [place_of(found, turn) for turn in found.turns] == [
-        "agent.py > conversation 1 (You lead.) > request 1 (gpt-5)",
-        "agent.py > conversation 1 > scout[1] > request 1 (gpt-5)",
-        "agent.py > conversation 1 > scout[2] > request 1 (gpt-5)",
-        "agent.py > conversation 1 (You lead.) > request 2 (gpt-5)",
+        "agent.py > main > request 1 (gpt-5)",
+        "agent.py > main > scout[1] > request 1 (gpt-5)",
+        "agent.py > main > scout[2] > request 1 (gpt-5)",
+        "agent.py > main > request 2 (gpt-5)",
     ]

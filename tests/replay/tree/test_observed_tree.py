@@ -12,6 +12,7 @@ from refold.engine.log.writer import LogWriter
 from refold.engine.observed.observer import CONVERSATION, MESSAGES
 from refold.engine.observed.profile import Profile
 from refold.engine.wire.parts.exchange import Asked
+from refold.proxy.profiles import shipped
 from refold.replay.audit.verify import verify
 from refold.replay.testing.log_text import log_text
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree, render_text
@@ -48,7 +49,7 @@ def test_a_conversation_stands_below_the_call_that_opened_it(tmp_path: Path) -> 
     (lead,) = root.children
     (scout,) = lead.children
     assert (root.name, root.guarantee, root.status) == ("agent.py", "matched", "completed")
-    assert (lead.name, lead.agent) == ("You lead the planning of a trip, and hand out a…", "")
+    assert (lead.name, lead.agent) == ("main", "")
     assert lead.brief == "Plan a day in Bergen."
     assert [(use.tool, use.called, use.failed) for use in lead.tools] == [
         ("Task", 1, 0),
@@ -184,14 +185,108 @@ def test_the_text_of_a_log_can_be_taken(tmp_path: Path) -> None:
     assert "x-refold.wire" not in text
 
 
-def test_a_probe_that_found_nothing_is_no_failure(tmp_path: Path) -> None:
+def test_a_probe_is_folded_and_what_it_found_is_no_failure(tmp_path: Path) -> None:
     """Claude Code asks HEAD before anything else, to have a connection."""
     probe = Asked(api="other", model="", parameters={"method": "HEAD", "path": "/"})
     other = Asked(api="other", model="", parameters={"method": "GET", "path": "/models"})
 
     root = tree(tmp_path, [Exchange(each, None, "http_404") for each in (probe, other)])
 
-    assert [each.status for each in root.children] == ["completed", "failed"]
+    assert [(each.name, each.status) for each in root.children] == [("GET /models", "failed")]
+    assert (root.requests, root.beside, root.status) == (1, 1, "completed")
+
+
+TITLES = (
+    "You are a title generator. You output ONLY a title.",
+    "You are an agent of A.Generate a concise, sentence-case title (3-7 words) of the session.",
+)
+
+
+@pytest.mark.parametrize("prompt", TITLES)
+def test_the_request_for_a_title_is_folded_in_any_log(prompt: str, tmp_path: Path) -> None:
+    """Also in one of before profiles said so: the session is `main`, and the only agent."""
+    title = talk(system(prompt), user("Plan a day."), says("Bergen"))
+    root = tree(tmp_path, [*title, *LEAD])
+
+    assert [each.name for each in root.children] == ["main"]
+    assert (root.requests, root.beside, root.own_usage.input_tokens) == (1, 1, 10)
+    assert root.usage.input_tokens == root.children[0].usage.input_tokens + 10
+
+
+def test_each_run_of_a_known_program_has_a_main_agent(tmp_path: Path) -> None:
+    """Of any other program, a conversation is it only if it is the only one."""
+    made = [each for n in (1, 2) for each in talk(system(f"You lead {n}."), user("Go."), says("x"))]
+    known = Profile(name="x", hands_over={"hand": ("to",)})
+    both = record(tmp_path / "both.jsonl", made)
+    one = record(tmp_path / "one.jsonl", made[:1])
+    runs = record(tmp_path / "runs.jsonl", made, profile=known)
+    names = [[each.name for each in delegation_tree(log).children] for log in (both, one, runs)]
+
+    assert names == [["You lead 1.", "You lead 2."], ["main"], ["main", "main"]]
+
+
+REFUSALS = [
+    ({"content": "failed to start: limit reached"}, "refused"),
+    ({"content": {"error": "no such agent"}}, "refused"),
+    ({"content": "no such agent", "is_error": True}, "refused"),
+    ({"content": {"error": "none", "output": "x"}}, "completed"),
+    ({"content": "it failed to start"}, "completed"),
+]
+
+
+@pytest.mark.parametrize(("said", "status"), REFUSALS)
+def test_a_delegation_that_was_refused_is_not_completed(
+    said: dict[str, Any], status: str, tmp_path: Path
+) -> None:
+    """And counts as failed, by what a profile knows of its words; else as the tool's failure."""
+    known = Profile(name="x", hands_over={"hand": ("to",)}, failures=("failed to start",))
+    given = {**result("c", ""), **said}
+    made = talk(user("Go."), says("", ("c", "hand", {"to": "sea"})), given, says("Done."))
+    (main,) = delegation_tree(record(tmp_path / "a.jsonl", made, profile=known)).children
+
+    assert [(leaf.name, leaf.how, leaf.status) for leaf in main.children] == [
+        ("sea", "observed", status)
+    ]
+    assert main.tools[0].failed == (status == "refused")
+
+
+_SCRIPT = (
+    'Script completed\nWall time 0.1 seconds\nOutput:\n{"chunk_id":"8bef42","wall_time_seconds":'
+)
+CODEX = [
+    ("collab spawn failed: agent thread limit reached", 1),
+    ("unsupported call: nosuch", 1),
+    ("Script failed\nWall time 0.0 seconds\nOutput:\nScript error:\nError: bad", 1),
+    (_SCRIPT + '0.000007241,"exit_code":1,"output":"cat: nope"}', 1),
+    (_SCRIPT + '0.000007241,"exit_code":0,"output":"\\"exit_code\\":1"}', 0),
+    ("Chunk ID: 8bef42\nWall time: 0.1 seconds\nProcess exited with code 2\nOutput:\nno", 1),
+    ("Wall time: 0.1 seconds\nProcess exited with code 0\nOutput:\nunsupported call: x", 0),
+]
+
+
+@pytest.mark.parametrize(("said", "failed"), CODEX)
+def test_failed_tools_of_codex_count_as_failed(said: str, failed: int, tmp_path: Path) -> None:
+    """It says so in words alone."""
+    known = next(each for each in shipped() if each.name == "Codex")
+    made = talk(user("Go."), says("", ("c", "exec", {"input": "x"})), result("c", said), says("."))
+    (main,) = delegation_tree(record(tmp_path / "a.jsonl", made, profile=known)).children
+
+    assert [(use.tool, use.called, use.failed) for use in main.tools] == [("exec", 1, failed)]
+
+
+@pytest.mark.parametrize("told", ["gAAAAABm" + "x" * 80, "Count the fish."])
+def test_a_task_that_the_provider_encrypted_is_labelled(told: str, tmp_path: Path) -> None:
+    """Unless the call that passes it can be read; of what stands beside it nothing is the task."""
+    part = {"type": "encrypted_content", "encrypted_content": "gAAAAABm" + "x" * 80}
+    sent = {"role": "user", "content": "Task:", "provider": {"responses": [{"content": [part]}]}}
+    known = Profile(name="x", hands_over={"hand": ("to",)})
+    lead = talk(user("Go."), says("", ("c", "hand", {"to": "sea", "message": told})))
+    log = record(tmp_path / "a.jsonl", [*lead, *talk(sent, says("six"))], profile=known)
+
+    (main,) = delegation_tree(log).children
+    (child,) = main.children
+
+    assert child.brief == (told if " " in told else "encrypted by the provider")
 
 
 def test_a_brief_is_what_says_something_of_the_task(tmp_path: Path) -> None:
@@ -220,9 +315,16 @@ def test_what_is_asked_beside_the_work_is_no_agent(tmp_path: Path) -> None:
     log = record(tmp_path / "a.jsonl", [*lead, *choosing, *working], profile=known)
 
     (boss,) = delegation_tree(log).children
-    beside, agent = boss.children
+    (agent,) = boss.children
 
-    assert (beside.name, beside.tool, agent.name, agent.tool) == ("You choose.", "", "sea", "hand")
+    assert (agent.name, agent.tool, agent.usage.input_tokens) == ("sea", "hand", 10)
+    assert (boss.name, boss.requests, boss.beside, boss.models) == (
+        "main",
+        2,
+        1,
+        ("gpt-5", "small"),
+    )
+    assert (boss.own_usage.input_tokens, boss.usage.input_tokens) == (20, 30)
     assert Profile.in_rules({"profile": known.as_json()}).asides == known.asides
 
 

@@ -161,12 +161,17 @@ def _print_totals(tree: RunNode) -> None:
     )
     word = "conversation" if tree.guarantee else "subagent"
     parts = [f"{words.counted(told['subagents'], word)}: {counts}"] if counts else []
+    if told["unseen"]:
+        ends = ", ".join(f"{count:,} {status}" for status, count in told["unseen"].items())
+        unseen = words.counted(sum(told["unseen"].values()), "delegation")
+        parts.append(f"{unseen} without a conversation: {ends}")
     if told["tools"]:
         failed = f" ({told['tools_failed']:,} failed)" if told["tools_failed"] else ""
         parts.append(f"{words.counted(told['tools'], 'tool call')}{failed}")
     if told["requests"]:
         is_apart = tree.children and tree.own_usage.requests
-        apart = f", of these its own: {words.spent(tree.own_usage)}" if is_apart else ""
+        whose = "beside the work" if tree.beside else "its own"
+        apart = f", of these {whose}: {words.spent(tree.own_usage)}" if is_apart else ""
         requests = words.counted(told["requests"], "request")
         parts.append(f"{requests}, {words.spent(tree.usage)}{apart}")
     if parts:

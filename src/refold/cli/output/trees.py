@@ -140,7 +140,8 @@ def _seen(node: RunNode) -> list[list[Part]]:
 
 def _asked(node: RunNode) -> str:
     """Return how much was asked of models; the tokens where any answer told them."""
-    told = words.counted(node.requests, "request")
+    beside = f" ({node.beside} beside the work)" if node.beside else ""
+    told = words.counted(node.requests, "request") + beside
     is_told = node.usage.input_tokens + node.usage.output_tokens
     return f"{told}, {words.spent(node.usage)}" if is_told else told
 

@@ -94,7 +94,7 @@ def _sensitivity() -> Schema:
 
 
 def _show() -> Schema:
-    hows = ["", "handoff", "delegation", "prompt", "open", "observed"]
+    hows = ["", "handoff", "delegation", "prompt", "open", "continues", "observed"]
     tree = _below_itself(
         RunNode,
         "run",
@@ -108,7 +108,13 @@ def _show() -> Schema:
         {"input_tokens": COUNT, "output_tokens": COUNT, "cost_usd_micros": or_null(COUNT)}
     )
     counts = ("runs", "subagents", "completed", "failed", "tools", "tools_failed", "requests")
-    told = {**dict.fromkeys(counts, COUNT), "statuses": OBJECT, "own": spent, "all": spent}
+    told = {
+        **dict.fromkeys(counts, COUNT),
+        "statuses": OBJECT,
+        "unseen": OBJECT,
+        "own": spent,
+        "all": spent,
+    }
     return {
         **run,
         "properties": {**run["properties"], "totals": record(told), "tree_digest": HASH},

@@ -9,6 +9,7 @@ PROFILE: Final = Profile(
     commands=("aider", "aider-chat"),
     asks_as=("Act as an expert software developer\\.",),
     left_out=(r"\n# \*SEARCH/REPLACE block\* Rules:[\s\S]*",),
+    asides=(r"You are an expert software engineer that generates concise, ",),
     asks_last=True,
     volatile_texts=(r"Commit [0-9a-f]{7,12} ",),  # in what it prints
 )

@@ -6,6 +6,12 @@ from refold.engine.observed.profile import GIT_COMMITS, Profile
 
 _META: Final = "internal_chat_message_metadata_passthrough"
 
+_ONE_COMMAND: Final = (
+    r'Script completed\nWall time \S{1,9} seconds\nOutput:\n\{"chunk_id":"\w{1,9}",'
+    r'"wall_time_seconds":[0-9.e-]+,"exit_code":-?[1-9]'
+)
+"""What a script gives that runs one command which fails, and prints how it ended."""
+
 PROFILE: Final = Profile(
     name="Codex",
     commands=("codex", "@openai/codex"),
@@ -16,6 +22,13 @@ PROFILE: Final = Profile(
     agent=("x-codex-turn-metadata/agent_name",),
     hands_over={"spawn_agent": ("task_name",)},
     left_out=(r"<environment_context>[\s\S]*?</environment_context>",),
+    failures=(
+        r"(collab spawn|exec_command|write_stdin|apply_patch verification) failed: ",
+        r"Script failed\n|unsupported call: |failed to parse function arguments: |aborted by user",
+        r"Wall time: \S{1,9} seconds\nProcess exited with code -?[1-9]",
+        r"Chunk ID: \w{1,9}\nWall time: \S{1,9} seconds\nProcess exited with code -?[1-9]",
+        _ONE_COMMAND,
+    ),
     volatile=(
         "model:*/parameters/client_metadata",
         "model:*/parameters/prompt_cache_key",

@@ -29,7 +29,10 @@ PROFILE: Final = Profile(
     },
     asks_as=("GeminiCLI",),
     hands_over={"invoke_agent": ("agent_name",)},
-    left_out=(r"<session_context>[\s\S]*?</session_context>",),
+    left_out=(
+        r"<session_context>[\s\S]*?</session_context>",
+        r"<loaded_context>[\s\S]*?</loaded_context>",  # what files called GEMINI.md say
+    ),
     asides=("You are a specialized Task Routing AI",),
     # `json` ends with counts of tools, in the order in which these ended.
     outputs={"stream-json": "lines", "format json": "lines", "-o json": "lines"},
