@@ -46,6 +46,8 @@ DOLLAR: Final = 0x24
 
 _MARKED: Final = b'"$'
 _NAME: Final = re.compile(r"[0-9a-f]{64}\Z")
+BLOB: Final = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\Z")
+"""Where a blob is, within its folder."""
 _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{8}\Z")
 _DIRECTORY: Final = os.O_RDONLY | DIRECTORY | CLOEXEC
 
@@ -186,6 +188,12 @@ class BlobStore:
             if not _is_there(name, inner, len(content)):
                 self._write(name, inner, content)
         return name
+
+    def files(self) -> list[Path]:
+        """Return the files that have a blob's name, in order: none behind a link."""
+        found = [] if self._folder.is_symlink() else sorted(self._folder.glob("??/*"))
+        named = (each for each in found if BLOB.match(f"{each.parent.name}/{each.name}"))
+        return [each for each in named if not (each.is_symlink() or each.parent.is_symlink())]
 
     def sweep(self) -> None:
         """Remove what writers left that were killed; of one that lives, its lock tells."""

@@ -9,7 +9,6 @@ refused, and sizes are capped.  Rules: CONTRACT.md §4.6.
 
 import contextlib
 import os
-import re
 import shutil
 import signal
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from refold.engine.errors import LogExists, LogNameRefused, LogUnsupported, UsageError
+from refold.engine.log.blobs import BLOB, BlobStore
 from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, placed
 from refold.engine.log.gaps import named_blobs
 from refold.engine.log.names import (
@@ -57,7 +57,6 @@ _BROKEN: Final = (
     NotImplementedError,
     RuntimeError,
 )
-_BLOB: Final = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\Z")
 
 
 def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
@@ -106,12 +105,8 @@ def _parts(top: Path) -> list[tuple[Path, str]]:
     wanted = None if root_of(top) == top else set(named)
     beside = signature_of(top)
     parts = [(log, log.name) for log in [*logs, beside] if log != beside or _is_plain(log)]
-    for blob in sorted(blobs.glob("??/*")):
-        inner = f"{blob.parent.name}/{blob.name}"
-        is_wanted = wanted is None or blob.name in wanted
-        if is_wanted and _BLOB.match(inner) and not blob.is_symlink():
-            parts.append((blob, f"{blobs.name}/{inner}"))
-    return parts
+    found = (each for each in BlobStore(blobs).files() if wanted is None or each.name in wanted)
+    return [*parts, *((each, str(each.relative_to(top.parent))) for each in found)]
 
 
 def _is_plain(path: Path) -> bool:
@@ -264,7 +259,7 @@ def odd_name(names: list[str]) -> str | None:
     try:
         root, prefix = root_of(Path(top)), f"{blobs_of(Path(top)).name}/"
         for name in names:
-            is_blob = name.startswith(prefix) and _BLOB.match(name[len(prefix) :])
+            is_blob = name.startswith(prefix) and BLOB.match(name[len(prefix) :])
             if not (is_blob or _is_log(name, top, root)) or "\0" in name:
                 return name
     except LogNameRefused:

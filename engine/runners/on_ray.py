@@ -394,7 +394,7 @@ class _Growing:
     def grown(self, *, to_the_end: bool = False) -> Iterator[Item]:
         """Yield it, so that no line comes before what it names: a blob, a line of a child."""
         sizes = {path: path.stat().st_size for path in reversed(self._logs())}  # parents first
-        for blob in self._blobs.glob("??/[!.]*"):
+        for blob in BlobStore(self._blobs).files():
             if blob.name not in self._sent:
                 self._sent[blob.name] = 0
                 yield "blob", blob.read_bytes()

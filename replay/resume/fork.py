@@ -38,7 +38,7 @@ from refold.engine.log.names import (
     root_of,
     tree,
 )
-from refold.engine.log.reader import scan
+from refold.engine.log.reader import read_entries, scan
 from refold.engine.ports.effects import RunChild
 from refold.engine.ports.ports import ChildRequest
 from refold.engine.runners.recorded import Recording
@@ -67,6 +67,8 @@ class Fork:
     recording: Recording | None
     """How it ended; `None` where an outcome was missing: the log stops there."""
     missing: tuple[OutcomeMissing, ...]
+    unreached: tuple[str, ...] = ()
+    """Call keys of edits that are not in the fork: it never asked for these."""
 
 
 def forked(
@@ -127,8 +129,24 @@ def forked(
                 _check_copy(into, again)
                 raise
     return Fork(
-        origin=root, at=last.seq, log=into, recording=recording, missing=tuple(supply.missing)
+        origin=root,
+        at=last.seq,
+        log=into,
+        recording=recording,
+        missing=tuple(supply.missing),
+        unreached=tuple(sorted(changed.keys() - _calls(into))),
     )
+
+
+def _calls(log: Path) -> set[str]:
+    """Return the call keys of a run and all below it."""
+    found = set[str]()
+    for path in tree(log):
+        run = ""
+        for entry in read_entries(path, torn_ok=True):
+            run = entry.data.get("path", "") if entry.seq == 0 else run
+            found.add(key_in(run, entry.call or ""))
+    return found
 
 
 def _check_free(log: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from refold.engine.errors import (
+    LogDamaged,
     LogMissing,
     LogNameRefused,
     LogUnsupported,
@@ -48,6 +49,15 @@ def test_links_are_no_files_of_a_run(log: Path, tmp_path: Path) -> None:
     (blobs / "ab" / "notes.txt").write_bytes(b"mine")
 
     assert manifest_of(log, RunFiles(log.parent)) == before
+
+
+def test_nothing_behind_a_linked_folder_of_blobs_is_of_a_run(log: Path, tmp_path: Path) -> None:
+    elsewhere = log.with_name("audit.blobs").rename(tmp_path / "elsewhere")
+    log.with_name("audit.blobs").symlink_to(elsewhere)
+
+    assert not any("blobs" in name for name in RunFiles(log.parent).of(log))
+    with pytest.raises(LogDamaged, match="blob"):
+        manifest_of(log, RunFiles(log.parent))
 
 
 def _named(name: str) -> Callable[[Document], None]:

@@ -25,6 +25,7 @@ from refold.engine.errors import (
     RunExists,
     StoreDamaged,
 )
+from refold.engine.log.blobs import BlobStore
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import SUFFIX, Folder, blobs_of, check_root, root_of
 from refold.engine.log.pack import FILES_MAX, odd_name
@@ -94,10 +95,8 @@ class RunFiles:
 
     def of(self, log: Path) -> list[str]:
         """Return the names of the files of a root run, its log first."""
-        blobs = [str(blob.relative_to(log.parent)) for blob in sorted(blobs_of(log).glob("*/*"))
-                 if not blob.is_symlink()]  # fmt: skip
-        beside = [name for name in self._names[log.name] if name != log.name]
-        return [log.name, *beside, *(each for each in blobs if not odd_name([log.name, each]))]
+        blobs = (str(blob.relative_to(log.parent)) for blob in BlobStore(blobs_of(log)).files())
+        return [log.name, *(name for name in self._names[log.name] if name != log.name), *blobs]
 
 
 def manifest_of(log: Path, files: RunFiles) -> Manifest:

@@ -486,3 +486,12 @@ def test_4_1_no_option_makes_a_log_where_something_is(
         assert _all(folder) == before, name
         if "link" in name:  # the next has the same name
             out.unlink()
+
+
+@pytest.mark.parametrize("option", ["--junit", "--html"])
+def test_4_9_a_dash_is_no_file(folder: Path, invoke: Invoke, option: str) -> None:
+    """The report has standard output; a file of that name would surprise."""
+    said = invoke("replay", folder / "a.jsonl", option, "-")
+
+    assert said.exit_code == 2
+    assert "/dev/stdout" in said.stderr

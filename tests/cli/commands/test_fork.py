@@ -11,8 +11,10 @@ from click.testing import Result
 
 from refold.cli.schema.documents import schema
 from refold.engine.log.reader import read_entries
+from refold.engine.program.run import PlainRun
 from refold.engine.runners.recording import record
 from refold.page.one_run import OneRun
+from refold.tools.contract.tool_types import tool
 from tests.support.forks import TOOLS, model, report
 
 Invoke = Callable[..., Result]
@@ -133,3 +135,28 @@ def test_ls_shows_forks_below_what_they_left(log: Path, tmp_path: Path, invoke: 
     assert "report  forked at entry 7 · " in said
     jsonschema.validate(document, schema("ls"))
     assert [row.get("forked", {}).get("at") for row in document["runs"]] == [None, 5, 7]
+
+
+@tool(effect="pure")
+def double(n: int) -> int:
+    """Double a number."""
+    return 2 * n
+
+
+def choosing(run: PlainRun, n: int) -> Any:
+    return run.tool(double, n=n) if run.tool(double, n=n) == 2 else 0
+
+
+def test_an_edit_that_is_not_reached_is_told(tmp_path: Path, invoke: Invoke) -> None:
+    """A fork that takes another way because of one edit does not get to the other."""
+    record(choosing, 1, log=tmp_path / "a.jsonl")
+    way = ("--program", "tests.cli.commands.test_fork:choosing")
+    edits = ("--set", "0#1=5", "--set", "0#2=7")
+
+    both = invoke("fork", tmp_path / "a.jsonl", *way, *edits, "--into", tmp_path / "b.jsonl")
+    one = invoke("fork", tmp_path / "a.jsonl", *way, *edits[2:], "--into", tmp_path / "c.jsonl")
+
+    assert (both.exit_code, one.exit_code) == (0, 0), both.output + one.output
+    assert "the edit of 0#2 has no effect" in both.stderr
+    assert "0#1" not in both.stderr
+    assert "no effect" not in one.stderr

@@ -122,6 +122,21 @@ def test_a_link_among_blobs_is_not_packed(tree: Path, tmp_path: Path) -> None:
     assert not any("aaaa" in name for name in zipfile.ZipFile(packed).namelist())
 
 
+def test_nothing_behind_a_linked_folder_of_blobs_is_packed(tree: Path, tmp_path: Path) -> None:
+    elsewhere = (tmp_path / "audit.blobs").rename(tmp_path / "elsewhere")
+    (tmp_path / "audit.blobs").symlink_to(elsewhere)
+    first = next(each for each in elsewhere.iterdir() if each.is_dir())
+
+    packed = pack(tree, tmp_path / "report.refold")
+    (tmp_path / "audit.blobs").unlink()
+    (tmp_path / "audit.blobs").mkdir()
+    (tmp_path / "audit.blobs" / first.name).symlink_to(first)
+    again = pack(tree, tmp_path / "again.refold")
+
+    for each in (packed, again):
+        assert not any("blobs" in name for name in zipfile.ZipFile(each).namelist())
+
+
 @pytest.mark.parametrize(
     "names",
     [

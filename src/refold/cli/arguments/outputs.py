@@ -32,6 +32,8 @@ def output_option(*names: str, kind: OutputKind, text: str) -> Decorator:
     """Return an option that names a file to be written; the command gets an `OutputFile`."""
 
     def made(_context: object, _parameter: object, path: Path | None) -> OutputFile | None:
+        if path == Path("-"):
+            raise click.BadParameter("this option writes a file: name one, or /dev/stdout")
         return None if path is None else output_file(path, kind)
 
     return click.option(*names, type=LOG, metavar="FILE", callback=made, help=text)

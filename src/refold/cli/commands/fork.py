@@ -3,6 +3,7 @@
 import datetime as dt
 import os
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -113,7 +114,7 @@ def command(
         document = _document(forked, found, opened)
     is_fine = forked.recording is not None and forked.recording.ok
     code = MISSING if forked.missing else FINE if is_fine else NOT_COMPLETED
-    return output.answer(document, lambda: _describe(document, found, log), code)
+    return output.answer(document, lambda: _describe(document, forked.unreached, found, log), code)
 
 
 def _fresh(program: str) -> Path:
@@ -136,11 +137,13 @@ def _document(forked: Fork, found: LogDiff, log: OpenedLog) -> PrintedFork:
     )
 
 
-def _describe(forked: PrintedFork, found: LogDiff, log: Path) -> None:
+def _describe(forked: PrintedFork, unreached: Iterable[str], found: LogDiff, log: Path) -> None:
     status = forked.status
     output.line((status, output.status_style(status)), f"  forked from {log} at entry {forked.at}")
     for one in forked.missing:
         output.complain(str(one))
+    for key in unreached:
+        output.complain(f"the edit of {key} has no effect: the fork never gets there")
     output.lines(str(found))
     shown = shlex.quote(forked.log)
     output.hint(f"\n1 log: {shown}; refold show {shown}")
