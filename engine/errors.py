@@ -40,6 +40,7 @@
         SnapshotRestoreError     a snapshot that does not fit the session
         PromptRefused            a prompt that cannot be registered or rendered
         ToolValidationError      a delegation tool's input that its document does not allow
+        FolderIncomplete         the folder of a watched run cannot be restored
       NotCanonical               a value that a log cannot hold exactly
       LogError
         LogDamaged               bytes that do not verify: where, expected, found
@@ -766,6 +767,28 @@ class ContentMissing(Detailed, LogError):
     def __str__(self) -> str:
         place = f" in {self.place}" if self.place else ""
         return f"no content of {self.file}{place}: {self.why}"
+
+
+class FolderIncomplete(Detailed, UsageError):
+    """The folder of a log cannot be made again: contents are missing (CONTRACT.md §16.17)."""
+
+    log: str
+    missing: tuple[str, ...]
+    """What is missing, each with the reason."""
+
+    _shown: ClassVar[int] = 20
+
+    def __str__(self) -> str:
+        told = [f"  {each}" for each in self.missing[: self._shown]]
+        if rest := len(self.missing) - len(told):
+            told.append(f"  and {rest} more")
+        return "\n".join(
+            [
+                f"{self.log}: the folder cannot be restored, and nothing was run; missing:",
+                *told,
+                "replay in the repository, or a pack made with --workspace, or use --in-place",
+            ]
+        )
 
 
 class GitFailed(Detailed, RefoldError):

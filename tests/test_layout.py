@@ -144,6 +144,7 @@ _TESTED_ELSEWHERE: Final = {
             "opencode",
         )
     },
+    "src/refold/proxy/copies/inside.py": "runs apart: tests/proxy/copies/test_sandbox.py",
     "src/refold/proxy/mcp/parties.py": "values and ports; used by every test of MCP",
     "src/refold/proxy/http/turns.py": "values and ports; used by every test of tests/proxy",
     "src/refold/__main__.py": "one line: tests/cli/test_init.py runs the same function",
@@ -252,6 +253,7 @@ SHELL: Final = {
     "engine/recording/workers.py": ("threads", "threads of synchronous tools and models"),
     "engine/workspace/left_out.py": ("files environment", "finds the folder and the home folder"),
     "engine/workspace/scanning.py": ("clock files", "reads the files of a folder"),
+    "engine/workspace/restoring.py": ("files", "writes a recorded folder's files"),
     "engine/workspace/git.py": ("processes environment", "asks git, with a clean environment"),
     "replay/reexecute/apart.py": ("threads environment", "a re-execution out of harm's way"),
     "replay/reexecute/apart_child.py": ("files processes threads", "the process of such a one"),

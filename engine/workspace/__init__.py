@@ -13,4 +13,5 @@ written.  Every program that git would run for a user is switched off.  Imports 
     left_out     which folder is recorded, and which of its files are not
     scanning     a look at a folder on disk
     contents     what files of a tree hold
+    restoring    files of a tree are written into an empty folder
 """

@@ -19,6 +19,7 @@ from refold.engine.errors import EventMalformed, LogObserved, LogUnsupported, Us
 from refold.engine.events.call_key import number_of, scope_of
 from refold.engine.events.codec import structure
 from refold.engine.events.events import (
+    FOLDER,
     WIRE,
     EffectCancelled,
     Extension,
@@ -38,6 +39,7 @@ from refold.engine.observed.profile import EXACT, NAMED, NO_PROFILE, Profile
 from refold.engine.observed.volatile import VolatileRules, match_key
 from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.engine.wire.parts.kept_answers import checked, pieces, why_unserved
+from refold.engine.workspace.entries import FolderState, read_entry
 from refold.replay.index.guarantee import refuse_program
 
 _MARKER: Final = b"[redacted"
@@ -138,6 +140,8 @@ class ObservedRecord:
     """By call key, in the order of asking."""
     seqs: dict[str, int] = attrs.field(factory=dict)
     """By call key: the entry that asked."""
+    folder: FolderState = attrs.field(factory=FolderState)
+    """The folder that the command worked in, as it was last; without a start, if none is kept."""
     entries: int = 0
     head: str = ""
 
@@ -184,6 +188,7 @@ def read_record(
     Raises:
         LogDamaged: the log does not verify, a blob is not what it was, or an entry says what no
             watched command's log says, though the chain holds; a torn tail is passed over.
+        FolderRefused: an entry names a file that no log may name.
         LogMissing: there is none.
         LogObserved: it is the log of a program, and no command's.
     """
@@ -290,17 +295,23 @@ class _Reading:
             case EffectCancelled(kind="model"):
                 turn = self._open[call]
                 turn.how, turn.over = "gone", seq
-            case Extension(kind=kind, data=data) if kind == TOOLS:
-                self._tools[data["digest"]] = data["tools"]
-            case Extension(kind=kind, data=data) if kind == MESSAGES:
-                self._chain(data["predecessor"], data["added"])
-            case Extension(kind=kind, data=data) if kind == CONVERSATION:
-                record.agents[data["scope"]] = data["agent"]
-                record.started_by[data["scope"]] = data.get("call", "")
+            case Extension():
+                self._extended(record, event.kind, event.data)
             case RunFinished():
                 record.finished = event
             case _:
                 pass
+
+    def _extended(self, record: ObservedRecord, kind: str, data: dict[str, Any]) -> None:
+        if kind == TOOLS:
+            self._tools[data["digest"]] = data["tools"]
+        elif kind == MESSAGES:
+            self._chain(data["predecessor"], data["added"])
+        elif kind == CONVERSATION:
+            record.agents[data["scope"]] = data["agent"]
+            record.started_by[data["scope"]] = data.get("call", "")
+        elif kind == FOLDER:
+            record.folder.apply(read_entry(data))
 
     # --- requests ------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ The guarantee is named in every form of it: requests were matched; the command i
 pleased.  Rules: CONTRACT.md §16.6.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -29,6 +29,9 @@ __all__ = ["GUARANTEE", "ObservedReport", "ended_otherwise", "joined", "report_o
 NOTHING: Final = "nothing to replay"
 _EXIT_CODE: Final = "/arguments/exit_code"
 _STDOUT: Final = "/arguments/stdout"
+_FILES: Final = "/arguments/files/"
+_NAMES_SHOWN: Final = 8
+"""Files that a cause names."""
 
 
 @attrs.frozen(kw_only=True)
@@ -122,17 +125,24 @@ def after(divergence: Divergence) -> str:
 
 
 def report_of(
-    record: ObservedRecord, matcher: Matcher, *, live: int, output: dict[str, Json] | None
+    record: ObservedRecord,
+    matcher: Matcher,
+    *,
+    live: int,
+    output: dict[str, Json] | None,
+    files: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {}),
 ) -> ObservedReport:
     """Return what one replay says, when it is over.
 
     `output` is how the command ended, as `run.finished` has it; `None` where there is no command.
+    `files` are the files that differ at the end, by path: as recorded, and as they are now.
     """
     found = all_divergences(record, matcher)
     if output is not None:
         found += ended_otherwise(
             record, matcher.bindings, output, is_likely_consequence=bool(found)
         )
+    found += left_otherwise(record, *files, is_likely_consequence=bool(found))
     code = output.get("exit_code") if output is not None else None
     rules = record.rules.as_json()
     if output is not None and record.output != EXACT:
@@ -236,6 +246,43 @@ def ended_otherwise(
     ]
 
 
+def left_otherwise(
+    record: ObservedRecord,
+    before: Mapping[str, str],
+    now: Mapping[str, str],
+    *,
+    is_likely_consequence: bool = False,
+) -> list[Divergence]:
+    """Return a divergence if files are not as the recorded command left them.
+
+    `before` and `now` hold what differs.  Texts that are volatile are not compared.
+    """
+    ends: list[dict[str, Json]] = []
+    for one, other in ((before, now), (now, before)):
+        files = {
+            path: text
+            for path, text in one.items()
+            if path not in other or record.rules.text(text) != record.rules.text(other[path])
+        }
+        ends.append({"files": files})
+    diff = differences(_end(ends[0]), _end(ends[1]))
+    if not diff:
+        return []
+    return [
+        Divergence(
+            category="output_changed",
+            where=record.started.program,
+            log=str(record.path),
+            seq=record.entries - 1,
+            recorded=_end(ends[0]),
+            now=_end(ends[1]),
+            diff=diff,
+            texts=text_changes(diff),
+            cause=_why(diff, is_likely_consequence=is_likely_consequence),
+        )
+    ]
+
+
 def _advice(record: ObservedRecord, diff: Sequence[Difference]) -> str:
     one = next((each for each in diff if each.pointer == _STDOUT), None)
     if one is None or not (isinstance(one.before, str) and isinstance(one.after, str)):
@@ -251,7 +298,12 @@ def _why(diff: tuple[Difference, ...], *, is_likely_consequence: bool) -> str:
     pointers = {one.pointer for one in diff}
     code = next((one for one in diff if one.pointer == _EXIT_CODE), None)
     said = f"the command ended with exit code {code.after} and not {code.before}" if code else ""
-    if pointers - {_EXIT_CODE}:
+    found = [each.removeprefix(_FILES) for each in sorted(pointers) if each.startswith(_FILES)]
+    names = [each.replace("~1", "/").replace("~0", "~") for each in found]
+    if names:
+        rest = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+        said = f"the command left other files: {', '.join(names[:_NAMES_SHOWN])}{rest}"
+    elif pointers - {_EXIT_CODE}:
         said += " and printed" if said else "the command printed"
         said += " something else"
     if is_likely_consequence:

@@ -8,6 +8,7 @@ What events are made of exchanges is `refold.engine.observed`'s, what matches wh
     http/              one application, its client, its thread
     desks/             what passes is recorded; what is asked is served
     mcp/               MCP servers
+    copies/            copies of recorded folders, in which commands run again
     recorded_here      which runs were recorded on this machine
     sessions           a command recorded, replayed or forked, from start to report
     bookends           the first and the last entry of such a log

@@ -38,6 +38,20 @@ _MARGIN_BYTES: Final = 16 * 1024
 
 Size = tuple[int, int]
 """Columns and rows of a terminal."""
+Starter = Callable[[Sequence[str], Mapping[str, str], int, int | None], "subprocess.Popen[bytes]"]
+"""Starts a command with these variables, standard output and error (`None`: that of this process);
+raises OSError, ValueError."""
+
+
+def started(
+    command: Sequence[str], variables: Mapping[str, str], output: int, errors: int | None
+) -> "subprocess.Popen[bytes]":
+    """Start a command where this process stands.
+
+    Raises:
+        OSError, ValueError: it cannot be started.
+    """
+    return subprocess.Popen(list(command), env=dict(variables), stdout=output, stderr=errors)
 
 
 @attrs.frozen(kw_only=True)
@@ -96,6 +110,7 @@ def run_command(
     terminal: Size | None = None,
     follows: bool = False,
     keeps_errors: bool = False,
+    start: Starter = started,
 ) -> CommandEnd:
     """Run a command with `variables` added to this environment, and wait for its end.
 
@@ -117,7 +132,7 @@ def run_command(
                 given.enter_context(open(end, "wb", 0))  # noqa: PTH123 - a descriptor
             try:
                 environment = {**os.environ, **variables}
-                process = subprocess.Popen(command, env=environment, stdout=its, stderr=said)
+                process = start(command, environment, its, said)
             except (OSError, ValueError) as error:
                 raise UsageError(_why_not(command[0], error)) from None
         output = _Output(ours, write or functools.partial(_passed_on, sys.stdout))

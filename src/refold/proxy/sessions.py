@@ -4,6 +4,7 @@ What `refold record -- COMMAND` and `refold replay LOG -- COMMAND` do, for Pytho
 Rules: CONTRACT.md §16.
 """
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,6 +43,7 @@ from refold.proxy.bookends import (
     typed_at_in,
 )
 from refold.proxy.command import CommandEnd, Size, run_command, terminal_here
+from refold.proxy.copies.placing import Copying, Placement, placed
 from refold.proxy.desks.examining import Examining
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import RecordingDesk
@@ -119,6 +121,8 @@ class ForkedCommand:
     live: int
     otherwise: tuple[Divergence, ...]
     """What was recorded up to `at`, and was asked otherwise: the command has changed."""
+    notes: tuple[str, ...] = ()
+    """Where it ran, in words."""
 
 
 @attrs.frozen
@@ -193,15 +197,18 @@ def replay_command(
     into: str | os.PathLike[str] | None = None,
     profile: str = "",
     output: str = "",
+    copying: Copying | None = None,
     write: Write | None = None,
     look: Look = lambda _record, _head: None,
 ) -> ObservedReport:
     """Run a command again, answered from the record; say what it asks otherwise.
 
-    The command carries out the tool calls of the record itself, with the rights of this process;
-    `look` gets the record before.  With `into`, what happens is recorded in a new log.
+    The command carries out the tool calls of the record itself: in a copy of the recorded folder,
+    unless the log holds none or `copying` says otherwise.  `look` gets the record before.  With
+    `into`, what happens is recorded in a new log.
 
     Raises:
+        FolderIncomplete: the folder cannot be restored.
         LogObserved: the log is a program's, and no command's.
         UsageError: the command cannot be started, or an option has no such form.
     """
@@ -216,21 +223,22 @@ def replay_command(
     )
     keys = placeholders(record.started.rules, routes, is_live=on_miss == "live")
     session.secrets.learn_environment(keys)
-    log_of_now: AbstractContextManager[ObservedLog | None] = (
-        session.log(Path(into), again_rules(record)) if into is not None else nullcontext()
-    )
-    with session.signals, log_of_now as journal:
+    place = placed(record.path, record.folder.started, copying or Copying())
+    with session.signals, place as session.place, session.again(into, record) as journal:
         desk = Replaying(
             record, session.secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal,
-            profile=known, here=here(), work=session.signals.work,
+            profile=known, here=session.here(), work=session.signals.work,
         )  # fmt: skip
         mcp = serving_of(record.path, record.rules, journal, session.secrets)
         ended = session.run(desk, mcp, journal, {**pinned(record), **keys})
         printed = output_of(ended, session.secrets)
-        report = with_mcp(report_of(record, desk.matcher, live=desk.live, output=printed), mcp)
+        files, more = session.left(record, desk.bindings.as_recorded_text)
+        report = report_of(record, desk.matcher, live=desk.live, output=printed, files=files)
+        report = with_mcp(report, mcp)
         notes = [] if report.requests else [_NOTHING]
         notes += [_TYPED] if typed_at_in(record) else []
         notes += [*desk.order.notes(), *notes_on(mcp, on_miss, pace)]
+        notes += [*session.place.notes, *more]
         return attrs.evolve(report, notes=(*report.notes, *notes), profile=known.name)
 
 
@@ -245,6 +253,7 @@ def fork_command(
     rules: VolatileRules | None = None,
     profile: str = "",
     model: str = "",
+    copying: Copying | None = None,
     write: Write | None = None,
     look: Look = lambda _record, _head: None,
 ) -> ForkedCommand:
@@ -262,6 +271,7 @@ def fork_command(
         rules: What is not compared, besides what the record lists.
         profile: As for `record_command`; by default, that of the record.
         model: What is asked of from there on, by the same API; by default the command says.
+        copying: Where it runs, as for `replay_command`.
         write: As for `record_command`.
         look: As for `replay_command`.
 
@@ -280,11 +290,15 @@ def fork_command(
     terminal = terminal_here() if write is None else None
     session = _Session(command, known, routes, redaction_in(record), write, terminal)
     path = Path(into) if into is not None else fresh_path([f"{program_of(command)}-fork"])
-    rules_kept = again_rules(record, model)
-    with session.signals, session.log(path, rules_kept, kept.origin) as journal:
+    place = placed(record.path, record.folder.started, copying or Copying())
+    with contextlib.ExitStack() as left:
+        left.enter_context(session.signals)
+        session.place = left.enter_context(place)
+        rules_kept = again_rules(record, model)
+        journal = left.enter_context(session.log(path, rules_kept, kept.origin))
         desk = Replaying(
             record, session.secrets, routes=routes, on_miss="live", log=journal,
-            profile=known, here=here(), model=model, reads_again=False,
+            profile=known, here=session.here(), model=model, reads_again=False,
             work=session.signals.work,
         )  # fmt: skip
         ended = session.run(desk, McpRecording(journal, session.secrets), journal)
@@ -296,6 +310,7 @@ def fork_command(
             served=desk.served,
             live=desk.live,
             otherwise=asked_otherwise(record, desk.matcher),
+            notes=session.place.notes,
         )
 
 
@@ -345,7 +360,7 @@ def examine_command(
     )
 
 
-@attrs.frozen
+@attrs.define
 class _Session:
     """One command behind the proxy, and what all that watch it need."""
 
@@ -362,6 +377,8 @@ class _Session:
     signals: Signals = attrs.field(init=False, factory=Signals)
     upgrades: list[str] = attrs.field(init=False, factory=list)
     """Paths at which a WebSocket was refused."""
+    place: Placement = attrs.field(init=False, factory=Placement)
+    """Where it runs."""
 
     @secrets.default
     def _learnt(self) -> Secrets:
@@ -378,6 +395,14 @@ class _Session:
         """Begin the log of the command."""
         given = input_of(self.command, self.terminal, self.routes)
         return new_log(path, given, self.secrets, rules, origin)
+
+    def again(
+        self, into: str | os.PathLike[str] | None, record: ObservedRecord
+    ) -> AbstractContextManager[ObservedLog | None]:
+        """Begin the log of a replay, if one is wanted."""
+        if into is None:
+            return nullcontext()
+        return self.log(Path(into), again_rules(record))
 
     def run(
         self,
@@ -415,7 +440,8 @@ class _Session:
         known = {name: os.environ.get(name, v) for name, v in self.profile.variables.items()}
         for name, more in self.profile.appended.items():
             known[name] = f"{os.environ.get(name, '')} {more}".strip()
-        with served(desk, names, upgrades=self.upgrades) as base:
+        at = self.place.listening
+        with served(desk, names, upgrades=self.upgrades, given=at) as base:
             self.secrets.hide_address(base)
             return run_command(
                 led(self.command, self.profile, base),
@@ -425,7 +451,28 @@ class _Session:
                 terminal=self.terminal,
                 follows=self.follows,
                 keeps_errors=keeps_errors,
+                start=self.place.start,
             )
+
+    def left(
+        self, record: ObservedRecord, spelled: Callable[[str], str]
+    ) -> tuple[tuple[dict[str, str], dict[str, str]], list[str]]:
+        """Return the files that differ at the end, recorded and now, and what is to be said.
+
+        `spelled` returns a text as the record would have it.
+        """
+        if self.place.comparison is None:
+            return ({}, {}), []
+        ended = self.place.comparison.end(record.folder)
+        now = {path: spelled(text) for path, text in ended.now.items()}
+        same = {path for path, text in now.items() if ended.recorded.get(path) == text}
+        then = {path: text for path, text in ended.recorded.items() if path not in same}
+        now = {path: text for path, text in now.items() if path not in same}
+        return (then, now), [ended.note] if ended.note else []
+
+    def here(self) -> dict[str, str]:
+        """Return what is noted of where the command runs."""
+        return {**here(), **self.place.folders}
 
     def held_open(self, desk: Desk, listening: Listening, journal: ObservedLog) -> None:
         """Serve what comes by, until a signal does; where nobody can listen, leave no log."""

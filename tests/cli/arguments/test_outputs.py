@@ -123,6 +123,8 @@ READ: Final = {
 """Parameters that name what is only read; what `run` and `resume` do in `--root` its tools do."""
 
 ELSEWHERE: Final = {
+    ("replay", "--keep"): "tests/proxy/copies/test_placing.py: a new folder alone",
+    ("fork", "--keep"): "as of replay",
     ("pull", "--to"): "tests/store/test_pull.py: files are linked to their names, never replaced",
     ("sign", "logs"): "tests/engine/signing/test_signature.py: replaces a signature alone",
     ("rm", "logs"): "tests/cli/commands/test_rm.py: removes what it names",

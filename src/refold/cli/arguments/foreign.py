@@ -5,6 +5,7 @@ Rules: CONTRACT.md §16.
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -96,7 +97,21 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "help": "how what the command prints is compared: not at all, its words or its lines in "
         "any order, or as it is (default).",
     },
+    "--in-place": {
+        "is_flag": True,
+        "help": "run where you are, with your own files, and not in a copy of the recorded folder.",
+    },
+    "--keep": {
+        "type": click.Path(path_type=Path), "metavar": "DIR",
+        "help": "keep the copy as this new folder.",
+    },
+    "--volatile-file": {
+        "metavar": "GLOB", "multiple": True,
+        "help": "files that are not compared at the end: 'logs/*'.",
+    },
+    "--network": {"is_flag": True, "help": "let a sandbox have the network of this machine."},
 }  # fmt: skip
+_COPY: Final = ("--in-place", "--keep", "--network")
 _SHARED: Final = ("--upstream", "--volatile", "--volatile-text", "--unordered", "--profile")
 
 
@@ -110,6 +125,18 @@ class Foreign:
     unordered: tuple[str, ...] = ()
     profile: str = ""
     output: str | None = None
+    in_place: bool = False
+    keep: Path | None = None
+    network: bool = False
+    volatile_file: tuple[str, ...] = ()
+
+    def copying(self) -> Any:
+        """Return where a command runs again, as `proxy.copies.placing` takes it."""
+        made = proxy_module("copies.placing").Copying
+        return made(
+            in_place=self.in_place, keep=self.keep, has_network=self.network,
+            ignored=self.volatile_file,
+        )  # fmt: skip
 
     def passed(self) -> dict[str, Any]:
         """Return them as keyword arguments of `proxy.sessions`."""
@@ -134,9 +161,11 @@ def _foreign(begins: str, *names: str) -> Decorator:
 
 
 record_options: Final = _foreign("", *_SHARED, "--output")
-fork_options: Final = _foreign(_WITH, *_SHARED)
+fork_options: Final = _foreign(_WITH, *_SHARED, *_COPY)
 replay_options: Final = _foreign(
-    _WITH, "--on-miss", "--pace", "--into", "--upstream", *_SHARED[2:], "--output"
+    _WITH,
+    *("--on-miss", "--pace", "--into", "--upstream", *_SHARED[2:], "--output"),
+    *("--volatile-file", *_COPY),
 )
 """Options of commands that run another one, always or if it is given."""
 

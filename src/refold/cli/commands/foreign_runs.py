@@ -127,6 +127,8 @@ def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options:
         output.told((document.status, output.status_style(document.status)), told)
         output.told_lines(str(found))
         shown = shlex.quote(document.log)
+        for note in forked.notes:
+            output.told((f"note: {note}", "yellow"))
         output.hint(f"1 log: {shown}; refold show {shown}")
 
     code = DIFFERS if forked.otherwise else FINE if is_fine else NOT_COMPLETED

@@ -84,9 +84,9 @@ def command(
     --tree` shows who was forked from whom.
 
     With -- COMMAND, LOG is one of `refold record`: the command runs again, is
-    answered from the record up to the entry, and goes on live.  It carries out
-    the tool calls that the record asks it for, with your rights: see
-    `refold replay --list-effects`.
+    answered from the record up to the entry, and goes on live.  It runs in a
+    copy of the recorded folder, and carries out the tool calls that the record
+    asks it for, as in `refold replay`.
     """
     again = command_given()
     if again is not None:
@@ -103,6 +103,7 @@ def command(
         model = next((name for name in reversed(live.models) if name != "recorded"), "")
         asked: dict[str, Any] = {"at": at, "edits": edits_of(edits), "into": into, "model": model}
         is_sure = live.may_change
+        asked["copying"] = foreign.copying()
         return fork_foreign(log, again, is_sure=is_sure, **asked, **foreign.passed())
     with opened_log(log) as opened:
         sources = live_of(opened, program, "recorded", live)

@@ -137,14 +137,17 @@ def command(
     and each call is compared with its record (refold drift --help).
 
     With -- COMMAND, LOG is one of `refold record`: the command runs again, and
-    its requests are answered from the record.  The command itself is executed,
-    with your rights, and so are the tool calls that the record asks it for: of
-    a LOG from others, look at them first with --list-effects.  At a terminal,
-    you are asked about a LOG that this machine did not record, unless --yes.
+    its requests are answered from the record.  It runs in a copy of the folder
+    in which it was recorded: in a sandbox without a network, if `bwrap` works
+    here.  It carries out the tool calls that the record asks it for: if LOG is
+    from others, look at them first with --list-effects.  At a terminal, you are
+    asked about a LOG that this machine did not record, unless --yes.
     """
     again = command_given()
     if again is not None or is_listed:
-        way = {"on_miss": on_miss, "pace": pace, "into": into, "is_all": is_all}
+        way: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into, "is_all": is_all}
+        if not is_listed:
+            way["copying"] = foreign.copying()
         return _watched(logs, None if is_listed else again, live, {**way, **foreign.passed()})
     import_from_here(None, *programs)
     is_one = len(logs) == 1 and not logs[0].is_dir()

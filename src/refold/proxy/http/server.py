@@ -73,8 +73,12 @@ def served(
     passes_on: bool = True,
     word: str = "",
     upgrades: list[str] | None = None,
+    given: socket.socket | None = None,
 ) -> Iterator[str]:
     """Serve until the block ends; give the base URL, `http://127.0.0.1:PORT/WORD`.
+
+    With `given`, a socket that listens already, it is served in place of `host` and `port`; it is
+    closed at the end.
 
     `host` is where it listens.  Of another one than the loopback, a container names it as it knows
     it: by an address, or by the name that its engine gives the host.
@@ -92,7 +96,7 @@ def served(
         UsageError: the proxy that this environment names cannot be used.
         Exception: at the end of the block, what went wrong while it served.
     """
-    with socket.create_server((host, port), backlog=2048) as listening:
+    with given or socket.create_server((host, port), backlog=2048) as listening:
         # Each connection has it, too: else a chunk waits 40 ms for the client to confirm the last.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         word = word or secrets.token_hex(_WORD_BYTES)

@@ -1,0 +1,227 @@
+"""A copy of a recorded folder: its files, its history, and what today's folder lends.
+
+The user's folder and repository are only read.  Rules: CONTRACT.md §16.17.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from refold.engine.errors import ContentMissing, FolderIncomplete, GitFailed
+from refold.engine.workspace import paths
+from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.entries import FolderStarted
+from refold.engine.workspace.git import Git, RepositoryObjects
+from refold.engine.workspace.restoring import restore
+from refold.engine.workspace.tree import Base, TreeEntry
+from refold.proxy.copies.history import make_history, object_folders
+
+LENT_MAX: Final = 1024**3
+"""Bytes that are copied of what git ignores and of what else was left out of a record."""
+_SHOWN: Final = 8
+"""Names that are told."""
+_OBJECTS: Final = "objects"
+
+
+@attrs.frozen(kw_only=True)
+class Copy:
+    """A folder made again."""
+
+    top: Path
+    """Where it stands."""
+    shown: tuple[tuple[Path, str], ...]
+    """Folders of objects, and where the copy looks for them."""
+    layered: tuple[tuple[Path, str], ...]
+    """Folders of today's, and where a sandbox lays a layer over them."""
+    notes: tuple[str, ...]
+    contents: Contents
+    """Reads what files of the record held."""
+
+
+def make_copy(
+    log: Path,
+    started: FolderStarted,
+    work: Path,
+    left: contextlib.ExitStack,
+    *,
+    is_mounted: bool,
+    has_layers: bool,
+) -> Copy:
+    """Make the folder of a log again, below the empty folder `work`; `left` ends what reads.
+
+    `is_mounted` says that it will be seen at its recorded path, `has_layers` that folders can be
+    laid over others there.
+
+    Raises:
+        FolderIncomplete: contents are missing: the repository is not here, or has lost them.
+        FolderRefused: the log names what no log may name.
+        OSError: it could not be written.
+    """
+    top = work / "copy"
+    top.mkdir()
+    today, tops = _today(started)
+    gits = {path: Git(folder) for path, folder in tops.items()}
+    objects = {path: RepositoryObjects(git) for path, git in gits.items()}
+    contents = left.enter_context(Contents(log, objects))
+    try:
+        whole = contents.whole(started.tree)
+    except ContentMissing as error:
+        raise FolderIncomplete(str(log), (str(error),)) from None
+    missing = restore(whole.differs, lambda entry: contents.content(entry, started.tree), top)
+    if missing:
+        raise FolderIncomplete(str(log), tuple(map(str, missing)))
+    notes, shown = [], list[tuple[Path, str]]()
+    for one in started.repositories:
+        git = gits.get(one.path)
+        named = []
+        for folder in object_folders(git) if git is not None else ():
+            at = work / _OBJECTS / str(len(shown))
+            at.parent.mkdir(exist_ok=True)
+            at.symlink_to(folder)
+            shown.append((folder, str(at)))
+            named.append(str(at))
+        place = Path(top, one.path)
+        place.mkdir(parents=True, exist_ok=True)
+        notes += make_history(place, one, named, contents.own, git)
+    lent = _Lent(today, top, started.path, is_mounted=is_mounted, has_layers=has_layers)
+    lent.take(entry for entry in whole.differs if not entry.is_restorable)
+    notes += lent.notes()
+    if started.repositories:
+        notes.append("the copy has no hooks, no remotes and no helper for passwords")
+    if not is_mounted:
+        out = [
+            one
+            for one in whole.differs
+            if one.kind == "link" and paths.leads_out(one.path, one.value)
+        ]
+        if out:
+            notes.append(f"links that lead out of the copy: {_names(each.path for each in out)}")
+    return Copy(
+        top=top, shown=tuple(shown), layered=tuple(lent.layered), notes=tuple(notes),
+        contents=contents,
+    )  # fmt: skip
+
+
+def _today(started: FolderStarted) -> tuple[Path | None, Mapping[str, Path]]:
+    """Return the user's folder of today, and where the objects of each base and repository are.
+
+    That is the recorded folder, else the one where this process stands, the first that has them.
+    """
+    wanted = {base.path: base for base in started.tree.bases}
+    places = {one.path for one in started.repositories} | wanted.keys()
+    first: Path | None = None
+    for folder in (Path(started.path), *_here()):
+        if not folder.is_dir():
+            continue
+        first = first or folder
+        if wanted and _has(folder, wanted.values()):
+            return folder, {path: Path(folder, path) for path in places}
+    return first, {}
+
+
+def _here() -> Iterator[Path]:
+    here = Path.cwd()
+    try:
+        yield Path(os.fsdecode(Git(here).said("rev-parse", "--show-toplevel")).removesuffix("\n"))
+    except GitFailed:
+        yield here
+
+
+def _has(folder: Path, bases: Iterable[Base]) -> bool:
+    try:
+        for base in bases:
+            Git(Path(folder, base.path)).said("cat-file", "-e", base.tree)
+    except (GitFailed, OSError):
+        return False
+    return True
+
+
+class _Lent:
+    """What the record left out and today's folder has: a command may need it (node_modules)."""
+
+    def __init__(
+        self, today: Path | None, top: Path, at: str, *, is_mounted: bool, has_layers: bool
+    ) -> None:
+        self._today = today
+        self._top = top
+        self._at = at
+        self._is_mounted = is_mounted
+        self._has_layers = has_layers
+        self._left = LENT_MAX
+        self._taken: list[str] = []
+        self._out: list[str] = []
+        self.layered: list[tuple[Path, str]] = []
+
+    def take(self, entries: Iterable[TreeEntry]) -> None:
+        """Lend what can be lent."""
+        for entry in entries:
+            taken = self._today is not None and self._take(entry.path, self._today / entry.path)
+            (self._taken if taken else self._out).append(entry.path)
+
+    def _take(self, path: str, source: Path) -> bool:
+        target = self._top / path
+        is_folder = source.is_dir() and not source.is_symlink()
+        if not (is_folder or source.is_file() or source.is_symlink()):
+            return False
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if is_folder and target.exists():  # the record has some of it
+            return False
+        if is_folder and self._has_layers:
+            target.mkdir()
+            self.layered.append((source, f"{self._at}/{path}"))
+            return True
+        # What names its own path would lead to the user's folder: virtual environments do.
+        if not self._is_mounted and (source.is_symlink() or (source / "pyvenv.cfg").exists()):
+            return False
+        size = _size(source, self._left)
+        if size > self._left:
+            return False
+        self._left -= size
+        return _copied(source, target)
+
+    def notes(self) -> list[str]:
+        """Return what was lent and what is not there, in words."""
+        told = []
+        if self._taken:
+            told.append(f"not in the log, taken from {self._today} as it is: {_names(self._taken)}")
+        if self._out:
+            told.append(f"not in the log, and not in the copy: {_names(self._out)}")
+        return told
+
+
+def _size(source: Path, most: int) -> int:
+    if not source.is_dir() or source.is_symlink():
+        return source.lstat().st_size
+    size = 0
+    for folder, _, names in os.walk(source):
+        for name in names:
+            size += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118 - many
+        if size > most:
+            break
+    return size
+
+
+def _copied(source: Path, target: Path) -> bool:
+    """Copy a file or a folder, by reference where the file system can."""
+    if target.exists() and not target.is_dir():
+        target.unlink()
+    command = ["cp", "-a", "--reflink=auto", "--", str(source), str(target)]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode and not target.exists():  # another cp than GNU's
+        if source.is_dir():
+            shutil.copytree(source, target, symlinks=True)
+        else:
+            shutil.copy2(source, target, follow_symlinks=False)
+    return True
+
+
+def _names(found: Iterable[str]) -> str:
+    names = [paths.as_text(name) for name in found]
+    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + rest

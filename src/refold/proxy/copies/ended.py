@@ -1,0 +1,149 @@
+"""The folder at the end of a replay, compared with the recorded one.
+
+Compared are the files that the recorded run changed, and those that changed now.  What git ignores
+and what the record left out is not.  Rules: CONTRACT.md §16.17.
+"""
+
+import contextlib
+import fnmatch
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+
+from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
+from refold.engine.log.blobs import BlobStore, digest_only
+from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.entries import FolderState
+from refold.engine.workspace.left_out import LogFiles
+from refold.engine.workspace.paths import as_text
+from refold.engine.workspace.scanning import Scanner
+from refold.engine.workspace.tree import FileTree, TreeEntry
+
+VOLATILE: Final = ("*.pyc", ".aider.*", "*/.aider.*", ".DS_Store", "*/.DS_Store")
+"""Files that programs write with dates in them, or by chance."""
+_TEXT_MAX: Final = 1024 * 1024
+"""Bytes of a file whose text is compared; of a larger one, its digest."""
+
+_Held = tuple[str, bytes]
+"""Mode and content."""
+Texts = Mapping[str, str]
+"""By path, what a file holds: its text, or what stands for it."""
+
+
+@attrs.frozen
+class EndedFolder:
+    """The files that differ at the end."""
+
+    recorded: Texts
+    now: Texts
+    note: str = ""
+    """What could not be compared, in words."""
+
+
+class FolderComparison:
+    """Looks at a copy before its command starts and after it; a context manager."""
+
+    def __init__(self, top: Path, contents: Contents, ignored: Iterable[str] = ()) -> None:
+        """Take the copy, what reads recorded contents, and patterns of paths to ignore."""
+        self._top = top
+        self._contents = contents
+        self._ignored = (*VOLATILE, *ignored)
+        nowhere = top.parent / "no-log.jsonl"
+        self._now = BlobStore(top.parent / "now", sync=False)
+        self._scanner = Scanner(
+            top, LogFiles(nowhere, top, top), self._now.put, lambda content: content
+        )
+        self._in_base: Mapping[str, TreeEntry] | None = None
+        self._why = ""
+
+    def begin(self) -> None:
+        """Look at the copy as it is made."""
+        with self._failing():
+            self._scanner.scan()
+
+    def end(self, recorded: FolderState) -> EndedFolder:
+        """Look at what the command left, and compare it with the end of the record."""
+        tree = FileTree()
+        with self._failing():
+            tree = self._scanner.scan(is_last=True).tree
+        why = self._why or recorded.lost
+        if why or not recorded.is_ended:
+            why = why or "the record does not say how it was"
+            return EndedFolder({}, {}, f"the folder at the end is not compared: {why}")
+        before, after = recorded.tree.by_path, tree.by_path
+        then: dict[str, str] = {}
+        now: dict[str, str] = {}
+        for path in sorted(before.keys() | after.keys(), key=os.fsencode):
+            entries = before.get(path), after.get(path)
+            if entries[0] == entries[1] or self._is_ignored(path, entries):
+                continue
+            held = self._recorded(path, entries[0], recorded.tree), self._found(path)
+            if held[0] != held[1]:
+                is_mode = bool(held[0] and held[1] and held[0][0] != held[1][0])
+                for side, one in zip((then, now), held, strict=True):
+                    if one is not None:
+                        side[as_text(path)] = _shown(*one, is_mode=is_mode)
+        return EndedFolder(then, now)
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except (GitFailed, FolderRefused, OSError, ValueError) as error:
+            self._why = self._why or str(error) or type(error).__name__
+
+    def _is_ignored(self, path: str, entries: Iterable[TreeEntry | None]) -> bool:
+        is_volatile = any(fnmatch.fnmatchcase(path, each) for each in self._ignored)
+        return is_volatile or any(
+            one is not None and (one.kind == "commit" or not one.is_restorable) for one in entries
+        )
+
+    def _recorded(self, path: str, entry: TreeEntry | None, tree: FileTree) -> _Held | None:
+        """Return the mode and the content that a file had; of what the base has, those there."""
+        entry = entry or self._base(tree).get(path)
+        if entry is None or entry.kind == "gone":
+            return None
+        try:
+            return entry.mode, self._contents.content(entry, tree)
+        except ContentMissing as error:
+            return entry.mode, str(error).encode()
+
+    def _base(self, tree: FileTree) -> Mapping[str, TreeEntry]:
+        if self._in_base is None:
+            self._in_base = self._contents.whole(FileTree(tree.bases)).by_path
+        return self._in_base
+
+    def _found(self, path: str) -> _Held | None:
+        """Return the mode and the content of a file of the copy; no link is followed."""
+        file = self._top / path
+        if any(each.is_symlink() for each in file.parents if each.is_relative_to(self._top)):
+            return None
+        try:
+            found = file.lstat().st_mode
+            if stat.S_ISLNK(found):
+                return "120000", os.fsencode(file.readlink())
+            if stat.S_ISDIR(found):
+                return "040000", b""
+            descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(descriptor, "rb") as opened:  # noqa: PTH123 - a descriptor
+                return ("100755" if found & stat.S_IXUSR else "100644"), opened.read()
+        except OSError:
+            return None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._scanner.__exit__()
+
+
+def _shown(mode: str, content: bytes, *, is_mode: bool) -> str:
+    begin = f"mode {mode}\n" if is_mode else ""
+    if len(content) <= _TEXT_MAX:
+        with contextlib.suppress(UnicodeDecodeError):
+            return begin + content.decode()
+    return f"{begin}{len(content)} bytes, {digest_only(content)}"

@@ -1,0 +1,106 @@
+"""The history of a copy: HEAD, branches and index as they were, objects of another repository.
+
+Hooks, remotes and helpers for passwords are never made, and of today's configuration only values
+are taken that run nothing.  git is run as `engine.workspace.git` runs it.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from refold.engine.errors import GitFailed
+from refold.engine.workspace.entries import Repository
+from refold.engine.workspace.git import Git
+
+_HARMLESS: Final = (
+    r"^(user\.(name|email)|core\.(autocrlf|eol|filemode|ignorecase|precomposeunicode|safecrlf)"
+    r"|extensions\.objectformat)$"
+)
+"""Of today's configuration, what decides what git says and runs nothing."""
+_NO_HELPER: Final = "[credential]\n\thelper =\n"
+"""An empty helper puts aside those that the user's own configuration names."""
+_CHAIN_MAX: Final = 16
+"""Repositories that lend objects to each other."""
+
+
+def object_folders(git: Git) -> list[Path]:
+    """Return where a repository has its objects: its own folder, and those that it borrows from.
+
+    Raises:
+        GitFailed: there is no repository.
+    """
+    own = git.said("rev-parse", "--git-path", "objects").decode(errors="surrogateescape")
+    found = [Path(git.top, own.removesuffix("\n")).resolve()]
+    for folder in found:
+        listed = folder / "info" / "alternates"
+        lines = listed.read_text(errors="surrogateescape").splitlines() if listed.is_file() else []
+        more = (folder / line for line in lines if line and not line.startswith("#"))
+        found += [each.resolve() for each in more if each.resolve() not in found]
+        if len(found) > _CHAIN_MAX:
+            break
+    return found
+
+
+def make_history(
+    top: Path,
+    repository: Repository,
+    borrowed: Sequence[str],
+    staged: Callable[[str, int], bytes],
+    today: Git | None,
+) -> list[str]:
+    """Make the repository of a folder whose files are there; return what could not be given back.
+
+    `borrowed` are folders of objects, as the copy names them; `staged` returns a content beside
+    the log by its digest and size; `today` is the user's repository, if there is one.
+    """
+    git = Git(top)
+    kind = "sha256" if len(repository.commit) == 64 else "sha1"  # noqa: PLR2004 - hex digits
+    git.said("init", "-q", "--template=", f"--object-format={kind}")
+    own = top / ".git"
+    (own / "objects" / "info" / "alternates").write_text("".join(f"{one}\n" for one in borrowed))
+    (own / "packed-refs").write_text(repository.refs)
+    head = f"ref: {repository.branch}" if repository.branch else repository.commit
+    (own / "HEAD").write_text(f"{head}\n")
+    if today is not None:
+        _take_over(git, today)
+    with (own / "config").open("a") as file:
+        file.write(_NO_HELPER)
+    try:
+        _index(git, repository, staged)
+    except GitFailed as error:
+        return [f"the index is not as it was: {error.why}"]
+    return [
+        f"a {each} was under way, and its state is not in the log" for each in repository.under_way
+    ]
+
+
+def _index(git: Git, repository: Repository, staged: Callable[[str, int], bytes]) -> None:
+    if repository.commit:
+        git.said("read-tree", repository.commit)
+    lines = []
+    for path, mode, named, stage, own, size in repository.staged():
+        if own:
+            git.said("hash-object", "-w", "--stdin", given=staged(own, size))
+        if stage <= 1 or not mode:  # the stages of a conflict stand for the plain entry
+            lines.append(f"0 {'0' * 40}\t{path}")
+        if mode:
+            lines.append(f"{mode} {named} {stage}\t{path}")
+    given = os.fsencode("".join(f"{line}\0" for line in lines))
+    git.said("update-index", "-z", "--index-info", given=given)
+    git.said("update-index", "-q", "--refresh", "--unmerged", "--ignore-submodules")
+
+
+def _take_over(git: Git, today: Git) -> None:
+    """Take what today's repository says of ignored files and of how it is used."""
+    try:
+        said = today.lines("config", "-z", "--local", "--get-regexp", _HARMLESS)
+        for name, _, value in (line.partition("\n") for line in said):
+            git.said("config", name, value)
+    except GitFailed:  # it says none of these
+        pass
+    listed = today.said("rev-parse", "--git-path", "info/exclude").decode().strip()
+    excluded = Path(today.top, listed)
+    if excluded.is_file():
+        (git.top / ".git" / "info").mkdir(exist_ok=True)
+        (git.top / ".git" / "info" / "exclude").write_bytes(excluded.read_bytes())

@@ -1,0 +1,178 @@
+"""Where a watched command runs again: in a copy of the recorded folder, or where it is started.
+
+In a sandbox the copy is at its recorded path; elsewhere it is a folder of its own, and paths are
+bound.  What a killed process left is taken away by the next.  Rules: CONTRACT.md §16.17.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from refold.engine.errors import UsageError
+from refold.engine.workspace.entries import FolderStarted
+from refold.proxy.command import Starter, started
+from refold.proxy.copies.copied import make_copy
+from refold.proxy.copies.ended import FolderComparison
+from refold.proxy.copies.sandbox import SandboxRefused, SandboxView, has_layers, opened
+
+_PREFIX: Final = "refold-copy-"
+_LOCK: Final = "lock"
+_OURS: Final = ("/proc", "/sys", "/dev", "/run", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64")
+"""Folders of the system, over which no log may lay anything."""
+
+
+@attrs.frozen(kw_only=True)
+class Copying:
+    """What options say of where a command runs again."""
+
+    in_place: bool = False
+    """Where it is started, with the user's own files."""
+    keep: Path | None = None
+    """A new folder that gets the copy when the command has ended."""
+    has_network: bool = False
+    ignored: tuple[str, ...] = ()
+    """Patterns of paths that are not compared at the end."""
+
+
+@attrs.frozen(kw_only=True)
+class Placement:
+    """Where a command runs."""
+
+    start: Starter = started
+    listening: socket.socket | None = None
+    """The proxy's socket, if the command has a loopback of its own."""
+    folders: Mapping[str, str] = attrs.field(factory=dict)
+    """The folder as the command sees it, if it is none of today's: {folder}."""
+    comparison: FolderComparison | None = None
+    """Of the copy with the record; `None` where there is no copy."""
+    notes: tuple[str, ...] = ()
+
+
+@contextlib.contextmanager
+def placed(log: Path, recorded: FolderStarted | None, copying: Copying) -> Iterator[Placement]:
+    """Give the place where a command runs again; a copy is removed after the block.
+
+    Raises:
+        FolderIncomplete: contents are missing.
+        FolderRefused: the log names what no log may name.
+        UsageError: `keep` is there already, or cannot be made.
+    """
+    if recorded is None or copying.in_place:
+        why = "--in-place" if copying.in_place else "the log does not hold its folder"
+        yield Placement(notes=(f"{why}: the command ran where it was started, with your files",))
+        return
+    if copying.keep is not None and copying.keep.exists():
+        raise UsageError(f"--keep {copying.keep}: expected a new folder, found one that is there")
+    with _work() as work, contextlib.ExitStack() as left:
+        yield _placed(log, recorded, copying, work, left)
+        left.close()
+        if copying.keep is not None:
+            shutil.copytree(work / "copy", copying.keep, symlinks=True)
+
+
+def _placed(
+    log: Path,
+    recorded: FolderStarted,
+    copying: Copying,
+    work: Path,
+    left: contextlib.ExitStack,
+) -> Placement:
+    """Make the copy, and open a sandbox for it if there is one."""
+    at = os.path.join(recorded.path, recorded.below).rstrip("/")  # noqa: PTH118 - a text
+    why, layers = "", False
+    try:
+        _look_at(recorded.path)
+        layers = has_layers()
+    except SandboxRefused as error:
+        why = str(error)
+    copy = make_copy(log, recorded, work, left, is_mounted=not why, has_layers=layers)
+    compared = left.enter_context(FolderComparison(copy.top, copy.contents, copying.ignored))
+    compared.begin()
+    if not why:
+        (work / "layers").mkdir()
+        view = SandboxView(
+            scratch=work / "layers", hidden=work, places=((copy.top, recorded.path),),
+            layered=copy.layered, shown=copy.shown, has_network=copying.has_network,
+        )  # fmt: skip
+        try:
+            box = left.enter_context(opened(view, at, layers))
+        except SandboxRefused as error:
+            why = str(error)
+        else:
+            told = [f"ran in a copy of {recorded.path} as it was recorded, in a sandbox"]
+            told += ["the sandbox has the network"] if copying.has_network else []
+            told += [] if layers else ["HOME is read-only: this system has no layers over folders"]
+            return Placement(
+                start=box.start, listening=box.listening, comparison=compared,
+                folders={"folder": at, "other_folder": at}, notes=(*told, *copy.notes),
+            )  # fmt: skip
+    folder = str(Path(copy.top, recorded.below))
+    told = [f"ran in a copy of {recorded.path} at another path, for there is no sandbox: {why}"]
+    told.append("what the command does outside of the copy is done")
+    return Placement(
+        start=_starting(folder), comparison=compared,
+        folders={"folder": folder, "other_folder": folder}, notes=(*told, *copy.notes),
+    )  # fmt: skip
+
+
+def _look_at(path: str) -> None:
+    """Raise SandboxRefused where a copy at this path would hide what every program needs."""
+    home = os.path.realpath(os.environ.get("HOME", "/"))
+    plain = os.path.normpath(path)
+    above = f"{plain.rstrip('/')}/"
+    if plain != path or f"{home}/".startswith(above) or any(
+        f"{each}/".startswith(above) or above.startswith(f"{each}/") for each in _OURS
+    ):  # fmt: skip
+        raise SandboxRefused(f"nothing may be laid over {path}")
+
+
+def _starting(folder: str) -> Starter:
+    """Return what starts a command in a folder."""
+
+    def start(
+        command: Sequence[str], variables: Mapping[str, str], output: int, errors: int | None
+    ) -> "subprocess.Popen[bytes]":
+        told = {**variables, "PWD": folder}
+        return subprocess.Popen(list(command), env=told, cwd=folder, stdout=output, stderr=errors)
+
+    return start
+
+
+@contextlib.contextmanager
+def _work() -> Iterator[Path]:
+    """Give a folder of our own, and take it away afterwards, with those of the dead."""
+    top = Path(tempfile.gettempdir())
+    for each in top.glob(f"{_PREFIX}*"):
+        if each.lstat().st_uid != os.getuid():
+            continue
+        with contextlib.suppress(OSError), (each / _LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(each)
+    work = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+    with (work / "new").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (work / "new").rename(work / _LOCK)  # nobody takes it before it is locked
+        try:
+            yield work
+        finally:
+            _remove(work)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, also where a command took away the right to."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        for path, names, _ in os.walk(folder):
+            for inner in (Path(path, name) for name in names):
+                if not inner.is_symlink():
+                    inner.chmod(0o700)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,230 @@
+"""A recorded folder is made again: files, history, and what today's folder lends."""
+
+import contextlib
+import hashlib
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from refold.engine.errors import FolderIncomplete
+from refold.engine.log.blobs import BlobStore
+from refold.engine.log.names import files_of
+from refold.engine.workspace.entries import FolderStarted, Repository
+from refold.engine.workspace.tree import Base, FileTree, TreeEntry
+from refold.proxy.copies import copied
+from refold.proxy.copies.copied import Copy, make_copy
+from tests.support.folders import git, repository
+
+
+def all_bytes(top: Path) -> dict[str, str]:
+    """Return a digest of each file in a folder, and the text of each link."""
+    found = {}
+    for folder, _, names in os.walk(top):
+        for name in names:
+            path = Path(folder, name)
+            held = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+            found[str(path)] = hashlib.sha256(held).hexdigest()
+    return found
+
+
+def of_git(top: Path, path: str = "", index: str = "") -> Repository:
+    """Return what git says of a repository."""
+    branch = git(top, "rev-parse", "--symbolic-full-name", "HEAD")
+    return Repository(
+        path,
+        git(top, "rev-parse", "HEAD"),
+        "" if branch == "HEAD" else branch,
+        git(top, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags")
+        + "\n",
+        index,
+    )
+
+
+def recorded(top: Path, log: Path, *differs: TreeEntry, **own: bytes) -> FolderStarted:
+    """Return a folder as a record has it: its commit, and what differs from it."""
+    store = BlobStore(files_of(log))
+    more = [
+        TreeEntry(path, "100644", "own", store.put(content), len(content))
+        for path, content in own.items()
+    ]
+    tree = FileTree.of([Base("", git(top, "rev-parse", "HEAD^{tree}"))], [*differs, *more])
+    return FolderStarted(str(top), "", tree, (of_git(top),))
+
+
+def made(
+    log: Path,
+    started: FolderStarted,
+    work: Path,
+    *,
+    is_mounted: bool = False,
+    has_layers: bool = False,
+) -> Copy:
+    """Make a copy in a new folder."""
+    work.mkdir()
+    with contextlib.ExitStack() as left:
+        return make_copy(log, started, work, left, is_mounted=is_mounted, has_layers=has_layers)
+
+
+def test_files_and_history_are_as_they_were(tmp_path: Path) -> None:
+    """Whatever became of the user's folder since; it is only read."""
+    top = repository(tmp_path / "r", {"a": "one\n", "d/b": "two\n", "gone": "x\n"})
+    git(top, "branch", "other")
+    git(top, "tag", "v1")
+    log = tmp_path / "x.jsonl"
+    gone = TreeEntry("gone", "", "gone")
+    link = TreeEntry("l", "120000", "link", "/etc/passwd")
+    started = recorded(top, log, gone, link, a=b"changed\n", new=b"\xff")
+    commit = git(top, "rev-parse", "HEAD")
+    (top / "a").write_text("of today\n")
+    git(top, "commit", "-qam", "later")
+    git(top, "config", "credential.helper", "!evil")
+    git(top, "config", "core.fsmonitor", "touch /tmp/evil")
+    git(top, "remote", "add", "origin", str(tmp_path))
+    (top / ".git" / "hooks" / "pre-commit").write_text("#!/bin/sh\ntouch evil\n")
+    before = all_bytes(top)
+
+    copy = made(log, started, tmp_path / "w").top
+
+    assert (copy / "a").read_text() == "changed\n"
+    assert (copy / "d" / "b").read_text() == "two\n"
+    assert (copy / "new").read_bytes() == b"\xff"
+    assert (copy / "l").readlink() == Path("/etc/passwd")
+    assert git(copy, "log", "--format=%H") == commit
+    assert git(copy, "branch", "--format=%(refname:short)").split() == ["main", "other"]
+    assert git(copy, "tag") == "v1"
+    assert git(copy, "status", "--porcelain") == "M a\n D gone\n?? l\n?? new"
+    assert git(copy, "remote") == ""
+    configured = git(copy, "config", "--local", "--list")
+    assert "evil" not in configured
+    assert configured.endswith("credential.helper=")
+    assert not (copy / ".git" / "hooks").exists()
+    git(copy, "commit", "-qam", "in the copy")
+    assert all_bytes(top) == before
+
+
+def test_what_was_staged_is_staged(tmp_path: Path) -> None:
+    """Contents that no commit has; a removal; the stages of a conflict."""
+    top = repository(tmp_path / "r", {"a": "one\n", "b": "two\n", "c": "three\n"})
+    log = tmp_path / "x.jsonl"
+    content = b"staged\n"
+    own = BlobStore(files_of(log)).put(content)
+    named = git(top, "hash-object", "--stdin-paths") or subprocess.run(
+        ["git", "hash-object", "--stdin"], cwd=top, input=content, capture_output=True, check=True
+    ).stdout.decode().strip()  # fmt: skip
+    lines = [["a", "100644", named, 0, own, 7], ["b", "", "", 0, "", 0]]
+    lines += [["c", "100644", named, stage, own, 7] for stage in (1, 2, 3)]
+    index = "".join(f"{line}\n".replace("'", '"') for line in lines)
+    started = recorded(top, log)
+    started = FolderStarted(started.path, "", started.tree, (of_git(top, index=index),))
+
+    copy = made(log, started, tmp_path / "w").top
+
+    assert git(copy, "status", "--porcelain") == "MM a\nD  b\nUU c\n?? b"
+    assert git(copy, "show", ":a") == "staged"
+
+
+def test_objects_come_from_wherever_the_repository_has_them(tmp_path: Path) -> None:
+    """Of a clone that borrows, of a work tree, of a clone in another place."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    git(tmp_path, "clone", "-q", "--shared", "r", "shared")
+    git(top, "worktree", "add", "-q", "--detach", str(tmp_path / "tree"))
+    log = tmp_path / "x.jsonl"
+    for name in ("r", "shared", "tree"):
+        started = recorded(tmp_path / name, log)
+        copy = made(log, started, tmp_path / f"w-{name}").top
+        assert git(copy, "status", "--porcelain") == ""
+        assert git(copy, "log", "--format=%s") == "first"
+
+
+def test_what_a_repository_has_lost_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything runs; in another clone, all is there."""
+    top = repository(tmp_path / "r", {"a": "one\n", "b": "two\n"})
+    log = tmp_path / "x.jsonl"
+    started = recorded(top, log)
+    git(tmp_path, "clone", "-q", "--no-hardlinks", "r", "clone")
+    named = git(top, "rev-parse", "HEAD:b")
+    (top / ".git" / "objects" / named[:2] / named[2:]).unlink()
+
+    with pytest.raises(FolderIncomplete, match=named):
+        made(log, started, tmp_path / "w")
+    (tmp_path / "r").rename(tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FolderIncomplete, match="--in-place"):
+        made(log, started, tmp_path / "w2")
+    monkeypatch.chdir(tmp_path / "clone")
+    assert (made(log, started, tmp_path / "w3").top / "b").read_text() == "two\n"
+
+
+def test_a_submodule_and_a_repository_without_a_commit(tmp_path: Path) -> None:
+    """Each has its own history."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    sub = repository(top / "sub", {"s": "sub\n"})
+    git(top, "init", "-q", "empty")
+    log = tmp_path / "x.jsonl"
+    whole = git(sub, "rev-parse", "HEAD^{tree}")
+    content = BlobStore(files_of(log)).put(b"e")
+    tree = FileTree.of(
+        [Base("", git(top, "rev-parse", "HEAD^{tree}")), Base("sub", whole)],
+        [TreeEntry("empty/e", "100644", "own", content, 1)],
+    )
+    empty = Repository("empty", "", "refs/heads/main", "", "")
+    started = FolderStarted(str(top), "", tree, (of_git(top), empty, of_git(sub, "sub")))
+
+    copy = made(log, started, tmp_path / "w").top
+
+    assert git(copy / "sub", "log", "--format=%s") == "first"
+    assert git(copy / "sub", "status", "--porcelain") == ""
+    assert (
+        git(copy / "empty", "status", "--porcelain", "--branch")
+        == "## No commits yet on main\n?? e"
+    )
+
+
+def test_what_the_log_left_out_is_lent_by_todays_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to a size; a virtual environment elsewhere would start the user's own interpreter."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    for name in ("node_modules", ".venv", "large"):
+        (top / name).mkdir()
+        (top / name / "file").write_text("x" * (9000 if name == "large" else 10))
+    (top / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin")
+    (top / ".env").write_text("KEY=1")
+    out = [
+        TreeEntry(name, "040000", "out", "ignored")
+        for name in (".venv", "large", "lost", "node_modules")
+    ]
+    log = tmp_path / "x.jsonl"
+    started = recorded(top, log, *out, TreeEntry(".env", "100644", "out", "key", 5))
+    monkeypatch.setattr(copied, "LENT_MAX", 5000)
+
+    plain = made(log, started, tmp_path / "w")
+    mounted = made(log, started, tmp_path / "m", is_mounted=True)
+    layered = made(log, started, tmp_path / "l", is_mounted=True, has_layers=True)
+
+    found = sorted(each.name for each in plain.top.iterdir())
+    assert found == [".env", ".git", "a", "node_modules"]
+    assert f"taken from {top} as it is: .env, node_modules" in plain.notes[0]
+    assert "not in the copy: .venv, large, lost" in plain.notes[1]
+    assert (mounted.top / ".venv" / "file").is_file()
+    assert "not in the copy: large, lost" in mounted.notes[1]
+    assert [(each.name, at) for each, at in layered.layered] == [
+        (name, f"{top}/{name}") for name in (".venv", "large", "node_modules")
+    ]
+    assert "not in the copy: lost" in layered.notes[1]
+
+
+def test_links_that_lead_out_of_a_copy_elsewhere_are_listed(tmp_path: Path) -> None:
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    links = [TreeEntry(n, "120000", "link", to) for n, to in (("in", "a"), ("out", "../x"))]
+    log = tmp_path / "x.jsonl"
+    started = recorded(top, log, *links)
+
+    notes = made(log, started, tmp_path / "w").notes
+
+    assert notes[-1] == "links that lead out of the copy: out"
+    assert "links" not in str(made(log, started, tmp_path / "m", is_mounted=True).notes)

@@ -1,0 +1,149 @@
+"""The folder at the end of a replay is compared with the recorded one."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from refold.engine.log.blobs import BlobStore
+from refold.engine.log.names import files_of
+from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.entries import (
+    FileChange,
+    FolderChanged,
+    FolderLost,
+    FolderStarted,
+    FolderState,
+)
+from refold.engine.workspace.left_out import LogFiles
+from refold.engine.workspace.scanning import Scanner
+from refold.proxy.copies.ended import EndedFolder, FolderComparison
+from tests.support.folders import git, repository
+
+FILES = {"a": "one\n", "b": "two\n", "d/c": "three\n", "run": "x\n", ".gitignore": "*.log\n"}
+
+
+def compared(
+    folder: Path, recorded: Callable[[Path], object], now: Callable[[Path], object]
+) -> EndedFolder:
+    """Record what one function does to a folder, and compare with what another does to a copy."""
+    top, log = repository(folder / "r", FILES), folder / "x.jsonl"
+    copy = folder / "work" / "copy"
+    shutil.copytree(top, copy, symlinks=True)
+    state = FolderState()
+    with Scanner(top, LogFiles(log, top, top), BlobStore(files_of(log)).put, bytes) as scanner:
+        first = scanner.scan()
+        state.apply(FolderStarted(str(top), "", first.tree, first.repositories, first.by_git))
+        recorded(top)
+        last = scanner.scan(is_last=True).tree
+        paths = sorted({*first.tree.by_path, *last.by_path}, key=os.fsencode)
+        ends = [(path, first.tree.by_path.get(path), last.by_path.get(path)) for path in paths]
+        changes = [
+            FileChange(path, one, None if two is None or two.kind == "gone" else two, two is None)
+            for path, one, two in ends
+            if one != two
+        ]
+        state.apply(FolderChanged(tuple(changes), last.digest, is_end=True))
+    with (
+        Contents.here(log, str(top), first.tree) as contents,
+        FolderComparison(copy, contents, ["skipped/*"]) as comparison,
+    ):
+        comparison.begin()
+        now(copy)
+        return comparison.end(state)
+
+
+def edit(top: Path) -> None:
+    """Do what a coding agent does: edit, create, remove, rename, commit."""
+    (top / "a").write_text("changed\n")
+    (top / "new").write_text("new\n")
+    (top / "b").unlink()
+    (top / "d" / "c").rename(top / "d" / "moved")
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "by the agent")
+    (top / "run").chmod(0o755)
+
+
+def test_the_same_work_leaves_the_same_files(tmp_path: Path) -> None:
+    """Whatever its commits are called."""
+    assert compared(tmp_path, edit, edit) == EndedFolder({}, {})
+
+
+def test_each_file_that_differs_is_there_with_both_texts(tmp_path: Path) -> None:
+    """Changed in the record or now, or in both."""
+
+    def other(top: Path) -> None:
+        edit(top)
+        (top / "a").write_text("otherwise\n")
+        (top / "new").unlink()
+        (top / "b").write_text("two\n")
+        (top / "run").chmod(0o644)
+        (top / "more").write_bytes(b"\xff" * 3)
+        (top / "link").symlink_to("/etc/passwd")
+        (top / ".gitignore").write_text("")
+
+    found = compared(tmp_path, edit, other)
+
+    assert found.recorded == {
+        "a": "changed\n", "new": "new\n", "run": "mode 100755\nx\n", ".gitignore": "*.log\n",
+    }  # fmt: skip
+    begin, more = found.now["more"].split(", ")
+    assert (begin, len(more)) == ("3 bytes", 64)
+    assert {path: text for path, text in found.now.items() if path != "more"} == {
+        "a": "otherwise\n", "b": "two\n", "run": "mode 100644\nx\n", "link": "/etc/passwd",
+        ".gitignore": "",
+    }  # fmt: skip
+
+
+def test_what_is_volatile_or_ignored_is_not_compared(tmp_path: Path) -> None:
+    """By git, by the rules that are built in, by an option."""
+
+    def other(top: Path) -> None:
+        edit(top)
+        for name in ("x.log", "m.pyc", ".aider.chat.history.md", "skipped/x"):
+            (top / name).parent.mkdir(exist_ok=True)
+            (top / name).write_text("x")
+
+    assert compared(tmp_path, edit, other) == EndedFolder({}, {})
+
+
+def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
+    """Nothing of what is outside gets into a report."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "c").write_text("secret")
+
+    def other(top: Path) -> None:
+        shutil.rmtree(top / "d")
+        (top / "d").symlink_to(tmp_path / "outside")
+
+    found = compared(tmp_path, lambda _: None, other)
+
+    assert found.recorded == {"d/c": "three\n"}
+    assert found.now == {"d": str(tmp_path / "outside")}
+
+
+@pytest.mark.parametrize(
+    ("entries", "why"),
+    [([], "the record does not say how it was"), ([FolderLost("disk full")], "disk full")],
+)
+def test_without_an_end_it_is_said_that_nothing_was_compared(
+    tmp_path: Path, entries: list[FolderLost], why: str
+) -> None:
+    state = FolderState()
+    for entry in entries:
+        state.apply(entry)
+    (tmp_path / "copy").mkdir()
+    with FolderComparison(tmp_path / "copy", Contents(tmp_path / "x.jsonl", {})) as comparison:
+        comparison.begin()
+
+        found = comparison.end(state)
+
+    assert found == EndedFolder({}, {}, f"the folder at the end is not compared: {why}")
+
+
+def test_a_repository_that_breaks_is_a_note_and_no_crash(tmp_path: Path) -> None:
+    found = compared(tmp_path, edit, lambda top: (top / ".git" / "HEAD").write_text("nonsense"))
+
+    assert found.note.startswith("the folder at the end is not compared: ")

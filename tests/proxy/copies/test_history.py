@@ -1,0 +1,58 @@
+"""The history of a copy: of today's configuration, only what runs nothing."""
+
+from pathlib import Path
+
+from refold.engine.workspace.entries import Repository
+from refold.engine.workspace.git import Git
+from refold.proxy.copies.history import make_history, object_folders
+from tests.support.folders import git, repository
+
+
+def test_objects_that_are_borrowed_are_found_through_others(tmp_path: Path) -> None:
+    """By absolute paths and by those from a folder of objects; a circle ends."""
+    repository(tmp_path / "a", {"f": "1\n"})
+    for name, lender in (("b", "a"), ("c", "b")):
+        git(tmp_path, "clone", "-q", "--shared", lender, name)
+    (tmp_path / "b/.git/objects/info/alternates").write_text(
+        "# a comment\n../../../a/.git/objects\n"
+    )
+    (tmp_path / "a/.git/objects/info/alternates").write_text(f"{tmp_path}/c/.git/objects\n")
+
+    found = object_folders(Git(tmp_path / "c"))
+
+    assert found == [tmp_path / name / ".git" / "objects" for name in "cba"]
+
+
+def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
+    """And what git is told to ignore."""
+    top = repository(tmp_path / "r", {"f": "1\n"})
+    for name, value in (
+        ("user.name", "Ann"), ("core.autocrlf", "input"), ("core.sshCommand", "evil"),
+        ("filter.lfs.smudge", "evil"), ("alias.st", "!evil"), ("core.hooksPath", "/evil"),
+        ("include.path", "/evil"), ("url.evil.insteadOf", "x"), ("core.pager", "evil"),
+    ):  # fmt: skip
+        git(top, "config", name, value)
+    (top / ".git" / "info" / "exclude").write_text("*.log\n")
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "x.log").write_text("")
+    said = Repository("", "", "refs/heads/topic", "", "", ("rebase",))
+
+    notes = make_history(tmp_path / "copy", said, [], lambda _, __: b"", Git(top))
+
+    configured = git(tmp_path / "copy", "config", "--local", "--list")
+    assert "evil" not in configured
+    assert "user.name=Ann" in configured
+    assert "core.autocrlf=input" in configured
+    assert git(tmp_path / "copy", "status", "--porcelain") == ""
+    assert git(tmp_path / "copy", "symbolic-ref", "HEAD") == "refs/heads/topic"
+    assert notes == ["a rebase was under way, and its state is not in the log"]
+
+
+def test_an_index_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    """The files are there all the same."""
+    (tmp_path / "copy").mkdir()
+    said = Repository("", "a" * 40, "refs/heads/main", f"{'a' * 40} refs/heads/main\n", "")
+
+    (note,) = make_history(tmp_path / "copy", said, [], lambda _, __: b"", None)
+
+    assert note.startswith("the index is not as it was: ")

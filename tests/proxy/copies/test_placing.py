@@ -1,0 +1,144 @@
+"""Where a command runs again: in a sandbox, in a copy elsewhere, or where it is started."""
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from refold.engine.errors import FolderIncomplete, UsageError
+from refold.engine.log.blobs import BlobStore
+from refold.engine.log.names import files_of
+from refold.engine.workspace.entries import FolderStarted
+from refold.engine.workspace.tree import Base, FileTree, TreeEntry
+from refold.proxy.command import run_command
+from refold.proxy.copies import placing
+from refold.proxy.copies.placing import Copying, Placement, placed
+from refold.proxy.copies.sandbox import SandboxRefused
+from refold.proxy.signals import Signals
+
+Ran = Callable[..., str]
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a log is; HOME and the folder for temporary files are this test's own."""
+    for name in ("home/project/below", "tmp"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "x.jsonl"
+
+
+def no_sandbox() -> bool:
+    """Stand for a system without one."""
+    raise SandboxRefused("forbidden")
+
+
+def folder(log: Path, path: str = "", below: str = "below") -> FolderStarted:
+    """Return a folder with one file."""
+    own = BlobStore(files_of(log)).put(b"then")
+    entries = [TreeEntry("below", "040000", "folder"), TreeEntry("f", "100644", "own", own, 4)]
+    return FolderStarted(path or f"{log.parent}/home/project", below, FileTree.of([], entries))
+
+
+def ran(place: Placement, code: str) -> str:
+    """Run shell code in a place; return what it printed."""
+    printed: list[bytes] = []
+    with Signals() as signals:
+        run_command(["sh", "-c", code], {}, signals, write=printed.append, start=place.start)
+    return b"".join(printed).decode()
+
+
+def test_without_a_folder_or_in_place_it_runs_where_it_is_started(log: Path) -> None:
+    """And the report says so."""
+    for recorded, copying, why in (
+        (None, Copying(), "the log does not hold its folder"),
+        (folder(log), Copying(in_place=True), "--in-place"),
+    ):
+        with placed(log, recorded, copying) as place:
+            assert ran(place, "pwd") == f"{log.parent}\n"
+        assert place.notes == (f"{why}: the command ran where it was started, with your files",)
+        assert place.folders == {}
+
+
+@pytest.mark.parametrize("is_boxed", [True, False])
+def test_a_copy_begins_as_recorded_below_its_top(
+    log: Path, monkeypatch: pytest.MonkeyPatch, *, is_boxed: bool
+) -> None:
+    """At the recorded path where there is a sandbox; nothing of it is left."""
+    if not is_boxed:
+        monkeypatch.setattr(placing, "has_layers", no_sandbox)
+    with placed(log, folder(log), Copying()) as place:
+        assert place.comparison is not None
+        at, _, text = ran(place, "pwd; cat ../f; echo now > ../f; chmod 0 ..").partition("\n")
+        is_at = at == f"{log.parent}/home/project/below"
+
+    assert (at, text) == (place.folders["folder"], "then")
+    assert is_at is ("in a sandbox" in place.notes[0])
+    assert is_boxed or "at another path, for there is no sandbox: forbidden" in place.notes[0]
+    assert list((log.parent / "tmp").iterdir()) == []
+    assert [each.name for each in (log.parent / "home/project").iterdir()] == ["below"]
+
+
+def test_a_copy_may_be_kept(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a new folder alone."""
+    monkeypatch.setattr(placing, "has_layers", no_sandbox)
+    with placed(log, folder(log), Copying(keep=log.parent / "kept")) as place:
+        ran(place, "echo now > new")
+
+    assert (log.parent / "kept" / "below" / "new").read_text() == "now\n"
+    with (
+        pytest.raises(UsageError, match=r"--keep .*: expected a new folder"),
+        placed(log, folder(log), Copying(keep=log.parent / "kept")),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("path", ["/", "/usr", "/etc/x", "/proc", "/home/..", "{home}", "{above}"])
+def test_a_log_lays_nothing_over_what_programs_need(log: Path, path: str) -> None:
+    """Its copy stands elsewhere."""
+    path = path.format(home=log.parent / "home", above=log.parent)
+    with placed(log, folder(log, path), Copying()) as place:
+        assert f"nothing may be laid over {path}" in place.notes[0]
+        assert ran(place, "cat ../f") == "then"
+
+
+def test_contents_that_are_missing_stop_it_before_it_runs(log: Path) -> None:
+    tree = FileTree.of([Base("", "a" * 40)], [])
+    with (
+        pytest.raises(FolderIncomplete),
+        placed(log, FolderStarted(str(log.parent), "", tree), Copying()),
+    ):
+        pass
+
+    assert list((log.parent / "tmp").iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not what another one uses, and nothing through a link."""
+    monkeypatch.setattr(placing, "has_layers", no_sandbox)
+    outside = log.parent / "home" / "mine"
+    outside.mkdir(0o755)
+    (outside / "file").write_text("mine")
+    for name in ("dead", "used"):
+        left = log.parent / "tmp" / f"refold-copy-{name}"
+        (left / "copy").mkdir(parents=True)
+        (left / "copy" / "out").symlink_to(outside)
+        (left / "copy" / "shut").mkdir()
+        (left / "copy" / "shut" / "file").write_text("")
+        (left / "copy" / "shut").chmod(0o500)
+        (left / "lock").write_text("")
+    with (log.parent / "tmp" / "refold-copy-used" / "lock").open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with placed(log, folder(log), Copying()):
+            pass
+
+    assert [each.name for each in (log.parent / "tmp").iterdir()] == ["refold-copy-used"]
+    assert (outside / "file").read_text() == "mine"
+    assert os.stat(outside).st_mode & 0o777 == 0o755  # noqa: PTH116 - a path
