@@ -469,6 +469,24 @@ def test_readme_and_pages_together_are_in_plain_english() -> None:
     assert 1000 * len(_idioms(prose)) / len(prose.split()) <= _PER_1000
 
 
+def _help_pages(command: click.Command, context: click.Context) -> Iterator[str]:
+    yield command.get_help(context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from _help_pages(inner, click.Context(inner, info_name=name, parent=context))
+
+
+def test_help_pages_are_in_plain_english() -> None:
+    """Of all commands together."""
+    pages = "\n".join(_help_pages(command_line, _CONTEXT))
+
+    found = _idioms(pages)
+
+    assert 1000 * len(found) / len(pages.split()) <= _PER_1000, found
+
+
 def test_the_phrases_are_found() -> None:
     """Each pattern finds one of these, and none finds two."""
     text = (

@@ -570,8 +570,8 @@ def explore(
 ) -> "ExploreReport":
     """Run the program of `log` under other orders of completion, with what was recorded.
 
-    Nothing but the program is executed.  The report names the first order that changes the
-    output, shrunk to the fewest moves.
+    Only the program is executed.  The report has the first order that changes the output, with
+    moved results put back in their recorded places, one by one, while it still does.
 
     Args:
         log: A sealed log, of a root run or of a child.

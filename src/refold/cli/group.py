@@ -24,41 +24,41 @@ GROUPS: Final = {
     "Record": {
         "demo": "Record a survey by subagents; show, verify and replay it.",
         "run": "Run an agent (AGENT.md) and record it.",
-        "record": "Record a command as it is: what it asks of models.",
-        "doctor": "Say whether a command would be recorded, with no model.",
-        "mcp-proxy": "Record an MCP server, or serve it from its record.",
-        "resume": "Go on with a run that broke off, or that waits for a person.",
+        "record": "Record the model requests of any command.",
+        "doctor": "Check whether a command can be recorded; needs no model.",
+        "mcp-proxy": "Record an MCP server, or replay it from its record.",
+        "resume": "Continue a run that broke off or waits for a person.",
     },
     "Look": {
         "ls": "List the recorded runs of a folder.",
-        "show": "Show who delegated what to whom, and how it ended.",
-        "view": "Show runs in the browser, also while they are written.",
+        "show": "Show the delegation tree of a run.",
+        "view": "Show runs in the browser, including running ones.",
         "tail": "Show the last entries of a log; follow one being written.",
-        "why": "Show what led to an entry, back to the first line.",
+        "why": "Show the chain of causes of an entry.",
         "state": "Show the state of a run after any entry.",
-        "export": "Make a page that shows a run, or a trace for another viewer.",
+        "export": "Write a run as an HTML page, a trace or a summary.",
     },
     "Check": {
         "verify": "Check that logs are intact, complete and authentic.",
         "heads": "List heads of logs, to be kept elsewhere.",
         "sign": "Sign logs with an OpenSSH key.",
-        "replay": "Re-execute a run against its record; say where it differs.",
+        "replay": "Run a program again against its log, and compare.",
         "diff": "Compare two recorded runs, scope by scope.",
         "compare": "Compare many recorded runs: status, calls, tokens, time.",
         "agents": "Check a folder of agent files.",
     },
     "What if": {
-        "drift": "Run a record again, live; say what answers otherwise now.",
-        "fork": "What if a result had been different? Go on from any entry.",
-        "explore": "Try other orders of completion; say which changes the output.",
-        "sensitivity": "Say which recorded outcomes a run depends on.",
+        "drift": "Run a program again, live, and compare each result.",
+        "fork": "Continue a run from any entry, with other results.",
+        "explore": "Find orders of completion that change the output.",
+        "sensitivity": "Find the recorded results that a run depends on.",
     },
     "More": {
-        "rm": "Remove runs whole, with their children and large texts.",
-        "pack": "Make one file of a run's logs, to attach to a report.",
-        "push": "Put runs into a shared store (S3 and others).",
-        "pull": "Bring runs out of a shared store.",
-        "recover": "Say what a crash or damage left; salvage what verifies.",
+        "rm": "Remove runs with their children and large texts.",
+        "pack": "Pack the logs of a run into one file.",
+        "push": "Copy runs to a shared store (S3 and others).",
+        "pull": "Copy runs from a shared store.",
+        "recover": "Check a damaged log, and salvage its valid part.",
         "schema": "Print the JSON schema of a document or an event.",
     },
 }
@@ -77,10 +77,10 @@ READING: Final = (*GROUPS["Look"], "verify", "heads", "diff", "compare")
 _EPILOG: Final = """
 First steps:
   refold demo                     no key, model or network needed
-  refold ls                       what has been recorded under runs/
+  refold ls                       the runs in runs/
   refold show LOG                 the delegation tree
-  refold show LOG --events        what happened, entry by entry
-  refold replay LOG               is it still the same?
+  refold show LOG --events        the entries, one per line
+  refold replay LOG               does it still do the same?
 
 Exit codes:
   0  fine                         4  an outcome is missing
@@ -187,15 +187,15 @@ def _help(context: click.Context, names: tuple[str, ...]) -> None:
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="warning",
     show_default=True,
-    help="How much is said on standard error; JSON lines when it is no terminal.",
+    help="Messages on standard error; JSON lines unless it is a terminal.",
 )
 @click.pass_context
 def refold(context: click.Context, log_level: str) -> int:
     """Record agent runs to log files, replay them for audit, compare them.
 
-    A run is written entry by entry to a hash-chained log, FILE.jsonl; its
-    children to FILE.1.jsonl, FILE.2.jsonl and so on.  Wherever a command takes
-    a LOG, it also takes a packed one, FILE.refold.
+    A run is written to a hash-chained log, FILE.jsonl, and its children to
+    FILE.1.jsonl, FILE.2.jsonl and so on.  A command that reads a LOG also
+    accepts a packed one, FILE.refold.
     """
     from refold.cli.output import output  # noqa: PLC0415 - not for help pages
 

@@ -17,7 +17,7 @@ _CONNECT_SECONDS: Final = 10
 
 executor_option: Final = click.option(
     "--executor", metavar="dask:ADDRESS",
-    help="Let the workers of a Dask scheduler judge the logs, which they see under the same paths.",
+    help="Use the workers of a Dask scheduler; they need the logs under the same paths.",
 )  # fmt: skip
 
 

@@ -62,40 +62,40 @@ class _OfCommands(click.Option):
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "--on-miss": {
         "type": click.Choice(["fail", "live"]), "default": "fail",
-        "help": "refuse a request to a model that was not recorded (default), or let it pass.",
+        "help": "refuse model requests that were not recorded (default), or send them.",
     },
     "--pace": {
         "type": click.Choice(["full", "recorded"]), "default": "full",
-        "help": "serve models at full speed (default), or as slowly as they came.",
+        "help": "answer at full speed (default), or with the recorded delays.",
     },
-    "--into": {"type": LOG, "metavar": "FILE", "help": "record what happens in a new log, too."},
+    "--into": {"type": LOG, "metavar": "FILE", "help": "also record this run in a new log."},
     "--upstream": {
         "metavar": "[NAME=]URL", "multiple": True,
-        "help": "where requests go; by default where the base-URL variables say, else to the "
+        "help": "the server for requests; by default the one in the base-URL variables, or the "
         "provider.  NAME is openai, anthropic, or the variable that another client reads.",
     },
     "--volatile": {
         "metavar": "PATH", "multiple": True,
-        "help": "a place of requests that is not compared: model:*/parameters/user.",
+        "help": "do not compare this place of requests: model:*/parameters/user.",
     },
     "--volatile-text": {
         "metavar": "REGEX", "multiple": True,
-        "help": "text that is another each time, such as a date in a prompt.",
+        "help": "do not compare text that matches, such as a date in a prompt.",
     },
     "--unordered": {
         "metavar": "REGEX", "multiple": True,
-        "help": "how messages of a user begin that a program puts down as they come, such as "
-        "reports of parallel agents: beside each other, they may stand in any order.",
+        "help": "allow any order of adjacent user messages that begin like this, such as "
+        "reports of parallel agents.",
     },
     "--profile": {
         "metavar": "NAME", "default": "",
-        "help": "what the command is known as (claude-code, codex, opencode, aider, gemini-cli, "
-        "google-adk, langgraph), none, or FILE.py:NAME; by default, the command says.",
+        "help": "the profile of the command: claude-code, codex, opencode, aider, gemini-cli, "
+        "google-adk, langgraph, none, or FILE.py:NAME; by default, detected.",
     },
     "--output": {
         "type": click.Choice(["ignore", "words", "lines", "exact"]),
-        "help": "how what the command prints is compared: not at all, its words or its lines in "
-        "any order, or as it is (default).",
+        "help": "compare the command's output: not at all, as words or lines in any order, or "
+        "exactly (default).",
     },
     "--in-place": {
         "is_flag": True,

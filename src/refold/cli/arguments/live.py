@@ -33,31 +33,30 @@ _MODEL: Final = "recorded|live|stub|SPEC"
 _OPTIONS: Final = (
     click.option(
         "--model", "models", metavar=_MODEL, multiple=True,
-        help="Where model answers come from; openai:NAME, anthropic:NAME, "
-        "pydantic:PROVIDER:NAME or scripted:FILE mean live, with that model.",
+        help="Source of model answers.  openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME and "
+        "scripted:FILE mean live, with that model.",
     ),
     base_url_option,
     click.option(
         "--tools", metavar="recorded|live|stub|MODULE:NAME,…", multiple=True,
-        help="Where tool results come from, and the tools themselves, or lists of them, as in "
-        "live,app.py:TOOLS.",
+        help="Source of tool results, and the tools or lists of tools, as in live,app.py:TOOLS.",
     ),
     click.option(
         "--children", type=click.Choice(MODES),
-        help="Where subagents' outcomes come from; live: they run, in this process.",
+        help="Source of subagents' outcomes; live ones run in this process.",
     ),
     click.option(
         "--tool", "single", metavar="NAME=recorded|live|stub", multiple=True,
-        help="The same for one tool; goes before --tools.",
+        help="Source of one tool's results; overrides --tools.",
     ),
     click.option(
         "--stub", "stubs", metavar="NAME=JSON", multiple=True,
-        help="What the stub of a tool gives, or of `model` or `child`; else nothing.  @FILE "
-        "reads a file.",
+        help="Result of a tool's stub, or of `model` or `child`; by default null.  @FILE reads a "
+        "file.",
     ),
     click.option(
         "--yes", "may_change", is_flag=True,
-        help="Let live tools change the world, too; with -- COMMAND: do not ask.",
+        help="Allow live tools to change the world; with -- COMMAND: do not ask.",
     ),
     session_option,
 )  # fmt: skip

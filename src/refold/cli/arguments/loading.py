@@ -101,12 +101,12 @@ def models_said(texts: Iterable[str]) -> dict[str, str]:
 
 
 base_url_option: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = click.option(
-    "--base-url", metavar="URL", help="Of a server that speaks the protocol of the model."
+    "--base-url", metavar="URL", help="Server with the protocol of the model."
 )
 session_option: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = click.option(
     "--session", metavar="MODULE:NAME",
-    help="What makes a session with the reducers of the run's, or such a session.  A run whose "
-    "session was empty, or held only plans, needs none.",
+    help="Session with the reducers of the run, or a function that makes one.  Not needed if the "
+    "session was empty or held only plans.",
 )  # fmt: skip
 
 

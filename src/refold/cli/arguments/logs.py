@@ -65,7 +65,7 @@ PLACE: Final = _Place(path_type=Path)
 """The type of an argument that may be the URL of a store, too."""
 
 heads_option: Final[Decorator] = click.option(
-    "--heads", metavar="URL", default="", help="Another place, where heads are kept."
+    "--heads", metavar="URL", default="", help="Second store, which holds the heads."
 )
 kept_heads_option: Final[Decorator] = click.option(
     "--heads", metavar="URL|FILE", default="", help="Where heads are kept."

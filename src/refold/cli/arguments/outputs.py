@@ -13,7 +13,7 @@ _FORCE: Final = "refold.force"
 force_option: Final[Decorator] = click.option(
     "-f", "--force", is_flag=True, is_eager=True, expose_value=False,
     callback=lambda context, _, force: context.meta.update({_FORCE: force}),
-    help="Replace a file that Refold did not write; a log never.",
+    help="Replace a file that Refold did not write; never a log.",
 )  # fmt: skip
 
 

@@ -38,11 +38,11 @@ Report = TypeVar("Report")
 
 program_option: Final[Callable[[Command], Command]] = click.option(
     "--program", metavar="MODULE:NAME",
-    help="The program as it is now: module:name or file.py:name; not for shipped ones.",
+    help="Today's program: module:name or file.py:name; not for shipped ones.",
 )  # fmt: skip
 tools_option: Final[Callable[[Command], Command]] = click.option(
     "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
-    help="Tools that the program calls by name, or lists of them.  None is executed.",
+    help="Tools that the program calls by name, or lists of tools.  They are not executed.",
 )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ Examples:
 @click.group("agents", epilog=page(_PAGE), invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> int:
-    """Look after agents: agents/NAME/AGENT.md, agents/NAME.md, or one by itself."""
+    """Check agent files: agents/NAME/AGENT.md, agents/NAME.md, or a single one."""
     if context.invoked_subcommand is not None:
         return FINE
     click.echo(context.get_help(), err=True)
@@ -40,15 +40,15 @@ def command(context: click.Context) -> int:
 @click.argument("folder", metavar="[DIR]", type=LOG, default=Path("agents"))
 @click.option(
     "--tool", "tools", metavar="NAME", multiple=True,
-    help="A tool of your own that agents may name; may be repeated.",
+    help="Your own tool that agents may name; can be repeated.",
 )  # fmt: skip
 @json_option
 def check(*, folder: Path, tools: tuple[str, ...]) -> int:
-    """Say what is wrong with the agent files in DIR (by default agents/).
+    """Report errors in the agent files of DIR (by default agents/).
 
-    DIR may also be the folder of one agent, with its AGENT.md.
+    DIR can also be the folder of one agent, with its AGENT.md.
 
-    Exit code: 0 all of them define an agent · 1 one does not, or there is none.
+    Exit code: 0 all files define an agent · 1 one does not, or no file exists.
     """
     if not folder.is_dir():
         raise click.UsageError(f"{output.shown_path(folder)}: no such folder of agents")

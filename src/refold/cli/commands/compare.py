@@ -21,12 +21,12 @@ Examples:
   refold compare runs/*.jsonl
   refold compare before.jsonl after.jsonl --json
 
-Each run is compared with the first.  How two differ: refold diff A B, or
-refold export B --to html --diff A.
+Each run is compared with the first.  For all differences between two runs:
+refold diff A B, or refold export B --to html --diff A.
 
-Exit code: 0 no difference · 1 differences · 3 a child's log or a
-large text is missing, damaged or another run's, and the sums are without it
-(standard error says which).
+Exit code: 0 no difference · 1 differences · 3 a child's log or a large text
+is missing, damaged or from another run, as standard error reports, and is not
+in the sums.
 """
 
 
@@ -34,9 +34,9 @@ large text is missing, damaged or another run's, and the sums are without it
 @click.argument("logs", metavar="RUN…", type=LOG, nargs=-1, required=True)
 @json_option
 def command(*, logs: tuple[Path, ...]) -> int:
-    """Show what runs came to, and where each differs first from the first.
+    """Compare runs in a table, with the first difference from the first run.
 
-    Status, subagents, calls, tokens, time; the cost where it is known.
+    The columns are status, subagents, calls, tokens, cost (if known) and time.
     """
     with output.progress(f"comparing {len(logs)} runs"):
         rows = [_row(log, logs[0]) for log in logs]

@@ -47,11 +47,11 @@ _RUNNERS: Final = {"a": "subprocess", "b": "in-process"}
 _PAGE: Final = """
 Examples:
   refold demo
-  refold demo --faults          the survey, beside four children that fail
+  refold demo --faults          with four children that fail
   refold demo src/ --log runs/mine.jsonl --jobs 2
 
-Exit code: 0 all held · 5 the survey did not complete · 3, 1 as for verify
-           and replay.
+Exit code: 0 all checks passed · 5 the survey did not complete · 3, 1 as for
+           verify and replay.
 """
 
 
@@ -65,15 +65,15 @@ Exit code: 0 all held · 5 the survey did not complete · 3, 1 as for verify
 )
 @click.option(
     "--jobs", type=click.IntRange(1, 16), default=JOBS, show_default=True,
-    help="Subagents at once.",
+    help="Number of subagents at once.",
 )  # fmt: skip
 @json_option
 def command(*, path: Path | None, log: Path | None, faults: bool, jobs: int) -> int:
     """Survey a source tree with subagents; record, show, verify, replay, diff.
 
-    Each part of the tree goes to a subagent in a process of its own, which
+    Each part of the tree is surveyed by a subagent in its own process, which
     reads files through tools.  PATH is a folder with Python files; by default
-    the standard library of the Python that runs this.
+    the standard library of this Python.
     """
     log = _fresh(log)
     with dropped_prints() if output.is_json() else contextlib.nullcontext():

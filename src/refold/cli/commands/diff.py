@@ -26,8 +26,8 @@ Examples:
   refold diff a.jsonl b.jsonl --match unordered
   refold diff a.jsonl b.refold --arguments ignore --json
 
-Exit code: 0 no difference · 1 differences · 3 a log of one is damaged
-or missing (standard error says which), and what it holds was not compared.
+Exit code: 0 no difference · 1 differences · 3 a log is damaged or missing, as
+standard error reports, and was not compared.
 """
 
 
@@ -39,22 +39,24 @@ or missing (standard error says which), and what it holds was not compared.
     type=_CALLS,
     default="strict",
     show_default=True,
-    help="Which calls of B must be those of A.",
+    help="Rule that matches the calls of A and B.",
 )
 @click.option(
     "--arguments",
     type=_ARGUMENTS,
     default="exact",
     show_default=True,
-    help="How arguments are compared.",
+    help="Rule that compares arguments.",
 )
-@click.option("--all", "every", is_flag=True, help="Every difference; else at most 200 lines.")
+@click.option(
+    "--all", "every", is_flag=True, help="List every difference; otherwise at most 200 lines."
+)
 @json_option
 def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, every: bool) -> int:
     """Compare two recorded runs and all runs below them.
 
-    Calls are compared within their scope, so the interleaving of concurrent
-    work makes no difference; nor do ids, times and hashes.
+    Calls are compared within their scope, so the order of concurrent work does
+    not matter.  Ids, times and hashes are not compared.
     """
     with opened_log(a) as one, opened_log(b) as other, output.progress(f"comparing {a} and {b}"):
         started(one.path)  # a file without a first entry is no run that could differ

@@ -21,7 +21,7 @@ Examples:
   refold doctor --upstream GROQ_BASE_URL=https://api.groq.com/openai/v1 \\
          -- python agent.py
 
-Exit code: 0 a request to a model was read · 1 none was.
+Exit code: 0 a model request arrived · 1 none arrived.
 """
 
 
@@ -29,15 +29,15 @@ Exit code: 0 a request to a model was read · 1 none was.
 @click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED, required=True)
 @click.option(
     "--upstream", "upstreams", metavar="VARIABLE=URL", multiple=True,
-    help="The variable that a client of another provider reads its base URL from.",
+    help="Base-URL variable of another provider's client.",
 )  # fmt: skip
 @click.option("--profile", metavar="NAME", default="", help="As for `refold record`.")
 def command(*, command: tuple[str, ...], upstreams: tuple[str, ...], profile: str) -> int:
-    """Say whether a command would be recorded, with no model and no key.
+    """Check whether a command can be recorded, without a model or a key.
 
-    The command is run as `refold record` runs it, but what it asks is answered
-    here, with one short text in each provider's format.  Nothing leaves this
-    machine by the variables that are set, and nothing is recorded.
+    The command runs as with `refold record`, but each request gets one short
+    text as its answer, in the format of the provider.  Requests that use the
+    variables do not leave this machine, and nothing is recorded.
     """
     found = sessions().examine_command(command, upstreams=upstreams, profile=profile)
     sys.stdout.flush()

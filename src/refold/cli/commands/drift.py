@@ -25,11 +25,11 @@ Examples:
   refold drift audit.jsonl --program app.py:audit --tools app:TOOLS \\
          --compare search=text --twice --junit drift.xml
 
-A tool that changes the world never runs without --yes: its recorded result
-is served, if it is asked for the same.
+A tool that changes the world does not run without --yes.  A call that matches
+the log gets its recorded result.
 
-Exit code: 0 no drift · 1 drift · 4 something was asked for that was not
-recorded and may not run.
+Exit code: 0 no drift · 1 drift · 4 a request was not recorded and may not
+run.
 """
 
 
@@ -39,17 +39,19 @@ recorded and may not run.
 @live_options
 @click.option(
     "--compare", "rules", metavar="NAME=RULE", multiple=True,
-    help="When results of a tool (or of `model`, `child`, `*`) count as the same: exact, text, "
+    help="Rule that compares results of a tool, or of `model`, `child` or `*`: exact, text, "
     "subset or numbers:0.01.",
 )  # fmt: skip
 @click.option(
     "--volatile", metavar="PATH", multiple=True,
-    help="A place that is not compared, such as tool:fetch/result/ts.  What was ignored is "
-    "listed.  Repeat it for more.",
+    help="Do not compare this place, such as tool:fetch/result/ts.  Ignored differences are "
+    "listed.  Can be repeated.",
 )  # fmt: skip
-@click.option("--twice", is_flag=True, help="Run twice; what differs between the two is noise.")
-@file_option("--into", text="Keep the new run as a log.")
-@output_option("--junit", kind="junit", text="Write the result as JUnit XML, too.")
+@click.option(
+    "--twice", is_flag=True, help="Run twice; count differences between both runs as noise."
+)
+@file_option("--into", text="Record the new run in this log.")
+@output_option("--junit", kind="junit", text="Also write the result as JUnit XML.")
 @force_option
 @json_option
 def command(
@@ -65,8 +67,9 @@ def command(
 ) -> int:
     """Run the program of LOG again, live, and compare each call with its record.
 
-    Same, another result, other arguments, new, missing; what may follow from
-    an earlier result that changed is marked as consequent.
+    A call is the same, new or missing, or has a different result or different
+    arguments.  A difference that an earlier changed result may have caused is
+    marked as consequent.
     """
     with opened_log(log) as opened:
         given = live_of(opened, program, "live", live)

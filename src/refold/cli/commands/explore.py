@@ -25,12 +25,12 @@ Examples:
   refold explore runs/audit.jsonl --program audit.py:audit \\
          --orders 5000 --seed 1 --json
 
-What is found:
-  an order changes the output     it ends with another output, or fails
-  … leads to a call never made    what comes then is not on record
+Findings:
+  an order changes the output     the output differs, or the run fails
+  … leads to a call never made    the log has no result for a call
 
-Exit code: 0 every order ends as recorded · 1 an order ends otherwise
-           4 only calls that were never recorded · 3 no end on record.
+Exit code: 0 every order ends as recorded · 1 an order ends differently
+           4 only calls that were never recorded · 3 the log has no end.
 """
 
 
@@ -39,15 +39,17 @@ Exit code: 0 every order ends as recorded · 1 an order ends otherwise
 @program_option
 @click.option(
     "--orders", type=click.IntRange(min=1), default=ORDERS, show_default=True, metavar="N",
-    help="How many orders to try at most; the nearest to the recorded one first.",
+    help="Maximum number of orders; those nearest to the recorded one first.",
 )  # fmt: skip
 @click.option(
     "--timers", is_flag=True,
-    help="Let timers race, too: a timeout may come before what was in time.",
+    help="Let timers race: a timeout may fire before a call that was in time.",
 )  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random orders.")
-@click.option("--children", is_flag=True, help="Explore each child, too, against its own log.")
-@click.option("--all", "is_all", is_flag=True, help="Every other end, not just the first few.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random orders.")
+@click.option("--children", is_flag=True, help="Also explore each child, with its own log.")
+@click.option(
+    "--all", "is_all", is_flag=True, help="List every different end, not just the first few."
+)
 @tools_option
 @session_option
 @json_option
@@ -65,12 +67,12 @@ def command(
 ) -> int:
     """Run a recorded program under other orders of completion.
 
-    Of work that goes on at the same time, the world decides what ends first.
-    Here the recorded results come in other orders: no tool runs, no model is
-    asked.  An order that changes the output is shrunk to the fewest moves.
+    Concurrent work can end in any order.  Here the recorded results arrive in
+    other orders.  No tool or model runs.  If an order changes the output, moved
+    results are put back, one by one, while it still does.
 
-    A call that the recording has no result for ends its order: what the
-    program would have made of it is not known.
+    An order ends at a call without a recorded result, because the further
+    course of the run is unknown.
     """
     tried = [0]
     report, opened = rehearsed(

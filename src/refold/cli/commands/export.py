@@ -28,8 +28,8 @@ Examples:
   refold export runs/audit.jsonl --to perfetto       for ui.perfetto.dev
   refold export runs/audit.jsonl --to markdown -o "$GITHUB_STEP_SUMMARY"
 
-The page needs no network and no server: open it from disk, attach it to a
-report, keep it as an artifact of CI.  It checks the chain of the logs itself.
+The page works from disk, without a network or a server.  It verifies the logs
+itself.
 """
 
 _LARGE: Final = 100 * 1024 * 1024
@@ -43,16 +43,18 @@ _SUFFIXES: Final[dict[OutputKind, str]] = {
 
 @click.command("export", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
-@click.option("--to", type=click.Choice(list(_SUFFIXES)), required=True, help="What to make.")
+@click.option(
+    "--to", type=click.Choice(list(_SUFFIXES)), required=True, help="Format of the output."
+)
 @file_option(
     "-o",
     "--out",
-    text="Where to; by default the log's name, here.  - prints it.",
+    text="Output file; by default named after the log.  - prints it.",
 )
 @force_option
 @click.option("--diff", "other", type=LOG, metavar="OTHER", help="Another run to compare it with.")
 @click.option(
-    "--without-content", is_flag=True, help="Leave out what tools, models and people said."
+    "--without-content", is_flag=True, help="Leave out the text of tools, models and people."
 )
 @json_option
 def command(
@@ -63,10 +65,10 @@ def command(
     other: Path | None,
     without_content: bool,
 ) -> int:
-    """Make one file of a run and all runs below it, for people or other viewers.
+    """Write a run, with all runs below it, to one file.
 
-    An earlier export to the same file is replaced, another file only with
-    --force, and a log never.
+    An earlier export to the same file is replaced.  Any other file needs
+    --force, and a log is never replaced.
     """
     from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
 

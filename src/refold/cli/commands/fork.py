@@ -33,18 +33,18 @@ Examples:
   refold fork agent.jsonl --set '0/1#2={"city":"Bergen"}' -- python agent.py
   refold fork agent.jsonl --at 12 --model gpt-5-mini -- python agent.py
 
-KEY is a call key, as `refold show LOG --events` lists them; of a child
-below LOG with the calls that lead there: "0#1 > 0#2".  A value is of a tool
-its result, of a model its text or message, of a child its output;
-{"error": {"message": "…"}} makes it fail.  With -- COMMAND, a request's value
-is its text or message, a tool call's its arguments: both edit what the model
-said; --model names the model, of the same API, that is asked from there on.
+KEY is a call key, as `refold show LOG --events` lists them; for a call of a
+child, with the calls that lead there: "0#1 > 0#2".  The value replaces a
+tool's result, a model's text or message, or a child's output;
+{"error": {"message": "…"}} makes the call fail.  With -- COMMAND, the value
+replaces a model's text or message, or the arguments of a tool call; --model
+names the model, of the same API, for all later requests.
 
-After the fork, outcomes come from the record where the same is asked for;
-what was not recorded needs --model, --tools or --children.
+After the fork, requests that match the log get their recorded results.  Other
+requests need --model, --tools or --children.
 
-Exit code: 0 completed · 5 it did not · 4 something was asked for that was
-not recorded and may not run · 1 an edit changes what is kept before it.
+Exit code: 0 completed · 5 not completed · 4 a request was not recorded and
+may not run · 1 an edit changes the part before it.
 """
 
 
@@ -52,20 +52,19 @@ not recorded and may not run · 1 an edit changes what is kept before it.
 @click.argument("log", type=LOG)
 @click.option(
     "--at", type=int, metavar="N",
-    help="The last entry that is kept; by default that of the first --set.  "
-    "Negative: from the end.",
+    help="Last entry to keep; by default the entry of the first --set.  Negative: from the end.",
 )  # fmt: skip
 @click.option(
     "--set", "edits", metavar="KEY=JSON", multiple=True,
-    help="What the outcome of a call is to be: a JSON value, a file of one (KEY=@FILE), or else "
-    "a text.  Repeat it for more.",
+    help="New result of a call: a JSON value, a JSON file (KEY=@FILE), or otherwise text.  Can be "
+    "repeated.",
 )  # fmt: skip
 @click.option(
     "--program", metavar="MODULE:NAME",
-    help="The root's program: module:name or file.py:name; not for shipped ones.",
+    help="Program of the root run: module:name or file.py:name; not for shipped ones.",
 )  # fmt: skip
 @live_options
-@file_option("--into", text="The new log; by default a new file in runs/.")
+@file_option("--into", text="New log; by default a new file in runs/.")
 @fork_options
 @json_option
 def command(
@@ -78,15 +77,15 @@ def command(
     foreign: Foreign,
     live: Live,
 ) -> int:
-    """Copy LOG up to an entry into a new log, change results, and go on from there.
+    """Copy LOG up to an entry, change results, and continue from there.
 
-    LOG itself is only read.  The new log says where it comes from: `refold ls
-    --tree` shows who was forked from whom.
+    LOG itself does not change.  The new log stores its origin, which `refold ls
+    --tree` shows.
 
-    With -- COMMAND, LOG is one of `refold record`: the command runs again, is
-    answered from the record up to the entry, and goes on live.  It runs in a
-    copy of the recorded folder, and carries out the tool calls that the record
-    asks it for, as in `refold replay`.
+    With -- COMMAND, LOG is a log of `refold record`: the command runs again,
+    gets recorded answers up to the entry, and continues live.  It runs in a
+    copy of the recorded folder, and executes the recorded tool calls, as in
+    `refold replay`.
     """
     again = command_given()
     if again is not None:

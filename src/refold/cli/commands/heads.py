@@ -38,8 +38,8 @@ an end (standard error names them).
 def command(*, places: tuple[Path, ...], out: OutputFile | None) -> int:
     """List the heads of finished root logs, one JSON line each.
 
-    LOG may be a folder, meaning all root logs below it.  Keep the list where
-    nobody can write who writes the logs: verify --heads then notices a log
+    LOG can be a folder, which means all root logs below it.  Keep the list where
+    the writers of the logs cannot change it: verify --heads then detects a log
     that was replaced or removed, even if it is intact.
     """
     heads, left = list[KeptHead](), list[str]()

@@ -28,7 +28,7 @@ Examples:
   refold ls
   refold ls /var/log/agents --json
   refold ls --status failed --since 7d
-  refold ls --tree                forks below the runs that they left
+  refold ls --tree                forks below their origins
   refold ls s3://bucket/audits    the runs of a store, by name
 """
 
@@ -51,17 +51,20 @@ _STATUSES: Final = (*get_args(Status), *STANDINGS, "unreadable")
 
 @click.command("ls", epilog=page(_PAGE))
 @click.argument("folder", metavar="[DIR|URL]", type=PLACE, default=Path("runs"))
-@click.option("--tree", "is_tree", is_flag=True, help="Show forks below what they left.")
+@click.option("--tree", "is_tree", is_flag=True, help="Show forks below their origins.")
 @click.option(
     "--status",
     multiple=True,
     type=click.Choice(_STATUSES),
     metavar="STATUS",
-    help=f"Only runs that ended so, or are so; repeat it. One of {', '.join(_STATUSES)}.",
+    help=f"Only runs with this status; can be repeated. One of {', '.join(_STATUSES)}.",
 )
-@click.option("--program", default="", help="Only runs of programs with this in their name.")
+@click.option("--program", default="", help="Only runs whose program name contains this.")
 @click.option(
-    "--since", callback=_since, metavar="TIME", help="Only runs begun since: 2026-01-31, 12h, 7d."
+    "--since",
+    callback=_since,
+    metavar="TIME",
+    help="Only runs that started since: 2026-01-31, 12h, 7d.",
 )
 @click.option("--text", default="", help="Only runs with this in path, program, agent or status.")
 @json_option
@@ -74,10 +77,10 @@ def command(
     since: float | None,
     text: str,
 ) -> int:
-    """List the root runs recorded in DIR (by default runs/), the newest last.
+    """List the root runs in DIR (by default runs/), the newest last.
 
-    A run without an end is `running`, `waits_for_you` (a person has to answer)
-    or `broke_off`.
+    A run without an end is `running`, `waits_for_you` (a person must answer) or
+    `broke_off`.
     """
     if isinstance(folder, StoredRun):
         if is_tree or status or program or since is not None or text:

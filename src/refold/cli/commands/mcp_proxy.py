@@ -26,12 +26,12 @@ Examples:
 In the configuration of an MCP client, before the server's command:
   {"command": "refold", "args": ["mcp-proxy", "--", "python", "server.py"]}
 
-Then, models and MCP servers in one log, and again without any of them:
+To record models and MCP servers in one log, and replay them:
   refold record --log run.jsonl -- python agent.py
   refold replay run.jsonl -- python agent.py
 
-Exit code: that of SERVER; with --replay, 1 if anything was asked that was not
-recorded, or recorded and not asked.
+Exit code: the exit code of SERVER; with --replay, 1 if the requests differ
+from the record.
 """
 
 
@@ -47,29 +47,26 @@ def _word(_context: click.Context, _parameter: click.Parameter, word: str) -> st
     epilog=page(_PAGE),
     options_metavar="[OPTIONS]",
 )
-@click.option("--name", metavar="NAME", default="", help="What the server is called in logs; by "
-              "default after its script or package.")  # fmt: skip
+@click.option("--name", metavar="NAME", default="", help="Name of the server in logs; by default "
+              "its script or package.")  # fmt: skip
 @log_option
 @file_option("--replay", text="Serve this record; the server is not started.")
-@click.option(
-    "--url", metavar="URL", help="A server on HTTP; its place at this machine is printed."
-)
+@click.option("--url", metavar="URL", help="Server on HTTP; its local URL is printed.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, metavar="N",
-    help="With --url: listen at this port; by default at a free one.",
+    help="With --url: local port; by default a free one.",
 )  # fmt: skip
 @click.option(
     "--word", metavar="WORD", default="", callback=_word,
-    help="With --url: the secret part of the printed URL, for clients that are set up with it; by "
-         "default it is drawn at each start.",
+    help="With --url: secret part of the printed URL; by default random at each start.",
 )  # fmt: skip
 @click.option(
     "--volatile", metavar="PATH", multiple=True,
-    help="A place of calls that is not compared: tool:NAME/arguments/when.",
+    help="Do not compare this place of calls: tool:NAME/arguments/when.",
 )  # fmt: skip
 @click.option(
     "--volatile-text", "volatile_texts", metavar="REGEX", multiple=True,
-    help="Text that is another each time, such as a date in an argument.",
+    help="Do not compare text that matches, such as a date in an argument.",
 )  # fmt: skip
 def command(
     *,
@@ -82,12 +79,12 @@ def command(
     volatile: tuple[str, ...],
     volatile_texts: tuple[str, ...],
 ) -> int:
-    """Record an MCP server, or serve it from its record.
+    """Record an MCP server, or replay it from its record.
 
-    Stands where an MCP client would start SERVER, and passes everything both
-    ways as it comes.  Within `refold record -- COMMAND` the calls go into the
-    command's log; within `refold replay` they are served from it, and SERVER is
-    not started.  Else --log or --replay says which log.
+    An MCP client starts this command instead of SERVER.  It forwards all
+    messages in both directions.  Within `refold record -- COMMAND`, calls are
+    written to the command's log.  Within `refold replay`, they are answered
+    from that log, and SERVER does not start.  Otherwise, use --log or --replay.
     """
     given = command_given()
     if (given is None) is (url is None):

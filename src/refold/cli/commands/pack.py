@@ -23,24 +23,23 @@ _PAGE: Final = """
 Examples:
   refold pack runs/audit.jsonl                 makes runs/audit.refold
   refold pack runs/audit.jsonl -o report.refold
-  refold pack runs/audit.2.jsonl               a child, and what lies below it
+  refold pack runs/audit.2.jsonl               a child, and all runs below it
   refold show report.refold
 
-Exit code: 0 all is there and intact · 3 a child's log or a large text is
-missing, or something is damaged (what is there is packed as it is, and
-standard error says what is wrong).
+Exit code: 0 complete and intact · 3 a child's log or a large text is missing
+or damaged, as standard error reports; the rest is packed unchanged.
 """
 
 
 @click.command("pack", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
-@file_option("-o", "--out", text="Where to; by default LOG with .refold at its end.")
+@file_option("-o", "--out", text="Output file; by default LOG with the suffix .refold.")
 @json_option
 def command(*, log: Path, out: Path | None) -> int:
-    """Make one file of a run's log, its children's logs and their large texts.
+    """Pack a run's log, its children's logs and their large texts into one file.
 
-    Every command that takes a LOG reads the packed file as well.  Packing the
-    same logs twice gives the same bytes; nothing is ever overwritten.
+    Every command that reads a LOG accepts the packed file as well.  Packing the
+    same logs twice gives the same bytes.  Nothing is overwritten.
     """
     target = out if out is not None else log.with_suffix(PACKED_SUFFIX)
     with opened_log(log) as opened, output.progress(f"packing {log}"):

@@ -17,25 +17,27 @@ Examples:
   refold pull s3://bucket/audits/audit.jsonl --to /tmp/audits
   refold pull s3://bucket/audits            all of its runs
 
-Exit code: 0 all are here · 2 one was refused: another file has its name, or
-there is no such run · 3 one is damaged in the store.
+Exit code: 0 all runs are here · 2 a run was refused, because another file has
+its name or because it does not exist · 3 a run is damaged in the store.
 """
 
 
 @click.command("pull", epilog=page(_PAGE))
 @click.argument("store", metavar="URL", type=PLACE)
 @click.argument("runs", metavar="[RUN]…", nargs=-1)
-@click.option("--to", "folder", type=LOG, metavar="DIR", default=Path("runs"), help="Where to.")
-@click.option("--large", is_flag=True, help="Take runs of more than 4 GiB, too.")
+@click.option(
+    "--to", "folder", type=LOG, metavar="DIR", default=Path("runs"), help="Output folder."
+)
+@click.option("--large", is_flag=True, help="Also copy runs of more than 4 GiB.")
 @heads_option
 @json_option
 def command(
     *, store: Path | StoredRun, runs: tuple[str, ...], folder: Path, large: bool, heads: str
 ) -> int:
-    """Bring runs out of a shared store, by default all, into a folder.
+    """Copy runs, by default all, from a shared store to a folder.
 
-    Each run is checked before it has its name: one that is damaged, or whose
-    transfer was interrupted, is not there.  Nothing is overwritten.
+    Each run is verified before it gets its name, so a damaged run or an
+    interrupted transfer leaves no file.  Nothing is overwritten.
     """
     from refold.store.pull import pull  # noqa: PLC0415 - not for help pages
 

@@ -18,8 +18,8 @@ Examples:
 
 Credentials come from the environment (AWS_ACCESS_KEY_ID …).
 
-Exit code: 0 all are there · 2 one was refused: another run has its name, or
-it is being written · 3 one is damaged, or has no end.
+Exit code: 0 all runs are in the store · 2 a run was refused, because another
+run has its name or because it is running · 3 a run is damaged or has no end.
 """
 
 
@@ -29,12 +29,12 @@ it is being written · 3 one is damaged, or has no end.
 @heads_option
 @json_option
 def command(*, runs: tuple[Path, ...], store: Path | StoredRun, heads: str) -> int:
-    """Put runs into a shared store, each whole or not at all.
+    """Copy runs to a shared store, each completely or not at all.
 
-    RUN is a root's log, or a folder, meaning all root logs below it.  Nothing
-    in a store is ever overwritten: a run that is there is left as it is, and
-    another one of its name is refused.  A push that was interrupted is taken
-    up by doing it again.
+    RUN is a root's log, or a folder, which means all root logs below it.
+    Nothing in a store is overwritten: a run that is already there is skipped,
+    and a different run of that name is refused.  To continue an interrupted
+    push, run it again.
     """
     from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - not for help pages
     from refold.store.push import push  # noqa: PLC0415 - the same

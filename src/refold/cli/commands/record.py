@@ -26,7 +26,7 @@ Examples:
   refold record --listen 172.17.0.1:8787 --log runs/agent.jsonl > agent.env
   docker run --env-file agent.env AGENT
 
-Afterwards, with no key, no model and no network:
+Afterwards, without a key, a model or a network:
   refold replay LOG -- python agent.py
 
 Exit code: that of COMMAND.
@@ -48,8 +48,8 @@ def _print_variables(variables: Mapping[str, str]) -> None:
 @log_option
 @click.option(
     "--listen", metavar="[ADDR]", is_flag=False, flag_value="",
-    help="Without a command: hold the proxy open until Ctrl-C, for one that runs elsewhere, as in "
-    "a container.  HOST, HOST:PORT or :PORT; by default a free port of the loopback.",
+    help="Run only the proxy, until Ctrl-C, for a command that runs elsewhere, such as in a "
+    "container.  HOST, HOST:PORT or :PORT; by default a free port on loopback.",
 )  # fmt: skip
 @record_options
 def command(
@@ -59,16 +59,15 @@ def command(
     listen: str | None,
     foreign: Foreign,
 ) -> int:
-    """Record a command as it is, in any language: what it asks of models.
+    """Record the model requests of a command, in any language.
 
-    The command is given base-URL variables (OPENAI_BASE_URL,
-    ANTHROPIC_BASE_URL, and those of Gemini, Vertex and Bedrock) that lead to a
-    proxy on this machine, which passes everything on.  A client with a base URL
-    in its code goes past it: see `refold doctor`.  Keys pass through and are
-    never written.
+    The command runs with base-URL variables (OPENAI_BASE_URL,
+    ANTHROPIC_BASE_URL, and others for Gemini, Vertex and Bedrock) that point to
+    a local proxy, which forwards all requests.  A client with a fixed base URL
+    bypasses it: see `refold doctor`.  Keys are forwarded and not written.
 
-    The guarantee is weaker than that of `refold run`: requests are matched
-    when the record is replayed; the command itself runs as it pleases.
+    The guarantee is weaker than for `refold run`: a replay compares the
+    requests, and nothing else that the command does.
     """
     from refold.cli.arguments.foreign import sessions  # noqa: PLC0415 - needs the extra `proxy`
     from refold.proxy.http.routes import why_nothing_came  # noqa: PLC0415 - the same

@@ -22,22 +22,22 @@ from refold.replay.audit.verify import LogReport, verify
 from refold.replay.index.guarantee import is_observed
 
 _PAGE: Final = """
-torn tail   the crash of whoever wrote the log cut its last write short: no
-            entry is lost, and `refold resume` takes it off
-damaged     bytes were altered, lost or added: nobody goes on from that, and
-            --salvage keeps the entries in front of it
-joined      a child that broke off, as far as its parent says it came
+torn tail   a crash cut the last write short: no entry is lost, and `refold
+            resume` removes it
+damaged     bytes were changed, lost or added: the run cannot be resumed, and
+            --salvage keeps the entries before the damage
+joined      a child that broke off, up to the end that its parent recorded
 
 Examples:
   refold recover runs/audit.jsonl
   refold recover runs/audit.jsonl --salvage runs/salvaged.jsonl
   refold verify runs/salvaged.jsonl
 
-The new log ends with an entry x-refold.salvaged that says what it is; it is
-intact and not complete. LOG and all beside it stay as they are.
+The new log ends with an entry x-refold.salvaged.  It is intact but not
+complete.  LOG and the files beside it do not change.
 
-Exit code: 0 sealed and sound, or salvaged · 3 torn, damaged, missing or
-unsealed.
+Exit code: 0 finished and intact, or salvaged · 3 torn, damaged, missing or
+without an end.
 """
 
 _KIND: Final = re.compile(rb'\{"seq":[0-9]+,"kind":"([a-z][a-z0-9._-]*)"')
@@ -48,14 +48,15 @@ _SHOWN: Final = 48
 
 @click.command("recover", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
-@click.option("--salvage", "out", type=LOG, metavar="OUT", help="Keep what verifies in a new log.")
+@click.option(
+    "--salvage", "out", type=LOG, metavar="OUT", help="Copy the valid entries to a new log."
+)
 @json_option
 def command(*, log: Path, out: Path | None) -> int:
-    """Say how far a log, and those below it, verify, and what follows.
+    """Report how much of a log, and of those below it, is valid.
 
-    Nothing is executed, and nothing is changed: with --salvage, the entries
-    that verify are copied to a new log, with those of the children's logs
-    that they name.
+    Nothing is executed or changed.  --salvage copies the valid entries to a new
+    log, with the entries of the children's logs that they name.
     """
     with opened_log(log) as opened, output.progress(f"reading {log}"):
         found = [prefix_of(path) for path in tree(opened.path) if path.is_file()]

@@ -53,8 +53,8 @@ Examples:
   refold replay runs --program audit.py:audit \\
          --executor dask:tcp://scheduler:8786
 
-Exit code: 0 identical · 1 a divergence · 2 nothing to replay · 3 a log is
-damaged · 4 an outcome is missing while something is live.  Of several logs,
+Exit code: 0 identical · 1 a divergence · 2 nothing to replay · 3 a damaged
+log · 4 a live run needs a result that was not recorded.  For several logs,
 the worst: 3, 1 (diverged, timed out), 70 (a fault), 2 (program needed,
 refused), 0.
 """
@@ -64,42 +64,40 @@ refused), 0.
 @click.argument("logs", metavar="LOG…", type=LOG, nargs=-1, required=True)
 @click.option(
     "--program", "programs", metavar="[NAME=]MODULE:NAME", multiple=True,
-    help="The program as it is now: module:name or file.py:name; not for shipped ones.  "
-    "Of several logs, each gets the one of its name; NAME= says another.",
+    help="Today's program: module:name or file.py:name; not for shipped ones.  Several logs get "
+    "the program of their name, or the one given with NAME=.",
 )  # fmt: skip
 @live_options
 @replay_options
-@click.option("--all", "is_all", is_flag=True, help="Every divergence, and what comes after it.")
+@click.option("--all", "is_all", is_flag=True, help="List every divergence, and later differences.")
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N",
-    help="Logs at a time; by default one for each processor.",
+    help="Number of logs at once; by default one per processor.",
 )  # fmt: skip
-@click.option(
-    "--fail-fast", is_flag=True, help="Of several logs, stop at the first that is not identical."
-)
+@click.option("--fail-fast", is_flag=True, help="Stop at the first log that differs.")
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-    help="Wall time that one log may take; then it is stopped, and its row is `timed out`.",
+    help="Wall time for one log; then it is stopped and reported as `timed out`.",
 )  # fmt: skip
 @executor_option
-@output_option("--junit", kind="junit", text="Write the results as JUnit XML, too.")
+@output_option("--junit", kind="junit", text="Also write the results as JUnit XML.")
 @output_option(
     "--html", kind="html",
-    text="Of one log that is not identical, write its page, where it diverges named first.",
+    text="If the log differs, write an HTML page that opens at the divergence.",
 )  # fmt: skip
 @force_option
 @click.option(
     "--volatile", metavar="PATH", multiple=True,
-    help="A place that is not compared, such as tool:fetch/arguments/ts.  What was ignored is "
-    "listed.  Repeat it for more.",
+    help="Do not compare this place, such as tool:fetch/arguments/ts.  Ignored differences are "
+    "listed.  Can be repeated.",
 )  # fmt: skip
 @click.option(
     "--tripwire", is_flag=True,
-    help="Say where the program reads clocks, randomness, environment, files or sockets itself.",
+    help="List lines that read clocks, randomness, environment, files or sockets directly.",
 )  # fmt: skip
 @click.option(
     "--list-effects", "is_listed", is_flag=True,
-    help="Print the tool calls of LOG that a COMMAND would carry out, and run nothing.",
+    help="Print the tool calls of LOG that a COMMAND would execute, and run nothing.",
 )  # fmt: skip
 @json_option
 def command(
@@ -123,25 +121,25 @@ def command(
 ) -> int:
     """Run a recorded program again, with recorded outcomes, and compare.
 
-    Nothing but the program is executed: no tool, no model, no child process.
-    Every request and the end of every run must be as recorded.
+    Only the program is executed: no tool, model or child process runs.  Every
+    request and the end of every run must match the log.
 
-    A log never says what code to import, so you do, except for the programs
-    that Refold ships.
+    Refold does not import code that a log names.  Pass the program, unless
+    Refold ships it.
 
-    LOG may be a folder, meaning all root logs below it, and there may be
-    several: they are re-executed in processes of their own, each is one row.  So is
-    one LOG with --timeout or --junit.
+    LOG can be a folder, which means all root logs below it, and can be
+    repeated.  Several logs are replayed in separate processes, with one row
+    each.  So is one LOG with --timeout or --junit.
 
-    With --model, --tools, --children or --tool, what is said to be live runs,
-    and each call is compared with its record (refold drift --help).
+    --model, --tools, --children and --tool make a part of the run live, and
+    compare each call with the log (refold drift --help).
 
-    With -- COMMAND, LOG is one of `refold record`: the command runs again, and
-    its requests are answered from the record.  It runs in a copy of the folder
-    in which it was recorded: in a sandbox without a network, if `bwrap` works
-    here.  It carries out the tool calls that the record asks it for: if LOG is
-    from others, look at them first with --list-effects.  At a terminal, you are
-    asked about a LOG that this machine did not record, unless --yes.
+    With -- COMMAND, LOG is a log of `refold record`: the command runs again,
+    and its requests are answered from the log.  It runs in a copy of the
+    recorded folder, and in a sandbox without a network if `bwrap` works here.
+    It executes the recorded tool calls.  If somebody else recorded LOG, look at
+    these calls first with --list-effects.  At a terminal, you are asked about a
+    LOG that was not recorded on this machine, unless you pass --yes.
     """
     again = command_given()
     if again is not None or is_listed:

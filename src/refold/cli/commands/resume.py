@@ -60,12 +60,12 @@ Examples:
   refold resume runs/audit.jsonl --program audit.py:audit \\
          --tools audit.py:TOOLS --retry '0#9' --fail '0#2 > 0#1'
 
-KEY is a call key; in a child, those from the root run down, as --list shows
-them.  A value is JSON, @FILE, or else a text.
+KEY is a call key, as --list prints it; in a child, the path of call keys from
+the root run.  A value is JSON, @FILE, or otherwise text.
 
-Exit code: 0 completed · 5 it did not, or waits for a person · 2 people have
-to decide first, or it cannot be resumed · 1 the program no longer does what
-is recorded · 3 the log is damaged or has ended.
+Exit code: 0 completed · 5 not completed, or waits for a person · 2 a person
+must decide first, or the run cannot be resumed · 1 the program differs from
+its log · 3 the log is damaged or has ended.
 """
 
 
@@ -114,23 +114,23 @@ _KEPT: Final = (
 @program_option
 @click.option(
     "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
-    help="Tools that the run was offered, or lists of them.  They are executed.",
+    help="Tools of the run, or lists of tools.  They are executed.",
 )  # fmt: skip
 @session_option
-@click.option("--agent", type=LOG, metavar="AGENT.md", help="Of `refold run`: the agent's file.")
+@click.option("--agent", type=LOG, metavar="AGENT.md", help="Agent file of a `refold run`.")
 @click.option(
     "--model", metavar="[NAME=]SPEC", multiple=True,
     help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME or scripted:FILE; by default "
-    "the one in the log.  NAME= says which model of the run.",
+    "the one in the log.  NAME= selects a model of the run.",
 )  # fmt: skip
 @base_url_option
 @click.option(
     "--runner", type=click.Choice(list(default_runners())),
-    help="What subagents run on; by default what they ran on.",
+    help="Runner of subagents; by default the recorded one.",
 )  # fmt: skip
 @click.option(
     "--root", type=click.Path(path_type=Path), default=Path(), metavar="DIR",
-    help="The folder that shipped file tools read; by default this one.",
+    help="Folder of the shipped file tools; by default this one.",
 )  # fmt: skip
 @click.option(
     "--config", type=LOG, metavar="FILE", help="As for `refold run`; by default refold.yaml here."
@@ -138,37 +138,39 @@ _KEPT: Final = (
 @click.option(
     "--answer", "answers", metavar="KEY=JSON", multiple=True, help="The answer to a question."
 )
-@click.option("--by", default="", metavar="NAME", help="Who answers; it stands in the log.")
-@click.option("--ask", is_flag=True, help="Ask at this terminal what is asked from now on.")
+@click.option(
+    "--by", default="", metavar="NAME", help="Name of the person who answers, for the log."
+)
+@click.option("--ask", is_flag=True, help="Answer further questions at this terminal.")
 @click.option(
     "--retry", metavar="KEY", multiple=True,
-    help="An effect in doubt is to run again, under the same idempotency key.",
+    help="Run an effect in doubt again, with the same idempotency key.",
 )  # fmt: skip
 @click.option(
     "--fail", metavar="KEY", multiple=True,
-    help="An effect in doubt, or an unfinished child, is to count as failed.",
+    help="Count an effect in doubt, or an unfinished child, as failed.",
 )  # fmt: skip
 @click.option(
     "--result", "results", metavar="KEY=JSON", multiple=True,
-    help="An effect in doubt happened, and gave this.",
+    help="Result of an effect in doubt that did happen.",
 )  # fmt: skip
 @click.option(
     "--max-attempts", type=click.IntRange(min=1), default=ATTEMPTS_MAX, show_default=True,
-    metavar="N", help="How often the run may be tried, the first time included.",
+    metavar="N", help="Maximum number of attempts, including the first.",
 )  # fmt: skip
 @click.option(
     "--list", "is_list", is_flag=True,
-    help="Only list what people have to say first; nothing is executed.",
+    help="List open questions and doubts, and execute nothing.",
 )  # fmt: skip
 @json_option
 @as_one("given", Given)
 def command(*, given: Given, is_list: bool) -> int:
-    """Go on with a run that broke off, or that waits for a person.
+    """Continue a run that broke off, or that waits for a person.
 
-    The program is run again up to the end of the record, with recorded
-    outcomes, and goes on live from there, in the same log.  What had ended is
-    not done again; what was under way is started again.  Of tools that change
-    the world and may have done so, somebody has to say what became of them.
+    The program runs again with the recorded results, and continues live at the
+    end of the log.  Finished effects are not repeated; unfinished ones start
+    again.  For a tool that may already have changed the world, pass --retry,
+    --fail or --result.
     """
     log, shown = given.log, output.shown_path(given.log)
     if log.suffix == PACKED_SUFFIX:

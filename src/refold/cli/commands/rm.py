@@ -24,15 +24,15 @@ Examples:
 
 @click.command("rm", epilog=page(_PAGE))
 @click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=LOG)
-@click.option("-n", "--dry-run", "is_dry", is_flag=True, help="Say what would be removed.")
-@click.option("-f", "--force", "is_forced", is_flag=True, help="Where there is no such run, fine.")
+@click.option("-n", "--dry-run", "is_dry", is_flag=True, help="List the files, and remove nothing.")
+@click.option("-f", "--force", "is_forced", is_flag=True, help="Ignore runs that do not exist.")
 @json_option
 def command(*, logs: tuple[Path, ...], is_dry: bool, is_forced: bool) -> int:
-    """Remove runs whole: each root's log, its children's logs, its large texts.
+    """Remove runs: each root's log, its children's logs and its large texts.
 
-    A run that is being written is refused, and so is a child's log: what stays
-    would no longer verify.  What is left of a run whose own log is gone is
-    removed by that log's name.
+    A running run is refused.  So is a child's log, because the rest of the run
+    would no longer verify.  If a root's log is gone, use its name to remove the
+    rest of the run.
     """
     found = [path for log in dict.fromkeys(logs) for path in _files(log, is_forced=is_forced)]
     size = sum(_size(path) for path in found)

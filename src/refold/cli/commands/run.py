@@ -29,8 +29,8 @@ Examples:
   refold run AGENT.md --task "try it" --model scripted:replies.yaml
   refold run AGENT.md --task "find it" --tools mytools.py:TOOLS
 
-Exit code: 0 completed · 5 it did not, and is recorded all the same; a run
-that waits for a person goes on with `refold resume`.
+Exit code: 0 completed · 5 not completed, but recorded.  To continue a run
+that waits for a person, use `refold resume`.
 """
 
 
@@ -48,28 +48,26 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
 
 @click.command("run", epilog=page(_PAGE))
 @click.argument("agent", metavar="AGENT.md", type=LOG, callback=_an_agent)
-@click.option(
-    "--task", required=True, help="What the agent is to do; - reads it from standard input."
-)
+@click.option("--task", required=True, help="Task of the agent; - reads it from standard input.")
 @click.option(
     "--model", "specs", metavar="[NAME=]SPEC", multiple=True,
-    help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME or scripted:FILE; by default as\n"
-    "AGENT.md says.  NAME= says which model a name in agents' files means; `*=`, any of them.",
+    help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME or scripted:FILE; by default the\n"
+    "model in AGENT.md.  NAME= replaces one model name of agent files; `*=`, all.",
 )  # fmt: skip
 @base_url_option
 @click.option(
     "--runner", type=click.Choice(list(default_runners())), default="in-process",
-    show_default=True, help="What subagents run on.",
+    show_default=True, help="Runner of subagents.",
 )  # fmt: skip
 @log_option
 @click.option(
     "--root", type=click.Path(path_type=Path), default=Path(), metavar="DIR",
-    help="The folder that its file tools read; by default this one.",
+    help="Folder of the file tools; by default this one.",
 )  # fmt: skip
 @click.option(
     "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
-    help="Tools of your own, or lists of them, that agents and profiles may name; an agent\n"
-    "that names no tools has them.  A delegation tool is one too.",
+    help="Your own tools, or lists of tools, that agents and profiles may name; an agent that\n"
+    "names no tools has them.  Delegation tools count.",
 )  # fmt: skip
 @click.option(
     "--max-depth", type=click.IntRange(min=0), metavar="N", help="Levels of subagents; 0 for none."
@@ -81,7 +79,7 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Of the whole run.",
+    help="Time limit of the whole run.",
 )
 @click.option(
     "--config", type=LOG, metavar="FILE",
@@ -90,7 +88,7 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
 )  # fmt: skip
 @click.option(
     "--ask", is_flag=True,
-    help="Ask at this terminal what the run asks a person; else it is suspended there.",
+    help="Answer the run's questions at this terminal; otherwise it is suspended.",
 )  # fmt: skip
 @json_option
 def command(
@@ -109,9 +107,9 @@ def command(
     config: Path | None,
     ask: bool,
 ) -> int:
-    """Run the agent that AGENT.md defines, with the tools that it names.
+    """Run the agent in AGENT.md, with the tools that it names, and record it.
 
-    Keys are read from the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY, …), and never written.
+    Keys are read from the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY, …) and not written.
     """
     own = load_tools(tools)
     known = (*NAMEABLE_TOOLS, *(tool.name for tool in own))

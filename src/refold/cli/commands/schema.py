@@ -19,9 +19,7 @@ Examples:
 
 @click.command("schema", epilog=page(_PAGE))
 @click.argument("name", required=False, type=click.Choice(list(DOCUMENTS)), metavar="[NAME]")
-@click.option(
-    "--json", "as_json", is_flag=True, help="A schema is JSON as it is; the list of names too."
-)
+@click.option("--json", "as_json", is_flag=True, help="Print the list of names as JSON.")
 def command(*, name: str | None, as_json: bool) -> int:
     """Print the JSON schema NAME; without NAME, list them."""
     if name is not None:

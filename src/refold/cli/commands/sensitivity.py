@@ -22,13 +22,13 @@ Examples:
   refold sensitivity runs/audit.jsonl --program audit.py:audit --errors
   refold sensitivity answer.jsonl --only read_file --json
 
-How an outcome is needed:
-  shows     the output is another one; where, as JSON pointers
-  steers    a later request is another one; the first of them
-  nothing   neither: the run would have been the same without it
+Effects of a changed result:
+  shows     the output changes; with JSON pointers to the changes
+  steers    a later request changes; with the first changed request
+  nothing   neither changes
 
-Exit code: 0 all were tried · 1 the program is not as recorded · 3 no end on
-record.
+Exit code: 0 all were tried · 1 the program differs from its log · 3 the log
+has no end.
 """
 
 _LABEL_MAX: Final = 44
@@ -38,10 +38,10 @@ _LABEL_MAX: Final = 44
 @click.command("sensitivity", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
 @program_option
-@click.option("--errors", is_flag=True, help="Put a failure in the place of each success, too.")
+@click.option("--errors", is_flag=True, help="Also replace each success with a failure.")
 @click.option(
     "--only", metavar="TEXT", default="",
-    help="Alter only outcomes of calls whose name or arguments hold TEXT.",
+    help="Change only results of calls whose name or arguments contain TEXT.",
 )  # fmt: skip
 @tools_option
 @session_option
@@ -55,11 +55,11 @@ def command(
     tools: str,
     session: str | None,
 ) -> int:
-    """Find out which recorded outcomes a run depends on.
+    """Find the recorded results that a run depends on.
 
-    Each result, answer and drawn value in turn is replaced by another of its
-    type, and the program runs again with everything else as recorded: no tool
-    runs, no model is asked.  What nothing depends on was got for nothing.
+    Each result, model answer and drawn value in turn is replaced by a different
+    one of its type, and the program runs again with everything else as
+    recorded.  No tool or model runs.
     """
     done = [0, 0]
     report, opened = rehearsed(

@@ -35,8 +35,8 @@ Examples:
   refold show runs/audit.jsonl --entry 12
   refold show report.refold --json
 
-Exit code: 0 shown · 3 shown, and a child's log or a large text is missing,
-damaged or another run's (standard error says which): refold verify LOG.
+Exit code: 0 shown · 3 shown, but a child's log or a large text is missing,
+damaged or from another run, as standard error reports: refold verify LOG.
 """
 
 COMPLETED: Final = "completed"
@@ -50,17 +50,17 @@ _WORDS: Final = {
 
 @click.command("show", epilog=page(_PAGE))
 @click.argument("log", type=PLACE)
-@click.option("--events", "is_events", is_flag=True, help="The entries, one line each.")
+@click.option("--events", "is_events", is_flag=True, help="List the entries, one per line.")
 @click.option(
     "--entry", "at", type=int, metavar="N",
-    help="Entry N whole, as JSON, large texts included; -1 is the last.",
+    help="Print entry N as JSON, with large texts; -1 is the last.",
 )  # fmt: skip
-@click.option("--details", is_flag=True, help="In the tree: limits, tools, call keys, files.")
+@click.option("--details", is_flag=True, help="Add limits, tools, call keys and files to the tree.")
 @click.option(
     "--failed",
     "is_failed",
     is_flag=True,
-    help="In the tree: only what did not complete, and above.",
+    help="Show only runs that did not complete, with their parents.",
 )
 @json_option
 def command(
@@ -71,10 +71,10 @@ def command(
     details: bool,
     is_failed: bool,
 ) -> int:
-    """Show who delegated what to whom, and how it ended.
+    """Show the delegation tree of a run, and the status of each subagent.
 
-    A child's log is shown like a root's: LOG may be runs/audit.2.jsonl.  It may
-    lie in a store: s3://bucket/audits/audit.jsonl.
+    LOG can be a child's log, such as runs/audit.2.jsonl, or a log in a store,
+    such as s3://bucket/audits/audit.jsonl.
     """
     if is_events and at is not None:
         raise click.UsageError("--events shows all entries and --entry one: give one of them")

@@ -36,11 +36,11 @@ Exit code: 0 signed · 2 the key or the name is refused · 3 damaged.
 )  # fmt: skip
 @json_option
 def command(*, logs: tuple[Path, ...], key: Path) -> int:
-    """Sign root logs: how many entries each has, and its head.
+    """Sign root logs, with the number of entries and the head of each.
 
-    The signature lies beside the log, as LOG.sig, in OpenSSH's format.  It
-    covers the logs of children whose heads their parents hold.  A log that
-    goes on later is signed up to where it ended now.
+    The signature is written to LOG.sig, in OpenSSH's format.  It covers the
+    logs of children whose heads their parents hold.  If the run continues
+    later, the new entries are not signed.
     """
     signing = SigningKey(key, _passphrase if sys.stdin.isatty() else None)
     rows = []

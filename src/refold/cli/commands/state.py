@@ -32,7 +32,7 @@ Examples:
   refold state runs/audit.jsonl --at -2 --json
   refold state runs/audit.jsonl --diff 12 20
 
-Exit code: 0 fine · 1 the digest is not the recorded one.
+Exit code: 0 fine · 1 the digest differs from the recorded one.
 """
 
 
@@ -44,19 +44,17 @@ _RUNNING: Final = "running"
 
 @click.command("state", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
-@click.option(
-    "--at", type=int, metavar="N", help="After entry N; -1 is the last, -2 the one before it."
-)
+@click.option("--at", type=int, metavar="N", help="Show the state after entry N; -1 is the last.")
 @click.option(
     "--diff", "between", type=int, nargs=2, metavar="N M",
-    help="What of the state changed from after entry N to after entry M.",
+    help="Show the changes from after entry N to after entry M.",
 )  # fmt: skip
 @json_option
 def command(*, log: Path, at: int | None, between: tuple[int, int] | None) -> int:
-    """Show what a run had done, used up and left after any entry.
+    """Show the state of a run after any entry.
 
-    The state is folded from the log; no program runs.  At the end of a sealed
-    log, its digest is compared with the one that was recorded.
+    The state is computed from the log, and no program runs.  At the end of a
+    finished log, its digest is compared with the recorded one.
     """
     if between is not None:
         if at is not None:

@@ -50,19 +50,17 @@ Examples:
 @click.argument("log", type=LOG)
 @click.option(
     "-n", "count", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
-    help="How many entries.",
+    help="Number of entries.",
 )  # fmt: skip
-@click.option(
-    "-f", "--follow", is_flag=True, help="Go on as entries are written, until the run has finished."
-)
-@click.option("--verify", "is_verified", is_flag=True, help="Check the whole log before.")
+@click.option("-f", "--follow", is_flag=True, help="Print new entries until the run ends.")
+@click.option("--verify", "is_verified", is_flag=True, help="Verify the whole log first.")
 @json_option
 def command(*, log: Path, count: int, follow: bool, is_verified: bool) -> int:
     """Show the last entries of a log, one line each.
 
-    Of a long log only the end is read: each entry is checked against the one
-    before it, and the entries before those shown are not verified.
-    With --follow, go on until the run has finished; Ctrl-C ends it before.
+    Only the end of a long log is read: each entry is checked against the one
+    before it, and earlier entries are not verified.  --follow continues until
+    the run ends or Ctrl-C is pressed.
     """
     if follow and output.is_json():
         raise click.UsageError("--follow never ends in one document: leave --json out")

@@ -49,11 +49,11 @@ _UNSEALED: Final[dict[OpenStatus, str]] = {
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 _PAGE: Final = """
-intact     every line chains to the one above it, entries make sense
-           together, parents and children name each other
-complete   sealed at its end, or its head is the one kept elsewhere
-authentic  signed by a key in the file that --trust names
-digest     what the run and the children that it joined did
+intact     the hashes chain, the entries are consistent, and parents and
+           children name each other
+complete   the log has its end, or its head is the expected one
+authentic  signed by a key in the file of --trust
+digest     equal for runs that did the same, with the children they joined
 
 Examples:
   refold verify runs/audit.jsonl
@@ -65,8 +65,8 @@ Examples:
   refold verify s3://bucket/audits --heads s3://elsewhere/heads
   refold verify runs --heads heads.txt --trust allowed_signers
 
-Exit code: 0 all intact and complete, with --trust authentic · 1 not the same
-as --same-as · 3 damaged, without an end, or with --trust not authentic.
+Exit code: 0 all intact and complete, with --trust authentic · 1 differs from
+--same-as · 3 damaged, without an end, or with --trust not authentic.
 """
 
 
@@ -84,11 +84,11 @@ def _whole_head(_context: click.Context, _option: click.Parameter, given: str | 
 @click.argument("logs", metavar="LOG…", type=PLACE, nargs=-1, required=True)
 @click.option(
     "--expect-head", metavar="HASH", callback=_whole_head,
-    help="The head kept elsewhere: of one LOG only.",
+    help="Expected head; with one LOG only.",
 )  # fmt: skip
 @click.option(
     "--same-as", metavar="LOG|DIGEST", type=PLACE,
-    help="Another run, or its digest: exit with 1 if it did not do the same.",
+    help="Other run, or its digest; exit with 1 if the runs differ.",
 )  # fmt: skip
 @kept_heads_option
 @file_option("--trust", text="Allowed signers, as ssh-keygen has them: require a signature.")
@@ -105,12 +105,13 @@ def command(
 ) -> int:
     """Check logs, and those of all runs below them.
 
-    Nothing is executed.  A log cut off at the end of a line still chains: to
-    notice that, keep the head that a recording prints and give it here, or
-    where `refold push --heads` keeps it.
+    Nothing is executed.  To detect a replaced log, keep the head that a
+    recording prints and pass it with --expect-head, or let `refold push
+    --heads` keep it.
 
-    LOG may be a folder, meaning all root logs below it: each is one row, and
-    what is wrong with one is said below.  Of a store's URL, all runs are meant.
+    LOG can be a folder, which means all root logs below it, or the URL of a
+    store, which means all its runs.  Each log is one row, with its problems
+    below.
     """
     is_many = executor is not None or any(_is_folder(log) for log in logs)
     if expect_head is not None and (is_many or len(logs) > 1 or heads):

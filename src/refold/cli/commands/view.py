@@ -24,8 +24,8 @@ Examples:
   refold view                        the runs of runs/
   refold view runs/audit.jsonl --open
 
-Whoever has the address that is printed can read the runs, from this machine
-alone.  Ctrl-C ends it.  For a file to send: refold export LOG --to html.
+The printed address works only on this machine, and lets anyone who has it
+read the runs.  Stop with Ctrl-C.  To get a file: refold export LOG --to html.
 """
 
 _PATIENCE_SECONDS: Final = 1.5
@@ -34,13 +34,15 @@ _PATIENCE_SECONDS: Final = 1.5
 
 @click.command("view", epilog=page(_PAGE))
 @click.argument("place", metavar="[DIR|LOG]", type=PLACE, default=Path("runs"))
-@click.option("--open", "is_opened", is_flag=True, help="Open it in the browser.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="By default a free one.")
+@click.option("--open", "is_opened", is_flag=True, help="Open the page in the browser.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Local port; by default a free one."
+)
 def command(*, place: Path | StoredRun, is_opened: bool, port: int) -> int:
-    """Show runs in the browser, also while they are written.
+    """Show runs in the browser, including running ones.
 
-    DIR is a folder of logs (by default runs/); a LOG is shown alone, also one
-    in a store.  Nothing is executed and nothing is written.
+    DIR is a folder of logs (by default runs/).  LOG is one log, which can be in
+    a store.  Nothing is executed or written.
     """
     from refold.page.server import Server  # noqa: PLC0415 - not for help pages
 

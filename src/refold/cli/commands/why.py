@@ -28,16 +28,16 @@ Examples:
   refold why runs/audit.2.jsonl 5 --all
   refold why report.refold 12 --json
 
-+1.2 s is when it was written, since the first line that is shown.
++1.2 s is the time since the first entry shown.
 
-How one entry led to the line that it stands below:
-  after       it was delivered last before that happened
-  answers     it asked for what that delivered
-  carries     its text is in the conversation that a model was asked with
-  ends with   it is the last line of the child whose outcome that is
-  concerns    that cancels it, or came too late for it
-  started by  it started the run that begins there, in the parent's log
-  earlier     that task, or one below it, had it before (with --all)
+The relation of an entry to the line above it:
+  after       the last result that was delivered before it
+  answers     the request that it answers
+  carries     an entry whose text was sent to the model with it
+  ends with   the last entry of the child whose outcome it is
+  concerns    the request that it cancels, or answers too late
+  started by  the entry of the parent's log that started this run
+  earlier     an earlier entry of the same task or of one below (with --all)
 """
 
 _LEVELS_MAX: Final = 12
@@ -51,15 +51,15 @@ _LEVELS_MAX: Final = 12
     "--all",
     "every",
     is_flag=True,
-    help="Every entry that can have led to it, the latest first; else at most 200 lines.",
+    help="List all possible causes, the latest first; otherwise at most 200 lines.",
 )
 @json_option
 def command(*, log: Path, entry: int, every: bool) -> int:
-    """Show what led to entry N of a log: -1 is the last.
+    """Show the causes of entry N of a log; -1 is the last entry.
 
-    The chain of causes goes back to the first line of the root run, from a
-    child's log into that of its parent.  What else led to a link directly
-    stands below it.  Nothing is executed.
+    The chain of causes leads back to the first entry of the root run, from a
+    child's log to its parent's.  Further direct causes of an entry are listed
+    below it.  Nothing is executed.
     """
     with opened_log(log) as opened:
         with output.progress(f"reading {log}"):
