@@ -82,3 +82,13 @@ def test_damage_is_said_in_words_and_what_is_left_out_is_counted(
     assert "survey.1.jsonl:1: hash: the line was altered or replaced" in summary(document)
     document["verdict"]["problems"] *= 60
     assert "- and 10 more\n" in summary(document)
+
+
+def test_neither_needs_what_led_to_each_entry(survey_log: Path) -> None:
+    """Which is most of what a page of a long log takes."""
+    for other in (None, survey_log):
+        whole, short = (page(survey_log, other, causes=causes) for causes in (True, False))
+
+        assert summary(short.document) == summary(whole.document)
+        assert trace_events(short.document) == trace_events(whole.document)
+        assert (short.document["states"] == {}) is (other is None)

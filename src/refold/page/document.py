@@ -58,10 +58,13 @@ class Page:
     """Logs that were being written."""
 
 
-def page(log: Path, other: Path | None = None, *, content: bool = True) -> Page:
+def page(
+    log: Path, other: Path | None = None, *, content: bool = True, causes: bool = True
+) -> Page:
     """Return the page of the run at `log`, and of all runs below it, `other` beside it.
 
-    Without `content`, what tools and models said is left out, and so are the logs' bytes.
+    Without `content`, what tools and models said is left out, and so are the logs' bytes; without
+    `causes`, what led to each entry and what it changed, which is most of it for a long log.
 
     Raises:
         LogMissing: there is no log at one of them.
@@ -70,7 +73,10 @@ def page(log: Path, other: Path | None = None, *, content: bool = True) -> Page:
     """
     one = OneRun(log, content=content)
     sides = [one] if other is None else [one, OneRun(other, {*one.ids.values()}, content=content)]
-    document = one.document() | {"looks": LOOKS, "kinds": KIND_GROUPS}
+    document = one.document(causes=causes or other is not None) | {
+        "looks": LOOKS,
+        "kinds": KIND_GROUPS,
+    }
     if other is not None:
         document["diff"] = compared(*sides, content=content)
         document["title"] += f" ↔ {other.name}"

@@ -79,11 +79,11 @@ class OneRun:
             self.lanes += [lane.as_json() for lane in there]
             self.threads += [talk for lane in there for talk in lane.talks()]
 
-    def document(self) -> dict[str, Any]:
-        """Return what the page shows of this run alone."""
+    def document(self, *, causes: bool = True) -> dict[str, Any]:
+        """Return what the page shows of this run alone, `causes` and states of entries included."""
         counts = {path: report.entries for path, report in self.reports.items()}
-        is_large = max(counts.values()) > ENTRIES_MAX
-        links = _links(counts, self.ids)
+        is_large = max(counts.values()) > ENTRIES_MAX or not causes
+        links = _links(counts if causes else {}, self.ids)
         main, beside = _as_told(links, self.ids.values())
         self.ends = {
             (above, asked): seq

@@ -81,7 +81,7 @@ def command(
         one, *rest = (stack.enter_context(opened_log(each)).path for each in (log, other) if each)
         stack.enter_context(output.progress(f"reading {log}"))
         _say_cost(one, *rest)
-        made = page_of(one, *rest, content=not without_content)
+        made = page_of(one, *rest, content=not without_content, causes=to == "html")
         text = _exported(made, to)
     content = text.encode()
     code = _tell_damage(made.document["verdict"]["problems"])
