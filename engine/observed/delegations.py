@@ -6,37 +6,48 @@ write the result below it (ReAct).  What else tells who opened a conversation is
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.wire.parts.notation import holds, object_in
 
-_CONVENTIONS: Final[dict[str, tuple[str, ...]]] = {
-    r"transfer_to_agent": ("agent_name",),  # Google ADK
-    r"transfer_to_(.+)": (),  # OpenAI Agents
-    r"Task|Agent": ("subagent_type", "description"),  # Claude
-    r"(?i:delegate[_ ]work[_ ]to[_ ]co-?worker)": ("coworker", "co_worker"),  # crewAI
-    r"(?i:ask[_ ]question[_ ]to[_ ]co-?worker)": ("coworker", "co_worker"),
-    r"handoff": ("to_agent",),  # LlamaIndex
-    r"delegate_task_to_members?": ("member_id",),  # agno
-    r"delegate_(?:task_)?(?:to_)?(.+)": ("agent",),  # others
-}
-"""By what is the whole name of a tool: where the agent's name stands in the arguments, the first
-that is there.  Else it is the expression's group, or the tool's name."""
+_NAMES: Final = (
+    "subagent_type", "agent_name", "subagent_name", "subagent", "to_agent", "agent", "coworker",
+    "co_worker", "member_id", "task_name", "name", "description",
+)  # fmt: skip
+"""Arguments where the name of the agent may stand, the first that is there."""
+_NAMED_BY: Final = ("subagent_type", "subagent_name", "subagent")
+"""Those that no other tool has (deepagents, pydantic-deep, others)."""
+_CONVENTIONS: Final = (
+    r"transfer_to_agent",  # Google ADK
+    r"transfer_to_(.+)",  # OpenAI Agents
+    r"Task|Agent",  # Claude
+    r"(?i:delegate[_ ]work[_ ]to[_ ]co-?worker)",  # crewAI
+    r"(?i:ask[_ ]question[_ ]to[_ ]co-?worker)",
+    r"handoff",  # LlamaIndex
+    r"delegate_task_to_members?",  # agno
+    r"delegate_(?:task_)?(?:to_)?(.+)",  # others
+)
+"""Each the whole name of a tool that hands work over.  The agent's name is the group, unless an
+argument is called `agent`; without a group it stands in the arguments, else it is the tool's."""
 
 
 def delegated(tool: str, arguments: Mapping[str, Any], profile: Profile = NO_PROFILE) -> str | None:
     """Return whom a call hands work to; `None` if neither profile nor convention knows it."""
     if tool in profile.hands_over:
-        names = (arguments.get(name) for name in profile.hands_over[tool])
-        return next((each for each in names if isinstance(each, str) and each), tool)
-    for expression, members in _CONVENTIONS.items():
+        return _named(arguments, (*profile.hands_over[tool], *_NAMES)) or tool
+    for expression in _CONVENTIONS:
         if (found := re.fullmatch(expression, tool)) is not None:
-            said = next((arguments[name] for name in members if arguments.get(name)), None)
-            named = found[1] if found.groups() else tool
-            return said if isinstance(said, str) else named
-    return None
+            names = ("agent",) if found.groups() else _NAMES
+            return _named(arguments, names) or (found[1] if found.groups() else tool)
+    return _named(arguments, _NAMED_BY) or None
+
+
+def _named(arguments: Mapping[str, Any], names: Iterable[str]) -> str:
+    """Return the first of these arguments that is a text; empty for none."""
+    said = (arguments.get(name) for name in names)
+    return next((each for each in said if isinstance(each, str) and each), "")
 
 
 _ACTION: Final = re.compile(

@@ -161,7 +161,9 @@ class Observer:
         before = self._threads.continued(asked, whose)
         if before is not None:
             return self._continued(asked, whose, before)
-        opened = opener_of(asked, self._threads, self._threads.of(whose.above), whose.agent)
+        # A run of a program beside another one is not opened by what that has open.
+        beside = self._threads.in_session(whose.session)
+        opened = opener_of(asked, beside, self._threads.of(whose.above), whose.agent)
         # A request that is not read (a count of tokens) has no messages.
         if opened and asked.messages and self._profile.is_aside(asked.messages[0].get("content")):
             opened = Opened(opened.thread, None, "open")

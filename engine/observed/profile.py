@@ -23,7 +23,7 @@ NAMED: Final = "profile"
 """The member of `run.started.rules`."""
 _IN_LOGS: Final = (
     "name", "variables", "hands_over", "left_out", "asides", "failures", "asks_last", "volatile",
-    "volatile_texts", "unordered", "unordered_lines", "places", "output",
+    "volatile_texts", "unordered", "unordered_lines", "places", "output", "session",
 )  # fmt: skip
 """What of a profile stands in a log."""
 
@@ -60,6 +60,8 @@ class Whose:
     """The thread of the agent that started it."""
     agent: str = ""
     """What it is called."""
+    session: str = ""
+    """What all requests of one run of the program share, its subagents' too."""
 
 
 @attrs.frozen(kw_only=True)
@@ -89,6 +91,8 @@ class Profile:
     above: tuple[str, ...] = ()
     agent: tuple[str, ...] = ()
     """Likewise: the thread above, and the agent's name."""
+    session: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    """Likewise: which run of the program it is, of several in one command."""
     hands_over: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     """Tools that hand work over, each with the arguments where the child's name may stand."""
     left_out: tuple[str, ...] = attrs.field(default=(), converter=_texts)
@@ -138,7 +142,8 @@ class Profile:
 
     def whose(self, header: Callable[[str], str]) -> Whose:
         """Return who asks, by the headers of a request; `header` gives one, empty for none."""
-        return Whose(*(_first(each, header) for each in (self.thread, self.above, self.agent)))
+        places = (self.thread, self.above, self.agent, self.session)
+        return Whose(*(_first(each, header) for each in places))
 
     def asks(self, user_agent: str, system: str) -> bool:
         """Return whether a request with this user agent and system prompt is the program's."""

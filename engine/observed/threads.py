@@ -139,7 +139,9 @@ class Threads:
         same = [
             one
             for one in self._all
-            if one.system == system and one.whose.thread == whose.thread and not one.asking
+            if one.system == system
+            and (one.whose.thread, one.whose.session) == (whose.thread, whose.session)
+            and not one.asking
         ]
         return same[-1] if same and _SHORTER.search(opening(asked)) else None
 
@@ -149,6 +151,10 @@ class Threads:
         There may be several: opencode asks for a title in the name of the conversation.
         """
         return [one for one in self._all if thread and one.whose.thread == thread]
+
+    def in_session(self, session: str) -> list[Thread]:
+        """Return the conversations that may be of a run of the program; all, if it has no name."""
+        return [one for one in self._all if not session or one.whose.session in ("", session)]
 
     def early(self, above: Thread, agent: str) -> Thread | None:
         """Return the conversation of that agent that began before the call that started it came.

@@ -28,7 +28,12 @@ from refold.engine.observed.profile import Profile
         ("ask_question_to_coworker", {"coworker": "Editor"}, "Editor"),
         ("handoff", {"to_agent": "writer", "reason": "…"}, "writer"),
         ("delegate_task_to_member", {"member_id": "alpha"}, "alpha"),
-        ("delegate_to_researcher", {}, "researcher"),
+        ("delegate_to_researcher", {"description": "find it"}, "researcher"),
+        ("delegate_to_any", {"agent": "ann"}, "ann"),
+        ("task", {"description": "Find it.", "subagent_type": "critic"}, "critic"),
+        ("spawn", {"subagent": "critic", "name": "x"}, "critic"),
+        ("handoff", {"agent": "ann"}, "ann"),
+        ("Agent", {"subagent_name": "ann"}, "ann"),
     ],
 )
 def test_a_convention_says_whom(tool: str, arguments: dict[str, Any], agent: str) -> None:

@@ -479,6 +479,22 @@ def test_who_asks_decides_whose_a_request_is(watched: Watched) -> None:
     assert (child["scope"], child["agent"], child["call"]) == ("0/1/1", "ann", "0/1#2")
 
 
+def test_two_runs_of_a_program_at_once_are_two_roots(watched: Watched) -> None:
+    """Each with its own subagents; what says nothing of a session may be anybody's."""
+    spawn = says("", ("c1", "Task", {"subagent_type": "ann", "prompt": "secret words"}))
+    one, two = Whose(session="one"), Whose(session="two")
+    for whose in (one, two):
+        asked = Asked(api="chat", model="m", messages=(S, user(whose.session)))
+        watched.observer.answered(watched.observer.asked(asked, whose), ModelAnswered("ok", spawn))
+    ann = Asked(api="chat", model="m", messages=(S, user("secret words")))
+    for whose in (Whose("t2", session="two"), Whose("t1", session="one"), Whose("t3")):
+        watched.observer.asked(ann, whose)
+
+    scopes = [data["scope"] for data in _openings(watched)]
+
+    assert scopes == ["0/1", "0/2", "0/2/1", "0/1/1", "0/1/2"]
+
+
 def test_it_stands_below_whom_it_names_though_others_call_too(watched: Watched) -> None:
     """What is open of another conversation says nothing of it, nor does its being newer."""
     asks = {one: Asked(api="chat", model="m", messages=(S, user(one))) for one in ("t1", "t2")}

@@ -75,7 +75,7 @@ def shipped_as(recorded: Profile) -> Profile:
     named = (each for each in shipped() if each.name == recorded.name)
     found = next(named, attrs.evolve(recorded, variables={}))
     given = {name: value for name, value in found.variables.items() if name in recorded.variables}
-    return attrs.evolve(found, variables=given)
+    return attrs.evolve(found, variables=given, session=recorded.session)
 
 
 def led(command: Sequence[str], profile: Profile, base: str) -> list[str]:

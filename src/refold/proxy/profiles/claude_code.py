@@ -13,6 +13,7 @@ PROFILE: Final = Profile(
     # asks at once, and which tools it offers hangs on how long they take to start.
     variables={"MCP_CONNECTION_NONBLOCKING": "false", "MCP_CONNECT_TIMEOUT_MS": "30000"},
     thread=("x-claude-code-agent-id",),  # a subagent's; the main conversation has none
+    session=("x-claude-code-session-id",),
     hands_over={
         "Agent": ("name", "description", "subagent_type"),
         "Task": ("name", "description", "subagent_type"),

@@ -20,6 +20,7 @@ PROFILE: Final = Profile(
     thread=("x-codex-turn-metadata/thread_id", "thread-id"),
     above=("x-codex-turn-metadata/parent_thread_id", "x-codex-parent-thread-id"),
     agent=("x-codex-turn-metadata/agent_name",),
+    session=("x-codex-turn-metadata/session_id", "session-id"),
     hands_over={"spawn_agent": ("task_name",)},
     left_out=(r"<environment_context>[\s\S]*?</environment_context>",),
     failures=(

@@ -10,6 +10,7 @@ PROFILE: Final = Profile(
     asks_as=("opencode/",),
     thread=("x-session-id",),
     above=("x-parent-session-id",),
+    session=("x-parent-session-id", "x-session-id"),  # of what names no parent: the parent's
     hands_over={"task": ("description", "subagent_type")},
     volatile=("model:*/parameters/prompt_cache_key",),
     unordered_lines=("glob", "grep"),
