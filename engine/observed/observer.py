@@ -76,6 +76,8 @@ class Observer:
         self._threads = Threads()
         self._conversations = Conversations()
         self._offered: set[str] = set()
+        self.ended: list[UnansweredCall] = []
+        """Calls whose results were shown since somebody emptied this."""
 
     def asked(self, asked: Asked, whose: Whose = NOBODY) -> RequestUnderway:
         """Record a request; `whose` is what it says itself of who asks.
@@ -147,6 +149,11 @@ class Observer:
         """Record that the program gave up on a request before its answer was whole."""
         seq = self._journal.append(EffectCancelled("model"), turn.call, turn.seq)
         self._over(turn, seq, "", "", is_whole=False)
+
+    def in_progress(self) -> list[UnansweredCall]:
+        """Return the calls without a result, but for those that other conversations carry out."""
+        calls = (call for thread in self._threads for call in thread.open.values())
+        return [call for call in calls if not call.opened]
 
     def _over(
         self, turn: RequestUnderway, seq: int, end: str, answer_id: str, *, is_whole: bool
@@ -247,7 +254,7 @@ class Observer:
         for key, opened in list(thread.open.items()):
             if not opened.is_written:
                 continue
-            del thread.open[key]
+            self.ended.append(thread.open.pop(key))
             said = [observation_in(message.get("content")) for message in messages]
             found = next((each for each in reversed(said) if each is not None), None)
             if found is not None:
@@ -268,7 +275,7 @@ class Observer:
             if found is None:
                 continue
             thread, opened = found
-            del thread.open[opened.call]
+            self.ended.append(thread.open.pop(opened.call))
             if opened.delegated is not None and not opened.opened:
                 thread.away.append(opened)
             thread.last = self._journal.append(_returned(message), opened.call, opened.seq)

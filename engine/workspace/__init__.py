@@ -12,6 +12,8 @@ written.  Every program that git would run for a user is switched off.  Imports 
     status       what `git status` says
     left_out     which folder is recorded, and which of its files are not
     scanning     a look at a folder on disk
+    diffs        how two contents differ, in lines
+    watching     the folder while a command works in it
     contents     what files of a tree hold
     restoring    files of a tree are written into an empty folder
 """

@@ -107,6 +107,8 @@ class Scanner:
         self._elsewhere: tempfile.TemporaryDirectory[str] | None = None
         self._is_first = True
         self._asks_refs = True
+        self._in_base: dict[str, TreeEntry] = {}
+        """What the bases have at paths that were looked at."""
         self._differs: dict[str, TreeEntry] = {}
         self._repositories: list[Repository] = []
 
@@ -129,10 +131,15 @@ class Scanner:
         repositories = sorted(self._repositories, key=lambda one: os.fsencode(one.path))
         return FolderScan(tree, tuple(repositories), by_git)
 
+    def in_base(self, path: str) -> TreeEntry | None:
+        """Return what the base has at a path that differed from it in some look."""
+        return self._in_base.get(path)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Remove the repository that was made elsewhere."""
         if self._elsewhere is not None:
             self._elsewhere.cleanup()
 
@@ -147,8 +154,11 @@ class Scanner:
         said = GitStatus.of(git.lines(*STATUS, *(["--ignored=matching"] if self._is_first else [])))
         if known is None or known.commit != said.commit or said.touches_attributes:
             known = self._known[at] = self._learnt(git, at, said)
-        for path, (_, _, mode, blob) in known.moved.items():
-            self._differs[_joined(at, path)] = _of_git(_joined(at, path), mode, blob)
+        for path, (mode_before, blob_before, mode, blob) in known.moved.items():
+            whole = _joined(at, path)
+            self._differs[whole] = _of_git(whole, mode, blob)
+            if mode_before != NOTHING:
+                self._in_base[whole] = _of_git(whole, mode_before, blob_before)
         looked_at = known.special | said.changed
         for path, in_commit in looked_at.items():
             self._look(at, path, known, known.moved.get(path, in_commit)[:2])
@@ -216,6 +226,7 @@ class Scanner:
         whole = _joined(at, path)
         if not os.path.lexists(self._top / whole):
             self._differs[whole] = TreeEntry(whole, "", "gone")
+        self._in_base.setdefault(whole, _of_git(whole, _GITLINK, commit))
         count = self._within(whole)
         now = self._known[whole].commit if whole in self._known else commit
         if now and now != commit:
@@ -284,6 +295,8 @@ class Scanner:
         if self._log_files.hold(whole):
             return
         mode, blob = in_base if known.base is not None and in_base[0] != NOTHING else ("", "")
+        if blob:
+            self._in_base[whole] = _of_git(whole, mode, blob)
         entry, named = self._found(whole, len(known.commit) or len(blob_id(b"")))
         self._differs.pop(whole, None)
         if entry is None and blob:

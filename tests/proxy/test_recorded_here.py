@@ -129,7 +129,7 @@ def test_many_may_write_at_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_is_recorded_here_is_known(tmp_path: Path) -> None:
     """Also what a replay or a fork records, and whatever the log is called; no other log is."""
     log, again, forked = (tmp_path / f"{name}.jsonl" for name in ("log", "again", "forked"))
-    record_command(["true"], log=log, write=lambda _: None)
+    record_command(["true"], log=log, workspace="none", write=lambda _: None)
     replay_command(log, ["true"], into=again, write=lambda _: None)
     fork_command(log, ["true"], at=0, into=forked, write=lambda _: None)
 

@@ -43,7 +43,17 @@ DEADLINE_SECONDS = 60.0
 
 def recording(log: Path, *command: str) -> list[str]:
     """Return the command line that records a command."""
-    return [sys.executable, "-m", "refold", "record", "--log", str(log), "--", *command]
+    return [
+        sys.executable,
+        "-m",
+        "refold",
+        "record",
+        "--workspace=none",
+        "--log",
+        str(log),
+        "--",
+        *command,
+    ]
 
 
 @contextlib.contextmanager

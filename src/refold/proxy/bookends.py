@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.outcome import Fault
-from refold.engine.log.names import blobs_of, default_path
+from refold.engine.log.blobs import BlobStore
+from refold.engine.log.names import blobs_of, default_path, files_of
 from refold.engine.observed.binding import FOLDERS, NOTED, OTHER, ValuePlace
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import EXACT, NAMED, Profile
@@ -23,6 +24,9 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.wire.apis import known_routes
 from refold.engine.wire.parts.format import Route
+from refold.engine.workspace.left_out import LogFiles
+from refold.engine.workspace.scanning import Scanner
+from refold.engine.workspace.watching import WatchedFolder
 from refold.proxy.command import KEPT_BYTES, CommandEnd, Size, is_typed_at
 from refold.proxy.desks.keys import Secrets, is_key_name
 from refold.proxy.desks.recording import MARKS, MODEL, READ_NOW, READS
@@ -211,11 +215,23 @@ def new_log(
     )
 
 
+def watched_folder(
+    journal: ObservedLog, secrets: Secrets, top: Path, *, keeps_all: bool
+) -> WatchedFolder:
+    """Return what writes down the folder `top` while a command works in it, started here."""
+    here = Path.cwd()
+    store = BlobStore(files_of(journal.path), sync=False)
+    log_files = LogFiles(journal.path, top, here)
+    scanner = Scanner(top, log_files, store.put, secrets.scrubbed_bytes, keeps_all=keeps_all)
+    return WatchedFolder(top, here, journal.path, scanner, journal.append)
+
+
 def remove(journal: ObservedLog) -> None:
     """Take a log away that holds nothing but its first line."""
     journal.close()
     journal.path.unlink()
-    shutil.rmtree(blobs_of(journal.path), ignore_errors=True)
+    for folder in (blobs_of(journal.path), files_of(journal.path)):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def program_of(command: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -23,6 +23,7 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.wire.apis import known_routes
 from refold.engine.wire.parts.format import Route
+from refold.engine.workspace.left_out import folder_of
 from refold.proxy.bookends import (
     PLACEHOLDER,
     again_rules,
@@ -41,6 +42,7 @@ from refold.proxy.bookends import (
     seal,
     terminal_in,
     typed_at_in,
+    watched_folder,
 )
 from refold.proxy.command import CommandEnd, Size, run_command, terminal_here
 from refold.proxy.copies.placing import Copying, Placement, placed
@@ -79,6 +81,7 @@ _TYPED: Final = (
     "requests are answered as recorded only where the same is typed again"
 )
 
+_FIRST_AND_LAST: Final = 2
 _PORT_MAX: Final = 65535
 _ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - who listens there said so
 _OF_DOCKER: Final = "host.docker.internal"
@@ -105,6 +108,10 @@ class RecordedCommand:
     """Why requests were not passed on."""
     websockets: tuple[str, ...] = ()
     """Paths at which a WebSocket was refused."""
+    folder: str = ""
+    """What was recorded of the folder, on one line; empty if none was to be."""
+    is_empty: bool = False
+    """Whether nothing is recorded but how it began and ended."""
 
 
 @attrs.frozen(kw_only=True)
@@ -155,6 +162,8 @@ def record_command(
     rules: VolatileRules | None = None,
     profile: str = "",
     output: str = "",
+    workspace: str = "",
+    keeps_all: bool = False,
     write: Write | None = None,
 ) -> RecordedCommand:
     """Run a command, and record what it asks of models and is answered.
@@ -162,6 +171,8 @@ def record_command(
     With `listening` there is no command, and what comes by is recorded.
     `profile` is what `--profile` says: a name, `none`, FILE.py:NAME; by default, the command says.
     `output` is how a replay compares what it prints: `exact`, `lines`, `ignore`.
+    `workspace` is the folder that is recorded, `none` for none; by default, the git work tree that
+    the command is started in, or the current folder.  With `keeps_all`, all its files are kept.
 
     Raises:
         LogExists: a log is never overwritten.
@@ -173,16 +184,26 @@ def record_command(
     session = _Session(command, known, routes, write=write, terminal=terminal)
     told = first_rules(rules or VolatileRules(), known, output or known.printing(command))
     path = Path(log) if log is not None else fresh_path(command)
-    with session.signals, session.log(path, told) as journal:
-        desk = RecordingDesk(journal, session.secrets, routes, known)
+    top, why = folder_of(Path.cwd(), workspace) if listening is None else (None, "")
+    with ExitStack() as stack:
+        stack.enter_context(session.signals)
+        journal = stack.enter_context(session.log(path, told))
+        folder = None
+        if top is not None:
+            folder = watched_folder(journal, session.secrets, top, keeps_all=keeps_all)
+            stack.enter_context(folder).begin()
+        desk = RecordingDesk(journal, session.secrets, routes, known, folder=folder)
         if listening is not None:
             session.held_open(desk, listening, journal)
             ended = CommandEnd(exit_code=0, printed=b"", printed_bytes=0)
         else:
-            ended = session.run(desk, McpRecording(journal, session.secrets), journal)
+            mcp = McpRecording(journal, session.secrets)
+            ended = session.run(desk, mcp, journal, at_end=desk.end)
+        beside = folder.entries if folder is not None else 0
         return RecordedCommand(
             path, journal.head, journal.entries, ended, known.name, tuple(desk.refused),
-            tuple(session.upgrades),
+            tuple(session.upgrades), why if folder is None else folder.summary,
+            is_empty=journal.entries - beside <= _FIRST_AND_LAST,
         )  # fmt: skip
 
 
@@ -410,8 +431,9 @@ class _Session:
         mcp: McpRecording | McpServing,
         journal: ObservedLog | None,
         keys: Mapping[str, str] = _NO_KEYS,
+        at_end: Callable[[], None] = lambda: None,
     ) -> CommandEnd:
-        """Run the command and write its end; one that cannot be started leaves no log."""
+        """Run the command, and write its end after `at_end`; without a start there is no log."""
         hub = Hub(desk, mcp.connect)
         try:
             ended = self.through(hub, keys, hub.variables)
@@ -419,6 +441,7 @@ class _Session:
             if journal is not None:
                 remove(journal)
             raise
+        at_end()
         if journal is not None:
             seal(journal, ended, self.secrets)
             remember(journal.head)

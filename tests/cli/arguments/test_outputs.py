@@ -98,7 +98,9 @@ LOGS: Final[dict[tuple[str, str], Row]] = {
     ("replay", "--into"): lambda folder, out: [
         "replay", folder / "same.jsonl", "--into", out, "--", sys.executable, "-c", "pass",
     ],
-    ("record", "--log"): lambda _, out: ["record", "--log", out, "--", sys.executable, "-c", ""],
+    ("record", "--log"): lambda _, out: [
+        "record", "--workspace=none", "--log", out, "--", sys.executable, "-c", "",
+    ],
     ("run", "--log"): lambda folder, out: [
         "run", folder / "AGENT.md", "--task", "t", "--model", "scripted:none.yaml", "--log", out,
     ],

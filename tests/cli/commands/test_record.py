@@ -234,7 +234,11 @@ def test_what_standard_output_did_not_take_is_told(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "refold", "record", "--log", str(tmp_path / "run.jsonl")]
     with Path("/dev/full").open("wb") as full:
         ran = subprocess.run(
-            [*words, "--", "echo", "a"], stdout=full, stderr=subprocess.PIPE, check=False
+            [*words, "--", "echo", "a"],
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
         )
 
     assert ran.returncode == 0

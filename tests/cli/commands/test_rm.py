@@ -22,6 +22,7 @@ def folder(survey_log: Path, tmp_path: Path) -> Path:
     shutil.copytree(survey_log.parent, tmp_path / "runs")
     (tmp_path / "runs" / "survey.blobs").mkdir(exist_ok=True)
     (tmp_path / "runs" / "survey.blobs" / "x").write_text("x")
+    (tmp_path / "runs" / "survey.files").mkdir()
     (tmp_path / "runs" / "notes.txt").write_text("mine")
     return tmp_path / "runs"
 

@@ -120,6 +120,18 @@ def test_an_entry_without_a_time_is_at_zero(meta: Any) -> None:
             {"tools": [{"name": "a"}, {"function": {"name": "b"}}, {"type": "search"}]},
             "3 tools: a, b, ?",
         ),
+        (
+            "x-refold.folder",
+            {"when": "start", "tree": "[]\n"},
+            "start 1 file that differs from git",
+        ),
+        ("x-refold.folder", {"when": "start", "tree": {"$blob": "x"}}, "start many"),
+        (
+            "x-refold.folder",
+            {"when": "change", "changes": "[]\n[]\n", "calls": ["0/1#2"]},
+            "change 2 changes  0/1#2",
+        ),
+        ("x-refold.folder", {"when": "lost", "why": "no room"}, "lost no room"),
     ],
 )
 def test_what_is_answered_with_a_failure_and_what_is_offered(

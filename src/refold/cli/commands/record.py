@@ -32,8 +32,6 @@ Afterwards, without a key, a model or a network:
 Exit code: that of COMMAND.
 """
 
-_FIRST_AND_LAST: Final = 2
-
 
 def _print_variables(variables: Mapping[str, str]) -> None:
     """Print the variables that lead clients to the proxy, as `docker run --env-file` reads them."""
@@ -51,12 +49,24 @@ def _print_variables(variables: Mapping[str, str]) -> None:
     help="Run only the proxy, until Ctrl-C, for a command that runs elsewhere, such as in a "
     "container.  HOST, HOST:PORT or :PORT; by default a free port on loopback.",
 )  # fmt: skip
+@click.option(
+    "--workspace",
+    metavar="DIR|none",
+    default="",
+    help="The folder whose files are recorded; by default the git work tree, else this folder.",
+)
+@click.option(
+    "--keep-content", is_flag=True,
+    help="Keep all files in the log, also those that the git repository has.",
+)  # fmt: skip
 @record_options
 def command(
     *,
     command: tuple[str, ...],
     log: Path | None,
     listen: str | None,
+    workspace: str,
+    keep_content: bool,
     foreign: Foreign,
 ) -> int:
     """Record the model requests of a command, in any language.
@@ -72,7 +82,7 @@ def command(
     from refold.cli.arguments.foreign import sessions  # noqa: PLC0415 - needs the extra `proxy`
     from refold.proxy.http.routes import why_nothing_came  # noqa: PLC0415 - the same
 
-    given = {"log": log, **foreign.passed()}
+    given = {"log": log, **foreign.passed(), "workspace": workspace, "keeps_all": keep_content}
     if (listen is None) == (not command):
         raise click.UsageError("give one of -- COMMAND and --listen")
     if listen is not None:
@@ -82,6 +92,8 @@ def command(
     entries = words.counted(recorded.entries, "entry", "entries")
     shown = output.shown_path(recorded.log)
     output.hint(f"recorded in {shown}: {entries}; refold show {shown}")
+    if recorded.folder:
+        output.hint(f"folder: {recorded.folder}")
     if recorded.profile:
         known = f"known as {recorded.profile}: what differs at each run is listed in a replay"
         output.hint(f"{known}; --profile none compares all")
@@ -90,7 +102,7 @@ def command(
     for why in recorded.refused:
         output.complain(f"a request was not passed on: {why}")
     code: int = recorded.ended.exit_code
-    if recorded.entries <= _FIRST_AND_LAST:
+    if recorded.is_empty:
         output.complain("nothing was recorded but how the command began and ended")
         failure = recorded.ended.failure()
         for why in why_nothing_came(foreign.upstream, recorded.websockets, failure=failure):

@@ -12,7 +12,7 @@ from refold.cli.output import output, words
 from refold.cli.output.pages import page
 from refold.engine.errors import LogMissing, LogNameRefused
 from refold.engine.log.lock import refuse_if_locked
-from refold.engine.log.names import PACKED_SUFFIX, blobs_of, check_root, leftovers, tree
+from refold.engine.log.names import PACKED_SUFFIX, blobs_of, check_root, files_of, leftovers, tree
 
 _PAGE: Final = """
 Examples:
@@ -63,7 +63,7 @@ def _files(log: Path, *, is_forced: bool) -> list[Path]:
     if log.suffix != PACKED_SUFFIX:
         check_root(log)
         if log.parent.is_dir():
-            logs, beside = tree(log), [blobs_of(log), *leftovers(log)]
+            logs, beside = tree(log), [blobs_of(log), files_of(log), *leftovers(log)]
     for each in logs:
         if each.is_dir():  # nothing of ours: only the folder of large texts goes with what it holds
             raise LogNameRefused(str(each), "a folder is no log")

@@ -14,7 +14,7 @@ from refold.cli.output import output, words
 from refold.cli.output.output import Part
 from refold.engine.encoding.canonical import Json, text_of_json
 from refold.engine.errors import NotCanonical
-from refold.engine.events.events import WIRE
+from refold.engine.events.events import FOLDER, WIRE
 from refold.replay.index.guarantee import is_observed
 
 _CHARACTERS: Final = 600
@@ -214,6 +214,15 @@ def _tools(data: Any) -> list[Part]:
     return [f"{words.counted(len(names), 'tool')}: {', '.join(map(str, names))}"]
 
 
+def _folder(data: Any) -> list[Part]:
+    """Tell of a list only if it stands in the line, not apart."""
+    listed = data.get("changes", data.get("tree", ""))
+    count = listed.count("\n") if isinstance(listed, str) else 0
+    what = "file that differs from git" if data["when"] == "start" else "change"
+    told = data.get("why") or (words.counted(count, what) if isinstance(listed, str) else "many")
+    return [(data["when"], "bold"), f" {told}  {' '.join(data.get('calls', ()))}".rstrip()]
+
+
 _TELL: Final[dict[str, Callable[[Any], list[Part]]]] = {
     "run.started": _run_started,
     "run.finished": _run_finished,
@@ -245,5 +254,6 @@ _TELL: Final[dict[str, Callable[[Any], list[Part]]]] = {
     "x-refold.conversation": _conversation,
     "x-refold.messages": lambda data: [words.counted(len(data["added"]), "message")],
     "x-refold.tools": _tools,
+    FOLDER: _folder,
     WIRE: _wire,
 }

@@ -23,6 +23,7 @@ from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import Wire, kept_headers, pieces
 from refold.engine.wire.parts.remembered import Remembered
 from refold.engine.wire.spelling import can_spell, refused, spelled
+from refold.engine.workspace.watching import Suspect, WatchedFolder
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.http.turns import Forward, Incoming, Serve
 from refold.proxy.http.upstream import unpacked
@@ -72,9 +73,11 @@ class RecordingDesk:
         routes: Iterable[Route],
         profile: Profile = NO_PROFILE,
         reads: int = NEWEST,
+        folder: WatchedFolder | None = None,
     ) -> None:
         """Take the log; `profile` says who asks, `reads` how much is read (§16.9)."""
         self.log = log
+        self._folder = folder
         self.secrets = secrets
         self.observer = Observer(log, profile)
         self._routes = {route.name: route for route in routes}
@@ -92,7 +95,28 @@ class RecordingDesk:
         """
         turn = self.written(self.read(incoming), incoming)
         self.log.sync()
+        if self._folder is not None and self.observer.ended:
+            self._folder.look(self.suspects())
+            self.observer.ended.clear()
         return self.passed_on(turn, incoming)
+
+    def settle(self) -> None:
+        """Write down which files changed before an answer passes, after which others may."""
+        if self._folder is not None:
+            self._folder.settle(self.suspects)
+
+    def end(self) -> None:
+        """Write down how the folder is when the command has ended."""
+        if self._folder is not None:
+            self._folder.end(self.suspects())
+
+    def suspects(self) -> list[Suspect]:
+        """Return the calls that may have changed files since the last look, and those that may."""
+        calls = [call for call in self.observer.ended if not call.opened]
+        return [
+            Suspect(call.call, call.tool, call.texts)
+            for call in (*calls, *self.observer.in_progress())
+        ]
 
     def read(self, incoming: Incoming) -> Asked:
         """Return what a request asks, without secrets.
@@ -170,6 +194,7 @@ class Kept:
         self._observer = desk.observer
         self._secrets = desk.secrets
         self._turn = turn
+        self._settle = desk.settle
         self._wire = Wire(self._keep, desk.secrets.scrubbed_bytes)
         self._only: dict[str, Json] | None = None
         """The part of an answer that has no other, until all is known that it says."""
@@ -202,6 +227,7 @@ class Kept:
 
     def head(self, status: int, headers: Sequence[tuple[str, str]]) -> None:
         """Take note of the beginning of the answer."""
+        self._settle()
         for name, value in headers:
             if name == "location":
                 self._secrets.learn_url(value)

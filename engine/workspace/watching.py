@@ -1,0 +1,217 @@
+"""Writes down a folder while a command works in it: at the start, as it changes, at the end.
+
+A look takes place on a thread of its own, while the model thinks: the program goes on when the
+answer comes, so what changed before is told from what changes after.  Whatever goes wrong ends
+the recording of the folder, and not that of the run.  Rules: CONTRACT.md §16.16.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+
+from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
+from refold.engine.events.call_key import scope_of
+from refold.engine.events.events import Extension
+from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.diffs import counted
+from refold.engine.workspace.entries import (
+    FileChange,
+    FolderChanged,
+    FolderLost,
+    FolderStarted,
+)
+from refold.engine.workspace.paths import as_text
+from refold.engine.workspace.scanning import FolderScan, Scanner
+from refold.engine.workspace.tree import FileTree, TreeEntry
+
+_EDITS: Final = re.compile(r"(?i)\w*(?:edit|write|patch|replace|create_file|insert)\w*")
+_READS: Final = re.compile(
+    r"(?i)(?:read|view|glob|grep|search|ls|list|fetch|web|todo|think|plan|ask)\w*"
+)
+"""Names of tools that change the files that they name, and of those that change none."""
+_PATCHED: Final = r"(?:File: |Move to: |[+-]{3} (?:[ab]/)?)"
+"""How lines of patches begin that name a file."""
+_NAMED_MAX: Final = 3
+"""Files that are left out, of which the line at the end says the names."""
+
+
+@attrs.frozen
+class Suspect:
+    """A tool call during which files may have changed."""
+
+    call: str
+    tool: str
+    texts: Sequence[str]
+    """Texts among its arguments."""
+
+
+class WatchedFolder:
+    """The folder of one command, and what the log says of it; a context manager."""
+
+    def __init__(
+        self,
+        top: Path,
+        here: Path,
+        log: Path,
+        scanner: Scanner,
+        append: Callable[[Extension], object],
+    ) -> None:
+        """Take the folder, where in it the command is started, and what writes an entry."""
+        self._top = top
+        self._below = "" if here == top else os.fspath(here.relative_to(top))
+        self._log = log
+        self._scanner = scanner
+        self._write_down = append
+        self._thread = ThreadPoolExecutor(1, "refold-folder")
+        self._looks: list[tuple[Future[FolderScan], list[Suspect]]] = []
+        self._last = FolderScan(FileTree(), (), 0)
+        self._contents: Contents | None = None
+        self.entries = 0
+        """How many were written."""
+        self.lost = ""
+        """Why the folder is not recorded any more; empty while it is."""
+
+    def begin(self) -> None:
+        """Write down how the folder is before the command starts."""
+        if (scan := self._looked(self._thread.submit(self._scanner.scan))) is None:
+            return
+        self._last = scan
+        self._contents = Contents.here(self._log, os.fspath(self._top), scan.tree)
+        told = (scan.tree, scan.repositories, scan.by_git)
+        self._note(FolderStarted(os.fspath(self._top), self._below, *told).as_event())
+
+    def look(self, calls: list[Suspect]) -> None:
+        """Begin to look: the results of some of these calls are there, others are in progress."""
+        if not self.lost:
+            self._looks.append((self._thread.submit(self._scanner.scan), calls))
+
+    def settle(self, calls: Callable[[], Iterable[Suspect]]) -> None:
+        """Write down what the looks found that have begun; `calls` are those since then."""
+        while self._looks:
+            look, before = self._looks.pop(0)
+            if (scan := self._looked(look)) is not None:
+                self._write(scan, [*before, *calls()])
+
+    def end(self, calls: Iterable[Suspect]) -> None:
+        """Write down how the folder is now that the command has ended."""
+        self.settle(lambda: calls)
+        if self.lost:
+            return
+        scan = self._looked(self._thread.submit(self._scanner.scan, is_last=True))
+        if scan is not None:
+            self._write(scan, list(calls), is_end=True)
+
+    def _note(self, event: Extension) -> None:
+        self._write_down(event)
+        self.entries += 1
+
+    def _looked(self, look: "Future[FolderScan]") -> FolderScan | None:
+        if self.lost:
+            return None
+        try:
+            return look.result()
+        except (GitFailed, FolderRefused, OSError, ValueError) as error:
+            self.lost = str(error) or type(error).__name__
+            self._note(FolderLost(self.lost).as_event())
+            return None
+
+    def _write(self, scan: FolderScan, calls: list[Suspect], *, is_end: bool = False) -> None:
+        changes = tuple(self._changes(scan.tree, calls))
+        is_same = scan.repositories == self._last.repositories
+        if changes or not is_same or is_end:
+            named = tuple(dict.fromkeys(suspect.call for suspect in calls))
+            told = None if is_same else scan.repositories
+            entry = FolderChanged(changes, scan.tree.digest, named, told, is_end)
+            self._note(entry.as_event())
+        self._last = scan
+
+    def _changes(self, tree: FileTree, calls: list[Suspect]) -> Iterable[FileChange]:
+        before, after = self._last.tree.by_path, tree.by_path
+        every = tuple(dict.fromkeys(suspect.call for suspect in calls))
+        for path in sorted(before.keys() | after.keys(), key=os.fsencode):
+            if before.get(path) == after.get(path):
+                continue
+            old, new = (
+                self._scanner.in_base(path) if one is None else one
+                for one in (before.get(path), after.get(path))
+            )
+            old, new = (None if one and one.kind == "gone" else one for one in (old, new))
+            named = suspects(os.fspath(self._top), path, calls)
+            added, removed = self._lines(old, new, tree) or (None, None)
+            by = () if named == every else named
+            yield FileChange(path, old, new, path not in after, added, removed, by)
+
+    def _lines(
+        self, old: TreeEntry | None, new: TreeEntry | None, tree: FileTree
+    ) -> tuple[int, int] | None:
+        contents: list[bytes] = []
+        for entry in (old, new):
+            if entry is not None and entry.kind not in ("git", "own", "cut"):
+                return None
+            try:
+                assert self._contents is not None
+                contents.append(b"" if entry is None else self._contents.content(entry, tree))
+            except ContentMissing:
+                return None
+        return counted(*contents)
+
+    @property
+    def summary(self) -> str:
+        """What a person is told of it, on one line."""
+        if self.lost:
+            return f"not recorded: {as_text(self.lost)}"
+        differs = self._last.tree.differs
+        own = [each for each in differs if each.kind in ("own", "cut", "link")]
+        left = [each for each in differs if each.kind in ("out", "cut") and each.value != "ignored"]
+        size = sum(each.size or 0 for each in own)
+        text = f"{self._last.by_git} files by git, {len(own)} by content ({size:,} bytes)"
+        if left:
+            names = [as_text(each.path) for each in left[:_NAMED_MAX]]
+            more = [f"{len(left) - _NAMED_MAX} more"] if len(left) > _NAMED_MAX else []
+            text += f", {len(left)} left out: {', '.join([*names, *more])}"
+        return text
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.shutdown()
+        self._scanner.__exit__()
+        if self._contents is not None:
+            self._contents.close()
+
+
+def suspects(top: str, path: str, calls: Sequence[Suspect]) -> tuple[str, ...]:
+    """Return the calls that can have changed a path: all but those that surely did not.
+
+    What edits files names them; what reads changes none.  Beside an edit that names the file, only
+    commands of other conversations are meant that say its name.
+    """
+    able = [each for each in calls if not _READS.fullmatch(each.tool)]
+    edits = [each for each in able if _EDITS.fullmatch(each.tool)]
+    own = [each for each in edits if _names(each, top, path)]
+    others = [each for each in able if each not in edits]
+    if own:
+        scopes, name = {scope_of(each.call) for each in own}, path.rpartition("/")[2]
+        others = [
+            each
+            for each in others
+            if scope_of(each.call) not in scopes and any(name in text for text in each.texts)
+        ]
+    found = [*own, *others] or able or calls
+    return tuple(dict.fromkeys(each.call for each in found))
+
+
+def _names(suspect: Suspect, top: str, path: str) -> bool:
+    """Return whether a call names a file: by a whole text, or in a patch."""
+    whole = f"{top}/{path}"
+    if any(text in (path, f"./{path}", whole) for text in suspect.texts):
+        return True
+    names = f"(?:{re.escape(path)}|{re.escape(whole)})"
+    in_patch = re.compile(rf"(?m){_PATCHED}(?:\./)?{names}\s*$")
+    return any(in_patch.search(text) for text in suspect.texts)

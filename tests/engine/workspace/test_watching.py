@@ -1,0 +1,44 @@
+"""Which call can have changed a file; commands are in tests/proxy/test_folders_recorded.py."""
+
+import pytest
+
+from refold.engine.workspace.watching import Suspect, suspects
+
+EDIT = Suspect("0/1#2", "Edit", ("src/a.py", "old", "new"))
+WHOLE = Suspect("0/1#2", "str_replace_editor", ("/top/src/a.py",))
+PATCH = Suspect("0/1#2", "apply_patch", ("*** Begin Patch\n*** Update File: src/a.py\n@@\n",))
+GIT_PATCH = Suspect("0/1#2", "patch", ("--- a/src/a.py\n+++ b/src/a.py\n",))
+BASH = Suspect("0/1#3", "Bash", ("make all",))
+OTHERS_BASH = Suspect("0/1/1#2", "Bash", ("make all",))
+OTHERS_SED = Suspect("0/1/1#2", "Bash", ("sed -i s/x/y/ src/a.py",))
+READ = Suspect("0/1#4", "Read", ("src/a.py",))
+
+
+@pytest.mark.parametrize("edit", [EDIT, WHOLE, PATCH, GIT_PATCH])
+def test_an_edit_is_known_by_its_path(edit: Suspect) -> None:
+    """As a whole text, or in a patch; a file of the same end is another."""
+    assert suspects("/top", "src/a.py", [BASH, edit, READ]) == ("0/1#2",)
+    assert suspects("/top", "a.py", [BASH, edit, READ]) == ("0/1#3",)
+
+
+@pytest.mark.parametrize(
+    ("calls", "named"),
+    [
+        ([], ()),
+        ([READ], ("0/1#4",)),
+        ([READ, BASH, OTHERS_BASH], ("0/1#3", "0/1/1#2")),
+        ([EDIT, OTHERS_BASH], ("0/1#2",)),
+        ([EDIT, OTHERS_SED], ("0/1#2", "0/1/1#2")),
+        ([BASH, BASH], ("0/1#3",)),
+    ],
+)
+def test_all_that_may_have_changed_a_file_are_named(
+    calls: list[Suspect], named: tuple[str, ...]
+) -> None:
+    """And if only what reads was in progress, that: the program may do more than it says."""
+    assert suspects("/top", "src/a.py", calls) == named
+
+
+def test_a_file_that_no_edit_names_may_be_changed_after_an_edit() -> None:
+    """By a hook of the agent that formats."""
+    assert suspects("/top", "b.py", [EDIT]) == ("0/1#2",)

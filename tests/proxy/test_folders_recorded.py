@@ -1,0 +1,208 @@
+"""The folder of a recorded command: what the log says of it, from outside."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from refold.engine.events.events import FOLDER
+from refold.engine.log.blobs import BlobStore
+from refold.engine.log.names import blobs_of
+from refold.engine.log.reader import read_entries, whole_data
+from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.entries import (
+    FolderChanged,
+    FolderEntry,
+    FolderLost,
+    FolderStarted,
+    FolderState,
+    read_entry,
+)
+from refold.replay.audit.verify import verify
+from tests.support.editing import Step, agent, steps
+from tests.support.folders import repository
+from tests.support.upstream import Upstream
+
+DEADLINE_SECONDS = 120.0
+
+
+def record(
+    folder: Path,
+    tasks: Mapping[str, Sequence[Step]],
+    *options: str,
+    more: Mapping[str, str] | None = None,
+) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """Record the first of these tasks in a folder, with the agent and the log beside it."""
+    log = folder.parent / "run.jsonl"
+    command = agent(folder.parent, next(iter(tasks)))
+    rules = [rule for task, listed in tasks.items() for rule in steps(task, listed)]
+    with Upstream(rules) as upstream:
+        env = {"PATH": os.environ["PATH"], **upstream.environment(), **(more or {})}
+        done = subprocess.run(
+            [sys.executable, "-m", "refold", "record", "--log", str(log), *options, "--", *command],
+            cwd=folder, env={"HOME": str(folder.parent), **env}, capture_output=True, text=True,
+            timeout=DEADLINE_SECONDS, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return log, done
+
+
+def entries_of(log: Path) -> list[FolderEntry]:
+    """Return what a log says of the folder."""
+    blobs = BlobStore(blobs_of(log))
+    said = [entry for entry in read_entries(log) if entry.kind == FOLDER]
+    return [read_entry(whole_data(entry, log, blobs)) for entry in said]
+
+
+def made_by(log: Path) -> dict[str, list[tuple[str, ...]]]:
+    """Return, by path, the calls that may have made each of its changes."""
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for entry in entries_of(log):
+        if isinstance(entry, FolderChanged):
+            for change in entry.changes:
+                found.setdefault(change.path, []).append(entry.suspects(change))
+    return found
+
+
+def calls_of(log: Path) -> dict[str, str]:
+    """Return the call keys of a log by what the calls say: a file, a command."""
+    called = [entry for entry in read_entries(log) if entry.kind == "tool.called"]
+    firsts = (str(next(iter(entry.data["arguments"].values()))) for entry in called)
+    return {first: entry.call or "" for first, entry in zip(firsts, called, strict=True)}
+
+
+TASK: Sequence[Step] = [
+    [("Read", {"path": "a.py"})],
+    [("Edit", {"file_path": "a.py", "old": "one", "new": "two\nthree"})],
+    [("Bash", {"command": "rm b.py; mv c.py d.py; echo x > made.txt"})],
+    [("Read", {"path": "a.py"})],
+]
+FILES = {"a.py": "one\n", "b.py": "bee\n", "c.py": "sea\n", "pkg/x.py": "x\n"}
+
+
+@pytest.mark.parametrize("in_git", [True, False])
+def test_each_change_is_in_the_log_with_the_call_that_made_it(
+    tmp_path: Path, *, in_git: bool
+) -> None:
+    """At the start, after each call that changed files, at the end."""
+    top = repository(tmp_path / "r", FILES)
+    if not in_git:
+        (top / ".git").rename(tmp_path / "git")
+    log, done = record(top, {"change": TASK})
+
+    start, edited, moved, end = entries_of(log)
+    assert isinstance(start, FolderStarted)
+    assert (start.path, start.below, start.by_git) == (str(top), "", 4 if in_git else 0)
+    assert isinstance(edited, FolderChanged)
+    assert isinstance(moved, FolderChanged)
+    assert isinstance(end, FolderChanged)
+    assert end.is_end
+    assert end.changes == ()
+    lines = {change.path: (change.added, change.removed) for change in moved.changes}
+    assert lines == {"b.py": (0, 1), "c.py": (0, 1), "d.py": (1, 0), "made.txt": (1, 0)}
+    assert [(each.path, each.added, each.removed) for each in edited.changes] == [("a.py", 2, 1)]
+    calls = calls_of(log)
+    bash = next(call for said, call in calls.items() if said.startswith("rm b.py"))
+    edit = edited.calls[0]
+    assert made_by(log) == {"a.py": [(edit,)]} | {path: [(bash,)] for path in lines}
+    state = FolderState()
+    for entry in (start, edited, moved, end):
+        state.apply(entry)
+    with Contents.here(log, start.path, state.tree) as contents:
+        whole = contents.whole(state.tree).differs
+        held = {each.path: contents.content(each, state.tree) for each in whole}
+    assert held == {
+        "a.py": b"two\nthree\n", "d.py": b"sea\n", "made.txt": b"x\n", "pkg/x.py": b"x\n",
+    }  # fmt: skip
+    by_git = "1 files by git, 3 by content (16 bytes)" if in_git else "0 files by git, 4 by"
+    assert f"folder: {by_git}" in done.stderr
+    assert verify(log).intact
+
+
+def test_a_folder_further_down_and_one_that_is_named(tmp_path: Path) -> None:
+    """The work tree is recorded, and where in it the command was started."""
+    top = repository(tmp_path / "r", FILES)
+    script: dict[str, Sequence[Step]] = {
+        "change": [[("Write", {"file_path": "x.py", "text": "y\n"})]]
+    }
+
+    log, _ = record(top / "pkg", script, more={"HOME": str(tmp_path)})
+    start, changed, _end = entries_of(log)
+
+    assert isinstance(start, FolderStarted)
+    assert (start.path, start.below) == (str(top), "pkg")
+    assert isinstance(changed, FolderChanged)
+    assert [change.path for change in changed.changes] == ["pkg/x.py"]
+    assert len(changed.calls) == 1
+
+
+def test_none_is_recorded_if_told_so_and_never_a_home_folder(tmp_path: Path) -> None:
+    """The first says nothing, the second one line."""
+    top = repository(tmp_path / "r", FILES)
+    script: dict[str, Sequence[Step]] = {"change": []}
+
+    log, quiet = record(top, script, "--workspace", "none")
+    assert entries_of(log) == []
+    assert "folder:" not in quiet.stderr
+    log.unlink()
+    log, told = record(top, script, more={"HOME": str(top)})
+    assert entries_of(log) == []
+    assert (
+        f"folder: {top} is the home folder: --workspace {top} records it all the same"
+        in told.stderr
+    )
+
+
+def test_a_change_after_the_last_request_is_in_the_end(tmp_path: Path) -> None:
+    """By no call: the program made it itself, or what it left in the background."""
+    top = repository(tmp_path / "r", FILES)
+
+    log, _ = record(top, {"change": TASK}, more={"LATE": "late"})
+
+    last = entries_of(log)[-1]
+    assert isinstance(last, FolderChanged)
+    assert [change.path for change in last.changes] == ["late.txt"]
+    assert last.calls == ()
+
+
+def test_subagents_at_their_own_files_and_at_one(tmp_path: Path) -> None:
+    """Eight at once: each change names the call that made it among those that may have."""
+    top = repository(tmp_path / "r", {"shared": "".join(f"{n}\n" for n in range(8))})
+    names = [f"part{n}" for n in range(8)]
+    tasks: dict[str, Sequence[Step]] = {
+        "all": [[("Task", {"prompt": name}) for name in names]],
+        **{
+            name: [
+                [("Write", {"file_path": f"{name}.txt", "text": f"{name}\n"})],
+                [("Bash", {"command": f"echo {name} >> shared"})],
+            ]
+            for name in names
+        },
+    }
+
+    log, _ = record(top, tasks)
+
+    called, found = calls_of(log), made_by(log)
+    by_whom = {call for calls in found.pop("shared") for call in calls}
+    assert found == {f"{name}.txt": [(called[f"{name}.txt"],)] for name in names}
+    assert by_whom >= {called[f"echo {name} >> shared"] for name in names}
+
+
+def test_a_folder_that_cannot_be_kept_any_more_ends_its_record_and_not_the_run(
+    tmp_path: Path,
+) -> None:
+    """As on a full disk: a plain file stands where contents were to be written."""
+    top = repository(tmp_path / "r", FILES)
+    (tmp_path / "run.files").write_text("in the way")
+
+    log, done = record(top, {"change": TASK})
+
+    start, lost = entries_of(log)
+    assert isinstance(start, FolderStarted)
+    assert isinstance(lost, FolderLost)
+    assert "folder: not recorded:" in done.stderr
+    assert verify(log).intact
+    assert (top / "made.txt").exists()
