@@ -253,6 +253,7 @@ SHELL: Final = {
     "engine/recording/workers.py": ("threads", "threads of synchronous tools and models"),
     "engine/workspace/left_out.py": ("files environment", "finds the folder and the home folder"),
     "engine/workspace/scanning.py": ("clock files", "reads the files of a folder"),
+    "engine/workspace/packing.py": ("files", "finds repositories, writes packs"),
     "engine/workspace/restoring.py": ("files", "writes a recorded folder's files"),
     "engine/workspace/watching.py": ("threads", "looks at the folder while a model thinks"),
     "engine/workspace/git.py": ("processes environment", "asks git, with a clean environment"),

@@ -9,13 +9,14 @@ refused, and sizes are capped.  Rules: CONTRACT.md §4.6.
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import tempfile
 import threading
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
@@ -29,6 +30,7 @@ from refold.engine.log.names import (
     SUFFIX,
     blobs_of,
     check_place,
+    files_of,
     root_of,
     signature_of,
     tree,
@@ -48,6 +50,8 @@ _MAGIC: Final = b"PK\x03\x04"
 _END_BYTES: Final = 22
 """Size of the record that ends an archive: a mark, counts, places, and the size of a comment."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+_PACK: Final = re.compile(r"[0-9]{1,4}\.pack")
+"""Objects of git, of a folder that is packed."""
 _CHUNK: Final = 1024 * 1024
 _BROKEN: Final = (
     zipfile.BadZipFile,
@@ -59,10 +63,15 @@ _BROKEN: Final = (
 )
 
 
-def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
+def pack(
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    objects: Iterable[Path] | None = None,
+) -> Path:
     """Write the log at `path`, those below it and their blobs to the new file `out`.
 
-    Of a root, all blobs are packed; of a child, those that the packed logs name.
+    Of a root, all blobs are packed; of a child, those that the packed logs name.  What files of a
+    watched command's folder hold is packed only with `objects`: packs of git, which may be none.
 
     Raises:
         LogExists: `out` is there; it is never overwritten.
@@ -82,6 +91,10 @@ def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
     if packed.suffix != PACKED_SUFFIX:
         raise LogNameRefused(str(packed), f"a packed log's name ends in {PACKED_SUFFIX}")
     parts = _parts(top)
+    if objects is not None:
+        own, contents = files_of(top), BlobStore(files_of(top)).files()
+        parts += [(each, f"{own.name}/{each.relative_to(own)}") for each in contents]
+        parts += [(each, f"{own.name}/{each.name}") for each in objects]
     _refuse_too_much(top, parts)
     check_place(packed)
     try:
@@ -257,9 +270,12 @@ def odd_name(names: list[str]) -> str | None:
     if len(set(names)) != len(names) or "/" in top or not _may_be_packed(top):
         return top
     try:
-        root, prefix = root_of(Path(top)), f"{blobs_of(Path(top)).name}/"
+        root = root_of(Path(top))
+        folders = [each.name for each in (blobs_of(Path(top)), files_of(Path(top)))]
         for name in names:
-            is_blob = name.startswith(prefix) and BLOB.match(name[len(prefix) :])
+            folder, _, inner = name.partition("/")
+            is_pack = folder == folders[1] and _PACK.fullmatch(inner)
+            is_blob = folder in folders and (BLOB.match(inner) or is_pack)
             if not (is_blob or _is_log(name, top, root)) or "\0" in name:
                 return name
     except LogNameRefused:

@@ -15,5 +15,6 @@ written.  Every program that git would run for a user is switched off.  Imports 
     diffs        how two contents differ, in lines
     watching     the folder while a command works in it
     contents     what files of a tree hold
+    packing      objects of git that a folder needs: where they are, as files of a pack
     restoring    files of a tree are written into an empty folder
 """

@@ -95,3 +95,13 @@ def test_what_is_damaged_is_packed_as_it_is_and_said(
     assert said.exit_code == 3
     assert "survey.2.jsonl:3: seq" in said.stderr
     assert log.with_suffix(".refold").exists()
+
+
+def test_a_log_without_a_folder_has_no_files_to_pack(
+    survey_log: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    said = invoke("pack", survey_log, "-o", tmp_path / "one.refold", "--workspace")
+
+    assert said.exit_code == 2
+    assert "the log does not hold a folder" in said.stderr
+    assert not (tmp_path / "one.refold").exists()

@@ -1,5 +1,7 @@
 """`refold pack`: one file of a tree of logs (CONTRACT.md §4.6)."""
 
+import contextlib
+import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +14,10 @@ from refold.cli.output.pages import page
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import PACKED_SUFFIX, tree
 from refold.engine.log.pack import pack
+from refold.engine.workspace.packing import pack_objects, packs_of
+from refold.engine.workspace.paths import as_text
 from refold.replay.audit.verify import START_MISSING, verify
+from refold.replay.index.guarantee import is_observed
 
 _SHOWN: Final = 10
 """Places of damage that are told."""
@@ -25,6 +30,7 @@ Examples:
   refold pack runs/audit.jsonl -o report.refold
   refold pack runs/audit.2.jsonl               a child, and all runs below it
   refold show report.refold
+  refold pack runs/agent.jsonl --workspace     replays without the repository
 
 Exit code: 0 complete and intact · 3 a child's log or a large text is missing
 or damaged, as standard error reports; the rest is packed unchanged.
@@ -34,18 +40,26 @@ or damaged, as standard error reports; the rest is packed unchanged.
 @click.command("pack", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
 @file_option("-o", "--out", text="Output file; by default LOG with the suffix .refold.")
+@click.option(
+    "--workspace", "has_files", is_flag=True,
+    help="Add the files of the recorded folder and the commits that a replay needs.",
+)  # fmt: skip
 @json_option
-def command(*, log: Path, out: Path | None) -> int:
+def command(*, log: Path, out: Path | None, has_files: bool) -> int:
     """Pack a run's log, its children's logs and their large texts into one file.
 
     Every command that reads a LOG accepts the packed file as well.  Packing the
     same logs twice gives the same bytes.  Nothing is overwritten.
+
+    File contents of a watched command's folder are packed only with
+    --workspace, and are listed first.
     """
     target = out if out is not None else log.with_suffix(PACKED_SUFFIX)
     with opened_log(log) as opened, output.progress(f"packing {log}"):
         if not target.absolute().parent.is_dir():
             raise click.UsageError(f"{output.shown_path(target.parent)}: no such folder")
-        packed = pack(opened.path, target)
+        with contextlib.ExitStack() as left:
+            packed = pack(opened.path, target, _objects(opened, left) if has_files else None)
         logs = len(tree(opened.path))
         is_whole = _tell_damage(opened)
     size = packed.stat().st_size
@@ -55,6 +69,30 @@ def command(*, log: Path, out: Path | None) -> int:
         lambda: output.line((shown, "bold"), f"  {what}"),
         FINE if is_whole else DAMAGED,
     )
+
+
+def _objects(log: OpenedLog, left: contextlib.ExitStack) -> list[Path]:
+    """List what files of a folder are packed; return packs of git, in a folder that `left` removes.
+
+    Raises:
+        UsageError: the log holds no folder.
+        GitFailed: the repository is not here.
+    """
+    from refold.replay.observed.record import read_record  # noqa: PLC0415 - wire formats
+
+    folder = read_record(log.path).folder if is_observed(log.path) else None
+    if folder is None or folder.started is None:
+        raise click.UsageError(f"{log.shown(log.path)}: the log does not hold a folder")
+    entries = {*folder.started.tree.differs, *folder.tree.differs}
+    own = sorted({as_text(each.path) for each in entries if each.kind in ("own", "cut")})
+    shown = ", ".join(own[:_SHOWN]) + ", …" * (len(own) > _SHOWN)
+    output.hint(
+        f"packing {folder.started.path}: {words.counted(folder.started.by_git, 'file')} by git, "
+        f"{len(own)} by content{': ' * bool(own)}{shown}"
+    )
+    if packs := packs_of(log.path):
+        return packs
+    return pack_objects(folder, Path(left.enter_context(tempfile.TemporaryDirectory())))
 
 
 def _tell_damage(log: OpenedLog) -> bool:

@@ -7,19 +7,20 @@ import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 import attrs
 
-from refold.engine.errors import ContentMissing, FolderIncomplete, GitFailed
+from refold.engine.errors import ContentMissing, FolderIncomplete
 from refold.engine.workspace import paths
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted
-from refold.engine.workspace.git import Git, RepositoryObjects
+from refold.engine.workspace.git import RepositoryObjects
+from refold.engine.workspace.packing import found_today, packed_repository
 from refold.engine.workspace.restoring import restore
-from refold.engine.workspace.tree import Base, TreeEntry
+from refold.engine.workspace.tree import TreeEntry
 from refold.proxy.copies.history import make_history, object_folders
 
 LENT_MAX: Final = 1024**3
@@ -65,8 +66,9 @@ def make_copy(
     """
     top = work / "copy"
     top.mkdir()
-    today, tops = _today(started)
-    gits = {path: Git(folder) for path, folder in tops.items()}
+    today, gits = found_today(started)
+    if not gits and (packed := packed_repository(log, work / "packed")) is not None:
+        gits = dict.fromkeys([base.path for base in started.tree.bases], packed)
     objects = {path: RepositoryObjects(git) for path, git in gits.items()}
     contents = left.enter_context(Contents(log, objects))
     try:
@@ -106,40 +108,6 @@ def make_copy(
         top=top, shown=tuple(shown), layered=tuple(lent.layered), notes=tuple(notes),
         contents=contents,
     )  # fmt: skip
-
-
-def _today(started: FolderStarted) -> tuple[Path | None, Mapping[str, Path]]:
-    """Return the user's folder of today, and where the objects of each base and repository are.
-
-    That is the recorded folder, else the one where this process stands, the first that has them.
-    """
-    wanted = {base.path: base for base in started.tree.bases}
-    places = {one.path for one in started.repositories} | wanted.keys()
-    first: Path | None = None
-    for folder in (Path(started.path), *_here()):
-        if not folder.is_dir():
-            continue
-        first = first or folder
-        if wanted and _has(folder, wanted.values()):
-            return folder, {path: Path(folder, path) for path in places}
-    return first, {}
-
-
-def _here() -> Iterator[Path]:
-    here = Path.cwd()
-    try:
-        yield Path(os.fsdecode(Git(here).said("rev-parse", "--show-toplevel")).removesuffix("\n"))
-    except GitFailed:
-        yield here
-
-
-def _has(folder: Path, bases: Iterable[Base]) -> bool:
-    try:
-        for base in bases:
-            Git(Path(folder, base.path)).said("cat-file", "-e", base.tree)
-    except (GitFailed, OSError):
-        return False
-    return True
 
 
 class _Lent:

@@ -1,0 +1,124 @@
+"""The objects of git that a recorded folder needs: where they are, and as files of a pack.
+
+A pack has all objects of the commits that were checked out, and of the rest of the history the
+commits alone: enough for `git status` and `git log`, not for `git show` of an old commit.
+Rules: CONTRACT.md §16.17.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from refold.engine.errors import GitFailed
+from refold.engine.log.names import files_of
+from refold.engine.workspace.entries import FolderStarted, FolderState, Repository
+from refold.engine.workspace.git import Git
+from refold.engine.workspace.tree import Base
+
+_PACK: Final = ("--stdout", "-q", "--threads=1", "--no-reuse-delta", "--no-reuse-object")
+"""So that the same objects give the same bytes."""
+_STASH: Final = "refs/stash"
+
+
+def found_today(started: FolderStarted) -> tuple[Path | None, Mapping[str, Git]]:
+    """Return the user's folder of today, and the repository of each base and repository in it.
+
+    That is the recorded folder, else the one where this process stands: the first that has the
+    commits.  If none has, it is the first that is there, without repositories.
+    """
+    bases = started.tree.bases
+    places = {one.path for one in started.repositories} | {base.path for base in bases}
+    first: Path | None = None
+    for folder in (Path(started.path), *_here()):
+        if folder.is_dir():
+            first = first or folder
+            if bases and _has(folder, bases):
+                return folder, {path: Git(Path(folder, path)) for path in places}
+    return first, {}
+
+
+def _here() -> Iterator[Path]:
+    here = Path.cwd()
+    try:
+        yield Path(os.fsdecode(Git(here).said("rev-parse", "--show-toplevel")).removesuffix("\n"))
+    except GitFailed:
+        yield here
+
+
+def _has(folder: Path, bases: Iterable[Base]) -> bool:
+    try:
+        for base in bases:
+            Git(Path(folder, base.path)).said("cat-file", "-e", base.tree)
+    except (GitFailed, OSError):
+        return False
+    return True
+
+
+def pack_objects(folder: FolderState, into: Path) -> list[Path]:
+    """Write a pack of git for each repository of a recorded folder into `into`.
+
+    Raises:
+        GitFailed: a repository is not here, or has lost what the record needs.
+    """
+    started = folder.started
+    if started is None:
+        return []
+    _, gits = found_today(started)
+    held = {*started.tree.differs, *folder.tree.differs}
+    told = {one.path: one for one in started.repositories}
+    packs = []
+    for number, base in enumerate(started.tree.bases):
+        git = gits.get(base.path)
+        if git is None:
+            raise GitFailed(started.path, "pack-objects", "the repository is not here")
+        own = [one for one in held if one.kind == "git" and started.tree.base_of(one.path) == base]
+        ids = [*_wanted(git, base, told.get(base.path)), *sorted({one.value for one in own})]
+        pack = into / f"{number}.pack"
+        pack.write_bytes(
+            git.said("pack-objects", *_PACK, given="\n".join(dict.fromkeys(ids)).encode())
+        )
+        packs.append(pack)
+    return packs
+
+
+def _wanted(git: Git, base: Base, told: Repository | None) -> list[str]:
+    """Return the ids of what a pack has: whole trees of what was checked out, and all commits."""
+    refs = [line.split(" ") for line in told.refs.splitlines()] if told is not None else []
+    whole = [base.tree, *(each for each, name in refs if name == _STASH)]
+    tips = [each for each, _ in refs]
+    if told is not None and told.commit:
+        whole.append(told.commit)
+        tips.append(told.commit)
+    objects = git.said("rev-list", "--objects", "--no-walk", *whole).decode(errors="replace")
+    ids = [line.partition(" ")[0] for line in objects.splitlines()]
+    if tips:
+        commits = git.said(
+            "rev-list", "--ignore-missing", "--stdin", given="\n".join(tips).encode()
+        )
+        ids += commits.decode().split()
+        kinds = git.said("cat-file", "--batch-check", given="\n".join(tips).encode()).decode()
+        ids += [line.split(" ")[0] for line in kinds.splitlines() if " tag " in line]
+    return ids
+
+
+def packs_of(log: Path) -> list[Path]:
+    """Return the packs of git beside a log: one that was unpacked may have some."""
+    return sorted(files_of(log).glob("*.pack"))
+
+
+def packed_repository(log: Path, into: Path) -> Git | None:
+    """Make a repository of the packs beside a log; `None` if there are none.
+
+    Raises:
+        GitFailed: one is damaged.
+    """
+    packs = packs_of(log)
+    if not packs:
+        return None
+    into.mkdir()
+    Git(into).said("init", "-q", "--bare", "--template=", ".")
+    git = Git(into, str(into))
+    for pack in packs:
+        git.said("index-pack", "--stdin", given=pack.read_bytes())
+    return git

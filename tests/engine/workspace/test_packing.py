@@ -1,0 +1,119 @@
+"""Objects of git as files of a pack: enough for a copy where there is no repository."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from refold.engine.errors import GitFailed
+from refold.engine.log.names import files_of
+from refold.engine.workspace.entries import FolderStarted, FolderState, Repository
+from refold.engine.workspace.git import RepositoryObjects
+from refold.engine.workspace.packing import (
+    found_today,
+    pack_objects,
+    packed_repository,
+    packs_of,
+)
+from refold.engine.workspace.tree import Base, FileTree, TreeEntry
+from tests.support.folders import git, repository
+
+
+def state_of(top: Path, *differs: TreeEntry) -> FolderState:
+    """Return a folder at its start: the commit that is checked out, and what differs."""
+    tree = FileTree.of([Base("", git(top, "rev-parse", "HEAD^{tree}"))], differs)
+    refs = git(top, "for-each-ref", "--format=%(objectname) %(refname)") + "\n"
+    told = Repository("", git(top, "rev-parse", "HEAD"), "refs/heads/main", refs, "")
+    state = FolderState()
+    state.apply(FolderStarted(str(top), "", tree, (told,)))
+    return state
+
+
+def old_and_new(folder: Path) -> Path:
+    """Return a repository with two commits, a branch, a tag with a text, and a stash."""
+    top = repository(folder / "r", {"a": "old\n", "d/b": "b\n"})
+    git(top, "branch", "other")
+    (top / "a").write_text("new\n")
+    git(top, "commit", "-qam", "second")
+    git(top, "tag", "-m", "a text", "v1")
+    (top / "a").write_text("stashed\n")
+    git(top, "stash", "-q")
+    return top
+
+
+def test_a_pack_has_the_files_of_the_commit_and_the_whole_history(tmp_path: Path) -> None:
+    """And nothing of what files held before."""
+    top = old_and_new(tmp_path)
+    extra = git(top, "hash-object", "-w", "d/b")
+    state = state_of(top, TreeEntry("x", "100644", "git", extra))
+    log = tmp_path / "x.jsonl"
+    files_of(log).mkdir()
+    packs = pack_objects(state, files_of(log))
+    old = git(top, "rev-parse", "other:a")
+    ids = {name: git(top, "rev-parse", name) for name in ("HEAD:a", "stash:a", "v1", "other")}
+    log_of = git(top, "log", "--all", "--format=%H %s")
+    (tmp_path / "r").rename(tmp_path / "away")
+
+    made = packed_repository(log, tmp_path / "made")
+
+    assert packs == packs_of(log) == [files_of(log) / "0.pack"]
+    assert made is not None
+    with RepositoryObjects(made) as objects:
+        assert objects.blob(ids["HEAD:a"]) == b"new\n"
+        assert objects.blob(ids["stash:a"]) == b"stashed\n"
+        assert objects.blob(extra) == b"b\n"
+    assert made.said("log", "--format=%H %s", ids["v1"], ids["other"]).decode().strip() in log_of
+    with pytest.raises(GitFailed):
+        made.said("cat-file", "-e", old)
+
+
+def test_the_same_objects_give_the_same_bytes(tmp_path: Path) -> None:
+    """In another clone, too, which has them in another form."""
+    top = old_and_new(tmp_path)
+    state = state_of(top)
+    found = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (pack,) = pack_objects(state, tmp_path / name)
+        found.append(pack.read_bytes())
+        git(top, "gc", "-q", "--prune=now")
+
+    assert found[0] == found[1]
+
+
+def test_a_damaged_pack_is_refused(tmp_path: Path) -> None:
+    log = tmp_path / "x.jsonl"
+    files_of(log).mkdir()
+    (files_of(log) / "0.pack").write_bytes(b"PACK nonsense")
+
+    with pytest.raises(GitFailed, match="index-pack"):
+        packed_repository(log, tmp_path / "made")
+
+
+def test_the_folder_that_has_the_commits_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recorded one, else the one where this process stands; else files alone may be lent."""
+    top = old_and_new(tmp_path)
+    state = state_of(top)
+    started = state.started
+    assert started is not None
+    git(tmp_path, "clone", "-q", "r", "clone")
+    below = tmp_path / "clone" / "d"
+    other = repository(tmp_path / "other", {"a": "1"})
+
+    assert found_today(started)[0] == top
+    top.rename(tmp_path / "away")
+    monkeypatch.chdir(below)
+    folder, gits = found_today(started)
+    assert (folder, list(gits)) == (below.parent, [""])
+    monkeypatch.chdir(other)
+    assert found_today(started) == (other, {})
+    with pytest.raises(GitFailed, match="the repository is not here"):
+        pack_objects(state, tmp_path)
+
+
+def test_without_a_folder_there_is_nothing_to_pack(tmp_path: Path) -> None:
+    assert pack_objects(FolderState(), tmp_path) == []
+    assert packed_repository(tmp_path / "x.jsonl", tmp_path / "made") is None
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 - names
