@@ -48,6 +48,7 @@ _TOKENS: Final = (
     r")(?![0-9A-Za-z]))"
 )
 """The shapes of ids: UUIDs, `ses_…`, hexadecimal numbers, words of small letters and digits."""
+_SHAPE: Final = re.compile(_TOKENS)
 _COMMIT: Final = re.compile(r"[0-9a-f]{7,40}")
 _SAYS_WHO: Final = re.compile(
     r"(?:.*_)?(?:ids?|user|session|key|identifier|metadata|trace|nonce|thread|conversation)"
@@ -219,10 +220,11 @@ class Bindings:
     # --- the canonical form ----------------------------------------------------------------
 
     def _cut_anew(self, text: str) -> Cut:
-        found: list[tuple[int, int, str]] = []
-        for at, place in enumerate(self._places):
-            found += [(*span, str(at)) for span in place.spans(text)]
-        found = _apart(found)
+        marks: dict[tuple[int, int], str] = {}
+        for number, place in enumerate(self._places):
+            for span in place.spans(text):
+                marks[span] = f"{marks.get(span, '')},{number}"
+        found = _apart((*span, mark) for span, mark in marks.items())
         names = (
             (each.span(), _OWN if each.lastgroup != _ID else _ID)
             for each in self._token.finditer(text)
@@ -372,8 +374,8 @@ class Bindings:
 
     def _introduces(self, pair: _Pair, join: "_Join", *, made: bool) -> bool:
         """Return whether a pair stands where its kind is introduced, or ignored; take note."""
-        place = self._places[int(pair.mark)] if pair.mark.isdigit() else None
-        kind = self._kind(pair, place, made=made)
+        place = self._place_of(pair.mark, pair.where)
+        kind = place.kind if place is not None else self._kind(pair, made=made)
         if kind is None:
             return False
         rule = place.rule if place is not None else ""
@@ -385,10 +387,13 @@ class Bindings:
         join.passed.append(IgnoredValue(pair.pointer, pair.recorded, pair.now, rule))
         return True
 
-    def _kind(self, pair: _Pair, place: ValuePlace | None, *, made: bool) -> str | None:
-        if place is not None:
-            return place.kind if place.where & pair.where else None
-        if pair.mark != _ID:
+    def _place_of(self, mark: str, where: frozenset[str]) -> ValuePlace | None:
+        """Return the place at which a token stands; `None` if it is at none of its own."""
+        found = (self._places[int(n)] for n in mark.split(",") if n.isdigit())
+        return next((place for place in found if place.where & where), None)
+
+    def _kind(self, pair: _Pair, *, made: bool) -> str | None:
+        if pair.mark == _OWN or not all(map(_SHAPE.fullmatch, (pair.recorded, pair.now))):
             return None
         if "parameters" in pair.where:
             return "id"
@@ -444,8 +449,8 @@ class Bindings:
         return value
 
     def _mark(self, mark: str, token: str, where: frozenset[str]) -> str:
-        place = self._places[int(mark)] if mark.isdigit() else None
-        return f"[{place.kind}]" if place is not None and place.where & where else token
+        place = self._place_of(mark, where)
+        return token if place is None else f"[{place.kind}]"
 
     def _translated(self, value: Value, of: Callable[[str], str]) -> Value:
         if isinstance(value, str):

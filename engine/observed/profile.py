@@ -17,8 +17,6 @@ from refold.engine.wire.parts.notation import object_in
 
 EXACT: Final = "exact"
 """That what is printed is compared as it is."""
-GIT_COMMITS: Final = r"\[[\w./-]+( \(root-commit\))? [0-9a-f]{7,40}\] "
-"""What `git commit` says, by the hash: it has the time of the commit, so each run has its own."""
 NAMED: Final = "profile"
 """The member of `run.started.rules`."""
 _IN_LOGS: Final = (

@@ -19,6 +19,7 @@ RULES = (
     "result:Agent measure duration_ms: (\\d+)",
     "result:Bash date at (\\d\\d:\\d\\d:\\d\\d)",
     "system text - Shell: (\\w+)",
+    'printed id "session": ?"([0-9a-f-]{36})"',
 )
 A, B, X, Y = (f"{letter}{'0123456789abcdef'}" for letter in "abcd")
 COMMITS = "0123abcd" * 5, "89efdc76" * 5

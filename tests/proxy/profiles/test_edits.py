@@ -1,14 +1,15 @@
-"""One changed character in what an agent asks is seen, or listed (CONTRACT.md §16.7, §16.13).
+"""One changed character in what an agent asks is seen, or listed at its place (§16.13, §16.17).
 
-Each text that a rule of a profile touches stands in a prompt; it is edited outside and inside.
+Each text that a profile's place lets be another one stands in a file that the agent reads, and at
+its place.
 """
 
-import re
 from pathlib import Path
 
 import pytest
 
-from refold.engine.observed.volatile import VolatileRules
+from refold.engine.observed.binding import ValuePlace, places_of
+from refold.engine.observed.profile import Profile
 from refold.proxy.profiles import shipped
 from tests.support.watched import ask, record, replayed, result, says, system, talk, user
 
@@ -19,6 +20,7 @@ TOUCHED = {
         "agentId: a21a536276f60d36a",
         "SendMessage with to: 'a21a536276f60d36a'",
         "duration_ms: 397",
+        "subagent_tokens: 15773",
         "<task-id>a9e3deefd1f3ae4ef</task-id>",
         "<duration_ms>986</duration_ms>",
         "tasks/a9e3deefd1f3ae4ef.output",
@@ -28,32 +30,28 @@ TOUCHED = {
         "- OS Version: Linux 6.18",
         ".claude/plans/survey-the-notes-swirling-pony.md",
         "Recent commits:\nf53a8dc",
-        "[main f53a8dc] ",
+        "tool-results/b2dwmfpm8.txt",
         '"duration_api_ms":8213',
         '"totalDurationMs":2112',
         '"end_time":1795365203512',
         '"timestamp":"2026-11-22T16:33:20.798Z"',
         '"session_id":"f468db8b-b8c8-4b1a-aca5-c89411438081"',
-        "tool-results/b2dwmfpm8.txt",
-        "/4176a7d7-9356-4ed9-b504-642afa2d21e5/",
-        "/4176a7d7-9356-4ed9-b504-642afa2d21e5.jsonl",
     ),
     "Codex": (
         "<current_date>2026-11-22</current_date>",
         "Wall time 0.1 seconds",
         '"wall_time_seconds":0.000011007',
         '"chunk_id":"c1c376"',
+        "Chunk ID: c1c376",
         '"original_token_count":16',
         "original token count: 50028",
-        "[feature/x-1 (root-commit) f53a8dc] ",
         '"thread_id":"01a20431-c043-7a92-973a-11538bef12ad"',
-        '"receiver_thread_ids":["01a20431-c043-7a92-973a-11538bef12ad"]',
+        '["01a20431-c043-7a92-973a-11538bef12ad"',
     ),
     "opencode": (
         '<task id="ses_dfcbc3ea0ffenYyeUrKgZ80fUV"',
         "ses_df9c13d9affe0NephpXMWO3UvT",
         "tool-output/tool_2063434b0001bh02wBOIHQI3Dt",
-        "[feature/x-1 (root-commit) f53a8dc] ",
         '"prt_204333b59001gzeGE93JNfgCRo"',
         '"timestamp":1795366796884',
         "Today's date: Sun Nov 22 2026",
@@ -62,56 +60,113 @@ TOUCHED = {
         "Today's date is Sunday, November 22, 2026 ",
         "/.gemini/tmp/notes-1",
         "Process Group PGID: 4711",
-        "[feature/x-1 (root-commit) f53a8dc] ",
+        "/tool-outputs/session-121c6862-7ee5-447c-96ee-78670c7f50f6/",
         "/tool-outputs/session-121c6862-7ee5-447c-96ee-78670c7f50f6/shell_1795401775229_0.txt",
         '"totalLatencyMs": 2016',
         '"session_id": "121c6862-7ee5-447c-96ee-78670c7f50f6"',
         '"timestamp":"2026-11-22T17:12:31.648Z"',
         '"tool_id":"read_file__read_file_1795367552645_0"',
     ),
-    "aider": ("Commit cc53533 ",),
+    "aider": ("commit with git hash cc53533", "Commit cc53533 "),
 }
 EACH = [(name, text) for name, texts in TOUCHED.items() for text in texts]
+ELSEWHERE = (
+    "[main abc1234] Change a",
+    "/4176a7d7-9356-4ed9-b504-642afa2d21e5/x",
+    "commit 0123abcd0123abcd0123abcd0123abcd0123abcd",
+    "Date:   Mon Nov 23 10:00:00 2026 +0000",
+    "listening on 127.0.0.1:8123",
+    "build 20261122.4 took 12.5 s",
+    "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+)
 
 
-@pytest.mark.parametrize("name", PROFILES)
-def test_each_rule_of_a_profile_has_a_text_here(name: str) -> None:
-    """And each text a rule: so that none is added, or goes, without being looked at."""
-    rules, texts = PROFILES[name].volatile_texts, TOUCHED.get(name, ())
-
-    assert all(any(re.fullmatch(rule, text) for text in texts) for rule in rules)
-    assert all(any(re.fullmatch(rule, text) for rule in rules) for text in texts)
+def _places(name: str) -> tuple[ValuePlace, ...]:
+    return places_of(PROFILES[name].places)[0]
 
 
-@pytest.mark.parametrize("name", TOUCHED)
-def test_each_rule_of_a_profile_holds_in_a_long_text(name: str) -> None:
-    """Such as the output of a command: 200 kB of numbers, with quotes, as JSON has it."""
-    rules, lines = VolatileRules(texts=PROFILES[name].volatile_texts), '\\n12345\\t"x" [a]' * 10_000
-    texts = " | ".join(TOUCHED[name])
-
-    assert rules.text(f"{lines} {texts} {lines}") == f"{lines} {rules.text(texts)} {lines}"
+def _value_in(place: ValuePlace, text: str) -> tuple[int, int] | None:
+    return next(place.spans(text), None)
 
 
-@pytest.mark.parametrize(("name", "text"), EACH)
-def test_no_edit_is_hidden_but_what_is_listed(name: str, text: str, tmp_path: Path) -> None:
-    """Around a text that is another at each run: seen; inside of it: seen, or listed."""
-    prompt = f"Be brief. {text} Be kind."
-    said = talk(system(prompt), user("Go."), says("done"))
-    log = record(tmp_path / "a.jsonl", said, profile=PROFILES[name])
-    start, end = prompt.index(text), prompt.index(text) + len(text)
-    inside = [at for at in (start, (start + end) // 2, end - 2, end - 1) if prompt[at] != " "]
+def _other(text: str, at: int) -> str:
+    letter = (
+        str((int(text[at]) + 1) % 10) if text[at].isdigit() else "e" if text[at] != "e" else "a"
+    )
+    return f"{text[:at]}{letter}{text[at + 1 :]}"
 
-    for at in (start - 2, end + 1, *inside):
-        other = "e" if prompt[at] != "e" else "a"
-        if prompt[at].isdigit():
-            other = str((int(prompt[at]) + 1) % 10)
-        edited = f"{prompt[:at]}{other}{prompt[at + 1 :]}"
-        report = replayed(log, [ask(system(edited), user("Go."))])
 
-        assert not report.identical or (report.ignored_count and at in inside), edited
-        if at not in inside:
-            assert not report.identical, edited
-            assert report.divergences[0].texts, "the words are shown"
+@pytest.mark.parametrize("profile", shipped(), ids=lambda each: each.name)
+def test_no_shipped_rule_ignores_text_anywhere(profile: Profile) -> None:
+    """Each names a role or a tool; none is refused, and each has a text here."""
+    places, left_out = places_of(profile.places)
+    texts = TOUCHED.get(profile.name, ())
+
+    assert profile.volatile_texts == ()
+    assert left_out == ()
+    assert all(place.where for place in places)
+    assert all(any(_value_in(place, text) for text in texts) for place in places)
+    assert all(any(_value_in(place, text) for place in places) for text in texts)
+
+
+@pytest.mark.parametrize(("name", "text"), [*EACH, *((n, t) for n in TOUCHED for t in ELSEWHERE)])
+def test_each_edit_of_a_file_that_an_agent_reads_is_noticed(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    """Whatever it looks like: at each letter and digit of it."""
+    call = says("", ("c1", "Read", {"path": "conf.txt"}))
+
+    def told(found: str) -> list[dict[str, object]]:
+        return [user("Go."), call, result("c1", f"timeout 5\n{found}\nthe last word")]
+
+    log = record(tmp_path / "a.jsonl", talk(*told(text), says("done")), profile=PROFILES[name])
+    first = ask(user("Go."))
+
+    assert replayed(log, [first, ask(*told(text))]).identical
+    for at in [at for at, letter in enumerate(text) if letter.isalnum()][:: max(1, len(text) // 8)]:
+        report = replayed(log, [first, ask(*told(_other(text, at)))])
+        assert not report.identical, _other(text, at)
+        assert report.divergences[0].texts, "the words are shown"
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [(name, place) for name in TOUCHED for place in _places(name)]
+)
+def test_at_its_place_a_value_may_be_another_one(
+    name: str, place: ValuePlace, tmp_path: Path
+) -> None:
+    """It is bound, or listed with its words; what stands around it is compared."""
+    text = next(text for text in TOUCHED[name] if _value_in(place, text))
+    where = min(place.where)
+    span = _value_in(place, text)
+    assert span is not None
+    digits = [at for at in range(*span) if text[at].isdigit()] or [span[1] - 1]
+    edited = _other(text, digits[-1])
+    tool = where.removeprefix("result:")
+
+    def told(found: str) -> list[dict[str, object]]:
+        if where == "user":
+            return [user("Go."), says("", ("c1", "x", {})), result("c1", ""), user(found)]
+        if where == "system":
+            return [system(found), user("Go.")]
+        if where == "assistant":
+            return [user("Go."), says(found), user("on")]
+        return [user("Go."), says("", ("c1", tool, {})), result("c1", found)]
+
+    if where == "printed":
+        ends = [{"exit_code": 0, "stdout": found, "stdout_bytes": 9} for found in (text, edited)]
+        log = record(tmp_path / "a.jsonl", [], output=ends[0], profile=PROFILES[name])
+        assert replayed(log, [], output=ends[1]).identical
+        assert not replayed(log, [], output=ends[1] | {"stdout": f"{edited} more"}).identical
+        return
+    log = record(tmp_path / "a.jsonl", talk(*told(text), says("done")), profile=PROFILES[name])
+    report = replayed(log, [ask(*told(edited))])
+    around = replayed(log, [ask(*told(f"{text} more"))])
+
+    same = [one for one in report.divergences if one.category != "unconsumed"]
+    assert not [one for one in same if one.now], str(report)
+    assert "bound: 1 " in str(report) or report.ignored, str(report)
+    assert not around.identical
 
 
 def test_events_of_parallel_agents_of_adk_stand_in_any_order(tmp_path: Path) -> None:

@@ -11,5 +11,9 @@ PROFILE: Final = Profile(
     left_out=(r"\n# \*SEARCH/REPLACE block\* Rules:[\s\S]*",),
     asides=(r"You are an expert software engineer that generates concise, ",),
     asks_last=True,
-    volatile_texts=(r"Commit [0-9a-f]{7,12} ",),  # in what it prints
+    # It tells the model of each commit that it makes.
+    places=(
+        r"user,assistant commit with git hash ([0-9a-f]{7,12})",
+        r"printed commit Commit ([0-9a-f]{7,12}) ",
+    ),
 )

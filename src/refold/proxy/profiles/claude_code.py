@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from refold.engine.observed.profile import GIT_COMMITS, Profile
+from refold.engine.observed.profile import Profile
 
 PROFILE: Final = Profile(
     name="Claude Code",
@@ -22,37 +22,35 @@ PROFILE: Final = Profile(
         r"<system-reminder>[\s\S]*?</system-reminder>",
         r"x-anthropic-billing-header:[^\n]*?cc_entrypoint=[^;]*;(?: cc_\w+=[^;]*;)*",
     ),
-    volatile=("model:*/parameters/metadata/user_id",),  # {device_id, account_uuid, session_id}
     unordered_lines=("Glob", "Grep"),
     outputs={"stream-json": "lines"},
-    volatile_texts=(
+    places=(
         # The version with a digest of the first message's beginning, where the folder stands.
-        r"cc_version=\d+\.\d+\.\d+\.[0-9a-f]{3};",
-        r"agentId: [0-9a-f]{17}",
-        r"SendMessage with to: '[0-9a-f]{17}'",
-        r"duration_ms: \d+",
+        r"system text cc_version=\d+\.\d+\.\d+\.([0-9a-f]{3});",
+        r"result:Agent,result:Task id agentId: ([0-9a-f]{17})",
+        r"result:Agent,result:Task id SendMessage with to: '([0-9a-f]{17})'",
+        r"result:Agent,result:Task measure duration_ms: (\d+)",
+        r"result:Agent,result:Task measure subagent_tokens: (\d+)",
         # Of agents and commands in the background.
-        r"<task-id>[0-9a-z]+</task-id>",
-        r"<duration_ms>\d+</duration_ms>",
-        r"tasks/[0-9a-z]+\.output",
-        r"in background with ID: [0-9a-z]+",
-        r"Today's date is \d{4}-\d\d-\d\d",
+        r"user id <task-id>([0-9a-z]+)</task-id>",
+        r"user measure <duration_ms>(\d+)</duration_ms>",
+        r"user,result:Agent,result:Task,result:Bash id tasks/([0-9a-z]+)\.output",
+        r"result:Bash id in background with ID: ([0-9a-z]+)",
+        r"user,system date Today's date is (\d{4}-\d\d-\d\d)",
         # Of the machine.
-        r"- Shell: \w+",
-        r"- OS Version: \w+ [\w.-]+",
+        r"system text - Shell: (\w+)",
+        r"system text - OS Version: (\w+ [\w.-]+)",
         # Named by the prompt and two random words.
-        r"\.claude/plans/[a-z0-9-]+\.md",
-        # A hash has the time of its commit: of the newest one in the system prompt, of a new one.
-        r"Recent commits:\n[0-9a-f]{7,40}\b",
-        GIT_COMMITS,
+        r"user,system id \.claude/plans/([a-z0-9-]+)\.md",
+        # A hash has the time of its commit: the newest one is in the system prompt.
+        r"system commit Recent commits:\n([0-9a-f]{7,40})",
+        # Results that are too long to be shown, by the tools that have such.
+        r"result:Bash,result:Grep,result:WebFetch id tool-results/([0-9a-z]+)\.txt",
         # Of what is printed as JSON.
-        r'"(duration|duration_api|ttft|ttft_stream|time_to_request)_ms": ?\d+',
-        r'"totalDurationMs": ?\d+',
-        r'"end_time": ?\d+',
-        r'"timestamp": ?"\d{4}-\d\d-\d\dT[0-9:.]+Z"',
-        r'"(session_id|uuid|task_id|agentId)": ?"[0-9a-f-]{17,36}"',
-        # Session ids in paths of the scratchpad and the transcript, results too long to be shown.
-        r"tool-results/[0-9a-z]+\.txt",
-        r"/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(/|\.jsonl)",
+        r'printed measure "(?:duration|duration_api|ttft|ttft_stream|time_to_request)_ms": ?(\d+)',
+        r'printed measure "totalDurationMs": ?(\d+)',
+        r'printed measure "end_time": ?(\d+)',
+        r'printed date "timestamp": ?"(\d{4}-\d\d-\d\dT[0-9:.]+Z)"',
+        r'printed id "(?:session_id|uuid|task_id|agentId)": ?"([0-9a-f-]{17,36})"',
     ),
 )

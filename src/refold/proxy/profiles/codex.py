@@ -2,8 +2,12 @@
 
 from typing import Final
 
-from refold.engine.observed.profile import GIT_COMMITS, Profile
+from refold.engine.observed.profile import Profile
 
+_RUNS: Final = ",".join(
+    f"result:{name}" for name in ("exec_command", "write_stdin", "shell", "shell_command", "exec")
+)
+"""Tools that run commands."""
 _META: Final = "internal_chat_message_metadata_passthrough"
 
 _ONE_COMMAND: Final = (
@@ -32,25 +36,24 @@ PROFILE: Final = Profile(
     ),
     volatile=(
         "model:*/parameters/client_metadata",
-        "model:*/parameters/prompt_cache_key",
         f"model:*/messages/*/provider/responses/{_META}",
         f"model:*/messages/*/provider/responses/*/{_META}",
         "model:*/messages/*/provider/responses/id",
         "model:*/messages/*/provider/responses/*/id",
     ),
     outputs={"--json": "lines"},
-    volatile_texts=(
-        r"<current_date>\d{4}-\d\d-\d\d</current_date>",
-        r"Wall time \d+\.\d+ seconds",
-        r'"wall_time_seconds": ?[0-9.]+(e-?[0-9]+)?',
-        r'"chunk_id": ?"[0-9a-f]+"',
+    places=(
+        r"user,system date <current_date>(\d{4}-\d\d-\d\d)</current_date>",
+        rf"{_RUNS} measure Wall time:? (\d+\.\d+) seconds",
+        rf'{_RUNS} measure "wall_time_seconds": ?([0-9.]+(?:e-?[0-9]+)?)',
+        rf'{_RUNS} id "chunk_id": ?"([0-9a-f]+)"',
+        rf"{_RUNS} id Chunk ID: ([0-9a-f]+)",
         # Another one in a folder with a longer name, of what stands beside it.
-        r'"original_token_count": ?\d+',
-        r"original token count: \d+",
-        GIT_COMMITS,
+        rf'{_RUNS} measure "original_token_count": ?(\d+)',
+        rf"{_RUNS} measure [Oo]riginal token count: (\d+)",
         # Of what is printed as JSON.
-        r'"(thread_id|sender_thread_id)": ?"[0-9a-f-]{36}"',
-        r'"receiver_thread_ids": ?\["[0-9a-f-]{36}"(,"[0-9a-f-]{36}")*\]',
+        r'printed id "(?:thread_id|sender_thread_id)": ?"([0-9a-f-]{36})"',
+        r'printed id [\[,]"([0-9a-f-]{36})"',
     ),
     unordered=(r"Message Type: (FINAL_ANSWER|MESSAGE)\n",),  # of agents that end together
 )

@@ -3,7 +3,7 @@
 import base64
 from typing import Final
 
-from refold.engine.observed.profile import GIT_COMMITS, Profile
+from refold.engine.observed.profile import Profile
 
 _WITH_A_KEY: Final = """
 const given = process.env, flag = `--import=${import.meta.url}`;
@@ -36,16 +36,18 @@ PROFILE: Final = Profile(
     asides=("You are a specialized Task Routing AI",),
     # `json` ends with counts of tools, in the order in which these ended.
     outputs={"stream-json": "lines", "format json": "lines", "-o json": "lines"},
-    volatile_texts=(
-        r"Today's date is \w+, \w+ \d{1,2}, \d{4} ",
-        r"/\.gemini/tmp/[\w.-]+",  # named like the last part of the folder
-        r"Process Group PGID: \d+",
-        r"/tool-outputs/session-[0-9a-f-]{36}/\w+\.txt",  # results that were too long to be shown
-        GIT_COMMITS,
+    places=(
+        r"user,system date Today's date is (\w+, \w+ \d{1,2}, \d{4}) ",
+        # Named like the last part of the folder.
+        r"user,system,result:run_shell_command id /\.gemini/tmp/([\w.-]+)",
+        r"result:run_shell_command measure Process Group PGID: (\d+)",
+        # Results that were too long to be shown.
+        r"result:run_shell_command id /tool-outputs/session-([0-9a-f-]{36})/",
+        r"result:run_shell_command id /tool-outputs/session-[0-9a-f-]{36}/(\w+)\.txt",
         # Of what is printed as JSON.
-        r'"(totalLatencyMs|totalDurationMs|durationMs|duration_ms)": ?\d+',
-        r'"session_id": ?"[0-9a-f-]{36}"',
-        r'"timestamp": ?"\d{4}-\d\d-\d\dT[0-9:.]+Z"',
-        r'"tool_id": ?"\w+_\d{13}_\d+"',
+        r'printed measure "(?:totalLatencyMs|totalDurationMs|durationMs|duration_ms)": ?(\d+)',
+        r'printed id "session_id": ?"([0-9a-f-]{36})"',
+        r'printed date "timestamp": ?"(\d{4}-\d\d-\d\dT[0-9:.]+Z)"',
+        r'printed id "tool_id": ?"(\w+_\d{13}_\d+)"',
     ),
 )

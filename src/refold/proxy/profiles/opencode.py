@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from refold.engine.observed.profile import GIT_COMMITS, Profile
+from refold.engine.observed.profile import Profile
 
 PROFILE: Final = Profile(
     name="opencode",
@@ -12,17 +12,15 @@ PROFILE: Final = Profile(
     above=("x-parent-session-id",),
     session=("x-parent-session-id", "x-session-id"),  # of what names no parent: the parent's
     hands_over={"task": ("description", "subagent_type")},
-    volatile=("model:*/parameters/prompt_cache_key",),
     unordered_lines=("glob", "grep"),
     outputs={"--format json": "lines"},
-    volatile_texts=(
-        r'<task id=\\?"ses_[0-9A-Za-z]+\\?"',
-        r"\bses_[0-9A-Za-z]{26}\b",  # of a subagent that failed
-        r"tool-output/tool_[0-9A-Za-z]+",  # of results that were too long
-        GIT_COMMITS,
+    places=(
+        r'result:task id <task id=\\?"(ses_[0-9A-Za-z]+)',
+        r"result:task id \b(ses_[0-9A-Za-z]{26})\b",  # of a subagent that failed
+        r"result:bash,result:grep id tool-output/(tool_[0-9A-Za-z]+)",  # that were too long
+        r"user,system date Today's date: ([A-Z][a-z]{2} [A-Z][a-z]{2} \d\d \d{4})",
         # Of what is printed as JSON.
-        r'"(ses|msg|prt)_[0-9A-Za-z]{26}"',
-        r'"(timestamp|start|end)": ?\d{13}',
-        r"Today's date: [A-Z][a-z]{2} [A-Z][a-z]{2} \d\d \d{4}",
+        r'printed id "((?:ses|msg|prt)_[0-9A-Za-z]{26})"',
+        r'printed measure "(?:timestamp|start|end)": ?(\d{13})',
     ),
 )
