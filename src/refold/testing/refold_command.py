@@ -121,8 +121,10 @@ class RefoldCommand(RecordedRuns):
         made, printed, upstreams = fresh_beside(log), _Printed(), self._settings.upstreams
         try:
             done = record_command(
-                command, log=made, upstreams=upstreams, write=printed.write, **options
-            )
+                command, log=made, upstreams=upstreams, write=printed.write,
+                workspace="none",  # a test makes its folder itself, for each replay, too
+                **options,
+            )  # fmt: skip
         except BaseException:
             if made.exists():
                 move_over(made, failed_beside(log))
