@@ -42,6 +42,16 @@ def priced(usage: Usage, name: str) -> Usage:
     return attrs.evolve(usage, cost_usd_micros=cost, prices=_table()[1])
 
 
+def has_prices() -> bool:
+    """Return whether the table is installed."""
+    return _table()[0] is not None
+
+
+def has_price(name: str) -> bool:
+    """Return whether the table has a price of the model `name`."""
+    return _cost(Usage(input_tokens=1, output_tokens=1), name) is not None
+
+
 def check_priced(limits: Limits, models: "dict[str, Model]") -> None:
     """Refuse models without a price, where the limits have `cost_usd`.
 
@@ -54,10 +64,10 @@ def check_priced(limits: Limits, models: "dict[str, Model]") -> None:
     asked = [each.name for each in models.values() if not getattr(each, "is_priced", False)]
     if limits.cost_usd is None or not asked:
         return
-    if _table()[0] is None:
+    if not has_prices():
         raise ExtraMissing(_PACKAGE, EXTRA)
     for name in asked:
-        if _cost(Usage(input_tokens=1, output_tokens=1), name) is None:
+        if not has_price(name):
             raise LimitRefused("cost_usd", "models with a known price", f"{name!r}, without one")
 
 

@@ -183,3 +183,15 @@ def test_descriptors_of_ours_are_not_the_commands() -> None:
         pytest.skip("there is no ls here")
 
     assert len(ran("ls", "/dev/fd").printed.split()) <= 4
+
+
+def test_who_does_not_end_when_asked_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """§16.19: SIGTERM at the timeout, SIGKILL after the grace."""
+    monkeypatch.setattr("refold.proxy.signals.GRACE_SECONDS", 0.2)
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
+    with Signals() as signals:
+        ended = run_command([sys.executable, "-c", deaf], {}, signals, timeout=2)
+        asked = run_command(["sleep", "600"], {}, signals, timeout=0.1)
+
+    assert (ended.exit_code, asked.exit_code) == (128 + 9, 128 + 15)
+    assert (ended.timed_out, asked.timed_out) == (True, True)

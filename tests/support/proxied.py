@@ -18,6 +18,7 @@ import attrs
 
 from refold.engine.log.reader import read_entries
 from refold.engine.observed.journal import ObservedLog
+from refold.proxy.desks.caps import Caps
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.ordering import Work
 from refold.proxy.desks.recording import READ_NOW, RecordingDesk
@@ -33,7 +34,7 @@ TIMEOUT_SECONDS: Final = 60.0
 
 
 @contextlib.contextmanager
-def recorded(log: Path, upstream: str, **rules: Any) -> Generator[str]:
+def recorded(log: Path, upstream: str, *, caps: Caps | None = None, **rules: Any) -> Generator[str]:
     """Record what comes to the proxy whose base URL this gives; all routes lead to `upstream`."""
     secrets = Secrets()
     routes = routes_of([f"openai={upstream}", f"anthropic={upstream}"])
@@ -41,7 +42,7 @@ def recorded(log: Path, upstream: str, **rules: Any) -> Generator[str]:
     with ObservedLog(
         log, program="test", input=given, vault=secrets, rules={**READ_NOW, **rules}
     ) as journal:
-        desk = RecordingDesk(journal, secrets, routes)
+        desk = RecordingDesk(journal, secrets, routes, caps=caps)
         with served(desk, [route.name for route in routes]) as base:
             secrets.hide_address(base)
             yield base

@@ -15,6 +15,7 @@
         fast: openai:gpt-4o-mini                # as `--model` takes it
         smart: {model: "openai:llama3:70b", base_url: "http://localhost:8000/v1"}
     limits: {max_depth: 3, timeout_seconds: 600}
+    record: {max_cost_usd: 5, each_requests: 40}  # caps of watched commands
     redaction:                                  # taken out of logs; never a value in this file
       environment: [SHOP_KEY]
       paths: {"tool:read_file": [/result/token]}
@@ -41,6 +42,11 @@ from refold.tools.agents.profiles import SpawnProfile, SpawnSettings
 from refold.tools.files.config_text import Setting, nearest, values_of
 
 FILE_NAME: Final = "refold.yaml"
+CAPS: Final = (
+    "max_cost_usd", "max_requests", "max_tokens", "max_subagents", "timeout",
+    "each_cost_usd", "each_requests", "each_tokens",
+)  # fmt: skip
+"""What `record` may have: the caps of a watched command (CONTRACT.md §16.19)."""
 
 
 @attrs.frozen(kw_only=True)
@@ -76,6 +82,8 @@ class Config:
     """Models by the names that profiles use."""
     limits: Limits = Limits()
     """Caps of the run."""
+    record: dict[str, float] = attrs.field(factory=dict)
+    """Caps of watched commands by name, as `refold record` has them."""
     redaction: Redaction | None = None
     """What is taken out of the log."""
     volatile: tuple[str, ...] = ()
@@ -144,6 +152,7 @@ class _Reading:
             agents=lambda member: member.file.parent / text if (text := member.text()) else None,
             llm=_models,
             limits=_limits,
+            record=_caps,
             redaction=self.redaction,
             volatile=_volatile,
         )
@@ -235,6 +244,14 @@ def _limits(member: Setting) -> Limits:
         return Limits(**caps)
     except LimitRefused as error:
         raise member.at(error.limit).refused(str(error)) from None
+
+
+def _caps(member: Setting) -> dict[str, float]:
+    caps = member.fields(**dict.fromkeys(CAPS, lambda cap: cap.value))
+    for name, value in caps.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+            raise member.at(name).refused(f"expected a number above 0, found {value!r}")
+    return caps
 
 
 def _models(member: Setting) -> dict[str, Any]:

@@ -66,6 +66,8 @@ class CommandEnd:
     """Of all that it printed."""
     complained: bytes = b""
     """The beginning of its standard error, if that was kept."""
+    timed_out: bool = False
+    """Whether it was asked to end, since its time was over."""
     lost: str = ""
     """Why not all of it could be passed on; empty where it was, or where its reader had left."""
 
@@ -111,13 +113,15 @@ def run_command(
     follows: bool = False,
     keeps_errors: bool = False,
     start: Starter = started,
+    timeout: float | None = None,
 ) -> CommandEnd:
     """Run a command with `variables` added to this environment, and wait for its end.
 
     `write` gets what it prints; by default it goes to standard output.  With `terminal`, its
     standard output is one of that size, and, if it `follows`, of that which ours has now.
     Children of the command that go on after its end are not waited for, and what they print is not
-    read.  If it `keeps_errors`, standard error passes through here, too; else it is ours.
+    read.  If it `keeps_errors`, standard error passes through here, too; else it is ours.  After
+    `timeout` seconds the command is asked to end, and killed if it does not.
 
     Raises:
         UsageError: it cannot be started.
@@ -143,9 +147,10 @@ def run_command(
             held.enter_context(errors.drained())
         resized = _resized(ours, terminal) if follows and terminal else contextlib.nullcontext()
         with output.drained(), signals.going_to(process), resized:
-            code = waited(process)
+            code, timed_out = waited(process, timeout)
     ended = output.ended(code if code >= 0 else BY_SIGNAL - code)
-    return attrs.evolve(ended, complained=errors.ended(0).printed) if errors else ended
+    complained = errors.ended(0).printed if errors else b""
+    return attrs.evolve(ended, complained=complained, timed_out=timed_out)
 
 
 @contextlib.contextmanager

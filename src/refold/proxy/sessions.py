@@ -46,6 +46,7 @@ from refold.proxy.bookends import (
 )
 from refold.proxy.command import CommandEnd, Size, run_command, terminal_here
 from refold.proxy.copies.placing import Copying, Placement, placed
+from refold.proxy.desks.caps import CapReached, Caps
 from refold.proxy.desks.examining import Examining
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import RecordingDesk
@@ -112,6 +113,8 @@ class RecordedCommand:
     """What was recorded of the folder, on one line; empty if none was to be."""
     is_empty: bool = False
     """Whether nothing is recorded but how it began and ended."""
+    reached: Mapping[CapReached, int] = attrs.field(factory=dict)
+    """Caps that refused requests, and how many."""
 
 
 @attrs.frozen(kw_only=True)
@@ -164,6 +167,7 @@ def record_command(
     output: str = "",
     workspace: str = "",
     keeps_all: bool = False,
+    caps: Caps | None = None,
     write: Write | None = None,
 ) -> RecordedCommand:
     """Run a command, and record what it asks of models and is answered.
@@ -173,6 +177,7 @@ def record_command(
     `output` is how a replay compares what it prints: `exact`, `lines`, `ignore`.
     `workspace` is the folder that is recorded, `none` for none; by default, the git work tree that
     the command is started in, or the current folder.  With `keeps_all`, all its files are kept.
+    `caps` is what it may spend (§16.19).
 
     Raises:
         LogExists: a log is never overwritten.
@@ -181,7 +186,8 @@ def record_command(
     known = profile_of(command, profile)
     terminal = terminal_here() if write is None and listening is None else None
     routes = routes_of([*known.upstreams, *upstreams])
-    session = _Session(command, known, routes, write=write, terminal=terminal)
+    timeout = caps.timeout if caps is not None else None
+    session = _Session(command, known, routes, write=write, terminal=terminal, timeout=timeout)
     told = first_rules(rules or VolatileRules(), known, output or known.printing(command))
     path = Path(log) if log is not None else fresh_path(command)
     top, why = folder_of(Path.cwd(), workspace) if listening is None else (None, "")
@@ -192,7 +198,7 @@ def record_command(
         if top is not None:
             folder = watched_folder(journal, session.secrets, top, keeps_all=keeps_all)
             stack.enter_context(folder).begin()
-        desk = RecordingDesk(journal, session.secrets, routes, known, folder=folder)
+        desk = RecordingDesk(journal, session.secrets, routes, known, folder=folder, caps=caps)
         if listening is not None:
             session.held_open(desk, listening, journal)
             ended = CommandEnd(exit_code=0, printed=b"", printed_bytes=0)
@@ -204,6 +210,7 @@ def record_command(
             path, journal.head, journal.entries, ended, known.name, tuple(desk.refused),
             tuple(session.upgrades), why if folder is None else folder.summary,
             is_empty=journal.entries - beside <= _FIRST_AND_LAST,
+            reached=desk.spending.reached if desk.spending is not None else {},
         )  # fmt: skip
 
 
@@ -394,6 +401,8 @@ class _Session:
     terminal: Size | None = None
     follows: bool = True
     """Whether the terminal of the command has the size of ours, now."""
+    timeout: float | None = None
+    """Seconds after which the command is asked to end."""
     secrets: Secrets = attrs.field(init=False)
     signals: Signals = attrs.field(init=False, factory=Signals)
     upgrades: list[str] = attrs.field(init=False, factory=list)
@@ -431,7 +440,7 @@ class _Session:
         mcp: McpRecording | McpServing,
         journal: ObservedLog | None,
         keys: Mapping[str, str] = _NO_KEYS,
-        at_end: Callable[[], None] = lambda: None,
+        at_end: Callable[[bool], None] = lambda _timed_out: None,
     ) -> CommandEnd:
         """Run the command, and write its end after `at_end`; without a start there is no log."""
         hub = Hub(desk, mcp.connect)
@@ -441,7 +450,7 @@ class _Session:
             if journal is not None:
                 remove(journal)
             raise
-        at_end()
+        at_end(ended.timed_out)
         if journal is not None:
             seal(journal, ended, self.secrets)
             remember(journal.head)
@@ -475,6 +484,7 @@ class _Session:
                 follows=self.follows,
                 keeps_errors=keeps_errors,
                 start=self.place.start,
+                timeout=self.timeout,
             )
 
     def left(

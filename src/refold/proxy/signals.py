@@ -83,14 +83,24 @@ class Signals:
                 self._process.send_signal(number)
 
 
-def waited(process: "subprocess.Popen[bytes]") -> int:
-    """Wait for the end of a process; return its code.
+GRACE_SECONDS: Final = 10
+"""Between SIGTERM and SIGKILL."""
 
-    A wait without a limit would miss a signal that comes right before it begins.
+
+def waited(process: "subprocess.Popen[bytes]", timeout: float | None = None) -> tuple[int, bool]:
+    """Wait for the end of a process; return its code, and whether its time was over.
+
+    After `timeout` seconds it gets SIGTERM, and SIGKILL `GRACE_SECONDS` later.  A wait without a
+    limit would miss a signal that comes right before it begins.
     """
+    now, is_asked = time.monotonic, False
+    until = now() + timeout if timeout is not None else float("inf")
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(LOOK_SECONDS)
+            return process.wait(LOOK_SECONDS), is_asked
+        if now() >= until:
+            (process.kill if is_asked else process.terminate)()
+            is_asked, until = True, now() + GRACE_SECONDS
 
 
 def _is_in_the_foreground() -> bool:

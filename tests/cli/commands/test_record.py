@@ -260,3 +260,48 @@ def test_a_profile_and_a_request_that_did_not_pass_are_told(invoke: Invoke) -> N
     assert "AWS_BEARER_TOKEN_BEDROCK" in done.stderr
     assert "nothing was recorded" not in done.stderr
     assert "known as" not in plain.stderr
+
+
+_TWICE = f"for _ in range(2):{ASKS.strip().replace(chr(10), chr(10) + '    ')}".replace(
+    "for _ in range(2):import http.client, json, os, urllib.parse",
+    "import http.client, json, os, urllib.parse\nfor _ in range(2):",
+)
+
+
+def test_a_cap_refuses_and_is_named_at_the_end(invoke: Invoke) -> None:
+    """§16.19: the second request is over the cap; the replay ends as the record did."""
+    with Upstream() as upstream:
+        done = invoke(
+            *("record", "--log", "run.jsonl", "--max-requests", "1", "--each-tokens", "9"),
+            *("--upstream", upstream.openai_url, "--", sys.executable, "-c", _TWICE),
+        )
+    again = invoke("replay", "run.jsonl", "--yes", "--", sys.executable, "-c", _TWICE)
+
+    assert (done.exit_code, done.stdout) == (0, "200\n400\n")
+    assert "1 request refused: --max-requests 1 is reached: 1 spent" in done.stderr
+    assert again.exit_code == 0, again.output
+
+
+def test_caps_of_a_project_hold_unless_an_option_says_more(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "refold.yaml").write_text("record: {max_requests: 1}\n")
+    with Upstream() as upstream:
+        command = ["--upstream", upstream.openai_url, "--", sys.executable, "-c", _TWICE]
+        own = invoke("record", "--log", "a.jsonl", *command)
+        more = invoke("record", "--log", "b.jsonl", "--max-requests", "2", *command)
+    (tmp_path / "refold.yaml").write_text("record: {max_requests: none}\n")
+    refused = invoke("record", "--log", "c.jsonl", "--", "true")
+
+    assert (own.stdout, more.stdout) == ("200\n400\n", "200\n200\n")
+    assert refused.exit_code == 2
+    assert "max_requests" in refused.stderr
+    assert not (tmp_path / "c.jsonl").exists()
+
+
+def test_a_command_ends_at_its_timeout(invoke: Invoke) -> None:
+    done = invoke("record", "--log", "run.jsonl", "--timeout", "0.2", "--", "sleep", "600")
+
+    assert done.exit_code == 128 + 15
+    assert "ended at --timeout 0.2" in done.stderr
+    assert data_of(Path("run.jsonl"), "x-refold.cap") == [
+        {"cap": "timeout", "allowed": 0.2, "spent": 0.2}
+    ]

@@ -245,3 +245,25 @@ def test_tools_may_be_asked_for(tmp_path: Path) -> None:
     assert load_config(file, known_tools=["write_file"]).approval == ("write_file",)
     with pytest.raises(ConfigRefused):
         load_config(file, known_tools=["read_file"])
+
+
+def test_caps_of_watched_commands_are_read(tmp_path: Path) -> None:
+    """§16.19: under `record`."""
+    (tmp_path / "refold.yaml").write_text("record: {max_requests: 3, timeout: 2.5}\n")
+
+    assert load_config(tmp_path).record == {"max_requests": 3, "timeout": 2.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("max_requests: 0", "above 0, found 0"),
+        ("timeout: yes", "found True"),
+        ("max_reqests: 1", "max_requests"),
+    ],
+)
+def test_a_cap_that_is_none_is_refused(tmp_path: Path, text: str, found: str) -> None:
+    (tmp_path / "refold.yaml").write_text(f"record:\n  {text}\n")
+
+    with pytest.raises(ConfigRefused, match=found):
+        load_config(tmp_path)

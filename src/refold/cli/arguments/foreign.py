@@ -170,6 +170,56 @@ replay_options: Final = _foreign(
 """Options of commands that run another one, always or if it is given."""
 
 
+_CAPS: Final[dict[str, str]] = {
+    "max_cost_usd": "Refuse requests once this much was spent (extra `prices`).",
+    "max_requests": "Refuse requests to models after this many.",
+    "max_tokens": "Refuse requests after this many tokens of input and output.",
+    "max_subagents": "Refuse requests of further subagents.",
+    "timeout": "Refuse requests after this many seconds, and end the command.",
+    "each_cost_usd": "As --max-cost-usd, of each subagent.",
+    "each_requests": "As --max-requests, of each subagent.",
+    "each_tokens": "As --max-tokens, of each subagent.",
+}
+
+
+@attrs.frozen(kw_only=True)
+class GivenCaps:
+    """Caps that options give; `None` where `refold.yaml` may say."""
+
+    max_cost_usd: float | None = None
+    max_requests: int | None = None
+    max_tokens: int | None = None
+    max_subagents: int | None = None
+    timeout: float | None = None
+    each_cost_usd: float | None = None
+    each_requests: int | None = None
+    each_tokens: int | None = None
+
+    def caps(self) -> Any:
+        """Return the caps of a command, `proxy.desks.caps.Caps`; `None` for none.
+
+        Raises:
+            ConfigRefused: `refold.yaml` cannot be read, or has other caps.
+            ExtraMissing: a cap on cost needs the extra `prices`.
+        """
+        from refold.tools.configuration.config import load_config  # noqa: PLC0415 - for this alone
+
+        options = {name: value for name, value in attrs.asdict(self).items() if value is not None}
+        known = load_config(Path()).record | options
+        return proxy_module("desks.caps").Caps(**known) if known else None
+
+
+def _cap(name: str, text: str) -> Decorator:
+    is_whole = name.endswith(("requests", "tokens", "subagents"))
+    kind = click.IntRange(min=1) if is_whole else click.FloatRange(min=0, min_open=True)
+    unit = "SECONDS" if name == "timeout" else "USD" if name.endswith("usd") else "N"
+    return click.option(f"--{name.replace('_', '-')}", type=kind, metavar=unit, help=text)
+
+
+caps_options: Final = as_one("caps", GivenCaps, *(_cap(*each) for each in _CAPS.items()))
+"""Options of what a watched command may spend."""
+
+
 def refuse_with_command(*shared: str) -> None:
     """Refuse options that would have no effect with `-- COMMAND`: all but its own and `shared`.
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from refold.cli.arguments.foreign import Foreign, record_options
+from refold.cli.arguments.foreign import Foreign, GivenCaps, caps_options, record_options
 from refold.cli.arguments.logs import log_option
 from refold.cli.output import output, words
 from refold.cli.output.pages import page
@@ -20,6 +20,7 @@ Examples:
   refold record -- python agent.py
   refold record --log runs/agent.jsonl -- node agent.mjs --task "…"
   refold record --upstream http://localhost:8000/v1 -- ./agent.sh
+  refold record --max-cost-usd 5 --each-requests 40 -- claude -p "…"
   refold record --upstream GROQ_BASE_URL=https://api.groq.com/openai/v1 \\
          -- python agent.py
 
@@ -60,6 +61,7 @@ def _print_variables(variables: Mapping[str, str]) -> None:
     help="Keep all files in the log, also those that the git repository has.",
 )  # fmt: skip
 @record_options
+@caps_options
 def command(
     *,
     command: tuple[str, ...],
@@ -68,6 +70,7 @@ def command(
     workspace: str,
     keep_content: bool,
     foreign: Foreign,
+    caps: GivenCaps,
 ) -> int:
     """Record the model requests of a command, in any language.
 
@@ -82,7 +85,11 @@ def command(
     from refold.cli.arguments.foreign import sessions  # noqa: PLC0415 - needs the extra `proxy`
     from refold.proxy.http.routes import why_nothing_came  # noqa: PLC0415 - the same
 
-    given = {"log": log, **foreign.passed(), "workspace": workspace, "keeps_all": keep_content}
+    spends = caps.caps()
+    given = {
+        "log": log, **foreign.passed(), "workspace": workspace, "keeps_all": keep_content,
+        "caps": spends,
+    }  # fmt: skip
     if (listen is None) == (not command):
         raise click.UsageError("give one of -- COMMAND and --listen")
     if listen is not None:
@@ -101,6 +108,10 @@ def command(
         output.complain(f"standard output: {recorded.ended.lost}: some of what was printed is lost")
     for why in recorded.refused:
         output.complain(f"a request was not passed on: {why}")
+    if recorded.ended.timed_out:
+        output.complain(f"the command was ended at --timeout {spends.timeout:g}")
+    for cap, count in recorded.reached.items():
+        output.complain(f"{words.counted(count, 'request')} refused: {cap.why}")
     code: int = recorded.ended.exit_code
     if recorded.is_empty:
         output.complain("nothing was recorded but how the command began and ended")

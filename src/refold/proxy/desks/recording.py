@@ -13,7 +13,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import NotCanonical
-from refold.engine.events.events import ModelAnswered
+from refold.engine.events.events import Extension, ModelAnswered
 from refold.engine.models.prices import priced
 from refold.engine.observed.observer import Journal, Observer, RequestUnderway
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
@@ -24,6 +24,7 @@ from refold.engine.wire.parts.kept_answers import Wire, kept_headers, pieces
 from refold.engine.wire.parts.remembered import Remembered
 from refold.engine.wire.spelling import can_spell, refused, spelled
 from refold.engine.workspace.watching import Suspect, WatchedFolder
+from refold.proxy.desks.caps import CapReached, Caps, Spending
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.http.turns import Forward, Incoming, Serve
 from refold.proxy.http.upstream import unpacked
@@ -63,6 +64,10 @@ def reads_of(rules: Mapping[str, Any]) -> int:
     return found if isinstance(found, int) else 0
 
 
+CAP: Final = "x-refold.cap"
+"""A cap refused a request, which is the cause: {cap, allowed, spent, agent?}."""
+
+
 class RecordingDesk:
     """Records all that passes, in one log."""
 
@@ -74,8 +79,10 @@ class RecordingDesk:
         profile: Profile = NO_PROFILE,
         reads: int = NEWEST,
         folder: WatchedFolder | None = None,
+        caps: Caps | None = None,
     ) -> None:
         """Take the log; `profile` says who asks, `reads` how much is read (§16.9)."""
+        self.spending = Spending(caps) if caps is not None else None
         self.log = log
         self._folder = folder
         self.secrets = secrets
@@ -105,8 +112,12 @@ class RecordingDesk:
         if self._folder is not None:
             self._folder.settle(self.suspects)
 
-    def end(self) -> None:
-        """Write down how the folder is when the command has ended."""
+    def end(self, timed_out: bool) -> None:  # noqa: FBT001 - how it ended
+        """Write down how the folder is when the command has ended, and that its time was over."""
+        timeout = self.spending.caps.timeout if self.spending is not None else None
+        if timed_out and timeout is not None:
+            reached = {"cap": "timeout", "allowed": timeout, "spent": timeout}
+            self.log.append(Extension(CAP, reached))
         if self._folder is not None:
             self._folder.end(self.suspects())
 
@@ -165,9 +176,20 @@ class RecordingDesk:
         if why := _why_not(route, incoming):
             self.refused[why] = None
             return passing.refused(why)
+        if self.spending is not None and (hit := self.spending.refusal(turn)):
+            return self._capped(turn, passing, hit)
         url = route.url_of(incoming.target)
         redirected = partial(route.redirected, url)
         return Forward(url=url, passing=passing, body=incoming.body, redirected=redirected)
+
+    def _capped(self, turn: RequestUnderway, passing: "Kept", hit: CapReached | str) -> Serve:
+        """Refuse a request over a cap, and name the cap in an entry of its own."""
+        if isinstance(hit, str):
+            self.refused[hit] = None
+            return passing.refused(hit)
+        named = {name: value for name, value in attrs.asdict(hit).items() if value != ""}
+        self.log.append(Extension(CAP, named), None, turn.seq)
+        return passing.refused(hit.why)
 
 
 def _why_not(route: Route, incoming: Incoming) -> str:
@@ -200,6 +222,8 @@ class Kept:
         """The part of an answer that has no other, until all is known that it says."""
         self._reader = reader_of(turn.asked, 0, "")
         self._has_begun = False
+        self._spending = desk.spending
+        self._size = 0
         self._started = time.monotonic()
 
     def _keep(self, part: dict[str, Json]) -> None:
@@ -240,6 +264,7 @@ class Kept:
 
     def chunk(self, content: bytes) -> None:
         """Keep some bytes."""
+        self._size += len(content)
         self._wire.chunk(content, int((time.monotonic() - self._started) * 1000))
         self._reader.feed(content)
 
@@ -281,6 +306,8 @@ class Kept:
             self._wire.end("cut")
         self._keep_only()
         self._observer.gone(self._turn)
+        if self._spending is not None:
+            self._spending.answered(self._turn, None, self._size)
         self._log.sync()
 
     def _is_said(self) -> bool:
@@ -294,6 +321,8 @@ class Kept:
         asked = self._turn.asked
         name = f"{provider_of(asked)}:{asked.model}"
         scrubbed = attrs.evolve(scrubbed, usage=priced(scrubbed.usage, name))
+        if self._spending is not None:
+            self._spending.answered(self._turn, scrubbed, self._size)
         self._keep_only(scrubbed if scrubbed.message != answered.message else None)
         answer_id = self._secrets.scrubbed(self._reader.answer_id)
         try:

@@ -146,7 +146,7 @@ class _Passage:
         assert self._process.stdout is not None
         with Signals() as signals, signals.going_to(self._process), self._process.stdout:
             self._from_server()
-            code = waited(self._process)
+            code, _ = waited(self._process)
         with self._lock:
             self._is_over = True
             if self._fault is not None:

@@ -1,0 +1,199 @@
+"""Caps of a watched command: the request after one that reached a cap is refused.
+
+Requests and answers are counted as they pass.  A cap is never exceeded by more than what the
+requests in flight spend.  Rules: CONTRACT.md §16.19.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from refold.engine.errors import ExtraMissing, LimitRefused
+from refold.engine.events.events import ModelAnswered
+from refold.engine.events.outcome import Usage
+from refold.engine.models.prices import EXTRA, has_price, has_prices, priced
+from refold.engine.observed.observer import RequestUnderway
+from refold.engine.observed.threads import Thread
+from refold.engine.wire.apis import provider_of
+from refold.engine.wire.parts.exchange import OTHER, Asked
+
+_MICROS: Final = 1_000_000
+_BYTES_PER_TOKEN: Final = 4
+"""What a token is taken for where an answer does not say its usage."""
+_OUTPUT: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
+"""Parameters that cap the output of one request."""
+
+
+@attrs.frozen(kw_only=True)
+class Caps:
+    """What a watched command may spend; `None` for no cap."""
+
+    max_cost_usd: float | None = None
+    max_requests: int | None = None
+    """Requests to models."""
+    max_tokens: int | None = None
+    """Of input and output."""
+    max_subagents: int | None = None
+    """Conversations below another one."""
+    timeout: float | None = None
+    """Seconds until requests are refused and the command is asked to end."""
+    each_cost_usd: float | None = None
+    """Of each subagent; likewise below."""
+    each_requests: int | None = None
+    each_tokens: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            LimitRefused: one is not above 0.
+            ExtraMissing: one is a cap on cost, and no table of prices is installed.
+        """
+        for name, value in attrs.asdict(self).items():
+            if value is not None and value <= 0:
+                raise LimitRefused(name, "a number above 0", f"{value!r}")
+        if (self.max_cost_usd or self.each_cost_usd) and not has_prices():
+            raise ExtraMissing("genai-prices", EXTRA)
+
+
+@attrs.frozen
+class CapReached:
+    """A cap that refuses a request."""
+
+    cap: str
+    allowed: float
+    spent: float
+    agent: str = ""
+    """The subagent of whom it is; empty for the whole command."""
+
+    @property
+    def why(self) -> str:
+        """The reason, for people and for the model's client."""
+        whose = f" by {self.agent}" if self.agent else ""
+        option = "--" + self.cap.replace("_", "-")
+        return f"{option} {self.allowed:g} is reached: {self.spent:g} spent{whose}"
+
+
+@attrs.define
+class _Spent:
+    """What one agent, or the whole command, has spent."""
+
+    requests: int = 0
+    tokens: int = 0
+    micros: int = 0
+
+    def of(self, cap: str) -> float:
+        """Return what is spent of a cap, in its unit."""
+        unit = cap.partition("_")[2]
+        return self.micros / _MICROS if unit == "cost_usd" else float(getattr(self, unit))
+
+
+class Spending:
+    """Counts what a command spends, and refuses what its caps do not allow."""
+
+    def __init__(self, caps: Caps, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin now."""
+        self.caps = caps
+        self._clock = clock
+        self._began = clock()
+        self._whole = _Spent()
+        self._agents = defaultdict[str, _Spent](_Spent)
+        self._subagents: dict[str, None] = {}
+        self.reached: dict[CapReached, int] = {}
+        """How many requests each cap refused."""
+
+    def refusal(self, turn: RequestUnderway) -> CapReached | str:
+        """Count a request, or return the cap, or the reason, for which it is refused."""
+        if turn.asked.api == OTHER:
+            return ""
+        found = self._hit(turn)
+        if isinstance(found, CapReached):
+            named = found.cap, found.agent
+            same = next((each for each in self.reached if (each.cap, each.agent) == named), found)
+            self.reached[same] = self.reached.get(same, 0) + 1
+            return found
+        name = _model(turn.asked)
+        if (self.caps.max_cost_usd or self.caps.each_cost_usd) and not has_price(name):
+            return f"the price of {name} is unknown, so no cap on cost can hold: use --max-tokens"
+        for spent in self._of(turn.thread):
+            spent.requests += 1
+        return ""
+
+    def _hit(self, turn: RequestUnderway) -> CapReached | None:
+        caps, thread = self.caps, turn.thread
+        elapsed = self._clock() - self._began
+        if caps.timeout is not None and elapsed >= caps.timeout:
+            return CapReached("timeout", caps.timeout, round(elapsed, 1))
+        for cap in ("max_requests", "max_tokens", "max_cost_usd"):
+            if (hit := _hit(caps, cap, self._whole)) is not None:
+                return hit
+        if not _is_subagent(thread):
+            return None
+        self._subagents.setdefault(_key(thread))
+        most = caps.max_subagents
+        if most is not None and _key(thread) not in list(self._subagents)[:most]:
+            return CapReached("max_subagents", most, most)
+        for cap in ("each_requests", "each_tokens", "each_cost_usd"):
+            if (hit := _hit(caps, cap, self._agents[_key(thread)])) is not None:
+                return attrs.evolve(hit, agent=thread.agent or thread.scope)
+        return None
+
+    def answered(self, turn: RequestUnderway, answered: ModelAnswered | None, size: int) -> None:
+        """Count an answer of `size` bytes; `None` for a request that was given up."""
+        usage = answered.usage if answered is not None else Usage()
+        if turn.asked.api == OTHER or (answered is not None and _is_refused(answered)):
+            return
+        if not (usage.input_tokens or usage.output_tokens):
+            usage = priced(_estimated(turn.asked, size), _model(turn.asked))
+        for spent in self._of(turn.thread):
+            spent.tokens += usage.input_tokens + usage.output_tokens
+            spent.micros += usage.cost_usd_micros or 0
+
+    def _of(self, thread: Thread) -> list[_Spent]:
+        """Return the accounts of a conversation: the command's, and its subagent's."""
+        return [self._whole, *([self._agents[_key(thread)]] if _is_subagent(thread) else ())]
+
+
+def _hit(caps: Caps, cap: str, spent: _Spent) -> CapReached | None:
+    allowed = getattr(caps, cap)
+    found = spent.of(cap)
+    return CapReached(cap, allowed, found) if allowed is not None and found >= allowed else None
+
+
+def _is_subagent(thread: Thread) -> bool:
+    """Return whether a tool call, or what its requests say, puts a conversation below another."""
+    return thread.is_opened or bool(thread.whose.above)
+
+
+def _key(thread: Thread) -> str:
+    """Return what all conversations of one subagent share."""
+    return thread.whose.thread or thread.scope
+
+
+def _model(asked: Asked) -> str:
+    return f"{provider_of(asked)}:{asked.model}"
+
+
+def _is_refused(answered: ModelAnswered) -> bool:
+    """Return whether the provider answered with an error, which costs nothing."""
+    return answered.status == "error" and answered.message is None
+
+
+def _estimated(asked: Asked, size: int) -> Usage:
+    """Return what an answer without usage is counted as: never less than the request allowed."""
+    said = sum(len(str(each)) for each in (*asked.messages, *asked.tools))
+    allowed = _output_allowed(asked)
+    output = allowed if allowed is not None else size // _BYTES_PER_TOKEN
+    return Usage(input_tokens=said // _BYTES_PER_TOKEN, output_tokens=output, requests=1)
+
+
+def _output_allowed(asked: Asked) -> int | None:
+    places = [asked.parameters, asked.parameters.get("generationConfig")]
+    for place in places:
+        for name in _OUTPUT:
+            if isinstance(place, dict) and type(found := place.get(name)) is int:
+                return found
+    return None
