@@ -122,7 +122,7 @@ class Commands(click.Group):
         if args and args[0] not in (*COMMANDS, "help") and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.7)
             advice = f"did you mean {near[0]}?" if near else f"known: {', '.join(COMMANDS)}"
-            raise click.UsageError(f"there is no command {args[0]!r}; {advice}", ctx)
+            raise click.UsageError(f"unknown command {args[0]!r}; {advice}", ctx)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -21,7 +21,7 @@ def test_what_is_for_commands_needs_one(
     said = invoke("replay", "a.jsonl", *option)
 
     assert said.exit_code == 2
-    assert f"{option[0]} is for -- COMMAND, and there is none" in said.stderr
+    assert f"{option[0]} needs -- COMMAND" in said.stderr
     assert not tmp_path.joinpath("b.jsonl").exists()
 
 
@@ -52,5 +52,5 @@ def test_what_a_fork_has_for_commands_needs_one(
     said = invoke("fork", "a.jsonl", "--at", "1", *option)
 
     assert said.exit_code == 2
-    assert f"{option[0]} is for -- COMMAND, and there is none" in said.stderr
+    assert f"{option[0]} needs -- COMMAND" in said.stderr
     assert not tmp_path.joinpath("runs").exists()

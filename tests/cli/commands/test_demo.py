@@ -44,8 +44,8 @@ def test_it_shows_each_step_what_it_proved_and_what_to_try_next(
     assert (said.returncode, said.stderr) == (0, "")
     for words in (
         f"record  a survey of {sources}, ",
-        "verify  every line chains, parents and children name each other",
-        "replay  the programs run again, their outcomes come from the logs",
+        "verify  the hashes chain, and parents and children name each other",
+        "replay  the programs run again, with results from the logs",
         "diff  ",
         "What that proved  (",
         "Try next\n",
@@ -55,7 +55,7 @@ def test_it_shows_each_step_what_it_proved_and_what_to_try_next(
     assert "  intact     yes  4 logs" in said.stdout
     log = min(folder.glob("runs/*-demo-*.jsonl"), key=lambda path: len(path.name))
     entries = sum(log.entries for log in verify(log).logs)
-    assert f"  3 subagents did real work, and {entries} entries say what" in said.stdout
+    assert f"  3 subagents did real work, and {entries} entries record it." in said.stdout
     assert "completed survey_package 3" in said.stdout
     assert "no differences" in said.stdout
     assert "tool calls executed: 0, differences: 0" in said.stdout

@@ -28,7 +28,7 @@ def test_one_that_asks_none_would_not(code: str, says: str, invoke: Invoke) -> N
     done = invoke("doctor", "--", sys.executable, "-c", code)
 
     assert done.exit_code == 1
-    assert "no request to a model was read" in done.stderr
+    assert "no model request arrived" in done.stderr
     assert says in done.stderr
 
 

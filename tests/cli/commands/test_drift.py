@@ -45,7 +45,7 @@ def test_what_did_not_run_is_named(log: Path, invoke: Invoke) -> None:
     with_it = invoke("drift", log, *GIVEN, "--model", "recorded", "--yes")
     recorded = invoke("drift", log, *PROGRAM, "--tools", "recorded", "--model", "recorded")
 
-    assert "not run, their recorded results served: put (1); --yes" in without.stderr
+    assert "not run, with recorded results: put (1); --yes" in without.stderr
     assert "not run" not in with_it.stderr + recorded.stderr
 
 

@@ -44,7 +44,7 @@ def test_it_is_printed_where_that_is_asked_for(
     assert printed.stdout == made.read_text(encoding="utf-8") + "\n"
     assert not Path("-").exists()
     assert refused.exit_code == 2
-    assert "leave out one" in refused.stderr
+    assert "use one of them" in refused.stderr
 
 
 def test_the_choices_of_an_option_that_is_missing_are_told_in_one_line(

@@ -247,7 +247,7 @@ def test_a_fork_of_a_changed_command_says_so(folder: Path, invoke: Invoke) -> No
     said = invoke("fork", "a.jsonl", "--at", "5", "--into", "f.jsonl", *words)
 
     assert said.exit_code == 1
-    assert "up to entry 5, the command asks otherwise than it did\n" in said.stderr
+    assert "up to entry 5, the command's requests differ from the record\n" in said.stderr
     assert "> request 1 (gpt-5)\n" in said.stderr
 
 

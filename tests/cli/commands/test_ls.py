@@ -81,7 +81,7 @@ def test_filters_leave_the_runs_that_they_name(
     runs = json.loads(invoke("ls", folder, *words, "--json").stdout)["runs"]
 
     assert len(runs) == count
-    assert count or "none of 1 run" in invoke("ls", folder, *words).stdout
+    assert count or "no run matches (1 in" in invoke("ls", folder, *words).stdout
 
 
 def test_a_status_that_no_run_can_have_is_refused(folder: Path, invoke: Invoke) -> None:

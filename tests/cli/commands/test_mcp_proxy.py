@@ -66,7 +66,7 @@ def test_it_wants_a_server_or_a_url(invoke: Invoke) -> None:
     short = invoke("mcp-proxy", "--url", "http://x", "--word", "short")
     assert (short.exit_code, "16 or more" in short.stderr) == (2, True)
     assert both.exit_code == 2
-    assert "one records, one serves" in both.stderr
+    assert "either --log, to record, or --replay" in both.stderr
 
 
 def test_a_server_that_is_not_there_is_usage(tmp_path: Path) -> None:

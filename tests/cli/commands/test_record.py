@@ -37,7 +37,7 @@ def test_it_says_where_it_recorded(invoke: Invoke, tmp_path: Path) -> None:
 
     assert (done.exit_code, done.stdout) == (0, "200\n")
     assert f"recorded in runs/{log.name}" in done.stderr
-    assert "nothing was recorded" not in done.stderr
+    assert "no request was recorded" not in done.stderr
 
 
 def test_a_proxy_cannot_be_held_open_at_what_is_no_address(invoke: Invoke, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_command_that_asks_nobody_is_told_how_it_would(invoke: Invoke) -> None
 
     assert done.exit_code == 0
     assert "set no base URL of its own" in done.stderr
-    assert "nothing was recorded" in done.stderr
+    assert "no request was recorded" in done.stderr
     assert "nothing connected" in done.stderr
     assert "--upstream VARIABLE=URL" in done.stderr
     assert "exit code" not in done.stderr
@@ -78,7 +78,7 @@ def test_a_command_that_failed_before_it_asked_is_told_so(invoke: Invoke) -> Non
     done = invoke("record", "--log", "run.jsonl", "--", "sh", "-c", "echo; echo no auth; exit 3")
     mute = invoke("record", "--log", "mute.jsonl", "--", "sh", "-c", "exit 3")
 
-    assert "nothing was recorded but how the command began and ended" in done.stderr
+    assert "no request was recorded, only the start and the end of the command" in done.stderr
     assert "failed by itself (exit code 3); its last words: no auth\n" in done.stderr
     assert "failed by itself (exit code 3); standard error may say why\n" in mute.stderr
     assert "nothing connected" not in done.stderr + mute.stderr
@@ -242,7 +242,7 @@ def test_what_standard_output_did_not_take_is_told(tmp_path: Path) -> None:
         )
 
     assert ran.returncode == 0
-    assert b"No space left on device: some of what was printed is lost" in ran.stderr
+    assert b"No space left on device: a part of the output is lost" in ran.stderr
 
 
 def test_a_profile_and_a_request_that_did_not_pass_are_told(invoke: Invoke) -> None:
@@ -254,11 +254,11 @@ def test_a_profile_and_a_request_that_did_not_pass_are_told(invoke: Invoke) -> N
     plain = invoke("record", "--log", "b.jsonl", "--", "true")
 
     assert (done.exit_code, done.stdout) == (0, "400\n")
-    assert "known as LangGraph: what differs at each run is listed in a replay" in done.stderr
-    assert "--profile none compares all" in done.stderr
-    assert "a request was not passed on: " in done.stderr
+    assert "profile LangGraph: a replay lists the places that change on every run" in done.stderr
+    assert "--profile none compares them" in done.stderr
+    assert "a request was not forwarded: " in done.stderr
     assert "AWS_BEARER_TOKEN_BEDROCK" in done.stderr
-    assert "nothing was recorded" not in done.stderr
+    assert "no request was recorded" not in done.stderr
     assert "known as" not in plain.stderr
 
 

@@ -51,7 +51,7 @@ def test_a_torn_tail_is_told_with_what_it_began(log: Path, invoke: Invoke) -> No
     assert "torn" in said.stdout
     assert "a cut run.finished" in said.stdout
     assert "expected" not in said.stdout  # that is said of damage
-    assert f"a torn tail taken off: refold resume {log}" in said.stderr
+    assert f"without the torn tail: refold resume {log}" in said.stderr
     assert log.read_bytes() == before
 
 
@@ -59,7 +59,7 @@ def test_of_a_log_without_an_end_no_tail_is_taken_off(log: Path, invoke: Invoke)
     """What is cut at the end of a line has none."""
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
 
-    assert f"to go on with the run: refold resume {log}" in invoke("recover", log).stderr
+    assert f"to resume the run: refold resume {log}" in invoke("recover", log).stderr
 
 
 def test_bytes_behind_a_seal_are_damage(log: Path, invoke: Invoke) -> None:
@@ -125,7 +125,7 @@ def test_a_log_of_which_nothing_verifies_gets_no_advice_to_salvage_it(
     said = invoke("recover", log)
 
     assert said.exit_code == 3
-    assert "nothing to keep" in said.stderr
+    assert "no entry is valid" in said.stderr
     assert "--salvage" not in said.stderr
 
 

@@ -298,12 +298,12 @@ def test_the_tripwire_names_where_a_program_reads_the_world(
     broken = invoke("replay", cut(log, tmp_path / "cut.jsonl", 2), "--tripwire", *tools)
 
     assert [each.exit_code for each in (said, clear, broken)] == [0, 0, 0], broken.output
-    assert "1 place where the program read the world and not run" in said.stdout
+    assert "1 place where the program read something outside run" in said.stdout
     assert "reads.py:4" in said.stdout
     assert finding["line"] == 4
-    assert "the program read nothing of the world beside run" in clear.stdout
-    assert "where nobody watches" in broken.stdout
-    assert "where nobody watches" not in said.stdout + clear.stdout
+    assert "the program read nothing outside run" in clear.stdout
+    assert "which are not watched" in broken.stdout
+    assert "which are not watched" not in said.stdout + clear.stdout
     assert json.loads(invoke("replay", log, *tools, "--json").stdout)["findings"] is None
 
 
@@ -355,4 +355,4 @@ def test_what_is_live_has_no_limit_of_time_and_no_executor(
     said = invoke("replay", log, *option, "--tools", "live")
 
     assert said.exit_code == 2
-    assert f"{option[0]} is for what is replayed from the record alone" in said.stderr
+    assert f"{option[0]} does not work with live calls" in said.stderr

@@ -219,7 +219,7 @@ def test_names_of_programs_are_read_exactly() -> None:
     assert programs_of(["a=m:b", "/x=y/p.py:c", "m:d"]) == {
         "a": "m:b", "c": "/x=y/p.py:c", "d": "m:d",
     }  # fmt: skip
-    with pytest.raises(UsageError, match="go by the name c"):
+    with pytest.raises(UsageError, match="have the name c"):
         programs_of(["m:c", "n:c"])
 
 

@@ -209,7 +209,7 @@ def test_a_packed_log_is_only_read(asked: Path, tmp_path: Path, invoke: Invoke) 
     folder = invoke("resume", tmp_path, *_program("asking"))
 
     assert (packed.exit_code, folder.exit_code) == (2, 2)
-    assert "is packed, and only read: unzip it first" in packed.stderr
+    assert "is packed, and cannot be resumed: unzip it first" in packed.stderr
     assert f"{tmp_path} is a folder: refold ls {tmp_path}" in folder.stderr
 
 
@@ -330,7 +330,7 @@ def test_a_run_that_waits_for_nobody_is_said_to_go_on(
     said = invoke("resume", cut(broken_off, tmp_path / "begun" / "a.jsonl", 1), "--list")
 
     assert said.exit_code == 0, said.output
-    assert "it has no end, and nothing waits for people: it can go on" in said.stdout
+    assert "the run has no end and no open questions: it can be resumed" in said.stdout
 
 
 def test_a_model_that_the_run_did_not_have_is_named_with_those_that_it_had(
@@ -452,4 +452,4 @@ def test_an_agent_whose_tools_are_in_no_folder_needs_its_file(
     said = invoke("resume", log, *words)
 
     assert said.exit_code == 2
-    assert "or say --agent AGENT.md, as for `refold run`" in said.stderr
+    assert "or pass --agent AGENT.md, as for `refold run`" in said.stderr

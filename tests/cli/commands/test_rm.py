@@ -78,7 +78,7 @@ def test_what_is_left_of_a_run_is_listed_and_removed_by_its_roots_name(
     (folder / "survey.jsonl").unlink()
 
     listed = invoke("ls", folder)
-    assert "survey.jsonl is not there" in listed.stdout
+    assert "survey.jsonl is missing" in listed.stdout
     assert f"refold rm {folder / 'survey.jsonl'}" in listed.stdout
     assert json.loads(invoke("ls", folder, "--json").stdout)["orphans"] == [
         str(folder / "survey.jsonl")
@@ -92,11 +92,11 @@ def test_what_is_left_of_a_run_is_listed_and_removed_by_its_roots_name(
     ("name", "said"),
     [
         ("survey.1.jsonl", "a root's name may not end in a number"),
-        ("none.jsonl", "nothing that is left of such a run"),
-        ("none.refold", "nothing that is left of such a run"),
+        ("none.jsonl", "no other files of such a run"),
+        ("none.refold", "no other files of such a run"),
         ("notes.txt", "ends in .jsonl"),
-        ("folder.jsonl", "a folder is no log"),
-        ("folder.refold", "a folder is no log"),
+        ("folder.jsonl", "a folder, not a log"),
+        ("folder.refold", "a folder, not a log"),
     ],
 )
 def test_what_is_no_run_is_refused(folder: Path, invoke: Invoke, name: str, said: str) -> None:

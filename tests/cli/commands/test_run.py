@@ -119,7 +119,7 @@ def test_a_program_is_no_agent_and_is_told_how_it_runs(folder: Path, invoke: Inv
     said = invoke("run", folder / "orchestrate.py:main")
 
     assert said.exit_code == 2
-    assert "is no agent file" in said.stderr
+    assert "is not an agent file" in said.stderr
     assert "`refold record -- python orchestrate.py`" in said.stderr
 
 

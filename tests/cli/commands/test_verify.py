@@ -43,7 +43,7 @@ def test_damage_says_where_what_was_expected_and_what_was_found(log: Path, invok
     assert "hash: the line was altered or replaced" in said.stdout
     assert "expected" in said.stdout
     assert "found" in said.stdout
-    assert said.stderr == f"what is left of it: refold recover {log}\n"
+    assert said.stderr == f"to see the valid part: refold recover {log}\n"
 
 
 def test_an_unsealed_root_is_intact_and_not_complete(log: Path, invoke: Invoke) -> None:

@@ -47,7 +47,9 @@ def test_a_child_alone_says_that_its_parent_is_not_here(
     said = invoke("why", alone, "1")
 
     assert said.exit_code == 0
-    assert said.stdout.splitlines()[-1] == "its parent's log is not here, or is another run's"
+    assert (
+        said.stdout.splitlines()[-1] == "the parent's log is missing, or belongs to a different run"
+    )
 
 
 def test_all_that_can_have_led_there_is_counted(survey_log: Path, invoke: Invoke) -> None:

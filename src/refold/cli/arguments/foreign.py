@@ -55,7 +55,7 @@ class _OfCommands(click.Option):
     ) -> tuple[Any, list[str]]:
         """Refuse it where there is none."""
         if self.name in opts and _COMMAND not in ctx.meta:
-            raise click.UsageError(f"{self.opts[0]} is for -- COMMAND, and there is none")
+            raise click.UsageError(f"{self.opts[0]} needs -- COMMAND")
         return super().handle_parse_result(ctx, opts, args)
 
 

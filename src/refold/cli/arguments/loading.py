@@ -51,7 +51,9 @@ def programs_of(given: Sequence[str]) -> dict[str, str]:
         found = _PROGRAM.fullmatch(text)
         name, program = found.groups() if found else (program_name(text), text)
         if programs.setdefault(name, program) != program:
-            raise UsageError(f"--program: two go by the name {name}; say which log's: NAME={text}")
+            raise UsageError(
+                f"--program: two programs have the name {name}; pass NAME={text}, as in the log"
+            )
     return programs
 
 
@@ -73,10 +75,10 @@ def load_tools(text: str) -> tuple[Tool, ...]:
     found: list[Tool] = []
     for each in filter(None, (part.strip() for part in text.split(","))):
         if ":" not in each and each.endswith(".py"):
-            raise ToolRefused(each, "--tools", f"a file: say which of its tools, {each}:NAME")
+            raise ToolRefused(each, "--tools", f"a file without the name of a tool: {each}:NAME")
         thing = load(reference_from(each))
         if isinstance(thing, str):
-            raise ToolRefused(each, "--tools", "a text, and no tool")
+            raise ToolRefused(each, "--tools", "a text, not a tool")
         found += map(as_tool, thing if isinstance(thing, (list, tuple)) else (thing,))
     return tuple(found)
 

@@ -68,7 +68,7 @@ heads_option: Final[Decorator] = click.option(
     "--heads", metavar="URL", default="", help="Second store, which holds the heads."
 )
 kept_heads_option: Final[Decorator] = click.option(
-    "--heads", metavar="URL|FILE", default="", help="Where heads are kept."
+    "--heads", metavar="URL|FILE", default="", help="Second store, or a file, that holds the heads."
 )
 
 
@@ -97,7 +97,7 @@ def as_one(name: str, kind: type, *options: Decorator) -> Decorator:
     return add
 
 
-log_option: Final = file_option("--log", text="Where to record; by default a new file in runs/.")
+log_option: Final = file_option("--log", text="Log of the run; by default a new file in runs/.")
 
 
 @attrs.frozen
@@ -190,7 +190,7 @@ def _damage(log: OpenedLog, error: Exception) -> RefoldError | None:
     except Exception:  # noqa: BLE001 - it failed over the same entry
         found = f"{type(error).__name__}: {error}"
         return LogDamaged(
-            log.shown(log.path), 1, 0, "entries that are what their kinds say", found, "malformed"
+            log.shown(log.path), 1, 0, "entries that fit their kinds", found, "malformed"
         )
     return attrs.evolve(damage[0], path=log.shown(damage[0].path)).as_error() if damage else None
 
@@ -268,7 +268,7 @@ def program_started(log: OpenedLog) -> RunStarted:
     return refuse_observed(Path(log.given), started(log.path))
 
 
-SAY_IT: Final = "a log never says what code to import; say it with --program"
+SAY_IT: Final = "a log does not name code to import; pass --program"
 
 
 def unnamed(program: str, command: str) -> ProgramNotFound:

@@ -171,10 +171,10 @@ def _checked(
 ) -> tuple[PrintedDemo, int]:
     """Verify and replay a survey, and compare two recordings of one part of it, if it has any."""
     opened = OpenedLog(log, log)
-    _heading("verify", "every line chains, parents and children name each other")
+    _heading("verify", "the hashes chain, and parents and children name each other")
     found = verify(log)
     describe_verification(found, opened)
-    _heading("replay", "the programs run again, their outcomes come from the logs")
+    _heading("replay", "the programs run again, with results from the logs")
     replay = replayed(opened, None)
     describe_replay(replay)
     comparison = _compared(survey, log, part) if part else None
@@ -212,7 +212,7 @@ def _say_what_it_proved(
     entries = words.counted(document.entries or 0, "entry", "entries")
     output.line()
     output.line(("What that proved  ", "bold magenta"), f"({seconds:.1f} s in all)")
-    output.line(f"  {runs} did real work, and {entries} say what every run did.")
+    output.line(f"  {runs} did real work, and {entries} record it.")
     ran = document.tools_executed
     output.line(f"  Run again from the logs: tool calls executed: {ran}, differences: 0.")
     if faults:

@@ -46,7 +46,7 @@ def command(*, command: tuple[str, ...], upstreams: tuple[str, ...], profile: st
     if found.models:
         output.told(("it would be recorded", "green"))
         return FINE
-    output.told(("no request to a model was read", "bold red"))
+    output.told(("no model request arrived", "bold red"))
     for line in found.advice:
         output.told(f"  {line}")
     return DIFFERS
@@ -59,7 +59,7 @@ def _lines(found: Any) -> list[str]:
         read = "not read" if api == "other" else f"read as {api}"
         lines.append(f"{method} {path} ({route}): {read}, {count}×")
     if not found.seen:
-        lines.append("no request came")
+        lines.append("no request arrived")
     lines += [f"WebSocket {path}: refused with 426" for path in found.websockets]
     lines.append(f"the command ended with exit code {found.ended.exit_code}")
     return lines

@@ -111,4 +111,4 @@ def _describe(report: DriftReport, log: OpenedLog) -> None:
     kept = [name for name in sorted(changing) if name in served]
     if kept:
         names = ", ".join(f"{name} ({served.count(name)})" for name in kept)
-        output.hint(f"not run, their recorded results served: {names}; --yes runs them, too")
+        output.hint(f"not run, with recorded results: {names}; --yes runs them")

@@ -74,7 +74,7 @@ def command(
 
     is_printed = out == Path("-")
     if is_printed and output.is_json():
-        raise click.UsageError("-o - and --json are both standard output: leave out one")
+        raise click.UsageError("-o - and --json both print to standard output: use one of them")
     target = out or Path(log.with_suffix(_SUFFIXES[to]).name)
     file = None if is_printed else output_file(target, to)
     with contextlib.ExitStack() as stack:

@@ -92,7 +92,9 @@ def _looking(log: Path, *, is_sure: bool) -> dict[str, Any]:
             return
         asks = f"{output.shown_path(log)} is not known to be recorded on this machine. Run it?"
         if not click.confirm(asks, err=True):
-            raise click.UsageError("nothing was run; `refold replay --list-effects LOG` says what")
+            raise click.UsageError(
+                "nothing was run; `refold replay --list-effects LOG` lists the calls"
+            )
         known.remember(head)
 
     return {"look": look, "write": _write()}
@@ -107,7 +109,7 @@ def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options:
         found = diff(opened.path, forked.log)
         otherwise = [_placed(one, opened) for one in forked.otherwise]
     if otherwise:
-        output.complain(f"up to entry {forked.at}, the command asks otherwise than it did")
+        output.complain(f"up to entry {forked.at}, the command's requests differ from the record")
     for one in otherwise:
         output.told_lines(str(one))
     is_fine = forked.ended.exit_code == 0

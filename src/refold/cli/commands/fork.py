@@ -94,8 +94,8 @@ def command(
         )
         if others or not attrs.evolve(live, models=()).is_all_recorded:
             raise click.UsageError(
-                "with -- COMMAND, --at, --set, --model NAME, --into, --upstream, --volatile, "
-                "--volatile-text and --unordered say it all"
+                "with -- COMMAND, pass only --at, --set, --model NAME, --into, --upstream, "
+                "--volatile, --volatile-text and --unordered"
             )
         from refold.cli.commands.foreign_runs import fork_foreign  # noqa: PLC0415 - wire formats
 

@@ -84,7 +84,7 @@ def command(
     """
     if isinstance(folder, StoredRun):
         if is_tree or status or program or since is not None or text:
-            raise click.UsageError("a store lists runs by name alone; `refold pull` brings them")
+            raise click.UsageError("a store lists runs only by name; `refold pull` copies them")
         from refold.cli.arguments.moving import tell_moved  # noqa: PLC0415 - few lie in a store
         from refold.store.pull import stored  # noqa: PLC0415 - the same
 
@@ -93,7 +93,7 @@ def command(
     if folder.is_file():
         shown = output.shown_path(folder)
         is_log = folder.suffix in (SUFFIX, PACKED_SUFFIX)
-        advice = f"a log: refold show {shlex.quote(shown)}" if is_log else "a file, and no folder"
+        advice = f"a log: refold show {shlex.quote(shown)}" if is_log else "a file, not a folder"
         raise click.UsageError(f"{shown} is {advice}")
     if not folder.is_dir():
         shown = output.shown_path(folder)
@@ -115,13 +115,13 @@ def command(
         for depth, each in _lineage(found) if is_tree else ((0, each) for each in found):
             _print(each, depth)
         if listed and not found:
-            output.line(f"none of {words.counted(len(listed), 'run')} is like that")
+            output.line(f"no run matches ({len(listed):,} in this folder)")
         elif not found:
             output.line(f"no runs in {folder}; `refold demo` records a first one")
         for name in lost:
-            output.line((f"{name} is not there, though something of its run is", "yellow"))
+            output.line((f"{name} is missing, but other files of its run exist", "yellow"))
         if lost:
-            output.line((f"`refold rm {shlex.quote(lost[0])}` removes what is left", "dim"))
+            output.line((f"`refold rm {shlex.quote(lost[0])}` removes them", "dim"))
 
     runs = [each.as_json() for each in found]
     document = {"folder": output.shown_path(folder), "runs": runs, "orphans": lost}

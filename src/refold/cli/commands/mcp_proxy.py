@@ -90,7 +90,7 @@ def command(
     if (given is None) is (url is None):
         raise click.UsageError("expected -- SERVER ARGS…, or --url URL")
     if log is not None and replay is not None:
-        raise click.UsageError("--log and --replay do not go together: one records, one serves")
+        raise click.UsageError("use either --log, to record, or --replay, to serve a record")
     options: dict[str, Any] = {"name": name, "log": log}
     options["rules"] = rules_of(volatile, volatile_texts)
     with opened_log(replay) if replay is not None else contextlib.nullcontext() as opened:

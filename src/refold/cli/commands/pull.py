@@ -42,7 +42,7 @@ def command(
     from refold.store.pull import pull  # noqa: PLC0415 - not for help pages
 
     if isinstance(store, Path):
-        raise click.UsageError(f"{output.shown_path(store)} is no URL of a store")
+        raise click.UsageError(f"{output.shown_path(store)} is not the URL of a store")
     names = [*([store.name] if store.name else []), *runs]
     named = list(dict.fromkeys(name.removesuffix(SUFFIX) + SUFFIX for name in names))
     moved = pull(store.url, named, folder, heads=heads, large=large)

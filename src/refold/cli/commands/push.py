@@ -40,7 +40,7 @@ def command(*, runs: tuple[Path, ...], store: Path | StoredRun, heads: str) -> i
     from refold.store.push import push  # noqa: PLC0415 - the same
 
     if isinstance(store, Path) or store.name:
-        raise click.UsageError(f"{output.shown_path(store)} is no URL of a store")
+        raise click.UsageError(f"{output.shown_path(store)} is not the URL of a store")
     logs = find_logs(runs)
     moved = ((log.name, each) for log, each in push(logs, store.url, heads=heads))
     return tell_moved(moved, store.url, len(logs), "pushing")

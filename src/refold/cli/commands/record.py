@@ -30,7 +30,7 @@ Examples:
 Afterwards, without a key, a model or a network:
   refold replay LOG -- python agent.py
 
-Exit code: that of COMMAND.
+Exit code: the exit code of COMMAND.
 """
 
 
@@ -39,7 +39,7 @@ def _print_variables(variables: Mapping[str, str]) -> None:
     for name, url in variables.items():
         output.line(f"{name}={url}")
     sys.stdout.flush()
-    output.hint("recording what is asked there until Ctrl-C; the addresses are as good as a key")
+    output.hint("recording requests until Ctrl-C; treat the addresses like a key")
 
 
 @click.command("record", epilog=page(_PAGE), context_settings={"allow_interspersed_args": False})
@@ -102,19 +102,19 @@ def command(
     if recorded.folder:
         output.hint(f"folder: {recorded.folder}")
     if recorded.profile:
-        known = f"known as {recorded.profile}: what differs at each run is listed in a replay"
-        output.hint(f"{known}; --profile none compares all")
+        known = f"profile {recorded.profile}: a replay lists the places that change on every run"
+        output.hint(f"{known}; --profile none compares them")
     if recorded.ended.lost:
-        output.complain(f"standard output: {recorded.ended.lost}: some of what was printed is lost")
+        output.complain(f"standard output: {recorded.ended.lost}: a part of the output is lost")
     for why in recorded.refused:
-        output.complain(f"a request was not passed on: {why}")
+        output.complain(f"a request was not forwarded: {why}")
     if recorded.ended.timed_out:
         output.complain(f"the command was ended at --timeout {spends.timeout:g}")
     for cap, count in recorded.reached.items():
         output.complain(f"{words.counted(count, 'request')} refused: {cap.why}")
     code: int = recorded.ended.exit_code
     if recorded.is_empty:
-        output.complain("nothing was recorded but how the command began and ended")
+        output.complain("no request was recorded, only the start and the end of the command")
         failure = recorded.ended.failure()
         for why in why_nothing_came(foreign.upstream, recorded.websockets, failure=failure):
             output.hint(why)

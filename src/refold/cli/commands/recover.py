@@ -160,16 +160,16 @@ def _advise(logs: list[ReadLog], given: Path, *, is_resumable: bool) -> None:
     if is_lossy and logs[0].entries:
         new = given.with_name(f"salvaged-{root_of(given.with_suffix(SUFFIX)).name}")
         both = " --salvage ".join(shlex.quote(output.shown_path(each)) for each in (given, new))
-        output.hint(f"to keep what verifies: refold recover {both}")
+        output.hint(f"to keep the valid entries: refold recover {both}")
     elif is_lossy:
-        output.hint("not one entry verifies: there is nothing to keep but a copy from elsewhere")
+        output.hint("no entry is valid: use a copy from elsewhere")
     elif states & {"damaged", "missing"}:
         name = shlex.quote(output.shown_path(given))
-        output.hint(f"each line chains, and yet they do not fit together: refold verify {name}")
+        output.hint(f"the hashes chain, but the entries are inconsistent: refold verify {name}")
     elif top in ("torn", "open") and is_resumable:
         name = shlex.quote(output.shown_path(given))
-        tail = ", a torn tail taken off" if top == "torn" else ""
-        output.hint(f"to go on with the run{tail}: refold resume {name}")
+        tail = ", without the torn tail" if top == "torn" else ""
+        output.hint(f"to resume the run{tail}: refold resume {name}")
 
 
 def _is_lossy(log: ReadLog, top: str) -> bool:

@@ -152,14 +152,14 @@ def command(
     is_alone = is_one and junit is None and timeout is None and executor is None
     if html is not None and not is_alone:
         raise click.UsageError(
-            "--html is of one log: name one, without --junit, --timeout and --executor"
+            "--html works for one log, without --junit, --timeout and --executor"
         )
     if not live.is_all_recorded:
         for option, said in (("--timeout", timeout), ("--executor", executor)):
             if said is not None:
-                raise click.UsageError(f"{option} is for what is replayed from the record alone")
+                raise click.UsageError(f"{option} does not work with live calls")
         if not is_one:
-            raise click.UsageError("one log at a time where anything is live")
+            raise click.UsageError("replay one log at a time with live calls")
         with opened_log(logs[0]) as opened:
             program = _program_for(programs, opened)
             sources = live_of(opened, program, "recorded", live)
@@ -241,14 +241,14 @@ def _describe_findings(seen: Watched | None) -> None:
     if seen is None:
         return
     if not seen.findings:
-        output.line("the program read nothing of the world beside run")
+        output.line("the program read nothing outside run")
     else:
         places = words.counted(len(seen.findings), "place")
-        output.line((f"{places} where the program read the world and not run", "yellow"))
+        output.line((f"{places} where the program read something outside run", "yellow"))
     for finding in seen.findings:
         output.lines(f"  {finding}")
     if seen.report.ends_early:
-        output.line("  unfinished records run in processes of their own, where nobody watches")
+        output.line("  unfinished records run in separate processes, which are not watched")
 
 
 def _by_name(programs: Sequence[str], logs: Sequence[Path]) -> dict[str, str]:

@@ -174,7 +174,7 @@ def command(*, given: Given, is_list: bool) -> int:
     """
     log, shown = given.log, output.shown_path(given.log)
     if log.suffix == PACKED_SUFFIX:
-        raise click.UsageError(f"{shown} is packed, and only read: unzip it first")
+        raise click.UsageError(f"{shown} is packed, and cannot be resumed: unzip it first")
     with opened_log(log):
         return _listed(given) if is_list else _gone_on(given)
 
@@ -198,7 +198,7 @@ def _gone_on(given: Given) -> int:
         again = Given(log=log, program=place_of(run.program), tools=given.tools)
         raise unnamed(run.program, again.again())
     import_from_here(given.program)
-    progress = contextlib.nullcontext() if given.ask else output.progress(f"{log} goes on")
+    progress = contextlib.nullcontext() if given.ask else output.progress(f"resuming {log}")
     try:
         with output.stdout_kept(), progress:
             recording = _once(given, people.said("--answer", given.answers))
@@ -237,7 +237,7 @@ def _once(given: Given, answers: dict[str, Any]) -> Recording:
         )
     except ToolNeeded as error:
         if start.program == "agent" and given.agent is None:
-            raise UsageError(f"{error}; or say --agent AGENT.md, as for `refold run`") from None
+            raise UsageError(f"{error}; or pass --agent AGENT.md, as for `refold run`") from None
         raise
 
 
@@ -322,8 +322,8 @@ def _in_doubt(given: Given, ends: OpenEnds) -> None:
     left = tuple(doubt for doubt in ends.doubts if doubt.key not in decided)
     effects = words.counted(len(left), "effect")
     output.complain(
-        f"{effects} may have changed the world when the run broke off, and the log does not say. "
-        "Look, and say for each what became of it; nothing was done"
+        f"{effects} may have changed the world when the run broke off; the log does not show it. "
+        "Check each, and pass one of these options; nothing was executed"
     )
     output.hint("\n".join([*people.lines_of_doubts(left), f"{given.again()} …"]))
 
@@ -338,7 +338,7 @@ def describe_ends(ends: OpenEnds, command: str) -> None:
         output.line(f"{effects} in doubt, which may have changed the world:")
         output.lines("\n".join(people.lines_of_doubts(ends.doubts)))
     if not ends.questions and not ends.doubts:
-        output.line("it has no end, and nothing waits for people: it can go on")
+        output.line("the run has no end and no open questions: it can be resumed")
     if command:
         output.hint(command)
 

@@ -66,11 +66,11 @@ def _files(log: Path, *, is_forced: bool) -> list[Path]:
             logs, beside = tree(log), [blobs_of(log), files_of(log), *leftovers(log)]
     for each in logs:
         if each.is_dir():  # nothing of ours: only the folder of large texts goes with what it holds
-            raise LogNameRefused(str(each), "a folder is no log")
+            raise LogNameRefused(str(each), "a folder, not a log")
         refuse_if_locked(each)
     found = [path for path in (*beside, *reversed(logs)) if os.path.lexists(path)]
     if not found and not is_forced:
-        raise LogMissing(str(log), "no such file, and nothing that is left of such a run")
+        raise LogMissing(str(log), "no such file, and no other files of such a run")
     return found
 
 

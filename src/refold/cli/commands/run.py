@@ -39,8 +39,8 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
     file = agent.name.partition(":")[0]
     if file.endswith(".py"):
         raise click.UsageError(
-            f"{agent} is no agent file (AGENT.md): a script that calls refold.record is run as "
-            f"`python {file}`, and one that knows nothing of Refold as "
+            f"{agent} is not an agent file (AGENT.md): run a script that calls refold.record with "
+            f"`python {file}`, and any other script with "
             f"`refold record -- python {file}`"
         )
     return agent

@@ -44,7 +44,7 @@ _THERE: Final = frozenset({"read", "torn", "none"})
 """States of a log that is there, or need not be."""
 _WORDS: Final = {
     "foreign": "another run's",
-    "damaged": "damaged: `refold verify` says where",
+    "damaged": "damaged: see `refold verify`",
 }
 
 

@@ -63,7 +63,7 @@ def command(*, log: Path, count: int, follow: bool, is_verified: bool) -> int:
     the run ends or Ctrl-C is pressed.
     """
     if follow and output.is_json():
-        raise click.UsageError("--follow never ends in one document: leave --json out")
+        raise click.UsageError("--follow does not work with --json")
     with opened_log(log) as opened:
         last = [] if is_verified else _read_from_end(opened.path, count)
         is_checked = not last
@@ -72,7 +72,7 @@ def command(*, log: Path, count: int, follow: bool, is_verified: bool) -> int:
             last = [*deque(entries, maxlen=min(count, sys.maxsize))]
         tell = tell_entries(opened, last, verified=is_checked)
         if not is_checked:
-            output.hint(f"not verified: what stands before entry {last[0].seq}; --verify reads it")
+            output.hint(f"not verified: the entries before {last[0].seq}; --verify reads them")
         if follow and last and last[-1].kind != "run.finished":
             _follow(opened.path, last[-1], tell)
         elif is_checked:

@@ -195,7 +195,7 @@ def _one(given: Path | StoredRun, expect_head: str | None, trust: Path | None) -
         is_damaged = any(each.what != OTHER_HEAD for each in verified.verification.damage)
         if is_damaged and isinstance(given, Path):
             name = shlex.quote(output.shown_path(given))
-            output.hint(f"what is left of it: refold recover {name}")
+            output.hint(f"to see the valid part: refold recover {name}")
     return verified
 
 

@@ -100,7 +100,7 @@ def _describe(found: tuple[Cause, ...], shown: list[str], *, every: bool) -> Non
         _print(cause, f"{'':{indent}}", of, elsewhere, began_us, is_edited=is_edited)
     last = found[-1]
     if not every and last.seq == 0 and last.data.get("parent"):
-        output.line(("its parent's log is not here, or is another run's", "yellow"))
+        output.line(("the parent's log is missing, or belongs to a different run", "yellow"))
     if every:
         output.line((words.counted(len(found), "entry", "entries"), "dim"))
 

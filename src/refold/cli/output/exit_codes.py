@@ -89,7 +89,7 @@ def _of_the_system(error: OSError) -> str:
 
 def _fault(error: BaseException) -> int:
     output.complain(
-        f"a fault of Refold itself, not of your input: {type(error).__name__}: {error}. "
+        f"a bug in Refold, not in your input: {type(error).__name__}: {error}. "
         "`refold --log-level debug …` shows where; please report it"
     )
     if output.is_debug():

@@ -40,7 +40,7 @@ def said(option: str, given: Iterable[str], *, example: str = "0#1=true") -> dic
                 f"{option} {each!r:.60}: expected KEY=JSON, as in {option} '{example}'"
             )
         if key in found:
-            raise UsageError(f"{option} says twice what {key} is to be")
+            raise UsageError(f"{option} has {key} twice")
         found[key] = _value(text.strip())
     return found
 

@@ -7,7 +7,7 @@ Rules: CONTRACT.md §14.3.
     derived       a document's schema, made from its class
     events        the lines of a log, made from the event classes
     divergence    one divergence
-    envelope      what a subprocess child is told, and what it hands back
+    envelope      the request to a subprocess child, and its reply
 
 To add one: its function in `documents`, by the name of its command.
 """

@@ -234,11 +234,11 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
         _run,
     ),
     "open-ends": (
-        "refold resume --list --json: what people have to say",
+        "refold resume --list --json: open questions and doubts",
         lambda: _of(printed.PrintedEnds),
     ),
     "agents": ("refold agents check --json", lambda: _of(printed.CheckedAgents)),
-    "delegation": ("what a subprocess child is told, and what it hands back", delegation_schema),
+    "delegation": ("the request to a subprocess child, and its reply", delegation_schema),
     "demo": ("refold demo --json", lambda: _of(printed.PrintedDemo)),
 }
 """By name: what it describes, and how the schema is made."""

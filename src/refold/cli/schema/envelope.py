@@ -1,4 +1,4 @@
-"""The JSON schema of a delegated run: what a subprocess child is told, and what it hands back.
+"""The JSON schema of a delegated run: the request to a subprocess child, and its reply.
 
 Both cross pipes and stand in no log.  They are made in `engine.children.envelope` and read in
 `engine.children.reply`; a test holds each of them to this schema.  Rules: CONTRACT.md §7.2, §7.5.
@@ -53,7 +53,7 @@ def _request() -> Schema:
     return record(
         {
             "version": {"const": VERSION},
-            "entry": _described_text("what the child's process calls with this line"),
+            "entry": _described_text("the callable in the child's process that gets this line"),
             "program": reference,
             "program_name": TEXT,
             "brief": _described_text("the task in words"),
@@ -65,7 +65,7 @@ def _request() -> Schema:
             "durability": {"enum": list(get_args(Durability))},
             "tools": list_of(reference),
             "models": by_name(reference),
-            "runner": _described_text("what the child's own children run on"),
+            "runner": _described_text("the runner of the child's own children"),
             "session": or_null(
                 record({"factory": reference, "snapshot": OBJECT, "events": list_of(TEXT)})
             ),
