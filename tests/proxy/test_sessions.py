@@ -187,7 +187,9 @@ def test_what_names_its_folder_is_the_same_in_another(
             with Upstream() as upstream:
                 for name, value in upstream.environment().items():
                     monkeypatch.setenv(name, value)
-                record_command(command, log=tmp_path / "a.jsonl", profile="claude-code")
+                record_command(
+                    command, log=tmp_path / "a.jsonl", profile="claude-code", workspace="none"
+                )
         reports.append(replay_command(tmp_path / "a.jsonl", command))
 
     assert [report.identical for report in reports] == [True, True], str(reports[1])
@@ -523,7 +525,7 @@ def test_a_replay_in_another_folder_goes_on_live_and_is_recorded(
         monkeypatch.chdir(folders[0])
         words = [*command, "Hello", "--api-key", "argument-1a2b3c"]
         more: dict[str, Any] = {"profile": "langgraph", "write": printed.append}
-        record_command(words, log="a.jsonl", upstreams=to, **more)
+        record_command(words, log="a.jsonl", upstreams=to, workspace="none", **more)
         monkeypatch.chdir(folders[1])
         log = folders[0] / "a.jsonl"
         same = replay_command(log, words, write=printed.append)
