@@ -279,6 +279,17 @@ class Bindings:
         except _DiffersError:
             return None
 
+    def learn(self, recorded: Asked, now: Asked) -> None:
+        """Bind what two requests show that stand in the same place, and may differ in words."""
+        if (whole := self.joined(recorded, now)) is not None:
+            self.commit(whole)
+            return
+        apart: tuple[dict[str, Any], ...] = ({"messages": ()}, {"parameters": {}})
+        both = (attrs.evolve(each, **less) for less in apart for each in (recorded, now))
+        for one, other in zip(both, both, strict=False):
+            if (part := self.joined(one, other)) is not None:
+                self.commit(part)
+
     def joined_texts(self, recorded: str, now: str, where: str = "printed") -> Joined | None:
         """Likewise, of two texts at one place."""
         try:
@@ -412,6 +423,10 @@ class Bindings:
         plain = self._translated(value, self._recorded_of)
         return asked if plain == value else asked.asking({**plain, "model": asked.model})
 
+    def as_recorded_value(self, value: Value) -> Value:
+        """Likewise, of any value."""
+        return self._translated(value, self._recorded_of)
+
     def as_recorded_text(self, text: str) -> str:
         """Likewise, of a text."""
         return self._in_text(text, self._recorded_of)
@@ -428,9 +443,13 @@ class Bindings:
             return asked
         return asked.asking({**asked.as_json(), "messages": messages})
 
-    def plain_text(self, text: str, where: str = "printed") -> str:
-        """Likewise, of a text at one place."""
-        return str(self._marked(text, frozenset({where})))
+    def plain_text(self, text: str) -> str:
+        """Likewise, of what is printed."""
+        return str(self._marked(text, frozenset({"printed"})))
+
+    def marked_result(self, call: Mapping[str, Any], result: Value) -> Value:
+        """Likewise, of the result of a call {name, arguments}."""
+        return self._marked(result, _results_of(call))
 
     def line_key(self, line: str) -> str:
         """Return what a line of a listing is sorted by: it says the same in both runs."""
@@ -553,10 +572,7 @@ class _Wheres:
     def of(self, message: Mapping[str, Any]) -> frozenset[str]:
         """Return where the texts of the next message stand."""
         for call in message.get("tool_calls") or ():
-            said = {f"result:{call.get('name')}"}
-            if _GIT.search(_command_of(call)):
-                said.add("git")
-            self._calls[call.get("id")] = frozenset(said)
+            self._calls[call.get("id")] = _results_of(call)
         if message.get("role") == "tool":
             return self._calls.get(message.get("tool_call_id"), frozenset())
         return frozenset({str(message.get("role"))})
@@ -569,6 +585,12 @@ def _rest(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def _called(call: Mapping[str, Any]) -> frozenset[str]:
     return frozenset({f"call:{call.get('name')}"})
+
+
+def _results_of(call: Mapping[str, Any]) -> frozenset[str]:
+    """Return where the result of a call stands."""
+    said = f"result:{call.get('name')}"
+    return frozenset({said, "git"} if _GIT.search(_command_of(call)) else {said})
 
 
 def _command_of(call: Mapping[str, Any]) -> str:

@@ -77,13 +77,18 @@ def diff(
         comparison.notes.append(f"not compared, as declared: {listed}")
     comparison.header(*runs)
     comparison.runs_differ(*runs, _ROOT)
+    count, found = comparison.count, comparison.found
+    if is_observed(log_a) and is_observed(log_b):
+        found, notes = _of_watched(runs, found)
+        count -= len(comparison.found) - len(found)
+        comparison.notes += notes
     return LogDiff(
         a=fspath(a),
         b=fspath(b),
         match=match,
         arguments=arguments,
-        differences=tuple(comparison.found),
-        count=comparison.count,
+        differences=tuple(found),
+        count=count,
         context=tuple(comparison.context),
         notes=tuple(comparison.notes),
         entries=max(comparison.entries),
@@ -97,11 +102,25 @@ def _runs(a: Path, b: Path, volatile: Iterable[str]) -> tuple[RunCalls, RunCalls
     if not (is_observed(a) and is_observed(b)):
         return RunCalls(a, volatile), RunCalls(b, volatile)
     # With all wire formats, which programs' logs need not wait for.
-    from refold.replay.compare.observed_calls import ObservedCalls, paired  # noqa: PLC0415
+    from refold.replay.compare.observed_calls import ObservedCalls  # noqa: PLC0415
 
     one, other = ObservedCalls(a, volatile), ObservedCalls(b, volatile)
-    other.renamed(paired(one, other))
+    other.bound_to(one)
     return one, other
+
+
+def _of_watched(
+    runs: tuple[RunCalls, RunCalls], found: list[LogDifference]
+) -> tuple[list[LogDifference], list[str]]:
+    """Return what two watched commands did otherwise, causes first, and what was measured."""
+    from refold.replay.compare.observed_calls import ObservedCalls, causes_first  # noqa: PLC0415
+
+    a, b = runs
+    if not (isinstance(a, ObservedCalls) and isinstance(b, ObservedCalls)):
+        return found, []
+    used = [f"{tokens_in} in, {tokens_out} out" for tokens_in, tokens_out in (a.usage(), b.usage())]
+    notes = [f"not compared, being measured: tokens ({' and '.join(used)})"] * (used[0] != used[1])
+    return causes_first(found, a, b), [*a.bound(), *notes]
 
 
 def _volatile(log: Path) -> list[str]:

@@ -8,20 +8,27 @@ to its call.  Rules: CONTRACT.md §13, §16.5.
 """
 
 import itertools
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
+
 from refold.engine.encoding import digest
-from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.canonical import Json, text_of_json
 from refold.engine.events.call_key import scope_of
 from refold.engine.log.reader import scan
+from refold.engine.observed.binding import FOLDERS, NOTED
 from refold.engine.observed.volatile import VolatileRules
+from refold.engine.wire.parts.exchange import Asked
 from refold.replay.compare.calls import NO_OUTCOME, Call, RunCalls
+from refold.replay.compare.log_diff import LogDifference
 from refold.replay.compare.measured import Declared
-from refold.replay.difference.pointer_diff import shared_ends
+from refold.replay.difference.pointer_diff import Difference, shared_ends
 from refold.replay.observed.record import ObservedRecord, RecordedTurn, read_record
+from refold.replay.observed.titles import conversation_name
 
 _IDS: Final = frozenset(
     {
@@ -58,6 +65,13 @@ class ObservedCalls(RunCalls):
         self._record = read_record(path, VolatileRules(models))
         names = ("program", "input", "limits", "rules", "guarantee", "versions")
         self.started = {name: getattr(self._record.started, name) for name in names}
+        self.started["rules"] = {
+            name: value
+            for name, value in self.started["rules"].items()
+            if name not in (FOLDERS, NOTED)
+        }
+        self._bindings = self._record.bindings()
+        self._is_now = False
         self.finished = _end(self._record)
         self.entries = self._record.entries
         self.behind = path.stat().st_size - scan(path).offset
@@ -72,7 +86,7 @@ class ObservedCalls(RunCalls):
         found: dict[str, tuple[str, str]] = {}
         for turn in record.turns:
             if turn.scope not in found:
-                plain = record.rules.applied(turn.asked)
+                plain = self._plain(turn.asked)
                 opening = [self._without_ids(turn.scope, each) for each in plain.messages]
                 first = digest.of_key([plain.api, plain.model, *opening])
                 found[turn.scope] = (record.agents.get(turn.scope, ""), first)
@@ -81,6 +95,58 @@ class ObservedCalls(RunCalls):
     def renamed(self, scopes: dict[str, str]) -> None:
         """Give conversations other scopes: those of the log that this one is compared with."""
         self._build(scopes)
+
+    def bound_to(self, other: "ObservedCalls") -> None:
+        """Take this log's values for those of another one, and rename its conversations (§13)."""
+        self._bindings = other._bindings = other._record.bindings(self._record.here)  # noqa: SLF001 - of its own kind
+        self._is_now = True
+        scopes = paired(other, self)
+        turns = {turn.call: turn for turn in other._record.turns}  # noqa: SLF001 - of its own kind
+        for turn in self._record.turns:
+            same = turns.get(scopes[turn.scope] + turn.call.removeprefix(turn.scope))
+            if same is not None:
+                settled = (self._settled(same.asked), self._settled(turn.asked))
+                self._bindings.learn(*settled)
+        other.renamed({})
+        self.renamed(scopes)
+        for side in (self, other):
+            output = (side.finished or {}).get("output")
+            if side.finished is not None and isinstance(output, dict):
+                side.finished["output"] = self._printed(side, output)
+        self.started["input"] = self._bindings.as_recorded_value(self.started["input"])
+
+    def _printed(self, side: "ObservedCalls", output: dict[str, Json]) -> dict[str, Json]:
+        """Return how a command ended, without how long that is which it printed."""
+        rules, text = side._record.rules, str(output.get("stdout") or "")  # noqa: SLF001 - of its own kind
+        text = rules.text(side._value(text))  # noqa: SLF001 - of its own kind
+        told = {name: value for name, value in output.items() if name != "stdout_bytes"}
+        return told | ({"stdout": self._bindings.plain_text(text)} if "stdout" in told else {})
+
+    def names(self, call: str | None) -> list[str]:
+        """Return the names of the conversations above a call, and of its own."""
+        parts = scope_of(call).split("/") if call else []
+        scopes = ["/".join(parts[:depth]) for depth in range(2, len(parts) + 1)]
+        own = {new: old for old, new in self._scopes.items()}
+        return [conversation_name(self._record, own.get(each, each)) for each in scopes]
+
+    def bound(self) -> list[str]:
+        """Return what of the other log was taken for what of this one, in words."""
+        return self._bindings.lines()
+
+    def usage(self) -> tuple[int, int]:
+        """Return the tokens of all answers, in and out: a measurement."""
+        used = [turn.answer.usage for turn in self._record.turns if turn.answer is not None]
+        return sum(u.input_tokens for u in used), sum(u.output_tokens for u in used)
+
+    def _settled(self, asked: Asked) -> Asked:
+        return self._record.rules.applied(asked, self._bindings.line_key)
+
+    def _plain(self, asked: Asked) -> Asked:
+        plain = self._settled(asked)
+        return self._bindings.plain(self._bindings.as_recorded(plain) if self._is_now else plain)
+
+    def _value(self, value: Any) -> Any:
+        return self._bindings.as_recorded_value(value) if self._is_now else value
 
     def request(self, call: Call) -> Json:
         """Return what was asked, without what is volatile."""
@@ -93,6 +159,7 @@ class ObservedCalls(RunCalls):
     # --- building ------------------------------------------------------------------------
 
     def _build(self, scopes: dict[str, str]) -> None:
+        self._scopes = scopes
         self.calls, self._asked, self._ended, self._ids = [], {}, {}, {}
         said: dict[str, list[Any]] = {}
         offered: dict[str, Json] = {}
@@ -106,8 +173,10 @@ class ObservedCalls(RunCalls):
                 kind, name = "model", turn.asked.model
             else:
                 tool = self._record.tools[key]
-                asked = {"tool": tool.tool, "arguments": tool.arguments}
-                end = tool.end if tool.end is not None else NO_OUTCOME
+                asked = {"tool": tool.tool, "arguments": self._value(tool.arguments)}
+                end = self._value(tool.end) if tool.end is not None else NO_OUTCOME
+                told = {"name": tool.tool, "arguments": tool.arguments}
+                end = self._bindings.marked_result(told, end)
                 ended = self._record.rules.applied_to(end, f"tool:{tool.tool}")
                 kind, name = "tool", tool.tool
             digests = _digest(asked), _digest(ended)
@@ -117,7 +186,7 @@ class ObservedCalls(RunCalls):
     def _of_turn(
         self, turn: RecordedTurn, said: dict[str, list[Any]], offered: dict[str, Json]
     ) -> tuple[Json, Json]:
-        plain = self._record.rules.applied(turn.asked)
+        plain = self._plain(turn.asked)
         messages = [self._without_ids(turn.scope, each) for each in plain.messages]
         before = said.get(turn.scope, [])
         shared, _ = shared_ends(before, messages)
@@ -142,9 +211,7 @@ class ObservedCalls(RunCalls):
             return {"status": "cancelled"} if turn.how == "gone" else NO_OUTCOME
         told: dict[str, Json] = {"status": answer.status, "stop_reason": answer.stop_reason}
         if answer.message is not None:
-            told["message"] = self._without_ids(turn.scope, answer.message)
-        names = ("input_tokens", "output_tokens")
-        told["usage"] = {name: getattr(answer.usage, name) for name in names}
+            told["message"] = self._without_ids(turn.scope, self._value(answer.message))
         return told | ({"error": answer.error} if answer.error is not None else {})
 
     def _without_ids(self, scope: str, value: Any) -> Any:
@@ -213,3 +280,42 @@ def paired(a: ObservedCalls, b: ObservedCalls) -> dict[str, str]:
     numbers = [int(number) for scope in first if (number := scope.split("/")[1]).isdigit()]
     free = (f"0/{number}" for number in itertools.count(max(numbers, default=0) + 1))
     return {scope: found.get(scope) or next(free) for scope in second}
+
+
+def causes_first(
+    found: Iterable[LogDifference], a: ObservedCalls, b: ObservedCalls
+) -> list[LogDifference]:
+    """Return differences in the order in which they came about, each named by its conversation.
+
+    What only repeats the words of one before is left out: a parent that is told what its subagent
+    answered otherwise, and what it makes of that.
+    """
+    kept: list[LogDifference] = []
+    seen: set[tuple[str, str]] = set()
+    for one in sorted(found, key=_when):
+        said = {_core(each) for each in one.differences}
+        if kept and said and all(_is_known(each, seen) for each in said):
+            continue
+        seen |= said
+        side, call = (b, one.call_b) if one.call_a is None else (a, one.call_a)
+        kept.append(attrs.evolve(one, run=" > ".join([one.run, *side.names(call)])))
+    return kept
+
+
+def _when(one: LogDifference) -> tuple[int, int]:
+    """Return when a difference came about, about: what a tool gave was asked for long before."""
+    seq = one.seq_b if one.seq_a is None else one.seq_a
+    is_before = one.category in ("header", "input")
+    is_end = seq is None or (one.category == "result" and not one.what.startswith("model "))
+    return (0 if is_before else 2 if is_end else 1), 2 * (seq or 0) + (one.category == "result")
+
+
+def _core(place: Difference) -> tuple[str, str]:
+    """Return the words of two texts that are not shared at their beginning or end."""
+    olds, news = (re.split(r"(\W)", text_of_json(e)) for e in (place.before, place.after))
+    start, end = shared_ends(olds, news)
+    return "".join(olds[start : len(olds) - end]), "".join(news[start : len(news) - end])
+
+
+def _is_known(core: tuple[str, str], seen: Iterable[tuple[str, str]]) -> bool:
+    return any(core == each or (each[0] and core[0].replace(*each) == core[1]) for each in seen)

@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pytest
 
+from refold.engine.observed.profile import Profile
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.compare.diff import LogDiff, diff
-from tests.support.watched import Exchange, record, result, says, system, talk, user
+from tests.support.watched import Exchange, Message, record, result, says, system, talk, user
 
 EAT, WALK = "Find a place to eat", "Find a place to walk"
 
@@ -120,3 +122,77 @@ def test_a_conversation_more_is_only_in_one(tmp_path: Path) -> None:
     assert (first["api"], first["model"], first["added"][1]) == (
         "chat", "gpt-5", user("Plan a day.")
     )  # fmt: skip
+
+
+HOME = {"folder": "/home/ann/proj", "home": "/home/ann"}
+COPY = {"folder": "/srv/copy", "home": "/root"}
+AGENT = Profile(
+    name="p",
+    hands_over={"Agent": ("description",)},
+    places=(
+        "result:Agent id agentId: ([0-9a-f]{17})",
+        "result:Agent measure duration_ms: (\\d+)",
+        "user date Today's date is (\\d{4}-\\d\\d-\\d\\d)",
+    ),
+)
+
+
+def crew(scenario: int, *, is_second: bool = False, word: str = "done") -> list[Exchange]:
+    """Return one of twelve runs of a lead with subagents, in one folder or another.
+
+    `is_second` draws other ids, folders, dates and durations; `word` is in a subagent's answer.
+    """
+    folder, day = ("/srv/copy", "2027-01-03") if is_second else ("/home/ann/proj", "2026-11-22")
+    drawn = "bcdef0123456789" if is_second else "0123456789abcde"
+    count = 1 + scenario % 3
+    names = [f"review {letter}" for letter in "xyz"[:count]]
+    briefs = [f"Review the part {name[-1]} of {folder}/src" for name in names]
+    calls = [
+        (f"{drawn[0]}{n}", "Agent", {"description": name, "prompt": brief})
+        for n, (name, brief) in enumerate(zip(names, briefs, strict=True))
+    ]
+    first = [
+        system(f"You lead. Working directory: {folder}"),
+        user(f"Go. Today's date is {day}"),
+        says("", *calls),
+    ]
+    subs: list[Exchange] = []
+    told: list[Message] = []
+    for n, brief in enumerate(briefs):
+        said = f"The part is {word if n == scenario % count else 'done'}."
+        read = f"{drawn[1]}r{n}", "Read", {"path": f"{folder}/{names[n][-1]}.txt"}
+        more = [says("", read), result(read[0], "one two")] if scenario % 2 else []
+        subs += talk(system("You review."), user(brief), *more, says(said))
+        agent = f"{n}{drawn}{n}"
+        told.append(result(calls[n][0], f"{said}\nagentId: {agent}\nduration_ms: {len(drawn) * n}"))
+    after = [says(f"All: {word}"), user("Thanks."), says("Bye.")] if scenario // 6 else []
+    lead_ = talk(*first, *told, *(after or [says(f"All: {word}")]))
+    return [lead_[0], *subs, *lead_[1:]]
+
+
+def both(tmp_path: Path, scenario: int, word: str = "done") -> LogDiff:
+    one, other = crew(scenario), crew(scenario, is_second=True, word=word)
+    a = record(tmp_path / "a.jsonl", one, profile=AGENT, folders=HOME)
+    return diff(a, record(tmp_path / "b.jsonl", other, profile=AGENT, folders=COPY))
+
+
+@pytest.mark.parametrize("scenario", range(12))
+def test_two_recordings_of_one_scenario_do_not_differ(tmp_path: Path, scenario: int) -> None:
+    """In other folders, on other days, with other ids: they are bound, as in a replay."""
+    found = both(tmp_path, scenario)
+
+    assert found.count == 0, found
+    assert any("bound: folder" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("scenario", range(12))
+def test_one_changed_word_is_told_once_with_its_subagent(tmp_path: Path, scenario: int) -> None:
+    """The parent that is told of it, and what it makes of it, only repeat that."""
+    found = both(tmp_path, scenario, "finished")
+
+    first = str(found.differences[0])
+    name = f"review {'xyz'[scenario % (1 + scenario % 3)]}"
+    assert f"root > main > {name}" in first
+    assert "done" in first
+    assert "finished" in first
+    assert found.count == 1, found
