@@ -107,6 +107,29 @@ class Usage:
         return {name: value for name, value in attrs.asdict(self).items() if value is not None}
 
 
+@attrs.frozen(kw_only=True)
+class Priced:
+    """What is known of the cost of some answers, of which some may have none that is known."""
+
+    usd_micros: int = 0
+    """Of those whose cost is known."""
+    unpriced: int = 0
+    """How many others there are."""
+
+    def plus(self, other: "Priced") -> "Priced":
+        """Return the sum of both."""
+        return Priced(
+            usd_micros=self.usd_micros + other.usd_micros, unpriced=self.unpriced + other.unpriced
+        )
+
+    @classmethod
+    def of(cls, usage: Usage, message: object) -> "Priced":
+        """Return what is known of one answer; an error with neither message nor usage is free."""
+        if usage.cost_usd_micros is not None:
+            return cls(usd_micros=usage.cost_usd_micros)
+        return cls(unpriced=int(message is not None or usage != _NOTHING))
+
+
 _NOTHING: Final = Usage()
 _PARTS: Final = tuple(each.name for each in attrs.fields(Usage) if each.type == int | None)
 """What is added up, and may be unknown."""

@@ -9,13 +9,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+import attrs
+
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.events import codec
 from refold.engine.events.data_digest import DataDigest
-from refold.engine.events.events import Recorded, RunFinished, RunStarted
+from refold.engine.events.events import (
+    EffectCancelled,
+    ModelAnswered,
+    Recorded,
+    RunFinished,
+    RunStarted,
+)
 from refold.engine.events.limits import CEILINGS
-from refold.engine.events.outcome import Fault
+from refold.engine.events.outcome import Fault, Priced
 from refold.engine.log.writer import LogWriter
 from refold.engine.recording.bookends import nonce, sealed, versions
 from refold.engine.secrets.vault import Vault
@@ -46,6 +54,7 @@ class ObservedLog:
         self.vault = vault
         self._fold = Fold()
         self._digest = DataDigest()
+        self._priced = Priced()
         started = vault.scrubbed(
             _started(program, input, {**vault.rules(), **(rules or {})}, origin)
         )
@@ -77,6 +86,10 @@ class ObservedLog:
     def _took(self, event: Recorded, kind: str, call: str | None, seq: int) -> None:
         self._digest.add(kind, call, self._writer.last_data)
         self._fold.apply(event, call, seq)
+        if isinstance(event, ModelAnswered):
+            self._priced = self._priced.plus(Priced.of(event.usage, event.message))
+        elif isinstance(event, EffectCancelled) and event.kind == "model":
+            self._priced = self._priced.plus(Priced(unpriced=1))
 
     def sync(self) -> None:
         """Return when all entries are on disk, as the durability mode promises."""
@@ -91,7 +104,8 @@ class ObservedLog:
         finished = self.vault.scrubbed(RunFinished(status, reason, output, error, in_doubt))
         entries = self._writer.entries
         finished = sealed(finished, entries=entries, digest=self._digest, fold=self._fold)
-        self._writer.append(finished)
+        known = {f"priced_{name}": value for name, value in attrs.asdict(self._priced).items()}
+        self._writer.append(finished, meta=known if self._priced.unpriced else None)
         self._writer.close()
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ are kept.  Rules: CONTRACT.md §16.5; what a node holds is `replay.tree.run_node
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +17,7 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.events import events
 from refold.engine.events.call_key import scope_above, scope_of
-from refold.engine.events.outcome import Fault, Usage
+from refold.engine.events.outcome import Fault, Priced, Usage
 from refold.engine.log.reader import Entry
 from refold.engine.observed.delegations import delegated, written
 from refold.engine.observed.observer import CONVERSATION, MESSAGES
@@ -30,6 +31,9 @@ ENCRYPTED: Final = "encrypted by the provider"
 """The brief of a task that only the provider can read (Codex)."""
 _SEALED: Final = re.compile(r"[\w+/=-]{60,}")
 """How a text looks that the provider encrypted."""
+
+GIVEN_UP: Final = "given up"
+"""Why a request has no answer that the program did not wait for."""
 
 _TASKS: Final = ("prompt", "task", "input", "question", "message", "description", "request")
 """Members of a delegating call that say what is to be done, the first that is there."""
@@ -78,6 +82,9 @@ class _Talk:
     """Whether it asks whether a server is there (HEAD): any answer says so."""
     requests: int = 0
     usage: Usage = Usage()
+    priced: Priced = Priced()
+    failed: Counter[str] = attrs.field(factory=Counter)
+    """Requests without a whole answer, by reason."""
     status: str = UNFINISHED
     error: Fault | None = None
     uses: dict[str, ToolUse] = attrs.field(factory=dict)
@@ -147,6 +154,8 @@ class _Reading(Walk):
             case events.EffectCancelled(kind="model"):
                 talk = self._talk(call, entry)
                 talk.status, talk.error = "cancelled", None
+                talk.priced = talk.priced.plus(Priced(unpriced=1))
+                talk.failed[GIVEN_UP] += 1
             case events.ToolCalled() as called:
                 self._called(self._talk(call, entry), call, called)
             case events.ToolReturned(status=status, result=result) if call in self._calls:
@@ -193,6 +202,7 @@ class _Reading(Walk):
 
     def _answered(self, talk: _Talk, call: str, answered: events.ModelAnswered) -> None:
         talk.usage = talk.usage.plus(answered.usage)
+        talk.priced = talk.priced.plus(Priced.of(answered.usage, answered.message))
         self._texts.pop(talk.scope, None)
         end = self._ends.pop(call, "")
         if answered.status == "ok" or talk.is_probe:
@@ -203,6 +213,7 @@ class _Reading(Walk):
             talk.error = Fault(
                 code=str(error.get("code", "")), message=str(error.get("message", ""))
             )
+            talk.failed[talk.error.code.removeprefix("http_")] += 1
         if answered.message is not None:
             self._chain(end, [answered.message])
             self._in_text(call, answered.message)
@@ -242,6 +253,8 @@ class _Reading(Walk):
         return RunNode(
             **facts, guarantee=MATCHED, requests=own.requests, beside=own.requests,
             usage=_total(own.usage, children), own_usage=own.usage, children=children,
+            requests_failed=dict(own.failed), own_priced=own.priced,
+            priced=_priced(own.priced, children),
         )  # fmt: skip
 
     def _fold(self) -> None:
@@ -260,6 +273,8 @@ class _Reading(Walk):
         for talk in self._beside.get(scope, ()):
             all_of.requests += talk.requests
             all_of.usage = all_of.usage.plus(talk.usage)
+            all_of.priced = all_of.priced.plus(talk.priced)
+            all_of.failed += talk.failed
             all_of.models |= talk.models
         return all_of
 
@@ -301,6 +316,9 @@ class _Reading(Walk):
             requests=talk.requests + beside.requests,
             beside=beside.requests,
             models=tuple(talk.models | beside.models),
+            requests_failed=dict(talk.failed + beside.failed),
+            priced=_priced(talk.priced.plus(beside.priced), children),
+            own_priced=talk.priced.plus(beside.priced),
             usage=_total(own, children),
             own_usage=own,
             children=children,
@@ -339,6 +357,12 @@ def _leaf(key: str, tool: str, arguments: Mapping[str, Any], whom: str | None) -
 def _total(own: Usage, children: tuple[RunNode, ...]) -> Usage:
     for child in children:
         own = own.plus(child.usage)
+    return own
+
+
+def _priced(own: Priced, children: tuple[RunNode, ...]) -> Priced:
+    for child in children:
+        own = own.plus(child.priced)
     return own
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from refold.engine.encoding.document import Document
-from refold.engine.events.outcome import Fault, Truncated, Usage
+from refold.engine.events.outcome import Fault, Priced, Truncated, Usage
 
 LogState = Literal["read", "torn", "none", "missing", "damaged", "foreign"]
 """`read`: to its end · `torn`: its last line is cut · `none`: the run wrote none (rejected, or it
@@ -79,6 +79,12 @@ class RunNode(Document):
     beside: int = 0
     """Those of them that were beside the work of a watched command: whether a server is there, a
     title, which model fits."""
+    requests_failed: dict[str, int] = attrs.field(factory=dict)
+    """Of a conversation: how often its requests failed, by reason: `429`, `cut`, `given up`."""
+    priced: Priced = attrs.field(factory=Priced)
+    """Of a watched command and its conversations: what is known of the cost, with all below."""
+    own_priced: Priced = attrs.field(factory=Priced)
+    """Likewise, of the conversation itself."""
     usage: Usage = attrs.field(factory=Usage)
     """Tokens and cost, those of all runs below included."""
     own_usage: Usage = attrs.field(factory=Usage)

@@ -12,9 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refold.engine.events.events import ModelAnswered
+from refold.engine.events.outcome import Usage
+from refold.engine.observed.journal import ObservedLog
+from refold.engine.observed.observer import Observer
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
+from refold.engine.secrets.vault import Vault
 from refold.engine.state.digests import state_json
 from refold.page.document import page
 from refold.replay.audit.refolding import state
@@ -25,6 +30,7 @@ from refold.replay.tree.standing import with_standing
 from tests.page.test_states import applied
 from tests.support.growing import count, family, growing
 from tests.support.trees import Latency, random_tree, tools_with, tree_program
+from tests.support.watched import ask, says, user
 
 
 def test_the_tree_is_that_of_show_with_logs_by_id(survey_log: Path) -> None:
@@ -162,8 +168,32 @@ def _agrees(log: Path) -> None:
     _path_is_one(document)
 
 
+def test_a_cost_that_is_not_known_of_all_answers_is_at_least_that(tmp_path: Path) -> None:
+    """In words, and short for a column; beside the requests stand those that failed."""
+    asked = ask(user("Go."))
+    answers = [
+        ModelAnswered("error", says("a"), Usage(requests=1), error={"code": "cut", "message": "."}),
+        ModelAnswered("ok", says("b"), Usage(output_tokens=1, cost_usd_micros=210_000)),
+    ]
+    with ObservedLog(tmp_path / "a.jsonl", program="p", input=None, vault=Vault()) as log:
+        observer = Observer(log)
+        for each in answers:
+            observer.answered(observer.asked(asked), each)
+        log.seal("completed", "done")
+    document = page(tmp_path / "a.jsonl").document
+
+    assert document["tree"]["usage"]["cost"] == "at least $0.2100 (1 answer not counted)"
+    assert [document["tree"]["cost"], document["tree"]["own_usage"]["cost"]] == [
+        "≥ $0.2100",
+        "cost \u2013",
+    ]
+    assert document["totals"]["failures"] == " (1 failed: cut)"
+
+
 def _told(node: dict[str, Any], logs: dict[str, Path]) -> dict[str, Any]:
-    told = {name: value for name, value in node.items() if name not in ("seq", "cost_usd_micros")}
+    told = {name: value for name, value in node.items() if name not in ("seq", "cost")}
+    for name in ("usage", "own_usage"):
+        told[name] = {each: value for each, value in node[name].items() if each != "cost"}
     told["log"] = "" if node["log"] is None or node["scope"] else str(logs[node["log"]])
     told["children"] = [_told(child, logs) for child in node["children"]]
     plain: dict[str, Any] = _plain(told)

@@ -394,6 +394,32 @@ def test_a_terminal_is_a_terminal_again_in_the_replay(tmp_path: Path) -> None:
     assert first.data["input"]["terminal"] == [80, 24]
 
 
+@pytest.mark.parametrize(
+    ("paints", "compared"), [(r"\x1b[2K\x1b[1G", 0), (r"\x1b[31m", 1)], ids=["moves", "colours"]
+)
+def test_a_screen_that_was_painted_is_not_compared(
+    paints: str, compared: int, tmp_path: Path
+) -> None:
+    """In a recording made at a terminal, and the report says so; else what is printed is."""
+    command = [sys.executable, "-c", f"import time; print('{paints}', time.time_ns())"]
+    log = tmp_path / "run.jsonl"
+    ours, its = os.openpty()
+    subprocess.run(
+        [sys.executable, "-m", "refold", "record", "--log", str(log), "--", *command],
+        stdin=its, stdout=its, stderr=subprocess.DEVNULL, check=True,
+    )  # fmt: skip
+    os.close(its)
+    os.close(ours)
+    report = replay_command(log, command, write=lambda _: None)
+    exact = replay_command(log, command, write=lambda _: None, output="exact")
+
+    assert [each.category for each in report.divergences] == ["output_changed"] * compared
+    assert [each.category for each in exact.divergences] == ["output_changed"]
+    screens = [note for note in report.notes if "screen" in note]
+    assert len(screens) == 1 - compared
+    assert not any("screen" in note for note in exact.notes)
+
+
 def test_a_replay_of_a_command_that_does_not_exist_leaves_no_log(tmp_path: Path) -> None:
     log = tmp_path / "run.jsonl"
     record_command(["true"], log=log)

@@ -18,7 +18,7 @@ import attrs
 from refold import __version__
 from refold.engine.encoding.canonical import encode
 from refold.engine.errors import RefoldError, damage_meaning
-from refold.engine.events.outcome import Fault, Usage
+from refold.engine.events.outcome import Fault, Priced, Usage
 from refold.engine.log.lock import is_locked
 from refold.engine.log.names import child_path
 from refold.page.critical import Link, critical_path
@@ -26,9 +26,11 @@ from refold.page.lanes import Lane, origin_of, read_lane, sound
 from refold.page.states import changes
 from refold.replay.audit.verify import Verification, verify
 from refold.replay.audit.why import direct_causes
+from refold.replay.observed.titles import MAIN
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.replay.tree.run_node import OBSERVED, UNFINISHED
 from refold.replay.tree.standing import STANDINGS, with_standing
+from refold.replay.tree.tree_text import cost, failures
 
 VERSION: Final = 1
 
@@ -108,7 +110,7 @@ class OneRun:
             ),
             "logs": [self._log(path, starts.get(path)) for path in self.ids],
             "tree": self._tree(starts),
-            "totals": totals(self.tree),
+            "totals": (told := totals(self.tree)) | {"failures": failures(told["requests_failed"])},
             "lanes": self.lanes,
             "critical": self._critical(links),
             "links": main | {"beside": {} if is_large else beside},
@@ -134,7 +136,11 @@ class OneRun:
             node["seq"] = starts[path]["seq"] if path in starts else None
             if node["scope"]:
                 node |= {"log": root, "seq": begins.get(node["scope"])}
-            node["cost_usd_micros"] = node["usage"]["cost_usd_micros"]
+            for name in ("", "own_"):
+                usage, priced = node[f"{name}usage"], Priced(**node[f"{name}priced"])
+                usage["cost"] = cost(Usage(cost_usd_micros=usage["cost_usd_micros"]), priced)
+            # In the column of a table: `≥ $0.21` of `at least $0.21 (1 answer not counted)`.
+            node["cost"] = re.sub("^at least (.*) \\(.*|^cost .*", _least, node["usage"]["cost"])
             waiting.extend(node["children"])
         return document
 
@@ -218,7 +224,7 @@ def without_content(tree: RunNode) -> RunNode:
     """Return a tree without what tools and models said: sizes stand in its place."""
     error = tree.error and Fault(code=tree.error.code, message=left_out(tree.error.message))
     name = tree.name
-    if tree.scope and not tree.agent:  # the beginning of a prompt
+    if tree.scope and not tree.agent and name != MAIN:  # the beginning of a prompt
         name = f"conversation {tree.scope}"
     return attrs.evolve(
         tree,
@@ -301,6 +307,7 @@ def totals(tree: RunNode) -> dict[str, Any]:
         "tools": sum(use.called for use in uses),
         "tools_failed": sum(use.failed for use in uses),
         "requests": sum(node.requests for node in nodes),
+        "requests_failed": dict(sum((Counter(node.requests_failed) for node in nodes), Counter())),
         "own": _spent(tree.own_usage),
         "all": _spent(tree.usage),
     }
@@ -317,6 +324,10 @@ def below(tree: RunNode) -> list[RunNode]:
     for node in nodes:
         nodes.extend(node.children)
     return nodes
+
+
+def _least(found: re.Match[str]) -> str:
+    return f"≥ {found[1]}" if found[1] else ""
 
 
 def _is_there(path: Path) -> bool:

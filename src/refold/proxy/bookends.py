@@ -39,6 +39,11 @@ LISTENING: Final = "listen"
 """What a record is called that was made of no command."""
 TYPED_AT: Final = "typed_at"
 """The member of a command's input that says that its standard input was a terminal."""
+SCREEN: Final = "screen"
+"""How a recording at a terminal is compared: as it is, unless it is a screen that was painted."""
+IGNORED: Final = "ignore"
+_PAINTED: Final = re.compile(r"\x1b\[(?:[0-9;]*[A-HJKSTf]|\?[0-9;]+[hl])")
+"""What moves a cursor, erases, or changes how a terminal works; colours do not."""
 KEYS: Final = "keys"
 """The member of `run.started.rules` that says how keys begin, by variable."""
 _KEY_BEGINS: Final = re.compile(
@@ -87,6 +92,15 @@ def terminal_in(record: ObservedRecord) -> Size | None:
     """Return the size of the terminal that a command had as standard output, if it had one."""
     size = _given_in(record).get("terminal")
     return (int(size[0]), int(size[1])) if size else None
+
+
+def output_in(record: ObservedRecord) -> str:
+    """Return how a replay compares what is printed, unless it is told: a screen not at all."""
+    if record.output != SCREEN:
+        return record.output
+    ended = record.finished.output if record.finished is not None else None
+    printed = str(ended.get("stdout")) if isinstance(ended, dict) else ""
+    return IGNORED if _PAINTED.search(printed) else EXACT
 
 
 def typed_at_in(record: ObservedRecord) -> bool:

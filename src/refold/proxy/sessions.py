@@ -18,14 +18,16 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.observed.journal import ObservedLog
-from refold.engine.observed.profile import Profile
+from refold.engine.observed.profile import EXACT, Profile
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.wire.apis import known_routes
 from refold.engine.wire.parts.format import Route
 from refold.engine.workspace.left_out import folder_of
 from refold.proxy.bookends import (
+    IGNORED,
     PLACEHOLDER,
+    SCREEN,
     again_rules,
     first_rules,
     fresh_path,
@@ -33,6 +35,7 @@ from refold.proxy.bookends import (
     input_of,
     new_log,
     others_in,
+    output_in,
     output_of,
     pinned,
     placeholders,
@@ -83,6 +86,11 @@ _TYPED: Final = (
 )
 
 _FIRST_AND_LAST: Final = 2
+_SCREEN: Final = (
+    "the screen that the command painted on its terminal was not compared: it depends on the time; "
+    "--output exact compares it"
+)
+
 _PORT_MAX: Final = 65535
 _ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - who listens there said so
 _OF_DOCKER: Final = "host.docker.internal"
@@ -188,7 +196,10 @@ def record_command(
     routes = routes_of([*known.upstreams, *upstreams])
     timeout = caps.timeout if caps is not None else None
     session = _Session(command, known, routes, write=write, terminal=terminal, timeout=timeout)
-    told = first_rules(rules or VolatileRules(), known, output or known.printing(command))
+    how = output or known.printing(command)
+    if terminal and not how and known.output == EXACT:
+        how = SCREEN
+    told = first_rules(rules or VolatileRules(), known, how)
     path = Path(log) if log is not None else fresh_path(command)
     top, why = folder_of(Path.cwd(), workspace) if listening is None else (None, "")
     with ExitStack() as stack:
@@ -242,7 +253,8 @@ def replay_command(
     """
     said = profile_of(command, profile) if profile else None
     record = read_record(log, rules, profile=said)
-    record.output = output or record.output
+    is_painted = not output and record.output == SCREEN and output_in(record) == IGNORED
+    record.output = output or output_in(record)
     look(record, record.head)
     known = said or shipped_as(record.profile)
     routes = with_recorded(routes_of(upstreams), others_in(record), is_live=on_miss == "live")
@@ -265,6 +277,7 @@ def replay_command(
         report = with_mcp(report, mcp)
         notes = [] if report.requests else [_NOTHING]
         notes += [_TYPED] if typed_at_in(record) else []
+        notes += [_SCREEN] if is_painted else []
         notes += [*desk.order.notes(), *notes_on(mcp, on_miss, pace)]
         notes += [*session.place.notes, *more]
         return attrs.evolve(report, notes=(*report.notes, *notes), profile=known.name)

@@ -6,16 +6,20 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from refold.engine.events.events import Extension, RunStarted
+from refold.engine.events.events import Extension, ModelAnswered, RunStarted
+from refold.engine.events.outcome import Priced, Usage
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
-from refold.engine.observed.observer import CONVERSATION, MESSAGES
+from refold.engine.observed.journal import ObservedLog
+from refold.engine.observed.observer import CONVERSATION, MESSAGES, Observer
 from refold.engine.observed.profile import Profile
+from refold.engine.secrets.vault import Vault
 from refold.engine.wire.parts.exchange import Asked
 from refold.proxy.profiles import shipped
 from refold.replay.audit.verify import verify
 from refold.replay.testing.log_text import log_text
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree, render_text
+from refold.replay.tree.tree_text import cost, failures
 from tests.support.watched import Exchange, ask, record, result, says, system, talk, user
 
 BRIEF = "Find three restaurants near the harbour"
@@ -223,6 +227,35 @@ def test_each_run_of_a_known_program_has_a_main_agent(tmp_path: Path) -> None:
     names = [[each.name for each in delegation_tree(log).children] for log in (both, one, runs)]
 
     assert names == [["You lead 1.", "You lead 2."], ["main"], ["main", "main"]]
+
+
+def test_what_failed_and_was_tried_again_is_counted_and_a_cost_is_at_least(tmp_path: Path) -> None:
+    """One answer of unknown cost does not hide that of all others; an error is free."""
+    asked, answer = LEAD[0].asked, LEAD[0].answer
+    answers = [
+        ModelAnswered("error", error={"code": "http_529", "message": "busy"}),
+        ModelAnswered("error", error={"code": "http_429", "message": "busy"}),
+        ModelAnswered("error", says("a"), Usage(requests=1), error={"code": "cut", "message": "."}),
+        ModelAnswered("ok", answer, Usage(input_tokens=1, requests=1, cost_usd_micros=210_000)),
+    ]
+    with ObservedLog(tmp_path / "a.jsonl", program="p", input=None, vault=Vault()) as log:
+        observer = Observer(log)
+        for each in answers:
+            observer.answered(observer.asked(asked), each)
+        observer.gone(observer.asked(LEAD[1].asked))
+        log.seal("completed", "done")
+    root = delegation_tree(tmp_path / "a.jsonl")
+    (main,) = root.children
+    *_, end = read_entries(tmp_path / "a.jsonl")
+
+    assert main.requests_failed == {"529": 1, "429": 1, "cut": 1, "given up": 1}
+    assert (main.requests, main.usage.cost_usd_micros) == (5, None)
+    assert main.priced == main.own_priced == root.priced == Priced(usd_micros=210_000, unpriced=2)
+    assert (end.meta["priced_usd_micros"], end.meta["priced_unpriced"]) == (210_000, 2)
+    assert failures(main.requests_failed | {"cut": 2}) == " (5 failed: 529, 429, cut ×2, given up)"
+    assert cost(root.usage, root.priced) == "at least $0.2100 (2 answers not counted)"
+    assert cost(Usage(cost_usd_micros=1_500_000), Priced()) == "$1.50"
+    assert cost(Usage(), Priced(unpriced=1)) == "cost \u2013"
 
 
 REFUSALS = [

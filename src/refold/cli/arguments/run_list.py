@@ -7,8 +7,9 @@ nobody writes is read to see whether the run waits for a person.  Rules: CONTRAC
 
 import contextlib
 import datetime as dt
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import click
@@ -20,7 +21,7 @@ from refold.cli.output.trees import run_name
 from refold.engine.encoding.canonical import loads
 from refold.engine.errors import LogNameRefused, RefoldError
 from refold.engine.events.data_digest import tree_digest_in
-from refold.engine.events.outcome import Usage
+from refold.engine.events.outcome import Priced, Usage
 from refold.engine.log.line import LINE_MAX
 from refold.engine.log.names import (
     BLOBS_SUFFIX,
@@ -110,7 +111,14 @@ def _with_ends(run: ListedRun, path: Path) -> ListedRun:
         duration_ms=max(0, (last["meta"]["wall_us"] - began_us) // 1000),
         models=tuple(last["data"].get("models") or ()),
         usage=Usage(**usage) if usage else None,
+        priced=_priced_in(last["meta"]),
         failed_children=int(last["meta"].get("failed_children", 0)),
         refused=sum(refused_in(last["meta"]).values()),
         tree_digest=tree_digest_in(last["data"]) or None,
     )
+
+
+def _priced_in(meta: Mapping[str, Any]) -> Priced | None:
+    """Return what the last entry of a watched command says of a cost that is not known."""
+    found = {name: int(meta.get(f"priced_{name}", 0)) for name in ("usd_micros", "unpriced")}
+    return Priced(**found) if found["unpriced"] else None

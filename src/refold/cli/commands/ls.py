@@ -162,7 +162,7 @@ def _print(found: ListedRun, depth: int = 0) -> None:
         (f" · {found.refused} refused by default limits", "yellow") if found.refused else "",
         took,
         f" · {', '.join(found.models)}" if found.models else "",
-        f" · {words.spent(found.usage)}" if found.usage else "",
+        f" · {words.spent(found.usage, found.priced)}" if found.usage else "",
         (f"  {words.size(found.bytes)}", "dim"),
         cut=True,
     )

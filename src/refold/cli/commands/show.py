@@ -171,9 +171,14 @@ def _print_totals(tree: RunNode) -> None:
     if told["requests"]:
         is_apart = tree.children and tree.own_usage.requests
         whose = "beside the work" if tree.beside else "its own"
-        apart = f", of these {whose}: {words.spent(tree.own_usage)}" if is_apart else ""
+        apart = (
+            f", of these {whose}: {words.spent(tree.own_usage, tree.own_priced)}"
+            if is_apart
+            else ""
+        )
         requests = words.counted(told["requests"], "request")
-        parts.append(f"{requests}, {words.spent(tree.usage)}{apart}")
+        requests += words.failures(told["requests_failed"])
+        parts.append(f"{requests}, {words.spent(tree.usage, tree.priced)}{apart}")
     if parts:
         output.line((" · ".join(parts), "dim"))
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from refold.engine.encoding.document import Document
-from refold.engine.events.outcome import Usage
+from refold.engine.events.outcome import Priced, Usage
 
 
 @attrs.frozen(kw_only=True)
@@ -27,6 +27,8 @@ class ListedRun(Document):
     duration_ms: int | None = None
     models: tuple[str, ...] = ()
     usage: Usage | None = None
+    priced: Priced | None = None
+    """What is known of a cost that is not known of all answers."""
     failed_children: int | None = None
     refused: int | None = None
     tree_digest: str | None = None

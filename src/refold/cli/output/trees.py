@@ -141,9 +141,9 @@ def _seen(node: RunNode) -> list[list[Part]]:
 def _asked(node: RunNode) -> str:
     """Return how much was asked of models; the tokens where any answer told them."""
     beside = f" ({node.beside} beside the work)" if node.beside else ""
-    told = words.counted(node.requests, "request") + beside
+    told = words.counted(node.requests, "request") + words.failures(node.requests_failed) + beside
     is_told = node.usage.input_tokens + node.usage.output_tokens
-    return f"{told}, {words.spent(node.usage)}" if is_told else told
+    return f"{told}, {words.spent(node.usage, node.priced)}" if is_told else told
 
 
 def _with_below(node: RunNode) -> str:
@@ -151,8 +151,9 @@ def _with_below(node: RunNode) -> str:
     is_sum = node.children and node.usage.input_tokens + node.usage.output_tokens
     if not is_sum:
         return ""
-    own = f", of these its own: {words.spent(node.own_usage)}" if node.own_usage != Usage() else ""
-    return f" with all below{own}"
+    if node.own_usage == Usage():
+        return " with all below"
+    return f" with all below, of these its own: {words.spent(node.own_usage, node.own_priced)}"
 
 
 def _use(use: ToolUse) -> str:

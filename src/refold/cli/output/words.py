@@ -3,17 +3,18 @@
 from typing import Final
 
 from refold.engine.errors import damage_meaning
-from refold.engine.events.outcome import Usage
+from refold.engine.events.outcome import Priced, Usage
 from refold.replay.difference import pointer_diff
+from refold.replay.tree import tree_text
 
 counted: Final = pointer_diff.counted
+dollars: Final = tree_text.dollars
+failures: Final = tree_text.failures
 _SECOND_MS: Final = 1000
 _LONG_MS: Final = 100 * _SECOND_MS
 """From here on, minutes."""
 _KILO: Final = 1000
 _MEGA: Final = 1000 * _KILO
-_DOLLAR: Final = 1_000_000
-_CENT: Final = 10_000
 
 
 def seconds(duration_ms: int) -> str:
@@ -35,23 +36,16 @@ def size(size_bytes: int) -> str:
     return f"{size_bytes / _MEGA:.1f} MB"
 
 
-def spent(usage: Usage) -> str:
+def spent(usage: Usage, priced: Priced | None = None) -> str:
     """Return tokens and their cost: `945 tokens (900 from the cache), $0.0123`.
 
-    A cost that is not known is a dash: no price is known of one of the models at least.
+    A cost that is not known is a dash: no price is known of one of the models at least.  With
+    `priced`, it is what is known of it: `at least $0.21 (1 answer not counted)`.
     """
     cached = usage.cache_read_tokens
     told = counted(usage.input_tokens + usage.output_tokens, "token")
     told += f" ({cached:,} from the cache)" if cached else ""
-    return f"{told}, {dollars(usage.cost_usd_micros)}"
-
-
-def dollars(micros: int | None) -> str:
-    """Return a cost: `$1.20`, `$0.0123`, `$0.005900`; a dash where it is not known."""
-    if micros is None:
-        return "cost \u2013"
-    digits = 2 if micros >= _DOLLAR or not micros else 6 if micros < _CENT else 4
-    return f"${micros / _DOLLAR:,.{digits}f}"
+    return f"{told}, {tree_text.cost(usage, priced or Priced())}"
 
 
 def damage(what: str) -> str:

@@ -112,6 +112,7 @@ def _show() -> Schema:
         **dict.fromkeys(counts, COUNT),
         "statuses": OBJECT,
         "unseen": OBJECT,
+        "requests_failed": OBJECT,
         "own": spent,
         "all": spent,
     }

@@ -1,6 +1,6 @@
 /** The tree of delegations: who was asked by whom, how it ended, what it took. */
 import { faultOf } from "./data.js";
-import { List, badge, h, known, millis, money, number, short, tone } from "./dom.js";
+import { List, badge, h, known, millis, number, short, tone } from "./dom.js";
 
 /** Limits that were narrowed for it, in words */
 export const limitsOf = (node) => Object.entries(node.narrowed).map(([name, value]) => (name === "timeout_seconds" ? `${number(value)} s` : `${number(value)} ${name.replace("max_", "").replaceAll("_", " ")}`)).join(", ");
@@ -28,7 +28,7 @@ const COLUMNS = {
 	limits: ["Limits", "minmax(0, 11rem)", limitsOf, () => "Limits narrower than what was to be had"],
 	calls: ["Calls", "10.5rem", callsOf, usesOf],
 	tokens: ["Tokens", "6rem", tokensOf, () => "With all below"],
-	cost: ["Cost", "5.5rem", (node) => known(node.cost_usd_micros, money)],
+	cost: ["Cost", "5.5rem", (node) => node.cost],
 	time: ["Time", "5.5rem", (node) => (node.status === "rejected" ? "" : known(node.duration_ms, millis))],
 };
 
