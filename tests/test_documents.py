@@ -10,6 +10,7 @@ everything up are run by `.ci/run`, as are the pages of docs/, which take long; 
 their environment have nothing to do here.
 """
 
+import ast
 import contextlib
 import json
 import math
@@ -31,6 +32,7 @@ import yaml
 from markdown_it import MarkdownIt
 
 import refold
+import refold.api
 from refold.cli.group import refold as command_line
 from refold.engine import models
 from refold.engine.events.limits import CEILINGS, CHILDREN_AT_ONCE
@@ -485,6 +487,29 @@ def test_help_pages_are_in_plain_english() -> None:
     found = _idioms(pages)
 
     assert 1000 * len(found) / len(pages.split()) <= _PER_1000, found
+
+
+def test_messages_of_the_command_line_are_in_plain_english() -> None:
+    """All texts of its code but docstrings and names, and the docstrings of the Python API."""
+    texts = []
+    for file in sorted((ROOT / "src/refold/cli").rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        docs = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+        texts += [
+            each.value
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Constant)
+            and isinstance(each.value, str)
+            and id(each) not in docs
+        ]
+    texts += [
+        getattr(refold.api, name).__doc__ for name in dir(refold) if hasattr(refold.api, name)
+    ]
+    written = "\n".join(text for text in texts if len(text.split()) > 2)
+
+    found = _idioms(written)
+
+    assert 1000 * len(found) / len(written.split()) <= _PER_1000, found
 
 
 def test_the_phrases_are_found() -> None:

@@ -85,45 +85,44 @@ def record(
     sign: "LogPath | None" = None,
     check: bool | None = None,
 ) -> Recording:
-    """Run `program(run, input)` and record it; return how it ended, whatever that was.
+    """Run `program(run, input)`, record it, and return its recording, however the run ended.
 
     Args:
         program: A function, `async def` or plain; or ``module:name``, ``file.py:name``.
         input: Any value that a log can hold.
-        log: Where to write; by default a fresh name under `runs/`.
-        tools: What the program may call by name; tools passed to `run.tool` need not be here.  A
-            plain function becomes a tool that is taken to change the world.
-        model: What `run.model` asks by default: a model, or ``openai:NAME``, ``anthropic:NAME``,
+        log: The file to write; by default a new one under `runs/`.
+        tools: Tools that the program may call by name.  Tools passed to `run.tool` need not be
+            here.  A plain function becomes a tool of the effect `changes`.
+        model: The default of `run.model`: a model, or ``openai:NAME``, ``anthropic:NAME``,
             ``pydantic:PROVIDER:NAME``.
         models: More models, by the names that `run.model(model=…)` uses.
-        runner: What children run on by default: `in-process` or `subprocess`.
-        runners: More runners, by name; they may replace those.
-        limits: Caps of the root; its children's only narrow.
-        seed: Fixes everything that is drawn; a number or text.
-        clock: Fixes every time that programs and models see.
-        session: What `run.session` is; its snapshot stands at the beginning of the log.
+        runner: The default runner of children: `in-process`, `subprocess` or `ray`.
+        runners: More runners, by name; they may replace the shipped ones.
+        limits: Limits of the root run.  Children's limits are never wider.
+        seed: A number or text that fixes all drawn values.
+        clock: A clock that fixes all times that programs and models see.
+        session: The session of the run; the log begins with its snapshot.
         durability: `fast`, `group` or `strict` (CONTRACT.md §4.4).
-        ask: Who answers `run.ask`; called on a thread with a `refold.Question`, and may raise
-            `refold.Unanswered`.  A question that nobody answers suspends the run (§9.9).
-        secrets: Values by the names that `run.secret` uses; others are environment variables.
-        redaction: What is taken out of what tools, models and callers say, before it is written
-            or delivered (§3.9).
-        volatile: Paths whose values a re-execution does not compare, `tool:fetch/arguments/ts`;
-            what it passed over stands in its report (§12.7).
-        sign: An OpenSSH private key's file, unencrypted: the log is signed when the run has ended
-            (§5.5).  The extra `sign` is needed.
-        check: Whether the run is re-executed right after it was recorded, here and in fresh
-            processes with another hash seed, time zone and working directory; then `warnings` say
-            what the program read beside `run`.  Where the variable `REFOLD_CHECK` is 1, every run
-            is, and they are Python's warnings, too.
+        ask: A function that answers `run.ask`.  It is called on a thread with a `refold.Question`,
+            and may raise `refold.Unanswered`.  An unanswered question suspends the run (§9.9).
+        secrets: Values by the names that `run.secret` uses.  Other names are environment variables.
+        redaction: Values to redact before anything is written or delivered (§3.9).
+        volatile: Paths that a replay does not compare, `tool:fetch/arguments/ts`.  The report
+            lists the differences there (§12.7).
+        sign: The file of an unencrypted OpenSSH private key that signs the log at the end of the
+            run (§5.5).  Needs the extra `sign`.
+        check: Whether to replay the run at once, in this process and in new ones with another hash
+            seed, time zone and working directory.  `warnings` then lists code that reads outside
+            `run`.  If the variable `REFOLD_CHECK` is 1, every run is checked, and the findings
+            are Python warnings as well.
 
     Raises:
-        LogExists: a log is never overwritten.
+        LogExists: the log exists; it is not overwritten.
         UsageError: the call is wrong in another way; nothing was recorded.  `OptionRefused` names
             the argument.
         LogPoisoned: the log could not be written to its end.
-        KeyRefused: `sign` names no key that can sign; nothing was recorded.
-        Nondeterministic: under `check`, the program did something else the second time.
+        KeyRefused: `sign` names a file without a usable key; nothing was recorded.
+        Nondeterministic: with `check`, the program did something different in the replay.
     """
     options = checked("record", **locals())  # all that was passed, and nothing else yet
     del options["check"]
@@ -181,10 +180,10 @@ async def record_async(
     sign: "LogPath | None" = None,
     check: bool | None = None,
 ) -> Recording:
-    """Record as `record` does, from a coroutine; asynchronous tools run on the caller's loop.
+    """Record like `record`, from a coroutine; asynchronous tools run on the caller's loop.
 
     Cancelling the awaiting task cancels the run, which ends as `cancelled`.  Arguments and errors
-    are those of `record`.
+    are the same as for `record`.
     """
     options = checked("record_async", **locals())  # all that was passed, and nothing else yet
     del options["check"]
@@ -288,19 +287,19 @@ def reexecute(
     session: "SessionPort | None" = None,
     volatile: Iterable[str] = (),
 ) -> "ReplayReport":
-    """Run the program of `log` again with recorded outcomes, and compare; execute nothing else.
+    """Run the program of `log` again with the recorded results, and compare.
 
-    The delegation tools that Refold ships are known; own ones, and own tools with typed results
-    that the program calls by name, are passed as `tools`; for a run that had a session, a fresh
-    one with the same reducers is passed as `session`, unless it held nothing but plans.  `volatile`
-    are paths that are not compared, besides those that the log lists: `tool:fetch/arguments/ts`.
+    Only programs and delegation tools are executed.  Pass as `tools` your own delegation tools,
+    and tools with typed results that the program calls by name.  If the run had a session, pass as
+    `session` a new one with the same reducers, unless it held only plans.  `volatile` adds paths
+    that are not compared, `tool:fetch/arguments/ts`, to those in the log.
 
-    Chains and the heads of children are verified on the way.  Whether entries make sense together
-    (CONTRACT.md §5.2) is for `verify` to say, which `refold replay` asks first.
+    The hash chain and the heads of children are verified on the way.  `verify` also checks that
+    the entries are consistent (CONTRACT.md §5.2); `refold replay` calls it first.
 
     Raises:
-        LogError: there is no such log.
-        ProgramNotFound: no program was given and the log's is none that Refold ships.
+        LogError: the log does not exist or is damaged.
+        ProgramNotFound: no program was passed, and Refold does not ship the log's program.
         ToolNeeded: a tool has to be passed.
     """
     given = _given("reexecute", **locals())
@@ -330,41 +329,41 @@ def resume(
     max_attempts: int | None = None,
     secrets: Mapping[str, str] | None = None,
 ) -> Recording:
-    """Go on in the log of a run that broke off, or that waits for a person; return how it ended.
+    """Continue a run that broke off or waits for a person, in its log; return its recording.
 
-    The program is re-executed to the end of the record and runs live from there; what had ended is
-    not done again.  The delegation tools that Refold ships are known; all others that the run was
-    offered are passed as `tools`.
+    The program runs with the recorded results to the end of the log, and live from there.  Finished
+    effects are not repeated.  Pass as `tools` all tools of the run, except the delegation tools
+    that Refold ships.
 
     Args:
-        log: Of a root run that broke off or is suspended; its children go on as well.
-        program: As it is now; not needed for those that Refold ships.
-        tools: All that the run was offered: from the end of the record on they are executed.
+        log: The log of a root run that broke off or is suspended; its children continue too.
+        program: Today's program; not needed for programs that Refold ships.
+        tools: All tools of the run; they are executed after the end of the log.
         model: As for `record`.
         models: As for `record`.
-        runner: As for `record`; by default what the run's children ran on.
+        runner: As for `record`; by default the recorded runner of the children.
         runners: As for `record`.
         clock: As for `record`.
-        session: A fresh one with the same reducers, where the run had one.
+        session: A new session with the same reducers, if the run had one.
         durability: As for `record`.
-        answers: To open questions, by their keys; see `refold.open_ends`.
-        by: Who gave the answers.
+        answers: Answers to open questions, by key; see `refold.open_ends`.
+        by: The name of the person who answers.
         ask: As for `record`.
-        retry: Keys of effects in doubt that are to run again.
-        fail: Keys of those that the program is to see as failed; a child's, too.
-        results: What others gave, by key.
-        max_attempts: How often a run may be tried, the first time included; by default 10.
+        retry: Keys of effects in doubt that run again.
+        fail: Keys of effects in doubt, or of children, that count as failed.
+        results: Results of effects in doubt, by key.
+        max_attempts: The maximum number of attempts, including the first; by default 10.
         secrets: As for `record`.
 
     Raises:
-        InDoubt: effects may have changed the world, and nobody said what became of them.
-        Diverged: the program no longer does what the record says; the log is as it was.
-        ChildStopped: a child cannot go on.
-        AttemptsExhausted: it was tried often enough.
+        InDoubt: effects may have changed the world, and the call does not decide about them.
+        Diverged: the program differs from the log, which did not change.
+        ChildStopped: a child cannot continue.
+        AttemptsExhausted: the maximum number of attempts is reached.
         LogSealed: the run has ended.
-        LogLocked: it is still running.
-        AnswerRefused: an answer fits no open question, or not its schema.
-        LogError: the log is damaged, or there is none.
+        LogLocked: the run is still running.
+        AnswerRefused: an answer does not fit an open question or its schema.
+        LogError: the log is damaged or does not exist.
         ToolNeeded: a tool has to be passed.
         UsageError: the call is wrong in another way.
     """
@@ -409,32 +408,33 @@ def replay_all(
     executor: "Executor | None" = None,
     on_verdict: "OnVerdict | None" = None,
 ) -> "BulkReport":
-    """Re-execute many logs side by side, in processes of their own; execute nothing else.
+    """Replay many logs side by side, in separate processes.
 
     Args:
-        paths: Logs, and folders whose root logs are meant, at any depth.
-        program: What the logs of its name are re-executed with; or several, by the names that
-            the logs show.  Not needed for those that Refold ships.
+        paths: Logs, and folders, which mean all root logs below them.
+        program: The program, or several by their names in the logs.  Not needed for programs that
+            Refold ships.
         tools: As for `reexecute`.
-        session: A session with the reducers that the runs' had: each run that had one gets an
-            empty one with the same.  In other processes its `factory` makes them.
+        session: A session with the reducers of the runs.  Each run that had a session gets an
+            empty one with the same reducers.  In other processes, its `factory` makes them.
         volatile: As for `reexecute`, for all logs.
-        jobs: How many logs at a time; by default as many as there are processors, or as the
-            executor takes.  Where the programs, the tools or the session can be made nowhere else,
-            it is one, in this process.
-        fail_fast: Start none after the first that is not identical.
-        timeout_seconds: Wall time that one log may take; then its row is `timed out`.
-        executor: A `concurrent.futures.Executor` that takes the logs in chunks, Python's own or a
-            cluster's (`Client.get_executor()` of Dask).  Its workers see the logs under the paths
-            that they have here, and import the programs.  The rows are the same, in the same order.
-        on_verdict: Called with each row as soon as it is known, whatever its place.
+        jobs: The number of logs at once; by default the number of processors, or of the
+            executor's workers.  It is 1, in this process, if another process cannot import the
+            programs, the tools or the session.
+        fail_fast: Whether to stop at the first log that differs.
+        timeout_seconds: The wall time for one log; then its row is `timed out`.
+        executor: A `concurrent.futures.Executor` that gets the logs in chunks, Python's own or a
+            cluster's (`Client.get_executor()` of Dask).  Its workers need the logs under the same
+            paths, and import the programs.  The rows and their order do not change.
+        on_verdict: A function that is called with each row as soon as it is known.
 
     Raises:
-        LogMissing: a path is not there, or there are no logs.
-        ProgramNotFound: a program that was passed cannot be imported.  A log whose program was
-            not passed is a row that says so.
-        UsageError: the call is wrong in another way; a limit of time is, where programs, tools or
-            the session can be made nowhere else, and an executor; or its workers see no logs.
+        LogMissing: a path does not exist, or has no logs.
+        ProgramNotFound: a program that was passed cannot be imported.  If the program of a log was
+            not passed, its row reports that.
+        UsageError: the call is wrong in another way; or `timeout_seconds` or `executor` is given
+            for programs, tools or a session that another process cannot import; or the workers do
+            not find the logs.
     """
     from refold.replay.bulk.bulk import find_logs, named, replay_logs  # noqa: PLC0415 - as in `reexecute`
     from refold.replay.bulk.processes import Schedule  # noqa: PLC0415 - the same
@@ -457,19 +457,18 @@ def verify_all(
 ) -> "tuple[Verification, ...]":
     """Verify many logs and all runs below them; execute nothing.
 
-    Returns what `verify` says of each root log, in their order.  One that cannot be read is not
-    intact, and stops no other.
+    Returns the result of `verify` for each root log, in their order.  A log that cannot be read is
+    not intact, and does not stop the others.
 
     Args:
         paths: As for `replay_all`.
-        jobs: How many at a time, in processes of their own; by default those are started for
-            thousands of logs only.
-        timeout_seconds: Wall time that one log may take; then it is not intact.
+        jobs: The number of processes; by default, processes are started only for thousands of logs.
+        timeout_seconds: The wall time for one log; then it is not intact.
         executor: As for `replay_all`.
         on_verdict: As for `replay_all`.
 
     Raises:
-        LogMissing: a path is not there, or there are no logs.
+        LogMissing: a path does not exist, or has no logs.
         UsageError: the call is wrong in another way.
     """
     from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - as in `reexecute`
@@ -568,26 +567,26 @@ def explore(
     children: bool = False,
     on_order: Callable[[int], None] | None = None,
 ) -> "ExploreReport":
-    """Run the program of `log` under other orders of completion, with what was recorded.
+    """Run the program of `log` with the recorded results in other orders of completion.
 
     Only the program is executed.  The report has the first order that changes the output, with
     moved results put back in their recorded places, one by one, while it still does.
 
     Args:
-        log: A sealed log, of a root run or of a child.
-        program: The program as it is now; not needed for those that Refold ships.
-        tools: Delegation tools of one's own, and tools with typed results, as for `reexecute`.
-        session: Needed where the run had one: with the same reducers.
-        orders: How many orders to try at most.
-        timers: Whether timers race too: a timeout may fire before what was in time.
-        seed: Of the random orders.
-        children: Whether each child is explored as well, against its own log.
-        on_order: Is told, after each order, how many have been tried.
+        log: The log of a finished root run or child.
+        program: Today's program; not needed for programs that Refold ships.
+        tools: Your own delegation tools, and tools with typed results, as for `reexecute`.
+        session: A session with the same reducers, if the run had one.
+        orders: The maximum number of orders.
+        timers: Whether timers race too: a timeout may fire before a call that was in time.
+        seed: The seed of the random orders.
+        children: Whether to explore each child as well, with its own log.
+        on_order: A function that is called after each order, with the number of orders so far.
 
     Raises:
-        LogError: there is no such log, or it has no end.
-        Diverged: in the recorded order, the program does not do what its log says.
-        UsageError: the call is wrong, or the program keeps something from one run to the next.
+        LogError: the log does not exist or has no end.
+        Diverged: in the recorded order, the program differs from its log.
+        UsageError: the call is wrong, or the program keeps state from one run to the next.
     """
     given = _given("explore", **locals())
     from refold.replay.what_if.explore import Orders, explored  # noqa: PLC0415 - as in `reexecute`
@@ -607,23 +606,23 @@ def sensitivity(
     only: str = "",
     on_call: Callable[[int, int], None] | None = None,
 ) -> "SensitivityReport":
-    """Alter each recorded outcome of `log` in turn, run the program, and say what depends on it.
+    """Change each recorded result of `log` in turn, run the program, and report the effects.
 
-    Nothing but the program is executed.
+    Only the program is executed.
 
     Args:
-        log: A sealed log, of a root run or of a child.
-        program: The program as it is now; not needed for those that Refold ships.
-        tools: Delegation tools of one's own, and tools with typed results, as for `reexecute`.
-        session: Needed where the run had one: with the same reducers.
-        errors: Whether each success is replaced by a failure as well.
-        only: A part of a label: of all others, nothing is altered and nothing told.
-        on_call: Is told, before each outcome, its number and how many there are.
+        log: The log of a finished root run or child.
+        program: Today's program; not needed for programs that Refold ships.
+        tools: Your own delegation tools, and tools with typed results, as for `reexecute`.
+        session: A session with the same reducers, if the run had one.
+        errors: Whether to replace each success with a failure as well.
+        only: A part of a label; results of other calls are not changed or reported.
+        on_call: A function that is called before each result, with its number and their count.
 
     Raises:
-        LogError: there is no such log, or it has no end.
-        Diverged: the program does not do what its log says.
-        UsageError: the call is wrong, or the program keeps something from one run to the next.
+        LogError: the log does not exist or has no end.
+        Diverged: the program differs from its log.
+        UsageError: the call is wrong, or the program keeps state from one run to the next.
     """
     given = _given("sensitivity", **locals())
     from refold.replay.what_if.sensitivity import influences  # noqa: PLC0415 - as in `reexecute`
@@ -647,29 +646,29 @@ def drift(
     into: LogPath | None = None,
     volatile: Iterable[str] = (),
 ) -> "DriftReport":
-    """Run the program of `log` again with live outcomes, and say per call what differs.
+    """Run the program of `log` again with live results, and compare each call with the log.
 
     Args:
-        log: Of a sealed root run.
-        program: As it is now; not needed for those that Refold ships.
-        sources: What is live, recorded or a stub (`refold.Sources`); by default everything is live
-            but tools that change the world, whose recorded results are served.
-        tools: Those that are to run live.
-        model: The default model, where it is asked live; as for `record`.
-        models: More, by name.
-        session: A fresh one with the same reducers, where the run had one.
-        compare: When results count as the same, by the name of a tool, `model` or `child`, or `*`
-            for all: `exact` (the default), `text`, `subset`, ``numbers:0.01``, or a function.
-        twice: Run twice; what differs between the two is noise.
-        into: Where the new run is to be recorded; by default nothing of it is kept.
-        volatile: Paths that are not compared, `tool:fetch/result/ts`, besides those that the log
-            lists and those that `tools` declare (§12.7).
+        log: The log of a finished root run.
+        program: Today's program; not needed for programs that Refold ships.
+        sources: The source of each kind of result: live, recorded or a stub (`refold.Sources`).
+            By default all are live, except for tools that change the world, which are recorded.
+        tools: The tools that run live.
+        model: The default model, if models are live; as for `record`.
+        models: More models, by name.
+        session: A new session with the same reducers, if the run had one.
+        compare: Rules that compare results, by the name of a tool, `model` or `child`, or `*` for
+            all: `exact` (the default), `text`, `subset`, ``numbers:0.01``, or a function.
+        twice: Whether to run twice, and count differences between both runs as noise.
+        into: The log of the new run; by default it is not kept.
+        volatile: Paths that are not compared, `tool:fetch/result/ts`, in addition to those in the
+            log and of `tools` (§12.7).
 
     Raises:
         LogExists: `into` exists.
-        LogError: there is no such log, or it has no end.
-        ToolNeeded: a tool that is to run live was not passed.
-        UsageError: nor was a model, or the call is wrong in another way.
+        LogError: the log does not exist or has no end.
+        ToolNeeded: a tool that is live was not passed.
+        UsageError: a model that is live was not passed, or the call is wrong in another way.
     """
     given = _given("drift", **locals())
     from refold.replay.partial.drift import LIVE, drifted  # noqa: PLC0415 - as in `reexecute`
@@ -692,27 +691,26 @@ def fork(
     models: "Mapping[str, Model | str] | None" = None,
     session: "SessionPort | None" = None,
 ) -> "Fork":
-    """Copy a log up to entry `at` into a new one, change results, and let the program go on.
+    """Copy a log up to entry `at`, change results, and continue the program from there.
 
     Args:
-        log: Of a root run or of a child; what stands above a child is copied up to its end.
-        at: Seq of the last entry that is kept; by default that of the first edited outcome.
-            A negative one counts from the end.
-        program: The root's, as it is now; not needed for those that Refold ships.
+        log: The log of a root run or child; runs above a child are copied up to its end.
+        at: The seq of the last entry to keep; by default the entry of the first edited result.
+            A negative number counts from the end.
+        program: Today's program of the root run; not needed for programs that Refold ships.
         into: The new root log.
-        edits: What outcomes are to be, by call key of `log`; of a child below it with the calls
-            that lead there, `0#1 > 0#2`.
-        sources: Where outcomes come from after `at` (`refold.Sources`); by default all from the
-            origin's record.
-        tools: Those that are to run live.
-        model: The default model, where it is asked live; as for `record`.
-        models: More, by name.
-        session: A fresh one with the same reducers, where the run had one.
+        edits: New results, by call key of `log`; for a call of a child, with the calls that lead
+            there, `0#1 > 0#2`.
+        sources: The sources of results after `at` (`refold.Sources`); by default all recorded.
+        tools: The tools that run live.
+        model: The default model, if models are live; as for `record`.
+        models: More models, by name.
+        session: A new session with the same reducers, if the run had one.
 
     Raises:
-        EntryMissing: the log has no such entry.
-        ForkRefused: nothing says where to fork, or an edit names no outcome that can be edited.
-        Diverged: an edit changes what stands before the fork.
+        EntryMissing: the log does not have this entry.
+        ForkRefused: the place of the fork is not given, or a result cannot be edited.
+        Diverged: an edit changes the part before the fork.
         LogExists: `into` exists.
         UsageError: the call is wrong in another way.
     """
