@@ -45,10 +45,10 @@ def test_a_mode_that_there_is_not_is_a_usage_error(suite: Suite) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ("recrod='once'", "there is no argument 'recrod'; known: network, record, recordings"),
+        ("recrod='once'", "there is no argument 'recrod'; known: files, network, record"),
         ("record='onec'", "record='onec': expected one of none, once, new, all, rewrite"),
         ("network=True", "network=True: expected one of none, loopback, any"),
-        ("'once'", "takes named arguments only: network, record, recordings, tokens"),
+        ("'once'", "takes named arguments only: files, network, record, recordings, tokens"),
         ("tools=search", "tools: expected a list of tools"),
         ("tokens='no'", "tokens='no': expected one of True, False"),
         ("recordings=3", "recordings: expected a folder"),

@@ -14,6 +14,7 @@ Rules: CONTRACT.md §16.
     explaining    the divergences of a replay, conversation by conversation
     printed       what a command printed, and in which order
     report        what a replay says
+    folder        the folder that a command worked in, at any entry
     effects       the tool calls that a command carries out itself when it is given the answers
 
 The tree, the diff and the fork of such a log stand with those of programs.

@@ -86,12 +86,14 @@ class DelegationSnapshotExtension(_OneFile):
         return delegation_text(data)
 
 
-class CountedSnapshotExtension(DelegationSnapshotExtension):
-    """The same, with the tokens that each run used."""
+def delegation_extension(*, tokens: bool, files: bool) -> type[DelegationSnapshotExtension]:
+    """Return an extension that also has the tokens, or the files, of each run."""
 
-    def serialize(self, data: Any, **_options: Any) -> str:
-        """Return the text of `data`, as above."""
-        return delegation_text(data, tokens=True)
+    class Told(DelegationSnapshotExtension):
+        def serialize(self, data: Any, **_options: Any) -> str:
+            return delegation_text(data, tokens=tokens, files=files)
+
+    return Told
 
 
 class LogSnapshotExtension(_OneFile):
@@ -109,10 +111,11 @@ class LogSnapshotExtension(_OneFile):
         return log_text(data.log if isinstance(data, RunNode) else _log_of(data))
 
 
-def delegation_text(data: Any, *, tokens: bool = False) -> str:
+def delegation_text(data: Any, *, tokens: bool = False, files: bool = False) -> str:
     """Return the delegation tree of a recording, a log's path or a tree, as a snapshot has it.
 
-    With `tokens`, it says how many each run used.
+    With `tokens`, it says how many each run used; with `files`, what a watched command's
+    conversations changed.
 
     Raises:
         SnapshotRefused: `data` is none of the three.
@@ -123,7 +126,7 @@ def delegation_text(data: Any, *, tokens: bool = False) -> str:
         data = tree()  # of a test that goes on: it knows more of it than its log
     node = data if isinstance(data, RunNode) else delegation_tree(_log_of(data))
     declared = Declared(Path(node.log) if node.log else None)
-    text = render_text(node, volatile=False)
+    text = render_text(node, volatile=False, files=files)
     return str(declared.value(text if tokens else _TOKENS.sub("", text)))
 
 

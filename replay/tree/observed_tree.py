@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding import digest
+from refold.engine.errors import EventMalformed, FolderRefused
 from refold.engine.events import events
 from refold.engine.events.call_key import scope_above, scope_of
 from refold.engine.events.outcome import Fault, Priced, Usage
@@ -22,8 +23,10 @@ from refold.engine.log.reader import Entry
 from refold.engine.observed.delegations import delegated, written
 from refold.engine.observed.observer import CONVERSATION, MESSAGES
 from refold.engine.observed.profile import NO_PROFILE, Profile
+from refold.engine.workspace.entries import FolderChanged, read_entry
 from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.titles import beginning, name_of_root, text_of
+from refold.replay.tree.file_uses import ROOT, FileUses
 from refold.replay.tree.log_walk import Span, Walk, members
 from refold.replay.tree.run_node import OBSERVED, REFUSED, UNFINISHED, RunNode, ToolUse
 
@@ -127,12 +130,14 @@ class _Reading(Walk):
         self._roots: list[str] = []
         self._past: set[str] = set()
         """Conversations that went on as others."""
+        self._files = FileUses()
         self._ends: dict[str, str] = {}
         """By open request: the chain digest of all that was asked."""
 
     def take(self, entry: Entry) -> None:
         """Keep what its conversation is told by."""
-        if entry.kind == events.WIRE:
+        if entry.kind in (events.WIRE, events.FOLDER):
+            self._note_files(entry)
             return
         call = entry.call or ""
         match self.event(entry):
@@ -165,6 +170,19 @@ class _Reading(Walk):
                 self._talks[scope_of(call)].uses[known.tool].failed += is_failed
             case _:
                 pass
+
+    def _note_files(self, entry: Entry) -> None:
+        """Keep which files changed; how an answer came is not told."""
+        if entry.kind != events.FOLDER:
+            return
+        event = self.event(entry)
+        assert isinstance(event, events.Extension)
+        try:
+            said = read_entry(event.data)
+        except FolderRefused as error:
+            raise EventMalformed(events.FOLDER, "", error.expected, error.found) from None
+        if isinstance(said, FolderChanged):
+            self._files.take(said)
 
     # --- conversations -------------------------------------------------------------------
 
@@ -252,6 +270,7 @@ class _Reading(Walk):
         own = self._folded("0")
         return RunNode(
             **facts, guarantee=MATCHED, requests=own.requests, beside=own.requests,
+            files=self._files.of(ROOT),
             usage=_total(own.usage, children), own_usage=own.usage, children=children,
             requests_failed=dict(own.failed), own_priced=own.priced,
             priced=_priced(own.priced, children),
@@ -313,6 +332,7 @@ class _Reading(Walk):
             status=talk.status if talk.requests else self._of_calls(talk.scope),
             error=talk.error,
             tools=tuple(talk.uses.values()),
+            files=self._files.of(talk.scope),
             requests=talk.requests + beside.requests,
             beside=beside.requests,
             models=tuple(talk.models | beside.models),

@@ -34,6 +34,20 @@ class ToolUse:
 
 
 @attrs.frozen(kw_only=True)
+class FileUse:
+    """What became of one file while a command, or one conversation of it, was at work."""
+
+    path: str
+    """As a log holds it, relative to the recorded folder."""
+    change: Literal["added", "changed", "removed"]
+    lines_added: int | None = None
+    """`None` where that is not known of each change."""
+    lines_removed: int | None = None
+    is_sole: bool = True
+    """Whether nobody else can have made any of the changes."""
+
+
+@attrs.frozen(kw_only=True)
 class RunNode(Document):
     """One run, or one start that was rejected, and the runs below it."""
 
@@ -72,6 +86,8 @@ class RunNode(Document):
     truncated: Truncated | None = None
     tools: tuple[ToolUse, ...] = ()
     """Calls by the run itself, in the order of first use."""
+    files: tuple[FileUse, ...] = ()
+    """Files that a watched command changed, or one conversation of it, by path."""
     models: tuple[str, ...] = ()
     """What the run itself asked, as `openai:gpt-4o`, in the order of first use."""
     requests: int = 0

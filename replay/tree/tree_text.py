@@ -28,13 +28,16 @@ _PATH: Final = re.compile(r"(?<![\w.:/<])/(?:[\w.@+~-]+/)+[\w.@+~-]+")
 _HEX: Final = re.compile(r"\b[0-9a-f]{16,64}\b")
 
 
-def render_text(node: RunNode, *, volatile: bool) -> str:
+def render_text(node: RunNode, *, volatile: bool, files: bool = False) -> str:
     """Return the tree below `node` as indented text that ends with a newline.
 
     With `volatile`, ids, call keys, durations, hashes and file names are shown, children stand in
     the order of starts, and long texts are cut.  Without, none of that is: for snapshots.
+    With `files`, each conversation has the files that it, and nobody else, can have changed, and
+    the command has all.
     """
-    return "".join(f"{line}\n" for line in _lines(node, 0, volatile=volatile))
+    lines = _lines(node, 0, volatile=volatile, files=files)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def heading(node: RunNode) -> str:
@@ -86,16 +89,18 @@ def scrubbed(message: str) -> str:
     return _HEX.sub("<hex>", _PATH.sub("<path>", message))
 
 
-def _lines(node: RunNode, level: int, *, volatile: bool) -> Iterator[str]:
+def _lines(node: RunNode, level: int, *, volatile: bool, files: bool) -> Iterator[str]:
     indent = "    " * level
     yield f"{indent[2:]}→ {heading(node)}" if level else heading(node)
     for line in _facts(node, volatile=volatile):
         yield f"{indent}    {line}"
+    for use in filter(lambda use: use.is_sole, node.files if files else ()):
+        yield f"{indent}    file {use.change}: {printable(use.path)}"
     children: Iterable[RunNode] = node.children
     if not volatile:  # conversations of one call, by what they are and were asked
         children = sorted(children, key=lambda each: (in_order(each.call), each.name, each.brief))
     for child in children:
-        yield from _lines(child, level + 1, volatile=volatile)
+        yield from _lines(child, level + 1, volatile=volatile, files=files)
 
 
 def _facts(node: RunNode, *, volatile: bool) -> Iterator[str]:

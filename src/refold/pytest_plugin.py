@@ -54,11 +54,11 @@ _MODES: Final = ("none", "once", "new", "all", "rewrite")
 _NETWORKS: Final = ("none", "loopback", "any")
 _MARKER: Final = (
     "refold(record=None, tools=(), recordings='recordings', network='none', upstreams=(), "
-    "tokens=False): how fixtures of Refold record or replay a test; record is one of "
+    "tokens=False, files=False): how fixtures of Refold record or replay a test; record is one of "
     "none, once, new, all, rewrite, unless --refold-record says; tools are passed to each run; "
     "recordings is a folder beside the test file; network is what may be used in a replay: none, "
     "loopback, any; upstreams are [NAME=]URL, as refold record --upstream takes them; tokens: "
-    "whether delegation_snapshot counts them"
+    "whether delegation_snapshot counts them; files: whether it names files that were changed"
 )
 
 
@@ -158,7 +158,7 @@ def _problem(marker: pytest.Mark) -> str:
     """Return what is wrong with a marker; empty for nothing."""
     known = {
         "record": _MODES, "network": _NETWORKS, "tools": (), "recordings": (), "upstreams": (),
-        "tokens": (True, False),
+        "tokens": (True, False), "files": (True, False),
     }  # fmt: skip
     if marker.args:
         return f"takes named arguments only: {', '.join(sorted(known))}"
@@ -395,7 +395,8 @@ def delegation_snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
     """The delegation tree of this test's recordings: `assert recording == delegation_snapshot`.
 
     A recording, a log's path or a tree is compared with the text under `__snapshots__`;
-    `--snapshot-update` writes it.  `@pytest.mark.refold(tokens=True)` has it count tokens.
+    `--snapshot-update` writes it.  `@pytest.mark.refold(tokens=True)` has it count tokens,
+    `files=True` name the files that each conversation of a watched command changed.
 
     Raises:
         ExtraMissing: syrupy is not installed, or not loaded as a plugin.
@@ -403,10 +404,9 @@ def delegation_snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
     snapshot = _snapshot(request)
     from refold.replay.testing import snapshot as kinds  # noqa: PLC0415 - needs syrupy
 
-    is_counted = _marked(request.node).get("tokens", False)
-    return snapshot.use_extension(
-        kinds.CountedSnapshotExtension if is_counted else kinds.DelegationSnapshotExtension
-    )
+    marked = _marked(request.node)
+    told = {name: marked.get(name, False) for name in ("tokens", "files")}
+    return snapshot.use_extension(kinds.delegation_extension(**told))
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ GROUPS: Final = {
         "show": "Show the delegation tree of a run.",
         "view": "Show runs in the browser, including running ones.",
         "tail": "Show the last entries of a log; follow one being written.",
+        "files": "List, print or restore the folder of a recorded command.",
         "why": "Show the chain of causes of an entry.",
         "state": "Show the state of a run after any entry.",
         "export": "Write a run as an HTML page, a trace or a summary.",

@@ -22,6 +22,7 @@ from refold.engine.log.names import root_of
 from refold.engine.log.reader import read_entries, scan
 from refold.page.one_run import below, totals
 from refold.replay.index.guarantee import is_observed
+from refold.replay.observed.folder import contents_of, diff_lines, folder_at, folder_changes
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.replay.tree.standing import with_standing
 from refold.store.place import StoredRun
@@ -39,6 +40,7 @@ Exit code: 0 shown · 3 shown, but a child's log or a large text is missing,
 damaged or from another run, as standard error reports: refold verify LOG.
 """
 
+_DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 COMPLETED: Final = "completed"
 _THERE: Final = frozenset({"read", "torn", "none"})
 """States of a log that is there, or need not be."""
@@ -62,11 +64,16 @@ _WORDS: Final = {
     is_flag=True,
     help="Show only runs that did not complete, with their parents.",
 )
+@click.option(
+    "--files", "is_files", is_flag=True,
+    help="Show what each call of a recorded command changed in its folder, as a diff.",
+)  # fmt: skip
 @json_option
 def command(
     *,
     log: Path | StoredRun,
     is_events: bool,
+    is_files: bool,
     at: int | None,
     details: bool,
     is_failed: bool,
@@ -76,17 +83,39 @@ def command(
     LOG can be a child's log, such as runs/audit.2.jsonl, or a log in a store,
     such as s3://bucket/audits/audit.jsonl.
     """
-    if is_events and at is not None:
-        raise click.UsageError("--events shows all entries and --entry one: give one of them")
+    if sum((is_events, is_files, at is not None)) > 1:
+        raise click.UsageError("give one of --events, --entry and --files")
+    if is_files and output.is_json():
+        raise click.UsageError("--files prints diffs; --entry N --json has a change as it is")
     with opened_log(log) as opened, output.progress(f"reading {log}"):
         if at is not None:
             output.document(_entry(opened, at))
+        elif is_files:
+            _changes(opened.path)
         elif is_events:
             tell_entries(opened, read_entries(opened.path, torn_ok=True))
             say_what_is_torn(opened)
         else:
             return _tree(opened, details=details, is_failed=is_failed)
     return FINE
+
+
+def _changes(log: Path) -> None:
+    """Show the diff of each change, and the calls that can have made it."""
+    tools = {
+        each.call: each.data["tool"] for each in read_entries(log) if each.kind == "tool.called"
+    }
+    start = folder_at(log)
+    with contents_of(log, start) as contents:
+        for seq, entry, state in folder_changes(log):
+            for change in entry.changes:
+                calls = ", ".join(
+                    f"{call} {tools.get(call, '')}" for call in entry.suspects(change)
+                )
+                by = f"  by {calls}" if calls else "  by no call"
+                output.line((f"entry {seq}", "cyan"), by, cut=True)
+                for line in diff_lines(change, contents, state.tree):
+                    output.line((line, _DIFF_STYLES.get(line[:1], "")))
 
 
 def _tree(log: OpenedLog, *, details: bool, is_failed: bool) -> int:

@@ -49,6 +49,33 @@ class PrintedState(Document):
 
 
 @attrs.frozen(kw_only=True)
+class PrintedFile:
+    """One file of a recorded folder."""
+
+    path: str
+    mode: str
+    """As git writes it."""
+    size_bytes: int | None
+    """`None` where git has it."""
+    change: str
+    """`added`, `changed` or `removed` since the start; empty for none of them."""
+    left_out: str
+    """Why its content is not in the log; empty if it is there, or in the repository."""
+
+
+@attrs.frozen(kw_only=True)
+class PrintedFiles(Document):
+    """The folder of a watched command after an entry: `refold files`."""
+
+    log: str
+    folder: str
+    """Where it was."""
+    digest: str
+    """Of its tree."""
+    files: tuple[PrintedFile, ...]
+
+
+@attrs.frozen(kw_only=True)
 class PrintedStates(Document):
     """The differences of the states after two entries: `refold state --diff`."""
 

@@ -206,6 +206,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "event": ("one line of a log; refold show --entry N", entry_schema),
     "diff": ("refold diff --json", _diff),
     "state": ("refold state --json", _state),
+    "files": ("refold files --json", lambda: _of(printed.PrintedFiles, digest=HASH)),
     "state-diff": ("refold state --diff N M --json", _states),
     "why": ("refold why --json", lambda: _perhaps_matched(_of(printed.PrintedCauses))),
     "ls": ("refold ls --json", _ls),

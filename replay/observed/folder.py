@@ -1,0 +1,97 @@
+"""The folder of a watched command at any entry of its log.  Rules: CONTRACT.md §16.16."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from refold.engine.errors import ContentMissing, EntryMissing, UsageError
+from refold.engine.events.events import FOLDER
+from refold.engine.log.reader import read_entries
+from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.diffs import unified
+from refold.engine.workspace.entries import (
+    FileChange,
+    FolderChanged,
+    FolderEntry,
+    FolderState,
+    read_entry,
+)
+from refold.engine.workspace.git import Objects, RepositoryObjects
+from refold.engine.workspace.packing import found_today, packed_repository, packs_of
+from refold.engine.workspace.paths import as_text
+from refold.engine.workspace.tree import FileTree
+
+
+def folder_entries(log: Path) -> Iterator[tuple[int, FolderEntry | None]]:
+    """Yield the seq of each entry of a log, and what it says of the folder.
+
+    Raises:
+        LogDamaged: the log does not verify; a torn tail is passed over.
+        FolderRefused: an entry says of a folder what none may say.
+    """
+    for entry in read_entries(log, resolve=True, torn_ok=True):
+        yield entry.seq, read_entry(entry.data) if entry.kind == FOLDER else None
+
+
+def folder_at(log: Path, at: int | None = None) -> FolderState:
+    """Return the folder after an entry, negative from the end; by default at the end.
+
+    Raises:
+        EntryMissing: the log has no such entry.
+        UsageError: the log has no folder there.
+    """
+    said = list(folder_entries(log))
+    last = len(said) - 1 if at is None else at if at >= 0 else len(said) + at
+    if not 0 <= last < len(said):
+        raise EntryMissing(str(log), at if at is not None else last, len(said))
+    state = FolderState()
+    for _, entry in said[: last + 1]:
+        if entry is not None:
+            state.apply(entry)
+    if state.started is None:
+        raise UsageError(f"{log}: no folder was recorded up to entry {last}")
+    return state
+
+
+def folder_changes(log: Path) -> Iterator[tuple[int, FolderChanged, FolderState]]:
+    """Yield each entry with changes: its seq, what it says, and the folder after it."""
+    state = FolderState()
+    for seq, entry in folder_entries(log):
+        if entry is not None:
+            state.apply(entry)
+        if isinstance(entry, FolderChanged) and entry.changes:
+            yield seq, entry, state
+
+
+@contextlib.contextmanager
+def contents_of(log: Path, folder: FolderState) -> Iterator[Contents]:
+    """Give what reads contents: from the log, packs of git beside it, today's repository."""
+    assert folder.started is not None
+    with contextlib.ExitStack() as stack:
+        _, repositories = found_today(folder.started)
+        objects: dict[str, Objects] = {}
+        packed = None
+        if packs_of(log):
+            made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refold-")))
+            packed = packed_repository(log, made)
+        for base in folder.started.tree.bases:
+            git = packed or repositories.get(base.path)
+            if git is not None:
+                objects[base.path] = stack.enter_context(RepositoryObjects(git))
+        yield Contents(log, objects)
+
+
+def diff_lines(change: FileChange, contents: Contents, tree: FileTree) -> list[str]:
+    """Return a change as a unified diff; of what has no text, a line that says what it was."""
+    held: list[bytes | None] = []
+    for entry in (change.before, change.after):
+        try:
+            held.append(None if entry is None else contents.content(entry, tree))
+        except ContentMissing as error:
+            return [f"{as_text(change.path)}: {error.why}"]
+    before, after = change.before, change.after
+    lines = unified(held[0], held[1], as_text(change.path))
+    if before is not None and after is not None and before.mode != after.mode:
+        lines = [f"{as_text(change.path)}: mode {before.mode} to {after.mode}", *lines]
+    return lines

@@ -1,0 +1,117 @@
+"""`refold files`: the recorded folder of a watched command, at any entry (CONTRACT.md §16.18)."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from refold.cli.arguments.logs import LOG, json_option, opened_log
+from refold.cli.output import output, words
+from refold.cli.output.exit_codes import DAMAGED, FINE
+from refold.cli.output.pages import page
+from refold.cli.output.printed import PrintedFile, PrintedFiles
+from refold.engine.errors import ContentMissing, UsageError
+from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.paths import as_text
+from refold.engine.workspace.restoring import restore
+from refold.engine.workspace.tree import FileTree, TreeEntry, is_below
+from refold.replay.observed.folder import contents_of, folder_at
+
+_PAGE: Final = """
+Examples:
+  refold files runs/claude.jsonl
+  refold files runs/claude.jsonl --at 12 src
+  refold files runs/claude.jsonl src/app.py
+  refold files runs/claude.jsonl --at 0 -o /tmp/before
+
+Exit code: 0 fine · 2 the log has no folder, or no such file · 3 a content is
+missing, as standard error reports.
+"""
+
+_MARKS: Final = {"added": "+", "changed": "~", "removed": "-", "": " "}
+
+
+@click.command("files", epilog=page(_PAGE))
+@click.argument("log", type=LOG)
+@click.argument("path", default="")
+@click.option("--at", type=int, metavar="N", help="The folder after entry N; by default the end.")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), metavar="DIR",
+    help="Write the files into DIR, which must be empty or missing.",
+)  # fmt: skip
+@json_option
+def command(*, log: Path, path: str, at: int | None, out: Path | None) -> int:
+    """List, print or restore the folder that a watched command worked in.
+
+    A PATH that is a file is printed; of a folder, the files in it are listed.
+    Contents come from the log, and from the git repository that it was recorded
+    in.
+    """
+    path = path.rstrip("/")
+    with opened_log(log) as opened:
+        found = folder_at(opened.path, at)
+        assert found.started is not None
+        start = found.started
+        with contents_of(opened.path, found) as contents:
+            before, now = contents.whole(start.tree), contents.whole(found.tree)
+            chosen = [entry for entry in now.differs if is_below(as_text(entry.path), path)]
+            if out is not None:
+                return _restored(chosen, contents, found.tree, out)
+            if len(chosen) == 1 and as_text(chosen[0].path) == path and not output.is_json():
+                sys.stdout.buffer.write(contents.content(chosen[0], found.tree))
+                return FINE
+            listed = _listed(before, now, path)
+    if path and not listed:
+        raise UsageError(f"{path}: no such file after that entry; `refold files LOG` lists them")
+    told = PrintedFiles(
+        log=output.shown_path(log),
+        folder=as_text(start.path),
+        digest=found.tree.digest,
+        files=listed,
+    )
+    return output.answer(told.as_json(), lambda: _describe(told, found.lost))
+
+
+def _listed(before: FileTree, now: FileTree, path: str) -> tuple[PrintedFile, ...]:
+    paths = sorted(before.by_path.keys() | now.by_path.keys(), key=os.fsencode)
+    found = []
+    for each in paths:
+        old, new = before.by_path.get(each), now.by_path.get(each)
+        shown = new or old
+        if shown is None or not is_below(as_text(each), path):
+            continue
+        change = "" if old == new else "added" if not old else "changed" if new else "removed"
+        why = shown.value if shown.kind == "out" else "secret" if shown.kind == "cut" else ""
+        file = PrintedFile(
+            path=as_text(each), mode=shown.mode, size_bytes=shown.size, change=change, left_out=why
+        )
+        found.append(file)
+    return tuple(found)
+
+
+def _describe(told: PrintedFiles, lost: str) -> None:
+    for file in told.files:
+        why = f"  left out: {file.left_out}" if file.left_out else ""
+        size = "" if file.size_bytes is None else words.size(file.size_bytes)
+        output.line(_MARKS[file.change], f" {file.mode}  {size:>8}  ", (file.path, "bold"), why)
+    changed = sum(bool(file.change) for file in told.files)
+    output.line((f"{words.counted(len(told.files), 'file')}, {changed} changed", "dim"))
+    if lost:
+        output.complain(f"the folder is not recorded any more from some entry on: {lost}")
+
+
+def _restored(entries: list[TreeEntry], contents: Contents, tree: FileTree, out: Path) -> int:
+    """Write files into an empty folder; say what could not be restored."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"--out {out}: expected an empty folder, or none: nothing is overwritten")
+    out.mkdir(parents=True, exist_ok=True)
+    missing: list[ContentMissing] = restore(entries, lambda one: contents.content(one, tree), out)
+    for entry in entries:
+        if not entry.is_restorable:
+            why = "secrets were taken out" if entry.kind == "cut" else f"left out: {entry.value}"
+            output.hint(f"{as_text(entry.path)}: {why}")
+    for each in missing:
+        output.complain(str(each))
+    return DAMAGED if missing else FINE

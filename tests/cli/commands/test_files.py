@@ -1,0 +1,124 @@
+"""`refold files`, `refold show --files`: the folder of a recorded command, looked at."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from refold.replay.testing.snapshot import delegation_text
+from tests.support.editing import agent, steps
+from tests.support.folders import git, repository
+from tests.support.upstream import Upstream
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose main agent edits a file and whose subagent adds one and removes one."""
+    folder = tmp_path_factory.mktemp("recorded")
+    top = repository(folder / "r", {"a.py": "one\n", "b.py": "bee\n", "pkg/x.py": "x\n"})
+    (top / "big").write_bytes(b"\0" * 100)
+    rules = steps(
+        "main",
+        [
+            [("Edit", {"file_path": "a.py", "old": "one", "new": "two"})],
+            [("Task", {"prompt": "helper", "subagent_type": "helper"})],
+        ],
+    )
+    rules += steps("helper", [[("Bash", {"command": "rm b.py; echo new > pkg/new.py"})]])
+    with Upstream(rules) as upstream:
+        env = {"PATH": os.environ["PATH"], "HOME": str(folder), **upstream.environment()}
+        words = ["record", "--log", str(folder / "run.jsonl"), "--", *agent(folder, "main")]
+        subprocess.run([sys.executable, "-m", "refold", *words], cwd=top, env=env, check=True)
+    return folder / "run.jsonl"
+
+
+def test_files_are_listed_at_the_end_and_at_any_entry(recorded: Path, invoke: Invoke) -> None:
+    """With what changed since the start."""
+    end = json.loads(invoke("files", recorded, "--json").stdout)
+    start = json.loads(invoke("files", recorded, "--at", "1", "--json").stdout)
+
+    assert {file["path"]: file["change"] for file in end["files"]} == {
+        "a.py": "changed", "b.py": "removed", "big": "", "pkg/new.py": "added", "pkg/x.py": "",
+    }  # fmt: skip
+    assert {file["path"] for file in start["files"]} == {"a.py", "b.py", "big", "pkg/x.py"}
+    assert not any(file["change"] for file in start["files"])
+    said = invoke("files", recorded, "pkg").stdout
+    assert "pkg/new.py" in said
+    assert "a.py" not in said
+    assert "2 files, 1 changed" in said
+
+
+def test_a_file_is_printed_as_it_was(recorded: Path, invoke: Invoke) -> None:
+    """Its bytes, of the log or of the repository."""
+    assert invoke("files", recorded, "a.py").stdout_bytes == b"two\n"
+    assert invoke("files", recorded, "a.py", "--at", "1").stdout_bytes == b"one\n"
+    assert invoke("files", recorded, "big").stdout_bytes == b"\0" * 100
+    gone = invoke("files", recorded, "c.py")
+    assert gone.exit_code == 2
+    assert "c.py: no such file" in gone.stderr
+
+
+def test_a_folder_is_restored_into_an_empty_one_alone(
+    recorded: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    """Nothing is overwritten."""
+    done = invoke("files", recorded, "-o", tmp_path / "out")
+    again = invoke("files", recorded, "-o", tmp_path / "out")
+
+    assert done.exit_code == 0, done.stderr
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert {str(path.relative_to(tmp_path / "out")): path.read_bytes() for path in files} == {
+        "a.py": b"two\n", "big": b"\0" * 100, "pkg/new.py": b"new\n", "pkg/x.py": b"x\n",
+    }  # fmt: skip
+    assert again.exit_code == 2
+    assert "nothing is overwritten" in again.stderr
+
+
+def test_a_log_without_a_folder_says_so(invoke: Invoke, survey_log: Path) -> None:
+    """As every log of a program, and every one with `--workspace none`."""
+    assert "no folder was recorded" in invoke("files", survey_log).stderr
+    assert "no folder was recorded" in invoke("show", survey_log, "--files").stderr
+
+
+def test_each_conversation_shows_what_it_changed(recorded: Path, invoke: Invoke) -> None:
+    """In the tree, as a snapshot, and call by call as a diff."""
+    tree = invoke("show", recorded).stdout
+    assert "files     +1 ~1 -1" in tree
+    assert "files     ~1\n" in tree
+    assert "files     +1 -1" in tree
+    (main,) = json.loads(invoke("show", recorded, "--json").stdout)["children"]
+    assert [(use["path"], use["change"]) for use in main["files"]] == [("a.py", "changed")]
+    text = delegation_text(recorded, files=True)
+    assert "    file changed: a.py\n" in text
+    assert "        file removed: b.py\n" in text
+    assert "file" not in delegation_text(recorded)
+    diffs = invoke("show", recorded, "--files").stdout
+    assert "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-one\n+two\n" in diffs
+    assert "Edit" in diffs
+    assert "+++ /dev/null" in diffs
+
+
+def test_a_repository_that_lost_its_files_is_named(
+    recorded: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    """What is missing cannot be listed; contents of the log are there all the same."""
+    top = recorded.parent / "r"
+    (top / ".git").rename(tmp_path / "git")
+    try:
+        lost = invoke("files", recorded)
+        diffs = invoke("show", recorded, "--files")
+    finally:
+        (tmp_path / "git").rename(top / ".git")
+
+    assert lost.exit_code == 3
+    assert "no content of" in lost.stderr
+    assert "no repository is known" in diffs.stdout
+    assert "+new" in diffs.stdout
+    assert git(top, "status", "--porcelain").startswith("M a.py")
