@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from hashlib import sha256
+from posixpath import relpath
 from typing import Any, Final, Self
 from urllib.parse import quote
 
@@ -673,6 +674,13 @@ def _own_pairs(
             for at, pair in enumerate(zip(_spellings(was), _spellings(here), strict=False)):
                 if pair[0] != pair[1]:
                     yield (name, at), *pair
+    whole = all(
+        each.get(n, "").startswith("/") for each in (recorded, now) for n in ("folder", "home")
+    )
+    if whole:  # as Qwen Code names files of HOME: from the folder
+        was, here = (relpath(each["home"], each["folder"]) for each in (recorded, now))
+        if was != here and all(re.search(r"\w", each) for each in (was, here)):
+            yield ("home", -1), was, here
     for name in _WORDS[:3]:
         olds, news = (_said(name, each.get(name, "")) for each in (recorded, now))
         for at, (was, here) in enumerate(zip(olds, news, strict=False)):

@@ -7,10 +7,11 @@ difference is told, with what follows it counted.  Pure.  Rules: CONTRACT.md §1
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
+from refold.engine.encoding.canonical import text_of_json
 from refold.engine.events.call_key import scope_above
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.changes import change_of, item_of
@@ -19,6 +20,8 @@ from refold.replay.observed.reads import times
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 from refold.replay.observed.titles import place_of, title_of
 
+REFUSAL: Final = "refold replay: no recorded answer to this request"
+"""How a request is refused that the record has no answer to."""
 _BY_SIGNAL: Final = 128
 """With the number of a signal: the exit code of a command that it ended."""
 
@@ -52,6 +55,8 @@ class _Telling:
         self._matcher = matcher
         self.found: dict[str | int, Divergence] = {}
         """By recorded conversation; what is of none by what is its own."""
+        self._echoes: dict[str, str | int] = {}
+        """By recorded conversation: the difference that it was told of, by a refusal of ours."""
 
     def misses(self) -> None:
         """Tell what was asked and not recorded."""
@@ -62,6 +67,13 @@ class _Telling:
         near = self._paired(first)
         for miss in first:
             turn, more = near.get(id(miss)), len(by_scope[miss.scope]) - 1
+            if self.found and says_refusal(miss.asked.messages):
+                cause = next(reversed(self.found))  # a subagent's, of which it was told
+                if turn is None:
+                    self._follows(cause, more + 1)
+                else:
+                    self._echoes[turn.scope] = cause
+                continue
             if turn is not None and turn.scope in self.found:
                 self._follows(turn.scope, more + 1)
                 continue
@@ -93,7 +105,7 @@ class _Telling:
             waiting.remove(best)
         return paired
 
-    def _follows(self, scope: str, count: int) -> None:
+    def _follows(self, scope: str | int, count: int) -> None:
         one = self.found[scope]
         self.found[scope] = attrs.evolve(one, later_count=one.later_count + count)
 
@@ -105,6 +117,9 @@ class _Telling:
         for scope, turn in self._matcher.following().items():
             above = next((each for each in _above(scope) if each in told), None)
             if scope in told:
+                continue
+            if scope in self._echoes:
+                self._follows(self._echoes[scope], counts[scope])
                 continue
             if above is not None and (told[above].seq or 0) < turn.seq:
                 self._follows(above, counts[scope])
@@ -132,6 +147,11 @@ class _Telling:
         if self._matcher.misses:
             return f"{what}; that may follow from the first difference"
         return f"{what}: the command ended before, or went another way"
+
+
+def says_refusal(value: Any) -> bool:
+    """Return whether a value repeats how a replay refuses a request: what follows is an echo."""
+    return REFUSAL in text_of_json(value)
 
 
 def _best(miss: Miss, turns: Iterable[RecordedTurn]) -> float:

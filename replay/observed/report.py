@@ -17,7 +17,7 @@ from refold.replay.difference.pointer_diff import Difference, counted, differenc
 from refold.replay.difference.text_diff import text_changes
 from refold.replay.explain.divergence import Divergence
 from refold.replay.index.guarantee import GUARANTEE, MATCHED
-from refold.replay.observed.explaining import all_divergences
+from refold.replay.observed.explaining import all_divergences, says_refusal
 from refold.replay.observed.ignoring import places_of
 from refold.replay.observed.matching import Matcher
 from refold.replay.observed.printed import advice, compared
@@ -138,7 +138,7 @@ def report_of(
     `files` are the files that differ at the end, by path: as recorded, and as they are now.
     """
     found = all_divergences(record, matcher)
-    if output is not None:
+    if output is not None and not (found and says_refusal(output.get("stdout"))):
         found += ended_otherwise(
             record, matcher.bindings, output, is_likely_consequence=bool(found)
         )

@@ -66,6 +66,15 @@ def test_what_refold_knows_of_both_runs_is_bound(recorded: str, now: str) -> Non
     assert Bindings((), NOW, WAS).joined(one(now), one(recorded)) is not None
 
 
+def test_a_home_beside_the_folder_is_bound_as_it_is_called_from_there() -> None:
+    """Where that names something: `..` alone is too little to be known by."""
+    eve = WAS | {"home": "/home/eve"}
+    found = Bindings((), eve, NOW)
+
+    assert found.joined(one("in ../../eve/.qwen/x"), one("in ../../../root/.qwen/x")) is not None
+    assert found.joined(one("in ../../eve-2/x"), one("in ../../../root-2/x")) is None
+
+
 @pytest.mark.parametrize(
     ("recorded", "now"),
     [

@@ -9,6 +9,7 @@ import pytest
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.explain.divergence import Divergence
+from refold.replay.observed.explaining import REFUSAL
 from refold.replay.observed.report import ObservedReport
 from tests.support.watched import Exchange, ask, record, replayed, result, says, system, talk, user
 
@@ -300,3 +301,29 @@ def test_conversations_below_a_changed_one_follow_from_it(tmp_path: Path) -> Non
 
     assert found.category == "args_changed"
     assert found.later_count == 2
+
+
+def test_what_an_agent_is_told_of_a_refusal_is_no_difference_of_its_own(tmp_path: Path) -> None:
+    """It is counted with the change below it; and so is what the command prints of it."""
+    brief = "Count the words of a.txt, please"
+    calls = says("", ("c1", "Agent", {"prompt": brief}))
+    lead = talk(user("Go."), calls, result("c1", "six words"), says("Six."))
+    sub = talk(system("You count."), user(brief), says("six words"))
+    log = record(tmp_path / "a.jsonl", [lead[0], *sub, lead[1]])
+    refused = f"API Error: 400 {REFUSAL} (agent.py; the system prompt was changed)."
+    output = {"exit_code": 1, "stdout": refused, "stdout_bytes": len(refused)}
+
+    report = replayed(
+        log,
+        [
+            lead[0].asked,
+            ask(system("You count well."), user(brief)),
+            ask(user("Go."), calls, result("c1", refused)),
+        ],
+        output=output,
+    )
+
+    (told,) = report.divergences
+    assert "the system prompt was changed" in told.cause
+    assert told.later_count == 1
+    assert REFUSAL not in str(report)

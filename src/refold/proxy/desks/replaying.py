@@ -25,7 +25,7 @@ from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.ordering import Order, Work
 from refold.proxy.desks.recording import MODEL, Log, RecordingDesk, reads_of, refusal
 from refold.proxy.http.turns import Ending, Forward, Incoming, OnMiss, Pace, Serve
-from refold.replay.observed.explaining import divergence_of
+from refold.replay.observed.explaining import REFUSAL, divergence_of
 from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.reads import only_reads
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
@@ -197,10 +197,7 @@ class Replaying:
         if self._on_miss == "live":
             self.live += 1
             return self._passing.passed_on(turn, incoming)
-        message = (
-            f"refold replay: no recorded answer to this request ({divergence.where}; "
-            f"{divergence.cause}). {self._advice}"
-        )
+        message = f"{REFUSAL} ({divergence.where}; {divergence.cause}). {self._advice}"
         error = {"code": "not_recorded", "message": f"{divergence.where}: {divergence.cause}"}
         self._observer.answered(turn, ModelAnswered("error", error=error))
         return refusal(miss.asked, message)
