@@ -24,10 +24,10 @@ _UNITS: Final = {"cost_usd": "US dollars"}
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """Caps of one run.  `None` is no cap of its own; a child still has its parent's.
+    """Limits of one run.  `None` sets no limit; a child still has its parent's.
 
-    A root gets `CEILINGS` where it says nothing; whoever starts it may raise them, programs and
-    models only narrow.
+    A root gets the defaults in `CEILINGS`, and its caller may raise them.  Programs and models can
+    only narrow limits.
     """
 
     max_depth: int | None = None
@@ -37,7 +37,7 @@ class Limits:
     timeout_seconds: float | None = None
     """Active wall time of the run, in seconds."""
     join_seconds: float | None = None
-    """Wall time of any one child, so that no join waits for ever."""
+    """Wall time of any one child, in seconds, so that every join ends."""
     max_iterations: int | None = None
     """Model requests that the run may make."""
     output_bytes: int | None = None
@@ -69,7 +69,7 @@ class Limits:
         return Limits(**caps)
 
     def completed(self, other: "Limits") -> "Limits":
-        """Return these caps, and those of `other` where there is none here."""
+        """Return these limits, completed by `other`."""
         return attrs.evolve(other, **self.as_json())
 
     def as_json(self) -> dict[str, Any]:

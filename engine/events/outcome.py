@@ -25,16 +25,16 @@ class Artifact:
     """A named, typed, bounded piece of a child's output."""
 
     kind: ArtifactKind
-    """What `value` is: a note, a path, a diff, or JSON."""
+    """The kind of `value`: a note, a path, a diff, or JSON."""
     value: str
     """Text; for `json`, canonical JSON text."""
     name: str = ""
-    """A label, unique within the outcome where it is not empty."""
+    """A label, empty or unique within the outcome."""
 
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """What a program may return where its parent wants more than a value."""
+    """A return value with a summary and artifacts for the parent."""
 
     summary: str
     """Compact text for the parent."""
@@ -56,7 +56,7 @@ class Fault:
 
 @attrs.frozen(kw_only=True)
 class Truncated:
-    """What a cap cut off a child's text."""
+    """The cut of a child's text by a limit."""
 
     kept_bytes: int
     seen_bytes: int
@@ -88,7 +88,7 @@ class Usage:
     """The table that priced it, with its version; `None` also where there were several."""
 
     def plus(self, other: "Usage") -> "Usage":
-        """Return the sum of both; what is unknown of either is unknown of the sum."""
+        """Return the sum of both; a field unknown in either is unknown in the sum."""
         if self == _NOTHING:
             return other
         if other == _NOTHING:
@@ -153,24 +153,24 @@ class ChildRef:
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """How a child ended.  `duration_ms` and `child` stand last: they are volatile (§6.2)."""
+    """The end of a child.  `duration_ms` and `child` are last, because they are volatile (§6.2)."""
 
     status: Status
-    """How the child ended; only `completed` is a success."""
+    """The status; only `completed` is a success."""
     summary: str = ""
     """Compact text for the parent; at most its `summary_bytes` after truncation."""
     output: Json = None
     """The program's return value."""
     artifacts: tuple[Artifact, ...] = ()
-    """What the child's `Report` handed back, within its `Policy`."""
+    """The artifacts of the child's `Report`, within its `Policy`."""
     error: Fault | None = None
     """Set unless `completed`."""
     truncated: Truncated | None = None
-    """Set where a cap cut off the summary or what was printed."""
+    """Set if a limit cut the summary or the printed output."""
     tools_used: tuple[str, ...] = ()
     """In order of first use, as observed in the child's log."""
     usage: Usage = Usage()
-    """What the child and those below it spent on models."""
+    """Tokens and cost of the child and of all runs below it."""
     duration_ms: int = 0
     child: ChildRef | None = None
     """`None` for `rejected`: no run existed."""
@@ -184,7 +184,7 @@ class Outcome:
         """Return the output.
 
         Raises:
-            ChildFailed: the child did not complete; says how it ended, and why.
+            ChildFailed: the child did not complete; the text has the status and the reason.
         """
         if self.ok:
             return self.output

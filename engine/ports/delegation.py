@@ -13,36 +13,36 @@ from refold.engine.ports.ports import Policy, Program, Reference, Tool
 
 @attrs.frozen(kw_only=True)
 class Delegation:
-    """What a child is to do, and within which bounds."""
+    """The task of a child, and its limits."""
 
     program: Program | Reference | str
     """A function, a reference, ``module:name``, ``file.py:name``, or a name that Refold ships
     (`agent`)."""
     input: Json = None
-    """What the program gets second: any value that a log can hold."""
+    """The second argument of the program: any value that a log can hold."""
     brief: str = ""
-    """The task in words; what `refold show` prints."""
+    """The task in words, for `refold show`."""
     agent: str = ""
-    """The agent's name, where the child is one."""
+    """The agent's name, if the child is an agent."""
     tool: str = ""
-    """The dialect that asked; empty for a program's own start."""
+    """The delegation tool that started the child; empty for `run.start`."""
     tools: tuple[str, ...] | None = None
-    """Names offered to the child; `None` for all that its parent has."""
+    """Names of the child's tools; `None` for all tools of its parent."""
     own_tools: tuple[Tool, ...] = ()
-    """Tools that the child has besides; one takes the place of its parent's of that name."""
+    """More tools of the child; they replace tools of its parent by name."""
     levels: int | None = None
-    """How many levels below the caller may exist; `None` for no cap of its own."""
+    """The number of levels below the caller; `None` for no limit of its own."""
     limits: Limits | None = None
-    """Narrower caps for the child; `max_depth` here is absolute, `levels` is relative."""
+    """Narrower limits; `max_depth` is absolute, `levels` is relative."""
     part: int | None = None
-    """Of the caller's `model_tokens`, what the child reserves at its start; `None` for all that is
-    left.  It may ask for more, unless `limits` cap its tokens."""
+    """The part of the caller's `model_tokens` that the child reserves at its start; `None` for all
+    that is left.  It may get more later, unless `limits` cap its tokens."""
     policy: Policy = Policy()
-    """Caps on what the child may hand back."""
+    """Limits on the child's report."""
     session: Any = None
-    """A session for the child: a fork of the caller's, or the caller's own where `shared`."""
+    """A session for the child: a fork of the caller's, or the caller's own if `shared`."""
     shared: bool = False
-    """Whether the child acts on the caller's session itself; in-process children only."""
+    """Whether the child uses the caller's session itself; in-process children only."""
     runner: str = ""
     """`in-process`, `subprocess`, or another name given to `record`; empty for the default."""
 
@@ -68,7 +68,7 @@ class Delegation:
                 raise _refused("own_tools", "tools, as @refold.tool makes them", tool)
 
     def as_json(self, *, program: str, limits: Limits) -> dict[str, Any]:
-        """Return what the log holds: names and plain data, and the limits that were granted."""
+        """Return names, plain data and the granted limits, as a log holds them."""
         asked: dict[str, Any] = {"program": program}
         for name in ("brief", "agent", "tool"):
             if value := getattr(self, name):

@@ -40,9 +40,9 @@ class Reference:
 
 @attrs.frozen(kw_only=True)
 class CallContext:
-    """What a tool may know about its call.
+    """Facts about the current call of a tool.
 
-    A parameter annotated with it is filled, not offered.
+    Refold passes it to a parameter with this annotation; models do not see the parameter.
     """
 
     call: str
@@ -50,9 +50,9 @@ class CallContext:
     run_id: str
     """16 hex digits."""
     depth: int
-    """How many runs stand above this one; 0 for a root."""
+    """The number of runs above this one; 0 for a root."""
     origin: str
-    """The root's id and the run's path: where in the tree of runs the call stands."""
+    """The root's id and the path of the run in the tree."""
 
     @property
     def idempotency_key(self) -> str:
@@ -62,7 +62,7 @@ class CallContext:
 
 
 class Tool(Protocol):
-    """What an agent may call.  A leaf tool is an effect; a delegation tool is program code."""
+    """A tool of an agent.  A leaf tool is an effect; a delegation tool is program code."""
 
     @property
     def name(self) -> str:
@@ -71,12 +71,12 @@ class Tool(Protocol):
 
     @property
     def description(self) -> str:
-        """What it does, for a model."""
+        """A description for models."""
         ...
 
     @property
     def effect(self) -> EffectClass:
-        """What it does to the world."""
+        """The effect class of the tool."""
         ...
 
     @property
@@ -96,17 +96,17 @@ class Tool(Protocol):
 
     @property
     def typed(self) -> bool:
-        """Whether `load` gives anything but the JSON value itself."""
+        """Whether `load` returns anything but the JSON value itself."""
         ...
 
     @property
     def timeout_seconds(self) -> float | None:
-        """Wall time that one call may take."""
+        """The wall time limit of one call."""
         ...
 
     @property
     def reference(self) -> Reference | None:
-        """How a subprocess finds the tool; `None` if it cannot."""
+        """A reference for subprocesses; `None` if they cannot find the tool."""
         ...
 
     def call(self, arguments: Mapping[str, Json], context: CallContext, /) -> Any | Awaitable[Any]:
@@ -114,7 +114,7 @@ class Tool(Protocol):
 
         Raises:
             ArgumentsRefused: the arguments do not fit the signature.
-            Exception: whatever the tool itself raises.
+            Exception: the tool raised it.
         """
         ...
 
@@ -126,7 +126,7 @@ class Tool(Protocol):
         """Return a result as JSON.
 
         Raises:
-            NotCanonical: it is not what the tool's return annotation says.
+            NotCanonical: the result does not fit the tool's return annotation.
         """
         ...
 
@@ -145,7 +145,7 @@ class ToolDefinition:
 
     @classmethod
     def of(cls, tool: Tool) -> "ToolDefinition":
-        """Return what a model is shown of `tool`."""
+        """Return the definition of `tool` for models."""
         return cls(name=tool.name, description=tool.description, parameters=tool.parameters)
 
 
@@ -158,24 +158,25 @@ class ModelRequest:
     ``{"role": "assistant", "content": str, "tool_calls": [{"id", "name", "arguments": {…}}]}`` ·
     ``{"role": "tool", "tool_call_id": str, "name": str, "content": str, "is_error": bool}``."""
     tools: tuple[ToolDefinition, ...] = ()
-    """What the model may call: names, descriptions, JSON schemas."""
+    """The tools of the model: names, descriptions, JSON schemas."""
     parameters: dict[str, Any] = attrs.field(factory=dict)
-    """Passed on by name: temperature, max_tokens, tool_choice, …  Two are for scripts and never
-    sent: `agent`, who asks, and `inherited`, how many messages came from another's conversation."""
+    """Passed on by name: temperature, max_tokens, tool_choice, …  Two are for scripts and are not
+    sent: `agent`, the name of the agent, and `inherited`, the number of messages from another
+    conversation."""
 
 
 @attrs.frozen(kw_only=True)
 class ModelReply:
-    """What a model said."""
+    """The answer of a model."""
 
     message: dict[str, Any]
-    """An assistant message of the neutral shape; `tool_calls` is left out where there are none.
-    A call whose arguments are no JSON object has `{"id", "name", "arguments": {}, "invalid":
+    """An assistant message in the neutral form; without tool calls, it has no `tool_calls`.
+    A call whose arguments are not a JSON object has `{"id", "name", "arguments": {}, "invalid":
     text}`.
-    `provider` holds what one provider wants back verbatim, by its name; others ignore it.  Whoever
-    edits a message drops it."""
+    `provider` holds data that one provider wants back unchanged, by its name; others ignore it.
+    An edit of the message drops it."""
     usage: Usage = Usage()
-    """Tokens of this request, and what they cost where that is known."""
+    """The tokens of this request, and their cost, if known."""
     stop_reason: str = "stop"
     """`stop`, `tool_calls`, `length`, `refusal`, or the provider's own word."""
 
@@ -183,18 +184,18 @@ class ModelReply:
 class Model(Protocol):
     """The model port.  Called on a worker thread, one request at a time per call.
 
-    One whose attribute `is_async` is true returns an awaitable from `complete`, and is called on
-    the loop of asynchronous tools; a request that is given up is cancelled there.
+    If its attribute `is_async` is true, `complete` returns an awaitable and is called on the loop
+    of asynchronous tools; a cancelled request is cancelled there.
     """
 
     @property
     def name(self) -> str:
-        """As the log shows it, ``openai:gpt-4o`` or ``scripted``."""
+        """The name in the log, ``openai:gpt-4o`` or ``scripted``."""
         ...
 
     @property
     def reference(self) -> Reference | None:
-        """How a subprocess child makes the same model; `None` if it cannot."""
+        """A reference for subprocess children; `None` if they cannot make the model."""
         ...
 
     def complete(self, request: ModelRequest, /) -> ModelReply:
@@ -215,7 +216,7 @@ class TypedTool(Protocol[P, R_co]):
 
     @property
     def effect(self) -> EffectClass:
-        """What it does to the world."""
+        """The effect class of the tool."""
         ...
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
@@ -282,20 +283,20 @@ class Clock(Protocol):
 
 @attrs.frozen(kw_only=True)
 class Policy:
-    """Caps on what a child may hand back, and what it may hand back (CONTRACT.md §8.4)."""
+    """Limits on the report of a child (CONTRACT.md §8.4)."""
 
     summary_bytes: int = 64 * 1024
-    """Of UTF-8; more is cut off, and `Outcome.truncated` says so."""
+    """Bytes of UTF-8; the rest is cut off, and `Outcome.truncated` is set."""
     artifact_bytes: int = 256 * 1024
-    """Of one artifact; a child that hands back more is `malformed`."""
+    """Bytes of one artifact; a child with more is `malformed`."""
     max_artifacts: int = 32
-    """More make the child `malformed`."""
+    """The number of artifacts; a child with more is `malformed`."""
     frame_bytes: int = 1024 * 1024
     """One raw frame of a runner's protocol; more kills the child."""
     stream_bytes: int = 1024 * 1024
     """Kept of standard output and of standard error each; more ends the child as `limit`."""
     artifact_kinds: tuple[ArtifactKind, ...] = ("note", "path", "diff", "json")
-    """Any other makes the child `malformed`."""
+    """Allowed kinds; a child with another kind is `malformed`."""
 
     def __attrs_post_init__(self) -> None:
         kinds = get_args(ArtifactKind)
@@ -368,16 +369,16 @@ class CancelSignal:
 
 @attrs.frozen(kw_only=True)
 class Question:
-    """What a run waits for a person to answer."""
+    """An open question to a person."""
 
     key: str
     """Call keys from the root run down: `0#1`, or `0#1 > 0#2` in a child; an answer names it."""
     question: str
-    """What the person is asked, in words."""
+    """The question in words."""
     schema: dict[str, Json] | None = None
     """JSON schema of the answer; `None` for any JSON value."""
     problem: str = ""
-    """Why whoever was asked did not answer, if they said or raised something."""
+    """The reason why there is no answer, if one was given."""
 
     @property
     def place(self) -> tuple[int, ...]:

@@ -63,7 +63,7 @@ class _Asking(Face):
     """What both faces ask alike."""
 
     def cancel(self, child: Child) -> None:
-        """Ask for the end of a child; its outcome is still joined."""
+        """Cancel a child; its outcome can still be joined."""
         self._kernel.cancel_child(child)
 
     def _request(
@@ -111,13 +111,13 @@ class Run(_Asking):
 
     @to_be_awaited
     async def tool(self, tool: Any, /, *unnamed: Any, **arguments: Any) -> Any:
-        """Call a tool, and return its result as its return annotation says.
+        """Call a tool, and return its result with the annotated type.
 
         Raises:
             ToolError: the tool failed, or a person did not approve the call (`denied`).
             ToolUnknown: no tool has that name.
             UsageError: arguments without their names.
-            NotCanonical: an argument cannot be held by a log.
+            NotCanonical: a log cannot hold an argument.
         """
         kernel = self._kernel
         found = kernel.tool(tool)
@@ -159,16 +159,16 @@ class Run(_Asking):
         model: Model | str = "",
         **parameters: Any,
     ) -> ModelReply:
-        """Ask a model; `model` is one, or names one of those given to `record`, else the default.
+        """Call `model`, a model or the name of one given to `record`; by default, its default.
 
-        `messages` are neutral, `{"role": …, "content": …}` (`ModelRequest.messages`); `tools` are
-        offered to it, as tools, definitions or names; `parameters` go to the provider by name:
-        `temperature=0.2`.
+        `messages` are neutral, `{"role": …, "content": …}` (`ModelRequest.messages`).  `tools` are
+        offered to the model, as tools, definitions or names.  `parameters` are passed to the
+        provider by name: `temperature=0.2`.
 
         Raises:
             ModelError: the request failed after the client's own retries.
-            UsageError: the messages are no list of objects.
-            LimitReached: the run may ask no more.
+            UsageError: the messages are not a list of objects.
+            LimitReached: the run has used its model requests, tokens or money.
         """
         request = self._request(messages, tools, parameters)
         return await self._awaited(self._kernel.ask_model(request, model))  # type: ignore[no-any-return]  # of this kind
@@ -177,17 +177,17 @@ class Run(_Asking):
     async def ask(self, question: str, schema: Mapping[str, Any] | None = None, /) -> Any:
         """Ask a person, and return the answer, a JSON value that fits `schema`.
 
-        Where nobody answers and nothing else is left to do, the run is suspended: its process ends,
-        its log stays as it is, and `refold resume LOG --answer KEY=…` goes on (CONTRACT.md §9.9).
+        If nobody answers and no other work is left, the run is suspended: its process ends, and
+        `refold resume LOG --answer KEY=…` continues it (CONTRACT.md §9.9).
 
         Raises:
-            UsageError: the question is no text, or the schema is none.
+            UsageError: the question is not text, or the schema is invalid.
         """
         return await self._awaited(self._kernel.ask_person(question, schema))
 
     @to_be_awaited
     async def start(self, delegation: Delegation, /) -> Child:
-        """Start a child run and return at once; a rejected one has its outcome already.
+        """Start a child and return at once; a rejected child already has its outcome.
 
         Raises:
             ProgramNotFound: the child's program cannot be named.
@@ -196,9 +196,9 @@ class Run(_Asking):
 
     @to_be_awaited
     async def join(self, *children: Child) -> tuple[Outcome, ...]:
-        """Wait for children and return their outcomes, in the order asked.
+        """Wait for children and return their outcomes, in the order of the arguments.
 
-        A cancelled join leaves its children running; `cancel` ends one.
+        If the join is cancelled, its children keep running; `cancel` ends one.
         """
         await self._joined(children, first=False)
         return tuple(child.outcome for child in children if child.outcome is not None)
@@ -221,7 +221,7 @@ class Run(_Asking):
 
     @to_be_awaited
     async def delegate(self, delegation: Delegation, /) -> Outcome:
-        """Start a child and wait for its outcome; being cancelled cancels the child."""
+        """Start a child and wait for its outcome; cancelling the wait cancels the child."""
         child = await self.start(delegation)
         try:
             (outcome,) = await self.join(child)
@@ -262,13 +262,13 @@ class PlainRun(_Asking):
     def tool(self, tool: Tool | str, /, *unnamed: Never, **arguments: Any) -> Any: ...
 
     def tool(self, tool: Any, /, *unnamed: Any, **arguments: Any) -> Any:
-        """Call a tool, and return its result as its return annotation says.
+        """Call a tool, and return its result with the annotated type.
 
         Raises:
             ToolError: the tool failed, or a person did not approve the call (`denied`).
             ToolUnknown: no tool has that name.
             UsageError: arguments without their names.
-            NotCanonical: an argument cannot be held by a log.
+            NotCanonical: a log cannot hold an argument.
         """
         kernel = self._kernel
         found = kernel.tool(tool)
@@ -291,7 +291,7 @@ class PlainRun(_Asking):
         model: Model | str = "",
         **parameters: Any,
     ) -> ModelReply:
-        """Ask a model; as `Run.model`."""
+        """Call a model; as `Run.model`."""
         request = self._request(messages, tools, parameters)
         return self._kernel.wait(self._kernel.ask_model(request, model))  # type: ignore[no-any-return]  # of this kind
 
@@ -300,11 +300,11 @@ class PlainRun(_Asking):
         return self._kernel.wait(self._kernel.ask_person(question, schema))
 
     def start(self, delegation: Delegation, /) -> Child:
-        """Start a child run and return at once; as `Run.start`."""
+        """Start a child and return at once; as `Run.start`."""
         return self._kernel.start(delegation)
 
     def join(self, *children: Child) -> tuple[Outcome, ...]:
-        """Wait for children and return their outcomes, in the order asked."""
+        """Wait for children and return their outcomes, in the order of the arguments."""
         self._kernel.wait(self._kernel.join(children))
         return tuple(child.outcome for child in children if child.outcome is not None)
 

@@ -27,45 +27,45 @@ class Recording(Document):
     """`completed`, `failed`, `timed_out`, `cancelled` or `limit` (CONTRACT.md §7.1); or
     `suspended`: the run waits for a person, and its log is unfinished."""
     reason: str
-    """`done`, or why not."""
+    """`done`, or the reason."""
     output: Json
     """The program's return value, as the log holds it; of a `Report`, its output."""
     error: Fault | None
     """Set unless `completed`."""
     log: Path
-    """Where the log stands."""
+    """The path of the log."""
     head: str
-    """Hash of the log's last entry: keep it elsewhere, and nobody can cut the log unnoticed."""
+    """The hash of the last entry: keep it elsewhere to detect a cut or replaced log."""
     entries: int
-    """How many lines it has."""
+    """The number of lines in the log."""
     where: str = ""
-    """``file.py:26``, the line of the program that raised; empty where none did."""
+    """``file.py:26``, the line of the program that raised, or empty."""
     summary: str = ""
-    """Of a `Report` that the program returned; else empty."""
+    """The summary of a `Report` that the program returned, or empty."""
     artifacts: tuple[Artifact, ...] = ()
-    """The same."""
+    """The artifacts of a `Report`, or empty."""
     usage: Usage = Usage()
     """Tokens spent, children included."""
     duration_ms: int = 0
     """Virtual time of the run, in milliseconds."""
     data_digest: str = ""
-    """Equal for two runs that did the same, under one seed and a fixed clock (§6.2); of this run
-    alone, whatever its children did."""
+    """Equal for two runs that did the same, with one seed and a fixed clock (§6.2).  It covers this
+    run without its children."""
     tree_digest: str = ""
-    """The same for the run and all children that were joined; empty where one's is not known."""
+    """The same for the run and all joined children; empty if a child's digest is unknown."""
     questions: tuple[Question, ...] = ()
-    """What a suspended run waits for."""
+    """The open questions of a suspended run."""
     warnings: tuple[str, ...] = ()
-    """Calls of the program that were never awaited, exceptions that nobody awaited, lines that held
-    up its loop (§9.10); limits that nobody set and that refused something; and, under
-    `record(check=True)`, where it read the world and not `run` (§12.12)."""
+    """Calls and exceptions that were never awaited, lines that blocked the loop, unread failures of
+    children (§9.10), default limits that refused something; and with `record(check=True)`, lines
+    that read outside `run` (§12.12)."""
 
     cause: BaseException | None = attrs.field(default=None, eq=False, repr=False)
-    """What the program raised, in this process alone; no log holds it."""
+    """The exception of the program, in this process only; it is not in the log."""
 
     @classmethod
     def of(cls, finished: RunFinished, **stands: Any) -> Self:
-        """Return what a run's last event says, beside where its log stands."""
+        """Return the recording of a run's last event and the path of its log."""
         return cls(
             status=finished.status,
             reason=finished.reason,
@@ -87,8 +87,8 @@ class Recording(Document):
         """Return the output.
 
         Raises:
-            RunFailed: the run did not complete; its `__cause__` is what the program raised, where
-                that happened in this process.
+            RunFailed: the run did not complete; its `__cause__` is the program's exception, if it
+                was raised in this process.
         """
         if self.ok:
             return self.output
@@ -96,7 +96,7 @@ class Recording(Document):
 
     @property
     def message(self) -> str:
-        """What went wrong, and where, in one line; empty where nothing did."""
+        """The error and its place in one line, or empty."""
         if self.error is None:
             return ""
         return f"{self.error.message} ({self.where})" if self.where else self.error.message
