@@ -4,7 +4,12 @@ Each is skipped where its program is not on PATH; docs/agents.md has the version
 """
 
 import json
+import os
+import shlex
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +31,8 @@ KEYS: Final = {
     "GEMINI_API_KEY": "AIza" + "0" * 35,
 }
 """Of the shape that the agents expect."""
+_TYPED_SECONDS: Final = 90.0
+"""Until something is there to be seen at the terminal of a test."""
 TITLE: Final = Reply(text='{"title": "Survey"}')
 
 
@@ -216,3 +223,78 @@ def test_an_agent_as_published_is_told_and_replays_identical(name: str, tmp_path
         more = {"HOME": str(_home(tmp_path / f"home{turn}")), **KEYS}
         again = refold_does("replay", log, "--", *agent.command, folder=folder, more=more)
         assert again.returncode == 0, again.stderr
+
+
+def test_two_of_claude_code_at_once_are_two_roots_with_their_own_costs(tmp_path: Path) -> None:
+    """People run fleets so; the second stood below a call of the first, and added to its costs."""
+    if shutil.which("claude") is None:
+        pytest.skip("claude is not installed")
+    one = 'claude -p "SURVEY the notes" --allowedTools Read,Agent'
+    two = one.replace("notes", "notes, again")
+    log = str(tmp_path / "run.jsonl")
+    with Upstream(AGENTS["claude-code"].rules) as upstream:
+        more = {**upstream.environment(), "HOME": str(_empty(tmp_path / "home")), **KEYS}
+        words = ["record", "--log", log, "--", "bash", "-c", f"{one} & {two} & wait"]
+        done = refold_does(*words, folder=_folder(tmp_path / "one"), more=more)
+    assert done.returncode == 0, done.stderr
+
+    roots = delegation_tree(Path(log)).children
+    assert [each.name for each in roots] == ["main", "main"]
+    for each in roots:
+        assert sorted(child.name for child in each.children) == ["count a", "count b"]
+    assert roots[0].usage.cost_usd_micros == roots[1].usage.cost_usd_micros
+
+
+def test_claude_code_typed_at_in_a_terminal_is_identical(tmp_path: Path) -> None:
+    """All that is asked is compared, and not what it paints, which depends on its spinner."""
+    if shutil.which("claude") is None or shutil.which("tmux") is None:
+        pytest.skip("claude or tmux is not installed")
+    log, command = str(tmp_path / "run.jsonl"), ["--", "claude", "--allowedTools", "Read,Agent"]
+    with Upstream(AGENTS["claude-code"].rules) as upstream:
+        _typed(tmp_path / "one", upstream.environment() | KEYS, "record", "--log", log, *command)
+    for turn in range(2):
+        said = _typed(tmp_path / f"again{turn}", {}, "replay", "--yes", log, *command)
+        assert "identical: " in said, said
+        assert "the screen that the command painted on its terminal was not compared" in said
+
+
+def _typed(place: Path, more: dict[str, str], *words: str) -> str:
+    """Type a task at `refold` in a terminal, end the program, and return what refold says."""
+    place.mkdir()
+    folder, home = _folder(place / "there"), _empty(place / "home")
+    trusted = (folder, place.parent / "one/there")  # a replay shows it as it was recorded
+    settings = {
+        "hasCompletedOnboarding": True,
+        "theme": "dark",
+        "customApiKeyResponses": {"approved": ["0" * 20], "rejected": []},
+        "projects": {str(each): {"hasTrustDialogAccepted": True} for each in trusted},
+    }
+    (home / ".claude.json").write_text(json.dumps(settings))
+    told = {**more, "PATH": os.environ["PATH"], "HOME": str(home), "TERM": "xterm-256color"}
+    given = [f"{name}={value}" for name, value in told.items()]
+    line = shlex.join(["env", "-i", *given, sys.executable, "-m", "refold", *words])
+    said, end = place / "said", place / "end"
+
+    def tmux(*more: str) -> str:
+        made = ["tmux", "-S", str(place / "socket"), *more]
+        return subprocess.run(made, capture_output=True, encoding="utf-8", check=False).stdout
+
+    def until(shown: str) -> None:
+        """Wait until it is shown, or all is over."""
+        late = time.monotonic() + _TYPED_SECONDS
+        while shown not in (screen := tmux("capture-pane", "-p")) and not end.exists():
+            assert time.monotonic() < late, screen
+            time.sleep(0.1)
+
+    tmux("new-session", "-d", "-x", "120", "-y", "40", "-c", str(folder),
+         f"{line} 2>{said}; touch {end}")  # fmt: skip
+    try:
+        until("? for shortcuts")
+        for text, shown in (("SURVEY the notes", "six and four"), ("/exit", "\0")):
+            tmux("send-keys", text)
+            until(text)
+            tmux("send-keys", "Enter")
+            until(shown)
+    finally:
+        tmux("kill-server")
+    return said.read_text()
