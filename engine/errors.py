@@ -770,7 +770,7 @@ class ContentMissing(Detailed, LogError):
 
 
 class FolderIncomplete(Detailed, UsageError):
-    """The folder of a log cannot be made again: contents are missing (CONTRACT.md §16.17)."""
+    """The folder of a log cannot be made again: contents are missing (CONTRACT.md §16.20)."""
 
     log: str
     missing: tuple[str, ...]

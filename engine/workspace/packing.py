@@ -2,7 +2,7 @@
 
 A pack has all objects of the commits that were checked out, and of the rest of the history the
 commits alone: enough for `git status` and `git log`, not for `git show` of an old commit.
-Rules: CONTRACT.md §16.17.
+Rules: CONTRACT.md §16.20.
 """
 
 import os

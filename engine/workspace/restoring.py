@@ -3,7 +3,7 @@
 The list may come from a stranger.  Folders are opened one by one, each in the one before and never
 through a link; a file is only ever made, never opened, so a name that is taken (also by one that
 differs in case, where the file system does not tell them apart) is refused.  Rules: CONTRACT.md
-§16.17.
+§16.20.
 """
 
 import contextlib

@@ -263,7 +263,7 @@ def replay_command(
     )
     keys = placeholders(record.started.rules, routes, is_live=on_miss == "live")
     session.secrets.learn_environment(keys)
-    place = placed(record.path, record.folder.started, copying or Copying())
+    place = placed(record.path, record.folder, command, copying or Copying())
     with session.signals, place as session.place, session.again(into, record) as journal:
         desk = Replaying(
             record, session.secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal,
@@ -331,7 +331,7 @@ def fork_command(
     terminal = terminal_here() if write is None else None
     session = _Session(command, known, routes, redaction_in(record), write, terminal)
     path = Path(into) if into is not None else fresh_path([f"{program_of(command)}-fork"])
-    place = placed(record.path, record.folder.started, copying or Copying())
+    place = placed(record.path, record.folder, command, copying or Copying())
     with contextlib.ExitStack() as left:
         left.enter_context(session.signals)
         session.place = left.enter_context(place)

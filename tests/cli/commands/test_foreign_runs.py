@@ -546,7 +546,7 @@ def test_at_a_terminal_people_are_asked_about_what_was_recorded_elsewhere(
 def test_what_was_recorded_here_is_replayed_at_a_terminal(folder: Path) -> None:
     """By its head, wherever the log is now: packed, too; changed, it is another one."""
     state = {"XDG_STATE_HOME": str(folder / "state")}
-    at_terminal("", "record", "--log", "own.jsonl", "--", "true", **state)
+    at_terminal("", "record", "--workspace", "none", "--log", "own.jsonl", "--", "true", **state)
     Path("own.jsonl").rename("moved.jsonl")
     at_terminal("", "pack", "moved.jsonl", "-o", "packed.refold", **state)
     forged(Path("moved.jsonl"), Path("forged.jsonl"), in_input(typed_at=True))

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from refold.engine.errors import FolderIncomplete
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import files_of
-from refold.engine.workspace.entries import FolderStarted, Repository
+from refold.engine.workspace.entries import FolderStarted, FolderState, Repository
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 from refold.proxy.copies import copied
 from refold.proxy.copies.copied import Copy, make_copy
@@ -53,18 +54,34 @@ def recorded(top: Path, log: Path, *differs: TreeEntry, **own: bytes) -> FolderS
     return FolderStarted(str(top), "", tree, (of_git(top),))
 
 
+def state_of(started: FolderStarted) -> FolderState:
+    """Return a folder at its start."""
+    state = FolderState()
+    state.apply(started)
+    return state
+
+
 def made(
     log: Path,
     started: FolderStarted,
     work: Path,
     *,
+    command: Sequence[str] = ("agent",),
     is_mounted: bool = False,
     has_layers: bool = False,
 ) -> Copy:
     """Make a copy in a new folder."""
     work.mkdir()
     with contextlib.ExitStack() as left:
-        return make_copy(log, started, work, left, is_mounted=is_mounted, has_layers=has_layers)
+        return make_copy(
+            log,
+            state_of(started),
+            command,
+            work,
+            left,
+            is_mounted=is_mounted,
+            has_layers=has_layers,
+        )
 
 
 def test_files_and_history_are_as_they_were(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from refold.engine.errors import FolderIncomplete, UsageError
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import files_of
-from refold.engine.workspace.entries import FolderStarted
+from refold.engine.workspace.entries import FolderStarted, FolderState
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 from refold.proxy.command import run_command
 from refold.proxy.copies import placing
@@ -38,11 +38,18 @@ def no_sandbox() -> bool:
     raise SandboxRefused("forbidden")
 
 
-def folder(log: Path, path: str = "", below: str = "below") -> FolderStarted:
-    """Return a folder with one file."""
+def folder(log: Path, path: str = "", below: str = "below") -> FolderState:
+    """Return a folder with one file, at its start."""
     own = BlobStore(files_of(log)).put(b"then")
     entries = [TreeEntry("below", "040000", "folder"), TreeEntry("f", "100644", "own", own, 4)]
-    return FolderStarted(path or f"{log.parent}/home/project", below, FileTree.of([], entries))
+    return state_of(path or f"{log.parent}/home/project", FileTree.of([], entries), below)
+
+
+def state_of(path: str, tree: FileTree, below: str = "") -> FolderState:
+    """Return a folder at its start."""
+    state = FolderState()
+    state.apply(FolderStarted(path, below, tree))
+    return state
 
 
 def ran(place: Placement, code: str) -> str:
@@ -56,10 +63,10 @@ def ran(place: Placement, code: str) -> str:
 def test_without_a_folder_or_in_place_it_runs_where_it_is_started(log: Path) -> None:
     """And the report says so."""
     for recorded, copying, why in (
-        (None, Copying(), "the log does not hold its folder"),
+        (FolderState(), Copying(), "the log does not hold its folder"),
         (folder(log), Copying(in_place=True), "--in-place"),
     ):
-        with placed(log, recorded, copying) as place:
+        with placed(log, recorded, ["agent"], copying) as place:
             assert ran(place, "pwd") == f"{log.parent}\n"
         assert place.notes == (f"{why}: the command ran where it was started, with your files",)
         assert place.folders == {}
@@ -72,7 +79,7 @@ def test_a_copy_begins_as_recorded_below_its_top(
     """At the recorded path where there is a sandbox; nothing of it is left."""
     if not is_boxed:
         monkeypatch.setattr(placing, "has_layers", no_sandbox)
-    with placed(log, folder(log), Copying()) as place:
+    with placed(log, folder(log), ["agent"], Copying()) as place:
         assert place.comparison is not None
         at, _, text = ran(place, "pwd; cat ../f; echo now > ../f; chmod 0 ..").partition("\n")
         is_at = at == f"{log.parent}/home/project/below"
@@ -87,13 +94,13 @@ def test_a_copy_begins_as_recorded_below_its_top(
 def test_a_copy_may_be_kept(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a new folder alone."""
     monkeypatch.setattr(placing, "has_layers", no_sandbox)
-    with placed(log, folder(log), Copying(keep=log.parent / "kept")) as place:
+    with placed(log, folder(log), ["agent"], Copying(keep=log.parent / "kept")) as place:
         ran(place, "echo now > new")
 
     assert (log.parent / "kept" / "below" / "new").read_text() == "now\n"
     with (
         pytest.raises(UsageError, match=r"--keep .*: expected a new folder"),
-        placed(log, folder(log), Copying(keep=log.parent / "kept")),
+        placed(log, folder(log), ["agent"], Copying(keep=log.parent / "kept")),
     ):
         pass
 
@@ -102,7 +109,7 @@ def test_a_copy_may_be_kept(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_log_lays_nothing_over_what_programs_need(log: Path, path: str) -> None:
     """Its copy stands elsewhere."""
     path = path.format(home=log.parent / "home", above=log.parent)
-    with placed(log, folder(log, path), Copying()) as place:
+    with placed(log, folder(log, path), ["agent"], Copying()) as place:
         assert f"nothing may be laid over {path}" in place.notes[0]
         assert ran(place, "cat ../f") == "then"
 
@@ -111,7 +118,7 @@ def test_contents_that_are_missing_stop_it_before_it_runs(log: Path) -> None:
     tree = FileTree.of([Base("", "a" * 40)], [])
     with (
         pytest.raises(FolderIncomplete),
-        placed(log, FolderStarted(str(log.parent), "", tree), Copying()),
+        placed(log, state_of(str(log.parent), tree), [], Copying()),
     ):
         pass
 
@@ -136,7 +143,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next(
         (left / "lock").write_text("")
     with (log.parent / "tmp" / "refold-copy-used" / "lock").open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with placed(log, folder(log), Copying()):
+        with placed(log, folder(log), ["agent"], Copying()):
             pass
 
     assert [each.name for each in (log.parent / "tmp").iterdir()] == ["refold-copy-used"]

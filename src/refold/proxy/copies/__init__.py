@@ -1,9 +1,10 @@
 """Copies of recorded folders: a watched command runs in one, and the user's own stays as it is.
 
 A tree of a log flows in; a folder with its files and its history flows out, with what could not be
-given back.  Imports `refold.engine` and `refold.replay`.  Rules: CONTRACT.md §16.17.
+given back.  Imports `refold.engine` and `refold.replay`.  Rules: CONTRACT.md §16.20.
 
     history     HEAD, branches and index of a copy
+    today       files that changed since the record
     copied      a folder made again, with what today's folder lends
     ended       the copy at the end, compared with the end of the record
     sandbox     a command under `bwrap`, with a copy at the recorded path

@@ -1,32 +1,32 @@
 """A copy of a recorded folder: its files, its history, and what today's folder lends.
 
-The user's folder and repository are only read.  Rules: CONTRACT.md §16.17.
+The user's folder and repository are only read.  Rules: CONTRACT.md §16.20.
 """
 
 import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import attrs
 
 from refold.engine.errors import ContentMissing, FolderIncomplete
+from refold.engine.log.blobs import digest_only
 from refold.engine.workspace import paths
 from refold.engine.workspace.contents import Contents
-from refold.engine.workspace.entries import FolderStarted
-from refold.engine.workspace.git import RepositoryObjects
+from refold.engine.workspace.entries import FolderStarted, FolderState
+from refold.engine.workspace.git import Git, RepositoryObjects
 from refold.engine.workspace.packing import found_today, packed_repository
 from refold.engine.workspace.restoring import restore
 from refold.engine.workspace.tree import TreeEntry
 from refold.proxy.copies.history import make_history, object_folders
+from refold.proxy.copies.today import is_ordinary, names_of, taken_today
 
 LENT_MAX: Final = 1024**3
 """Bytes that are copied of what git ignores and of what else was left out of a record."""
-_SHOWN: Final = 8
-"""Names that are told."""
 _OBJECTS: Final = "objects"
 
 
@@ -41,13 +41,16 @@ class Copy:
     layered: tuple[tuple[Path, str], ...]
     """Folders of today's, and where a sandbox lays a layer over them."""
     notes: tuple[str, ...]
+    taken: tuple[str, ...]
+    """Files of today's."""
     contents: Contents
     """Reads what files of the record held."""
 
 
 def make_copy(
     log: Path,
-    started: FolderStarted,
+    folder: FolderState,
+    command: Sequence[str],
     work: Path,
     left: contextlib.ExitStack,
     *,
@@ -64,9 +67,12 @@ def make_copy(
         FolderRefused: the log names what no log may name.
         OSError: it could not be written.
     """
+    started = folder.started
+    assert started is not None
     top = work / "copy"
     top.mkdir()
     today, gits = found_today(started)
+    is_same = bool(gits) or (today == Path(started.path) and is_ordinary(started.path))
     if not gits and (packed := packed_repository(log, work / "packed")) is not None:
         gits = dict.fromkeys([base.path for base in started.tree.bases], packed)
     objects = {path: RepositoryObjects(git) for path, git in gits.items()}
@@ -75,22 +81,25 @@ def make_copy(
         whole = contents.whole(started.tree)
     except ContentMissing as error:
         raise FolderIncomplete(str(log), (str(error),)) from None
-    missing = restore(whole.differs, lambda entry: contents.content(entry, started.tree), top)
+
+    def content(entry: TreeEntry) -> bytes:
+        try:
+            return contents.content(entry, started.tree)
+        except ContentMissing:
+            held = _unchanged(today, entry)
+            if held is None:
+                raise
+            return held
+
+    missing = restore(whole.differs, content, top)
     if missing:
         raise FolderIncomplete(str(log), tuple(map(str, missing)))
-    notes, shown = [], list[tuple[Path, str]]()
-    for one in started.repositories:
-        git = gits.get(one.path)
-        named = []
-        for folder in object_folders(git) if git is not None else ():
-            at = work / _OBJECTS / str(len(shown))
-            at.parent.mkdir(exist_ok=True)
-            at.symlink_to(folder)
-            shown.append((folder, str(at)))
-            named.append(str(at))
-        place = Path(top, one.path)
-        place.mkdir(parents=True, exist_ok=True)
-        notes += make_history(place, one, named, contents.own, git)
+    notes, shown = _histories(started, top, work, contents, gits)
+    taken = list[str]()
+    if today is not None and is_same:
+        was = whole.by_path.keys()
+        taken, told = taken_today(folder, log, command, today, top, was)
+        notes += told
     lent = _Lent(today, top, started.path, is_mounted=is_mounted, has_layers=has_layers)
     lent.take(entry for entry in whole.differs if not entry.is_restorable)
     notes += lent.notes()
@@ -103,11 +112,42 @@ def make_copy(
             if one.kind == "link" and paths.leads_out(one.path, one.value)
         ]
         if out:
-            notes.append(f"links that lead out of the copy: {_names(each.path for each in out)}")
+            notes.append(f"links that lead out of the copy: {names_of(each.path for each in out)}")
     return Copy(
         top=top, shown=tuple(shown), layered=tuple(lent.layered), notes=tuple(notes),
-        contents=contents,
+        contents=contents, taken=tuple(taken),
     )  # fmt: skip
+
+
+def _histories(
+    started: FolderStarted, top: Path, work: Path, contents: Contents, gits: Mapping[str, Git]
+) -> tuple[list[str], list[tuple[Path, str]]]:
+    """Make each repository of a copy; return what is told, and the folders that lend objects."""
+    notes, shown = list[str](), list[tuple[Path, str]]()
+    for one in started.repositories:
+        git = gits.get(one.path)
+        named = []
+        for folder in object_folders(git) if git is not None else ():
+            at = work / _OBJECTS / str(len(shown))
+            at.parent.mkdir(exist_ok=True)
+            at.symlink_to(folder)
+            shown.append((folder, str(at)))
+            named.append(str(at))
+        place = Path(top, one.path)
+        place.mkdir(parents=True, exist_ok=True)
+        notes += make_history(place, one, named, contents.own, git)
+    return notes, shown
+
+
+def _unchanged(today: Path | None, entry: TreeEntry) -> bytes | None:
+    """Return what a file of today's folder holds if it is the recorded content."""
+    if today is None or entry.kind != "own":
+        return None
+    try:
+        held = (today / entry.path).read_bytes()
+    except OSError:
+        return None
+    return held if digest_only(held) == entry.value else None
 
 
 class _Lent:
@@ -157,9 +197,11 @@ class _Lent:
         """Return what was lent and what is not there, in words."""
         told = []
         if self._taken:
-            told.append(f"not in the log, taken from {self._today} as it is: {_names(self._taken)}")
+            told.append(
+                f"not in the log, taken from {self._today} as it is: {names_of(self._taken)}"
+            )
         if self._out:
-            told.append(f"not in the log, and not in the copy: {_names(self._out)}")
+            told.append(f"not in the log, and not in the copy: {names_of(self._out)}")
         return told
 
 
@@ -187,9 +229,3 @@ def _copied(source: Path, target: Path) -> bool:
         else:
             shutil.copy2(source, target, follow_symlinks=False)
     return True
-
-
-def _names(found: Iterable[str]) -> str:
-    names = [paths.as_text(name) for name in found]
-    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + rest

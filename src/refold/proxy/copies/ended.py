@@ -1,11 +1,10 @@
 """The folder at the end of a replay, compared with the recorded one.
 
 Compared are the files that the recorded run changed, and those that changed now.  What git ignores
-and what the record left out is not.  Rules: CONTRACT.md §16.17.
+and what the record left out is not.  Rules: CONTRACT.md §16.20.
 """
 
 import contextlib
-import fnmatch
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,9 +21,8 @@ from refold.engine.workspace.left_out import LogFiles
 from refold.engine.workspace.paths import as_text
 from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.tree import FileTree, TreeEntry
+from refold.proxy.copies.today import is_volatile
 
-VOLATILE: Final = ("*.pyc", ".aider.*", "*/.aider.*", ".DS_Store", "*/.DS_Store")
-"""Files that programs write with dates in them, or by chance."""
 _TEXT_MAX: Final = 1024 * 1024
 """Bytes of a file whose text is compared; of a larger one, its digest."""
 
@@ -47,11 +45,18 @@ class EndedFolder:
 class FolderComparison:
     """Looks at a copy before its command starts and after it; a context manager."""
 
-    def __init__(self, top: Path, contents: Contents, ignored: Iterable[str] = ()) -> None:
-        """Take the copy, what reads recorded contents, and patterns of paths to ignore."""
+    def __init__(
+        self,
+        top: Path,
+        contents: Contents,
+        ignored: Iterable[str] = (),
+        taken: Iterable[str] = (),
+    ) -> None:
+        """Take the copy, what reads recorded contents, patterns of paths to ignore, and paths."""
         self._top = top
         self._contents = contents
-        self._ignored = (*VOLATILE, *ignored)
+        self._ignored = tuple(ignored)
+        self._taken = frozenset(taken)
         nowhere = top.parent / "no-log.jsonl"
         self._now = BlobStore(top.parent / "now", sync=False)
         self._scanner = Scanner(
@@ -97,9 +102,13 @@ class FolderComparison:
             self._why = self._why or str(error) or type(error).__name__
 
     def _is_ignored(self, path: str, entries: Iterable[TreeEntry | None]) -> bool:
-        is_volatile = any(fnmatch.fnmatchcase(path, each) for each in self._ignored)
-        return is_volatile or any(
-            one is not None and (one.kind == "commit" or not one.is_restorable) for one in entries
+        return (
+            path in self._taken
+            or is_volatile(path, self._ignored)
+            or any(
+                one is not None and (one.kind == "commit" or not one.is_restorable)
+                for one in entries
+            )
         )
 
     def _recorded(self, path: str, entry: TreeEntry | None, tree: FileTree) -> _Held | None:

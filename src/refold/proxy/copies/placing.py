@@ -1,7 +1,7 @@
 """Where a watched command runs again: in a copy of the recorded folder, or where it is started.
 
 In a sandbox the copy is at its recorded path; elsewhere it is a folder of its own, and paths are
-bound.  What a killed process left is taken away by the next.  Rules: CONTRACT.md §16.17.
+bound.  What a killed process left is taken away by the next.  Rules: CONTRACT.md §16.20.
 """
 
 import contextlib
@@ -18,16 +18,15 @@ from typing import Final
 import attrs
 
 from refold.engine.errors import UsageError
-from refold.engine.workspace.entries import FolderStarted
+from refold.engine.workspace.entries import FolderState
 from refold.proxy.command import Starter, started
 from refold.proxy.copies.copied import make_copy
 from refold.proxy.copies.ended import FolderComparison
 from refold.proxy.copies.sandbox import SandboxRefused, SandboxView, has_layers, opened
+from refold.proxy.copies.today import is_ordinary
 
 _PREFIX: Final = "refold-copy-"
 _LOCK: Final = "lock"
-_OURS: Final = ("/proc", "/sys", "/dev", "/run", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64")
-"""Folders of the system, over which no log may lay anything."""
 
 
 @attrs.frozen(kw_only=True)
@@ -58,7 +57,9 @@ class Placement:
 
 
 @contextlib.contextmanager
-def placed(log: Path, recorded: FolderStarted | None, copying: Copying) -> Iterator[Placement]:
+def placed(
+    log: Path, folder: FolderState, command: Sequence[str], copying: Copying
+) -> Iterator[Placement]:
     """Give the place where a command runs again; a copy is removed after the block.
 
     Raises:
@@ -66,14 +67,14 @@ def placed(log: Path, recorded: FolderStarted | None, copying: Copying) -> Itera
         FolderRefused: the log names what no log may name.
         UsageError: `keep` is there already, or cannot be made.
     """
-    if recorded is None or copying.in_place:
+    if folder.started is None or copying.in_place:
         why = "--in-place" if copying.in_place else "the log does not hold its folder"
         yield Placement(notes=(f"{why}: the command ran where it was started, with your files",))
         return
     if copying.keep is not None and copying.keep.exists():
         raise UsageError(f"--keep {copying.keep}: expected a new folder, found one that is there")
     with _work() as work, contextlib.ExitStack() as left:
-        yield _placed(log, recorded, copying, work, left)
+        yield _placed(log, folder, command, copying, work, left)
         left.close()
         if copying.keep is not None:
             shutil.copytree(work / "copy", copying.keep, symlinks=True)
@@ -81,21 +82,26 @@ def placed(log: Path, recorded: FolderStarted | None, copying: Copying) -> Itera
 
 def _placed(
     log: Path,
-    recorded: FolderStarted,
+    folder: FolderState,
+    command: Sequence[str],
     copying: Copying,
     work: Path,
     left: contextlib.ExitStack,
 ) -> Placement:
     """Make the copy, and open a sandbox for it if there is one."""
+    recorded = folder.started
+    assert recorded is not None
     at = os.path.join(recorded.path, recorded.below).rstrip("/")  # noqa: PTH118 - a text
     why, layers = "", False
     try:
-        _look_at(recorded.path)
         layers = has_layers()
     except SandboxRefused as error:
         why = str(error)
-    copy = make_copy(log, recorded, work, left, is_mounted=not why, has_layers=layers)
-    compared = left.enter_context(FolderComparison(copy.top, copy.contents, copying.ignored))
+    if not is_ordinary(recorded.path):
+        why = f"nothing may be laid over {recorded.path}"
+    copy = make_copy(log, folder, command, work, left, is_mounted=not why, has_layers=layers)
+    compared = FolderComparison(copy.top, copy.contents, copying.ignored, copy.taken)
+    left.enter_context(compared)
     compared.begin()
     if not why:
         (work / "layers").mkdir()
@@ -115,24 +121,13 @@ def _placed(
                 start=box.start, listening=box.listening, comparison=compared,
                 folders={"folder": at, "other_folder": at}, notes=(*told, *copy.notes),
             )  # fmt: skip
-    folder = str(Path(copy.top, recorded.below))
+    here = str(Path(copy.top, recorded.below))
     told = [f"ran in a copy of {recorded.path} at another path, for there is no sandbox: {why}"]
     told.append("what the command does outside of the copy is done")
     return Placement(
-        start=_starting(folder), comparison=compared,
-        folders={"folder": folder, "other_folder": folder}, notes=(*told, *copy.notes),
+        start=_starting(here), comparison=compared,
+        folders={"folder": here, "other_folder": here}, notes=(*told, *copy.notes),
     )  # fmt: skip
-
-
-def _look_at(path: str) -> None:
-    """Raise SandboxRefused where a copy at this path would hide what every program needs."""
-    home = os.path.realpath(os.environ.get("HOME", "/"))
-    plain = os.path.normpath(path)
-    above = f"{plain.rstrip('/')}/"
-    if plain != path or f"{home}/".startswith(above) or any(
-        f"{each}/".startswith(above) or above.startswith(f"{each}/") for each in _OURS
-    ):  # fmt: skip
-        raise SandboxRefused(f"nothing may be laid over {path}")
 
 
 def _starting(folder: str) -> Starter:

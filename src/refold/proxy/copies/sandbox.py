@@ -3,7 +3,7 @@
 The rest of the file system is read-only; what is written to HOME and to the folders for temporary
 files goes to a scratch layer over them, where the system has such layers, and is thrown away.  The
 command has this user's id, processes of its own, and a loopback that leads to the proxy alone: its
-listening socket is made inside and passed out.  Linux only.  Rules: CONTRACT.md §16.17.
+listening socket is made inside and passed out.  Linux only.  Rules: CONTRACT.md §16.20.
 """
 
 import array
