@@ -1,9 +1,13 @@
 """The folder of a watched command at any entry of its log.  Rules: CONTRACT.md §16.16."""
 
 import contextlib
+import functools
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import attrs
 
 from refold.engine.errors import ContentMissing, EntryMissing, UsageError
 from refold.engine.events.events import FOLDER
@@ -95,3 +99,64 @@ def diff_lines(change: FileChange, contents: Contents, tree: FileTree) -> list[s
     if before is not None and after is not None and before.mode != after.mode:
         lines = [f"{as_text(change.path)}: mode {before.mode} to {after.mode}", *lines]
     return lines
+
+
+@attrs.frozen(kw_only=True)
+class FileDifference:
+    """A file that two runs left otherwise behind."""
+
+    path: str
+    in_a: bool
+    in_b: bool
+    diff: tuple[str, ...] = ()
+    """A unified diff from a to b; of what has no text, what is known."""
+
+
+def folder_differences(a: Path, b: Path) -> tuple[FileDifference, ...]:
+    """Return how the final folders of two runs differ; nothing, unless both have one.
+
+    Raises:
+        ContentMissing: they began at different commits, and one is not in the repository any more.
+        FolderRefused: an entry says of a folder what none may say.
+    """
+    try:
+        one, other = folder_at(a), folder_at(b)
+    except UsageError:
+        return ()
+    with contents_of(a, one) as contents_a, contents_of(b, other) as contents_b:
+        whole_a = functools.cache(lambda: contents_a.whole(one.tree))
+        whole_b = functools.cache(lambda: contents_b.whole(other.tree))
+        before, after = one.tree, other.tree
+        if before.bases != after.bases:
+            before, after = whole_a(), whole_b()
+        paths = sorted(before.by_path.keys() | after.by_path.keys(), key=os.fsencode)
+        found = []
+        for path in paths:
+            if before.by_path.get(path) == after.by_path.get(path):
+                continue
+            old, old_text = _held(path, one.tree, before, contents_a, whole_a)
+            new, new_text = _held(path, other.tree, after, contents_b, whole_b)
+            if (old, old_text) != (new, new_text):
+                lines = unified(old_text, new_text, as_text(path))
+                ends = {"in_a": bool(old), "in_b": bool(new)}
+                found.append(FileDifference(path=as_text(path), **ends, diff=tuple(lines)))
+        return tuple(found)
+
+
+def _held(
+    path: str,
+    tree: FileTree,
+    listed: FileTree,
+    contents: Contents,
+    whole: Callable[[], FileTree],
+) -> tuple[str, bytes | None]:
+    """Return the mode of a file at the end, empty for none, and what it holds or is known of it."""
+    entry = listed.by_path.get(path)
+    if entry is None and listed.bases:  # it is as in the base
+        entry = whole().by_path.get(path)
+    if entry is None or entry.kind == "gone":
+        return "", None
+    try:
+        return entry.mode, contents.content(entry, tree)
+    except ContentMissing as error:
+        return entry.mode, error.why.encode()

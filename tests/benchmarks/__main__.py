@@ -3,8 +3,8 @@
 Nothing here is a test: a table is for people to read.  `--markdown` prints it for docs,
 `--large` measures memory on a log of 1 GB instead of 100 MB, and of commands on a million entries;
 words choose among the sections;
-`page`, which needs a browser, and `children`, which needs Ray, are measured where they are named
-alone.
+`page`, which needs a browser, `children`, which needs Ray, and `workspace`, which makes 50,000
+files, are measured where they are named alone.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from tests.benchmarks import (
     bench_watched,
     measure,
     memory,
+    workspace,
 )
 
 _ROUNDS = 24
@@ -76,11 +77,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(memory.of_commands(Path(name), large=options.large))
         if "page" in chosen:
             print(bench_page.as_text(bench_page.shown(Path(name))))
+        if "workspace" in chosen:
+            for line in workspace.lines(Path(name)):
+                print(line, flush=True)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    known = [*_SECTIONS, "memory", "page"]
+    known = [*_SECTIONS, "memory", "page", "workspace"]
     parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(known))
     parser.add_argument("--rounds", type=int, default=_ROUNDS)
     parser.add_argument("--markdown", action="store_true")

@@ -18,25 +18,25 @@ from tests.support.upstream import Upstream
 Invoke = Callable[..., Result]
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose main agent edits a file and whose subagent adds one and removes one."""
-    folder = tmp_path_factory.mktemp("recorded")
-    top = repository(folder / "r", {"a.py": "one\n", "b.py": "bee\n", "pkg/x.py": "x\n"})
+def record(folder: Path, name: str, edit: dict[str, str]) -> Path:
+    """Record a run whose main agent edits a file and whose subagent adds one and removes one."""
+    top = repository(folder / name, {"a.py": "one\n", "b.py": "bee\n", "pkg/x.py": "x\n"})
     (top / "big").write_bytes(b"\0" * 100)
-    rules = steps(
-        "main",
-        [
-            [("Edit", {"file_path": "a.py", "old": "one", "new": "two"})],
-            [("Task", {"prompt": "helper", "subagent_type": "helper"})],
-        ],
-    )
+    helped = ("Task", {"prompt": "helper", "subagent_type": "helper"})
+    rules = steps("main", [[("Edit", {"file_path": "a.py", "old": "one", **edit})], [helped]])
     rules += steps("helper", [[("Bash", {"command": "rm b.py; echo new > pkg/new.py"})]])
+    log = folder / f"{name}.jsonl"
     with Upstream(rules) as upstream:
         env = {"PATH": os.environ["PATH"], "HOME": str(folder), **upstream.environment()}
-        words = ["record", "--log", str(folder / "run.jsonl"), "--", *agent(folder, "main")]
+        words = ["record", "--log", str(log), "--", *agent(folder, "main")]
         subprocess.run([sys.executable, "-m", "refold", *words], cwd=top, env=env, check=True)
-    return folder / "run.jsonl"
+    return log
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One run."""
+    return record(tmp_path_factory.mktemp("recorded"), "r", {"new": "two"})
 
 
 def test_files_are_listed_at_the_end_and_at_any_entry(recorded: Path, invoke: Invoke) -> None:
@@ -122,3 +122,20 @@ def test_a_repository_that_lost_its_files_is_named(
     assert "no repository is known" in diffs.stdout
     assert "+new" in diffs.stdout
     assert git(top, "status", "--porcelain").startswith("M a.py")
+
+
+def test_the_final_folders_of_two_runs_are_held_side_by_side(
+    recorded: Path, invoke: Invoke
+) -> None:
+    """Files are compared by what they hold, though the runs began in two repositories."""
+    other = record(recorded.parent, "other", {"new": "three"})
+    (recorded.parent / "other").rename(recorded.parent / "moved")
+
+    said = json.loads(invoke("diff", recorded, other, "--json").stdout)["files"]
+    same = json.loads(invoke("diff", recorded, recorded, "--json").stdout)["files"]
+
+    (file,) = said
+    assert (file["path"], file["in_a"], file["in_b"]) == ("a.py", True, True)
+    assert file["diff"][-2:] == ["-two", "+three"]
+    assert same == []
+    assert "a.py: the files differ at the end" in invoke("diff", recorded, other).stdout

@@ -14,6 +14,7 @@ from refold.cli.output.pages import page
 from refold.engine.events.outcome import Usage
 from refold.replay.compare.diff import diff
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
+from refold.replay.observed.folder import folder_differences
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 
 _CALLS = click.Choice(["strict", "unordered", "subset", "superset"])
@@ -64,23 +65,28 @@ def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, ever
         most = None if every else output.LINES_MAX
         found = diff(one.path, other.path, match=match, arguments=arguments, most=most)
         trees = {"a": delegation_tree(one.path), "b": delegation_tree(other.path)}
+        files = folder_differences(one.path, other.path)
         pairs = zip((one, other), trees.values(), strict=True)
         gaps = dict.fromkeys(gap for log, tree in pairs for gap in log_gaps(log, tree))
     for each in gaps:  # what is not there, or says nonsense in a chain that holds, is no likeness
         output.complain(each)
     spent = {name: _spent(tree) for name, tree in trees.items()}
-    differs = FINE if found.identical else DIFFERS
+    differs = FINE if found.identical and not files else DIFFERS
 
     def describe() -> None:
         with output.at_most(most, "difference", found.count - len(found.differences)):
             for each in found.lines():
                 output.line(each.expandtabs())
+        for file in files:
+            output.line((f"{file.path}: the files differ at the end", "bold"))
+            for line in file.diff[:most]:
+                output.line(line.expandtabs())
         for name, said in spent.items():
             if said["models"]:
                 told = words.spent(Usage(**said["usage"]))
                 output.line(f"{name} asked {', '.join(said['models'])}: {told} with all below")
 
-    document = found.as_json() | {"spent": spent}
+    document = found.as_json() | {"spent": spent, "files": [attrs.asdict(file) for file in files]}
     return output.answer(document, describe, DAMAGED if gaps else differs)
 
 

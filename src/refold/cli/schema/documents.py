@@ -34,6 +34,7 @@ from refold.replay.compare.log_diff import LogDiff
 from refold.replay.difference.pointer_diff import Difference
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.effects import OwnCall, OwnCalls
+from refold.replay.observed.folder import FileDifference
 from refold.replay.observed.report import ObservedReport
 from refold.replay.partial.drift_report import DriftReport
 from refold.replay.reexecute.report import ReplayReport
@@ -152,7 +153,8 @@ def _recover() -> Schema:
 def _diff() -> Schema:
     spent = record({"models": list_of(TEXT), "usage": _of(Usage), "own_usage": _of(Usage)})
     matched: Schema = {"enum": ["", "matched"]}
-    return _of(LogDiff, guarantee=matched, spent=record({"a": spent, "b": spent}))
+    files = list_of(_of(FileDifference))
+    return _of(LogDiff, guarantee=matched, spent=record({"a": spent, "b": spent}), files=files)
 
 
 def _ls() -> Schema:

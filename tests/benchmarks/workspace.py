@@ -1,0 +1,87 @@
+"""What recording a folder costs: the start in a repository of 50,000 files, a request, the log.
+
+A command that does nothing is recorded with the folder and with `--workspace none`, in processes of
+their own; so is the agent of `tests.support.editing`, which changes three files.  Processor time of
+all processes, and the most memory of Refold's; where other work keeps the processors busy, look at
+the first.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.support.editing import Step, agent, steps
+from tests.support.folders import git, repository
+from tests.support.upstream import Upstream
+
+FILES: Final = 50_000
+_ROUNDS: Final = 5
+_READS: Final = 20
+"""Requests of a run that changes nothing."""
+_MEASURED: Final = """
+import json, resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, capture_output=True)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]))
+"""
+"""Says what a command and all that it started took: seconds of processors, MB."""
+
+
+def lines(folder: Path) -> Iterator[str]:
+    """Yield the lines of the table."""
+    top = repository(folder / "large", {"a.py": "one\n"})
+    for number in range(FILES):
+        file = top / f"d{number // 1000}" / f"e{number // 100}" / f"f{number}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"x = {number}\n" * 20)
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "all")
+    git(top, "status")
+    write: list[Step] = [[("Write", {"file_path": f"made{n}", "text": "new\n"})] for n in range(3)]
+    read: list[Step] = [[("Read", {"path": "a.py"})] for _ in range(_READS)]
+    nothing, with_it = (_taken(top, "idle", [], each) for each in ("none", str(top)))
+    yield f"{FILES:,} files, start and end: CPU {with_it[0] - nothing[0]:+.2f} s"
+    yield f"  memory {with_it[1] - nothing[1]:+.0f} MB"
+    _taken(top, "change", write, str(top), rounds=1)
+    yield f"  log of a run that changes 3 files: {_size(folder):,} bytes"
+    git(top, "clean", "-qfd")
+    small = repository(folder / "small" / "r", {"a.py": "1\n"})
+    for name, place in (("1 file", small), (f"{FILES:,} files", top)):
+        without, seen = (_taken(place, "read", read, each) for each in ("none", str(place)))
+        each_ms = (seen[2] - without[2]) / _READS * 1000
+        yield f"a request without a change, {name}: {each_ms:+.1f} ms (the model answers at once)"
+
+
+def _taken(
+    top: Path, task: str, listed: list[Step], workspace: str, rounds: int = _ROUNDS
+) -> tuple[float, float, float]:
+    """Return the medians of seconds of processors, MB, and seconds on the wall."""
+    log = top.parent / "run.jsonl"
+    taken = []
+    for _ in range(rounds):
+        for path in top.parent.glob("run.*"):
+            subprocess.run(["rm", "-rf", str(path)], check=True)
+        with Upstream(steps(task, listed)) as upstream:
+            env = {"PATH": os.environ["PATH"], "HOME": str(top.parent), **upstream.environment()}
+            words = [sys.executable, "-m", "refold", "record", "--workspace", workspace]
+            words += ["--log", str(log), "--", *agent(top.parent, task)]
+            began = os.times().elapsed
+            done = subprocess.run(
+                [sys.executable, "-c", _MEASURED, *words],
+                cwd=top, env=env, check=True, capture_output=True, text=True,
+            )  # fmt: skip
+        taken.append((*json.loads(done.stdout), os.times().elapsed - began))
+    cpu, memory, wall = (statistics.median(column) for column in zip(*taken, strict=True))
+    return cpu, memory, wall
+
+
+def _size(folder: Path) -> int:
+    return (
+        sum(path.stat().st_size for path in folder.glob("run.*/**/*") if path.is_file())
+        + (folder / "run.jsonl").stat().st_size
+    )
