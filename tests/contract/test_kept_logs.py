@@ -22,6 +22,7 @@ from refold.engine.log.reader import read_entries
 from refold.engine.models import ScriptedModel
 from refold.replay.audit.refolding import refold_log
 from refold.replay.tree.delegation_tree import delegation_tree
+from tests.support.kept_bound import NOW, exchanges
 from tests.support.kept_programs import INPUTS, PROGRAMS, add, fetch
 from tests.support.kept_watched import EXCHANGES
 from tests.support.watched import replayed
@@ -64,6 +65,17 @@ def test_a_kept_log_is_whole(log: Path) -> None:
     assert refold_log(log).agrees is True
     assert report.tree_digest != ""
     assert report.tree_digest.startswith(TREES.get(_name(log), ""))
+
+
+def test_a_log_from_before_values_were_bound_replays_as_it_did() -> None:
+    """By the rules that it has: its patterns hold anywhere, and `-old` ends a path."""
+    log = KEPT / "0.1.0-noted" / "bound.jsonl"
+    again = [each.asked for each in exchanges(NOW["folder"], 50_000)]
+    changed = [each.asked for each in exchanges(NOW["folder"] + "s", 500)]
+
+    assert refold.verify(log).complete
+    assert replayed(log, again, here=NOW).identical
+    assert not replayed(log, changed, here=NOW).identical
 
 
 def _spins(log: Path) -> bool:
