@@ -16,7 +16,8 @@ from refold.tools.agents.agent_loader import AgentLoader
 from refold.tools.contract.policy import POLICIES
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+READER = ROOT / "examples" / "verify_log.py"  # of logs; tests/examples/test_verify_log.py tries it
+EXAMPLES = sorted({*(ROOT / "examples").glob("*.py")} - {READER})
 
 
 def run_in(folder: Path, example: Path) -> str:
