@@ -444,9 +444,9 @@ class Bindings:
             return asked
         return asked.asking({**asked.as_json(), "messages": messages})
 
-    def plain_text(self, text: str) -> str:
-        """Likewise, of what is printed."""
-        return str(self._marked(text, frozenset({"printed"})))
+    def plain_text(self, text: str, where: str = "printed") -> str:
+        """Likewise, of a text at one place: what is printed, or a role."""
+        return str(self._marked(text, frozenset({where})))
 
     def marked_result(self, call: Mapping[str, Any], result: Value) -> Value:
         """Likewise, of the result of a call {name, arguments}."""

@@ -17,8 +17,10 @@ from refold.engine.events.call_key import in_order, scope_of
 from refold.engine.log.reader import Entry, read_entries
 from refold.replay.compare.measured import Declared
 from refold.replay.difference.volatile import is_volatile, stable
+from refold.replay.index.guarantee import MATCHED
 from refold.replay.tree.delegation_tree import delegation_tree
 from refold.replay.tree.run_node import RunNode
+from refold.replay.tree.steady import Steady
 from refold.replay.tree.tree_text import printable, scrubbed
 
 
@@ -41,10 +43,12 @@ def log_text(log: str | PathLike[str]) -> str:
 def _lines(node: RunNode, run: str, declared: Declared) -> Iterator[str]:
     if node.log_state == "read":
         entries = [entry for entry in read_entries(node.log) if not is_volatile(entry.kind)]
+        is_watched = node.guarantee == MATCHED
+        steady = Steady(entries[0].data["rules"]).value if is_watched else lambda data: data
         for entry in sorted(entries, key=_sort_key):
             line: dict[str, Json] = {"run": run} if run else {}
             line |= {"call": entry.call} if entry.call else {}
-            line |= {"kind": entry.kind, "data": _shown(entry, Path(node.log), declared)}
+            line |= {"kind": entry.kind, "data": steady(_shown(entry, Path(node.log), declared))}
             if left_out := declared.places(Path(node.log), entry.call, entry.kind):
                 line["not_compared"] = list(left_out)
             yield encode_key(line, is_sorted=False).decode()

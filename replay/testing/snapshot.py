@@ -18,9 +18,12 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from refold.engine.errors import SnapshotRefused
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
+from refold.engine.log.reader import read_entries
 from refold.replay.compare.measured import Declared
+from refold.replay.index.guarantee import MATCHED
 from refold.replay.testing.log_text import log_text
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree, render_text
+from refold.replay.tree.steady import Steady
 
 _TOKENS: Final = re.compile(r"^ *tokens: \d+ in, \d+ out(, with all below)?\n", re.MULTILINE)
 _COUNTED: Final = (
@@ -127,6 +130,8 @@ def delegation_text(data: Any, *, tokens: bool = False, files: bool = False) -> 
     node = data if isinstance(data, RunNode) else delegation_tree(_log_of(data))
     declared = Declared(Path(node.log) if node.log else None)
     text = render_text(node, volatile=False, files=files)
+    if node.guarantee == MATCHED:
+        text = Steady(next(read_entries(node.log)).data["rules"]).tree(text)
     return str(declared.value(text if tokens else _TOKENS.sub("", text)))
 
 

@@ -8,7 +8,7 @@ are kept.  Rules: CONTRACT.md §16.5; what a node holds is `replay.tree.run_node
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from refold.engine.events.call_key import scope_above, scope_of
 from refold.engine.events.outcome import Fault, Priced, Usage
 from refold.engine.log.reader import Entry
 from refold.engine.observed.delegations import delegated, written
-from refold.engine.observed.observer import CONVERSATION, MESSAGES
+from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.workspace.entries import FolderChanged, read_entry
 from refold.replay.index.guarantee import MATCHED
@@ -29,6 +29,7 @@ from refold.replay.observed.titles import beginning, name_of_root, text_of
 from refold.replay.tree.file_uses import ROOT, FileUses
 from refold.replay.tree.log_walk import Span, Walk, members
 from refold.replay.tree.run_node import OBSERVED, REFUSED, UNFINISHED, RunNode, ToolUse
+from refold.replay.tree.steady import Steady
 
 ENCRYPTED: Final = "encrypted by the provider"
 """The brief of a task that only the provider can read (Codex)."""
@@ -92,6 +93,8 @@ class _Talk:
     error: Fault | None = None
     uses: dict[str, ToolUse] = attrs.field(factory=dict)
     models: dict[str, None] = attrs.field(factory=dict)
+    offered: str = ""
+    """The digest of the tools that its first request offered."""
     span: Span = attrs.field(factory=Span)
     """From the first request to the last answer."""
 
@@ -115,6 +118,9 @@ class _Reading(Walk):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._profile = NO_PROFILE
+        self._steady = Steady({})
+        self._offers: dict[str, tuple[str, ...]] = {}
+        """By the digest of tools: their names."""
         self._talks: dict[str, _Talk] = {}
         self._calls: dict[str, RunNode] = {}
         """Tool calls, and delegations that stand in a text, each as the leaf that it may be."""
@@ -144,14 +150,11 @@ class _Reading(Walk):
             case events.RunStarted() as started:
                 self.started = started
                 self._profile = Profile.in_rules(started.rules)
+                self._steady = Steady(started.rules)
             case events.RunFinished() as finished:
                 self.finished = finished
-            case events.Extension(kind=kind, data=data) if kind == CONVERSATION:
-                self._begun(data)
-                if data.get("how") == "continues" and entry.cause is not None:
-                    self._past.add(self._scopes.get(entry.cause, ""))
-            case events.Extension(kind=kind, data=data) if kind == MESSAGES:
-                self._chain(data["predecessor"], data["added"])
+            case events.Extension(kind=kind, data=data):
+                self._told(kind, data, self._scopes.get(entry.cause or -1, ""))
             case events.ModelAsked() as asked:
                 self._asked(self._talk(call, entry), call, asked)
             case events.ModelAnswered() as answered:
@@ -186,6 +189,16 @@ class _Reading(Walk):
 
     # --- conversations -------------------------------------------------------------------
 
+    def _told(self, kind: str, data: Mapping[str, Any], above: str) -> None:
+        """Take what stands beside the requests; `above` is the conversation of its cause."""
+        if kind == CONVERSATION:
+            self._begun(data)
+            self._past |= {above} if data.get("how") == "continues" else set()
+        elif kind == TOOLS:
+            self._offers[data["digest"]] = tuple(_names_of(data["tools"]))
+        elif kind == MESSAGES:
+            self._chain(data["predecessor"], data["added"])
+
     def _begun(self, data: Mapping[str, Any]) -> None:
         begun = members(_Begun, data)
         talk = self._talks.setdefault(begun.scope, _Talk(begun.scope))
@@ -213,7 +226,7 @@ class _Reading(Walk):
         talk.status, talk.error = UNFINISHED, None
         talk.is_probe = asked.parameters.get("method") == "HEAD" and not end
         if talk.opening is None and end:
-            talk.opening = self._openings[end]
+            talk.opening, talk.offered = self._openings[end], asked.tools
         elif talk.opening is None:  # a request without messages
             said = (asked.parameters.get(name, "") for name in ("method", "path"))
             talk.opening = _Opening("{} {}".format(*said).strip())
@@ -339,6 +352,8 @@ class _Reading(Walk):
             requests_failed=dict(talk.failed + beside.failed),
             priced=_priced(talk.priced.plus(beside.priced), children),
             own_priced=talk.priced.plus(beside.priced),
+            offered=self._offers.get(talk.offered, ()),
+            prompt=self._steady.digest(opening.system),
             usage=_total(own, children),
             own_usage=own,
             children=children,
@@ -372,6 +387,17 @@ def _leaf(key: str, tool: str, arguments: Mapping[str, Any], whom: str | None) -
         how=OBSERVED,
         log_state="none",
     )
+
+
+def _names_of(tools: Iterable[Any]) -> Iterator[str]:
+    """Yield the names of tools that a request defines, in the shape of any provider."""
+    for tool in tools:
+        if isinstance(listed := tool.get("functionDeclarations"), list):
+            yield from _names_of(listed)
+        else:
+            inside = tool.get("function")
+            named = inside if isinstance(inside, dict) else tool
+            yield str(named.get("name") or tool.get("type") or "")
 
 
 def _total(own: Usage, children: tuple[RunNode, ...]) -> Usage:

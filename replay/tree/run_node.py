@@ -90,6 +90,11 @@ class RunNode(Document):
     """Files that a watched command changed, or one conversation of it, by path."""
     models: tuple[str, ...] = ()
     """What the run itself asked, as `openai:gpt-4o`, in the order of first use."""
+    offered: tuple[str, ...] = ()
+    """Of a conversation: the names of the tools that its first request offered."""
+    prompt: str = ""
+    """Of a conversation: 12 hex digits of the digest of its system prompt, without what is another
+    one at each run (`replay.tree.steady`); empty where it has none."""
     requests: int = 0
     """Model requests of the run itself."""
     beside: int = 0

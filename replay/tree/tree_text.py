@@ -21,6 +21,8 @@ CHARACTERS_MAX: Final = 500
 
 _DOLLAR: Final = 1_000_000
 _CENT: Final = 10_000
+MODELS: Final = "models: "
+"""How the line begins that names the models of a conversation."""
 _CONTROL: Final = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0020-\U000e007f]"
 )
@@ -131,6 +133,10 @@ def _task(node: RunNode, *, volatile: bool) -> Iterator[str]:
 
 def _spent(node: RunNode, *, volatile: bool) -> Iterator[str]:
     uses = node.tools if volatile else sorted(node.tools, key=lambda use: use.tool)
+    if not volatile and node.scope and node.models:  # what changes without anybody's doing
+        yield f"{MODELS}{printable(', '.join(node.models))}"
+        yield f"tools offered: {printable(', '.join(sorted(node.offered))) or 'none'}"
+        yield f"system prompt: {node.prompt or 'none'}"
     if uses:
         yield "tools: " + ", ".join(map(_use, uses))
     if node.requests:
