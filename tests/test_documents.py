@@ -440,10 +440,6 @@ _IDIOMS: Final = (
 """Phrases that are rare in English documentation, and frequent in text that reads as translated."""
 _PER_1000: Final = 5
 """Phrases that 1,000 words may have, as in the documents of well-kept projects."""
-_NOT_YET_PLAIN: Final = {
-    "agents.md": 15,
-}
-"""Pages that are still to be rewritten, and how many phrases they have today."""
 
 
 def _prose(document: str) -> str:
@@ -461,7 +457,7 @@ def test_every_document_is_in_plain_english(document: str) -> None:
 
     allowed = math.ceil(len(prose.split()) * _PER_1000 / 1000)
 
-    assert len(_idioms(prose)) <= _NOT_YET_PLAIN.get(document, allowed), _idioms(prose)
+    assert len(_idioms(prose)) <= allowed, _idioms(prose)
 
 
 def test_readme_and_pages_together_are_in_plain_english() -> None:

@@ -232,13 +232,19 @@ def _part(text: str) -> dict[str, Any]:
 
 
 def _called(call: Call, status: str) -> dict[str, Any]:
+    kind, member, begin = (
+        ("custom_tool_call", "input", "ctc_")
+        if call.is_custom
+        else ("function_call", "arguments", "fc_")
+    )
     return {
-        "id": call.id.replace("call_", "fc_", 1),
-        "type": "function_call",
+        "id": call.id.replace("call_", begin, 1),
+        "type": kind,
         "status": status,
         "call_id": call.id,
         "name": call.name,
-        "arguments": call.arguments if status == "completed" else "",
+        member: call.arguments if status == "completed" else "",
+        **({"namespace": call.namespace} if call.namespace else {}),
     }
 
 
@@ -288,10 +294,11 @@ def _call_item(call: Call, output: list[dict[str, Any]]) -> Iterator[dict[str, A
     begun, done = _called(call, "in_progress"), _called(call, "completed")
     inside = {**place, "item_id": done["id"]}
     yield {"type": "response.output_item.added", **place, "item": begun}
-    for piece in _pieces(call.arguments):
+    for piece in () if call.is_custom else _pieces(call.arguments):
         yield {"type": "response.function_call_arguments.delta", **inside, "delta": piece}
     whole = {"name": call.name, "arguments": call.arguments}
-    yield {"type": "response.function_call_arguments.done", **inside, **whole}
+    if not call.is_custom:
+        yield {"type": "response.function_call_arguments.done", **inside, **whole}
     output.append(done)
     yield {"type": "response.output_item.done", **place, "item": done}
 

@@ -51,7 +51,11 @@ class Call:
     id: str
     name: str
     arguments: str
-    """JSON."""
+    """JSON; of a tool that takes a text, the text."""
+    is_custom: bool = False
+    """Responses only: whether the tool takes a text."""
+    namespace: str = ""
+    """Responses only: the group of tools that it is one of."""
 
 
 @attrs.frozen(kw_only=True)
@@ -169,7 +173,7 @@ def _responses(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "system", body.get("instructions") or ""
     given = body["input"]
     for item in [{"role": "user", "content": given}] if isinstance(given, str) else given:
-        if item.get("type") == "function_call_output":
+        if item.get("type") in ("function_call_output", "custom_tool_call_output"):
             yield "tool", _text(item["output"])
         elif "role" in item:
             role = "system" if item["role"] == "developer" else item["role"]
