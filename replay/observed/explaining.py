@@ -210,7 +210,7 @@ def _where(record: ObservedRecord, miss: Miss, near: RecordedTurn | None) -> str
         return place_of(record, near)
     if miss.past is not None:
         return f"{place_of(record, miss.past)} > a request past its record"
-    title = title_of(miss.asked)
+    title = title_of(miss.asked, record.profile)
     said = f"a conversation that was not recorded ({title})" if title else "a new conversation"
     return f"{record.started.program} > {said}"
 

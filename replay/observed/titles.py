@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from refold.engine.encoding.canonical import text_of_json
 from refold.engine.events.call_key import scope_above
-from refold.engine.observed.profile import Profile
+from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
@@ -19,13 +19,16 @@ TITLE_MAX: Final = 48
 """Characters of a prompt that stand for a name."""
 
 
-def title_of(asked: Asked) -> str:
-    """Return the beginning of what a conversation begins with; empty where it has no text."""
+def title_of(asked: Asked, profile: Profile = NO_PROFILE) -> str:
+    """Return the beginning of what a conversation begins with; empty where it has no text.
+
+    What the profile says is no part of a name is left out: Claude Code's billing header.
+    """
     if not asked.messages:
         path = asked.parameters.get("path")
         method = asked.parameters.get("method")
         return f"{method} {path}" if asked.api == OTHER and isinstance(path, str) else ""
-    return beginning(text_of(asked.messages[0]))
+    return beginning(profile.plain(text_of(asked.messages[0])))
 
 
 def text_of(message: dict[str, Any]) -> str:
@@ -65,7 +68,7 @@ def place_of(record: ObservedRecord, turn: RecordedTurn) -> str:
 
 def _first_title(record: ObservedRecord, scope: str) -> str:
     first = next((each for each in record.turns if each.scope == scope), None)
-    return title_of(first.asked) if first is not None else ""
+    return title_of(first.asked, record.profile) if first is not None else ""
 
 
 def conversation_name(record: ObservedRecord, scope: str) -> str:

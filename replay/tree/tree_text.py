@@ -139,8 +139,10 @@ def _spent(node: RunNode, *, volatile: bool) -> Iterator[str]:
         yield f"system prompt: {node.prompt or 'none'}"
     if uses:
         yield "tools: " + ", ".join(map(_use, uses))
-    if node.requests:
-        yield f"model requests: {node.requests}"
+    # How often a client looks whether a server is there is a matter of time.
+    requests = node.requests if volatile else node.requests - node.beside
+    if requests:
+        yield f"model requests: {requests}"
     if node.usage.input_tokens or node.usage.output_tokens:
         below = ", with all below" if node.children else ""
         yield f"tokens: {node.usage.input_tokens} in, {node.usage.output_tokens} out{below}"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from refold.engine.observed.profile import Profile
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.record import read_record
 from refold.replay.observed.titles import beginning, place_of, title_of
@@ -18,6 +19,12 @@ def test_a_title_is_the_beginning_of_the_first_message() -> None:
     assert title_of(ask(user("Hello"))) == "Hello"
     assert title_of(other) == "GET /v1/models"
     assert title_of(ask()) == ""
+    assert (
+        title_of(
+            ask(system("bill: 1; You\n are."), user("x")), Profile(name="x", left_out=("bill: 1;",))
+        )
+        == "You are."
+    )
     assert title_of(ask(path="/v1/models")) == ""
     assert beginning("word " * 30) == "word word word word word word word word word wo…"
 

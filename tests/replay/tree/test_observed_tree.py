@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -198,6 +199,9 @@ def test_a_probe_is_folded_and_what_it_found_is_no_failure(tmp_path: Path) -> No
 
     assert [(each.name, each.status) for each in root.children] == [("GET /models", "failed")]
     assert (root.requests, root.beside, root.status) == (1, 1, "completed")
+    root = attrs.evolve(root, children=())
+    assert "model requests: 1" in render_text(root, volatile=True)
+    assert "model requests" not in render_text(root, volatile=False)
 
 
 TITLES = (
