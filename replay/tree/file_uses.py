@@ -67,12 +67,3 @@ def _told(path: str, use: _Use) -> FileUse:
         lines_removed=removed,
         is_sole=use.is_sole,
     )
-
-
-def counts(files: tuple[FileUse, ...]) -> str:
-    """Return how many files were added, changed and removed: `+2 ~3 -1`; empty for none."""
-    marks = (("+", "added"), ("~", "changed"), ("-", "removed"))
-    numbers = [(mark, sum(each.change == word for each in files)) for mark, word in marks]
-    unsure = sum(not each.is_sole for each in files)
-    told = " ".join(f"{mark}{number}" for mark, number in numbers if number)
-    return f"{told} ({unsure} perhaps by others)" if unsure else told

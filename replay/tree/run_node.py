@@ -51,6 +51,8 @@ class FileUse:
 class RunNode(Document):
     """One run, or one start that was rejected, and the runs below it."""
 
+    computed = ("changed",)
+
     name: str
     """The agent, where it is one, else the program; empty for a rejected start."""
     agent: str = ""
@@ -131,6 +133,15 @@ class RunNode(Document):
     how: str = ""
     """Of a conversation below another: what says so (CONTRACT.md §16.5); `observed` for a
     delegation whose conversation is not known."""
+
+    @property
+    def changed(self) -> str:
+        """How many files were added, changed and removed: `+2 ~3 -1`; empty for none."""
+        marks = (("+", "added"), ("~", "changed"), ("-", "removed"))
+        numbers = [(mark, sum(use.change == word for use in self.files)) for mark, word in marks]
+        unsure = sum(not use.is_sole for use in self.files)
+        told = " ".join(f"{mark}{number}" for mark, number in numbers if number)
+        return f"{told} ({unsure} perhaps by others)" if unsure else told
 
     def as_json(self) -> dict[str, Any]:
         """Return the node and all nodes below it as plain data."""

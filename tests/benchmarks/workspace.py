@@ -34,7 +34,7 @@ print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]))
 
 def lines(folder: Path) -> Iterator[str]:
     """Yield the lines of the table."""
-    top = repository(folder / "large", {"a.py": "one\n"})
+    top = repository(folder / "large" / "r", {"a.py": "one\n"})
     for number in range(FILES):
         file = top / f"d{number // 1000}" / f"e{number // 100}" / f"f{number}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -44,40 +44,53 @@ def lines(folder: Path) -> Iterator[str]:
     git(top, "status")
     write: list[Step] = [[("Write", {"file_path": f"made{n}", "text": "new\n"})] for n in range(3)]
     read: list[Step] = [[("Read", {"path": "a.py"})] for _ in range(_READS)]
-    nothing, with_it = (_taken(top, "idle", [], each) for each in ("none", str(top)))
-    yield f"{FILES:,} files, start and end: CPU {with_it[0] - nothing[0]:+.2f} s"
-    yield f"  memory {with_it[1] - nothing[1]:+.0f} MB"
-    _taken(top, "change", write, str(top), rounds=1)
-    yield f"  log of a run that changes 3 files: {_size(folder):,} bytes"
+    cpu, memory, _, _ = _compared(top, "idle", [])
+    yield f"{FILES:,} files, start and end: CPU {cpu:+.2f} s, memory {memory:+.0f} MB"
+    _taken(top, "change", write, str(top))
+    yield f"log of a run that changes 3 files: {_size(top.parent):,} bytes"
     git(top, "clean", "-qfd")
     small = repository(folder / "small" / "r", {"a.py": "1\n"})
     for name, place in (("1 file", small), (f"{FILES:,} files", top)):
-        without, seen = (_taken(place, "read", read, each) for each in ("none", str(place)))
-        each_ms = (seen[2] - without[2]) / _READS * 1000
-        yield f"a request without a change, {name}: {each_ms:+.1f} ms (the model answers at once)"
+        cpu, _, wall, noise = (each / _READS * 1000 for each in _compared(place, "read", read))
+        yield (
+            f"a request without a change, {name}: CPU {cpu:+.1f} ms, wall {wall:+.1f} ms (without "
+            f"a folder, rounds differ by {noise:.1f} ms); the model answers at once"
+        )
 
 
-def _taken(
-    top: Path, task: str, listed: list[Step], workspace: str, rounds: int = _ROUNDS
-) -> tuple[float, float, float]:
-    """Return the medians of seconds of processors, MB, and seconds on the wall."""
+def _compared(top: Path, task: str, listed: list[Step]) -> tuple[float, float, float, float]:
+    """Return what the folder adds, in the median: seconds of processors, MB, seconds on the wall.
+
+    And by how much the last differs from round to round without it.
+    """
+    rounds = [
+        (_taken(top, task, listed, "none"), _taken(top, task, listed, str(top)))
+        for _ in range(_ROUNDS)
+    ]
+    walls = [without[2] for without, _ in rounds]
+    cpu, memory, wall = (
+        statistics.median(seen[column] - without[column] for without, seen in rounds)
+        for column in range(3)
+    )
+    return cpu, memory, wall, statistics.stdev(walls)
+
+
+def _taken(top: Path, task: str, listed: list[Step], workspace: str) -> tuple[float, float, float]:
+    """Return seconds of processors, MB, and seconds on the wall of one recording."""
     log = top.parent / "run.jsonl"
-    taken = []
-    for _ in range(rounds):
-        for path in top.parent.glob("run.*"):
-            subprocess.run(["rm", "-rf", str(path)], check=True)
-        with Upstream(steps(task, listed)) as upstream:
-            env = {"PATH": os.environ["PATH"], "HOME": str(top.parent), **upstream.environment()}
-            words = [sys.executable, "-m", "refold", "record", "--workspace", workspace]
-            words += ["--log", str(log), "--", *agent(top.parent, task)]
-            began = os.times().elapsed
-            done = subprocess.run(
-                [sys.executable, "-c", _MEASURED, *words],
-                cwd=top, env=env, check=True, capture_output=True, text=True,
-            )  # fmt: skip
-        taken.append((*json.loads(done.stdout), os.times().elapsed - began))
-    cpu, memory, wall = (statistics.median(column) for column in zip(*taken, strict=True))
-    return cpu, memory, wall
+    for path in top.parent.glob("run.*"):
+        subprocess.run(["rm", "-rf", str(path)], check=True)
+    with Upstream(steps(task, listed)) as upstream:
+        env = {"PATH": os.environ["PATH"], "HOME": str(top.parent), **upstream.environment()}
+        words = [sys.executable, "-m", "refold", "record", "--workspace", workspace]
+        words += ["--log", str(log), "--", *agent(top.parent, task)]
+        began = os.times().elapsed
+        done = subprocess.run(
+            [sys.executable, "-c", _MEASURED, *words],
+            cwd=top, env=env, check=True, capture_output=True, text=True,
+        )  # fmt: skip
+    cpu, memory = json.loads(done.stdout)
+    return cpu, memory, os.times().elapsed - began
 
 
 def _size(folder: Path) -> int:

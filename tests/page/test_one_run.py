@@ -22,10 +22,12 @@ from refold.engine.runners.recording import record
 from refold.engine.secrets.vault import Vault
 from refold.engine.state.digests import state_json
 from refold.page.document import page
+from refold.page.one_run import without_content
 from refold.replay.audit.refolding import state
 from refold.replay.audit.verify import verify
 from refold.replay.audit.why import why
 from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.tree.run_node import FileUse, RunNode
 from refold.replay.tree.standing import with_standing
 from tests.page.test_states import applied
 from tests.support.growing import count, family, growing
@@ -254,3 +256,10 @@ def _path_is_one(document: dict[str, Any]) -> None:
         assert start <= end
         assert then <= after
         assert abs(then - end) <= 1 or then <= end
+
+
+def test_a_page_without_content_names_no_files() -> None:
+    """Names of a user's files are content, too."""
+    use = FileUse(path="secret-plan.md", change="added")
+
+    assert without_content(RunNode(name="main", files=(use,))).files == ()

@@ -229,6 +229,7 @@ def without_content(tree: RunNode) -> RunNode:
     return attrs.evolve(
         tree,
         name=name,
+        files=(),
         brief=left_out(tree.brief),
         input=left_out(tree.input),
         error=error,

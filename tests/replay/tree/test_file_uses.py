@@ -2,8 +2,8 @@
 
 from refold.engine.workspace.entries import FileChange, FolderChanged
 from refold.engine.workspace.tree import TreeEntry
-from refold.replay.tree.file_uses import ROOT, FileUses, counts
-from refold.replay.tree.run_node import FileUse
+from refold.replay.tree.file_uses import ROOT, FileUses
+from refold.replay.tree.run_node import FileUse, RunNode
 
 
 def _file(path: str, digit: str) -> TreeEntry:
@@ -13,6 +13,10 @@ def _file(path: str, digit: str) -> TreeEntry:
 def _change(path: str, before: str, after: str, *calls: str) -> FileChange:
     old, new = (_file(path, each) if each else None for each in (before, after))
     return FileChange(path, old, new, added=2, removed=1, calls=calls)
+
+
+def _changed(files: tuple[FileUse, ...]) -> str:
+    return RunNode(name="x", files=files).changed
 
 
 def _uses(*changes: FileChange) -> FileUses:
@@ -32,7 +36,7 @@ def test_changes_of_a_file_add_up() -> None:
 
     assert uses.of("0/1") == (FileUse(path="new", change="added", lines_added=4, lines_removed=2),)
     assert [use.change for use in uses.of("0/1/1")] == ["removed"]
-    assert counts(uses.of(ROOT)) == "+1 -1"
+    assert _changed(uses.of(ROOT)) == "+1 -1"
 
 
 def test_who_may_have_made_a_change_has_it_as_one_of_several() -> None:
@@ -41,8 +45,8 @@ def test_who_may_have_made_a_change_has_it_as_one_of_several() -> None:
     assert [use.is_sole for scope in (ROOT, "0/1", "0/1/1") for use in uses.of(scope)] == [
         True, False, False,
     ]  # fmt: skip
-    assert counts(uses.of("0/1")) == "~1 (1 perhaps by others)"
+    assert _changed(uses.of("0/1")) == "~1 (1 perhaps by others)"
 
     alone = FileUses()
     alone.take(FolderChanged((_change("x", "a", "b"),), "d" * 64))
-    assert counts(alone.of(ROOT)) == "~1"
+    assert _changed(alone.of(ROOT)) == "~1"

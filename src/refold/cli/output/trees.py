@@ -13,7 +13,6 @@ from refold.cli.output.entries import compact
 from refold.cli.output.output import Part
 from refold.engine.events.outcome import Usage
 from refold.replay.tree.delegation_tree import RunNode, ToolUse
-from refold.replay.tree.file_uses import counts
 
 _STATUS_WIDTH: Final = 9
 """Of the column that a status, or the name of a detail, stands in."""
@@ -104,8 +103,8 @@ def _handed_over(node: RunNode) -> list[Part]:
 def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
     """Return the lines below a run: why it did not complete, and, if asked for, the rest."""
     facts: list[list[Part]] = [] if details and not node.guarantee else _seen(node)
-    if files := counts(node.files):
-        facts.append([f"files     {files}"])
+    if node.changed:
+        facts.append([f"files     {node.changed}"])
     if node.error is not None:
         message = compact(" ".join(node.error.message.split()), _MESSAGE_MAX)
         where = f"  {node.where}" if node.where else ""

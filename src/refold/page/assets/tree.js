@@ -27,6 +27,7 @@ const COLUMNS = {
 	via: ["Asked by", "minmax(0, 8rem)", (node) => short(node.tool, 60)],
 	limits: ["Limits", "minmax(0, 11rem)", limitsOf, () => "Limits narrower than what was to be had"],
 	calls: ["Calls", "10.5rem", callsOf, usesOf],
+	files: ["Files", "6rem", (node) => node.changed, (node) => node.files.map((file) => file.path).join("\n")],
 	tokens: ["Tokens", "6rem", tokensOf, () => "With all below"],
 	cost: ["Cost", "5.5rem", (node) => node.cost],
 	time: ["Time", "5.5rem", (node) => (node.status === "rejected" ? "" : known(node.duration_ms, millis))],
