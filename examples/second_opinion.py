@@ -51,7 +51,7 @@ def second_opinion(*, views: list[str]) -> refold.DelegationTool:
                 for view in chosen
             ],
         )
-        failed = [error for each in outcomes if (error := error_of(each)) is not None]
+        failed = [error for each in outcomes if (error := error_of(each, run=run)) is not None]
         call_ends(
             run,
             ticket,
@@ -60,7 +60,10 @@ def second_opinion(*, views: list[str]) -> refold.DelegationTool:
             error="; ".join(failed) or None,
             duration_ms=max(each.duration_ms for each in outcomes),
         )
-        return [text_of(each) if each.ok else f"no answer: {error_of(each)}" for each in outcomes]
+        return [
+            text_of(each) if each.ok else f"no answer: {error_of(each, run=run)}"
+            for each in outcomes
+        ]
 
     return refold.DelegationTool(
         name=NAME,

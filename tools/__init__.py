@@ -96,9 +96,8 @@ with lazily(__name__):
         call_ends as call_ends,
         delegate_all as delegate_all,
         delegate_one as delegate_one,
-        error_of as error_of,
-        text_of as text_of,
     )
+    from refold.tools.delegation.words import error_of as error_of, text_of as text_of
     from refold.tools.delegation.shipped import shipped_tools as shipped_tools
     from refold.tools.delegation.spawn import (
         CollectingChannel as CollectingChannel,

@@ -13,6 +13,7 @@ from typing import Final
 
 import attrs
 
+from refold.engine.children.reply import cut
 from refold.engine.errors import LogError, LogMissing, RefoldError
 from refold.engine.events.outcome import ChildRef, Outcome, failed
 from refold.engine.log.names import child_path
@@ -43,7 +44,30 @@ def anchored(outcome: Outcome, request: ChildRequest) -> Outcome:
         )
     if problem:
         return failed("failed", "child_log", problem, duration_ms=outcome.duration_ms, child=child)
-    return attrs.evolve(outcome, child=child)
+    return with_last_words(attrs.evolve(outcome, child=child), request)
+
+
+def with_last_words(outcome: Outcome, request: ChildRequest) -> Outcome:
+    """Return an outcome that is not completed with the last text of the child's model as summary.
+
+    An outcome that has a summary keeps it; so does one whose child asked no model.
+    """
+    if outcome.ok or outcome.summary or request.log is None:
+        return outcome
+    with contextlib.suppress(RefoldError):
+        said = _last_text(request.log)
+        text, truncated = cut(said, request.policy.summary_bytes)
+        return attrs.evolve(outcome, summary=text, truncated=outcome.truncated or truncated)
+    return outcome
+
+
+def _last_text(log: Path) -> str:
+    said = ""
+    for entry in read_entries(log, resolve=True, torn_ok=True):
+        if entry.kind == "model.answered":
+            content = (entry.data.get("message") or {}).get("content")
+            said = content if isinstance(content, str) and content.strip() else said
+    return said
 
 
 def begun(log: Path) -> Scan | None:

@@ -47,6 +47,19 @@ def spelled_out(hint: Any) -> Any:
     return hint
 
 
+class Keywords(dict[str, Any]):
+    """JSON schema keywords in `Annotated[…, Keywords(maxLength=500)]`, which the tool checks."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]  # annotations are keys of caches
+
+
+def keywords_of(hint: Any) -> dict[str, Any]:
+    """Return the `Keywords` of an annotation; none for any other."""
+    if get_origin(hint) is not typing.Annotated:
+        return {}
+    return next((dict(each) for each in get_args(hint)[1:] if isinstance(each, Keywords)), {})
+
+
 def note_of(hint: Any) -> str:
     """Return the description in `Annotated[…, "description"]`; empty for none."""
     if get_origin(hint) is not typing.Annotated:

@@ -32,6 +32,7 @@ from refold.engine.encoding.hints import (
     is_hashable,
     is_named_tuple,
     is_union,
+    keywords_of,
     member_hints,
     name_of,
     note_of,
@@ -154,9 +155,12 @@ reader_of: Final = functools.cache(hook_for)
 
 
 def _shape(hint: Any, place: _Place) -> Shape:
-    note = note_of(hint)
+    note, keywords = note_of(hint), keywords_of(hint)
     shape = _judge(spelled_out(strip(hint)), place)
-    return attrs.evolve(shape, schema={**shape.schema, "description": note}) if note else shape
+    if not note and not keywords:
+        return shape
+    described = {"description": note} if note else {}
+    return attrs.evolve(shape, schema={**shape.schema, **keywords, **described})
 
 
 def _judge(hint: Any, place: _Place) -> Shape:

@@ -69,6 +69,10 @@ class Flags:
     """Whether a run keeps what its last model request took from its children, and is not refused
     its next request for what they spent."""
 
+    tool_words: bool = False
+    """Whether the delegation tools word how a child ended alike, with its last words and what to
+    do next, and refuse arguments before a child starts."""
+
     def yields_after(self, count: int) -> bool:
         """Return whether the world has its turn between `count` items of a list and the next."""
         return bool(self.yields and count) and count % self.yields == 0
@@ -99,6 +103,7 @@ NOW: Final = Flags(
     exact_fast_path=True,
     due_order=True,
     spares_caller=True,
+    tool_words=True,
 )
 """The rules of runs that are recorded now."""
 

@@ -855,9 +855,9 @@ class Kernel:
         if not isinstance(last, ChildStarted):
             raise TypeError(f"decide gave {last!r} for a child")
         run_id = last.run_id
-        child = self.children[call] = Child(call, last.number, run_id)
-        self._neglected.started(child)
         limits = Limits.from_json(last.delegation["limits"])
+        child = self.children[call] = Child(call, last.number, run_id, limits=limits)
+        self._neglected.started(child)
         self.wanted.append(RunChild(call, delegation, last.number, run_id, limits))
         return child
 

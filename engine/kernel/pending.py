@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
 from refold.engine.ports.ports import Tool
 
@@ -61,6 +62,8 @@ class Child:
     run_id: str
     outcome: Outcome | None = None
     """How it ended, once joined."""
+    limits: Limits | None = None
+    """What it was granted; `None` for a rejected one."""
 
     def __hash__(self) -> int:
         """Return its number: sets of children are in the same order in every process."""

@@ -10,7 +10,7 @@ import time
 from concurrent.futures import Future, wait
 from typing import Final
 
-from refold.engine.children.anchor import anchored
+from refold.engine.children.anchor import anchored, with_last_words
 from refold.engine.errors import RefoldError
 from refold.engine.events.outcome import ChildRef, Outcome, Status, failed
 from refold.engine.kernel.unawaited import tell_quietly
@@ -61,11 +61,12 @@ class InProcess:
         if why is None:
             return _outcome(ended, request)
         head, entries = recorder.fence()
-        return failed(
+        abandoned = failed(
             *why,
             duration_ms=round((time.monotonic() - began) * 1000),
             child=ChildRef(run=request.identity.run_id, head=head, events=entries),
         )
+        return with_last_words(abandoned, request)
 
 
 def _wait(

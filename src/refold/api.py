@@ -780,13 +780,18 @@ def _session_for(log: LogPath, given: "SessionPort | None") -> "SessionPort | No
 
 
 def _with_shipped(log: LogPath, tools: Sequence[Tool]) -> list[Tool]:
-    return [*_shipped(log, {tool.name for tool in tools}), *tools]
-
-
-def _shipped(log: LogPath, given: set[str]) -> list[Tool]:
-    """Return the shipped delegation tools that the run was offered and that nobody passed."""
     first = next(iter(read_entries(log, torn_ok=True)), None)
-    offers = first.data.get("tools", []) if first is not None else []
+    started = first.data if first is not None else {}
+    if tools and not started.get("versions", {}).get("flags", {}).get("tool_words"):
+        from refold.tools.delegation.shipped import as_recorded  # noqa: PLC0415 - for older logs
+
+        tools = as_recorded(tools, started)
+    return [*_shipped(started, {tool.name for tool in tools}), *tools]
+
+
+def _shipped(started: Mapping[str, Any], given: set[str]) -> list[Tool]:
+    """Return the shipped delegation tools that the run was offered and that nobody passed."""
+    offers = started.get("tools", [])
     names = {offer["name"] for offer in offers if offer.get("delegates")} - given
     if not names:
         return []

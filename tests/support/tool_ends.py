@@ -148,7 +148,7 @@ def told(log: Path) -> tuple[str, bool]:
     """Return the last text that the calling model was told of a tool, and if it is an error."""
     found = [
         (message["content"], message["is_error"])
-        for entry in read_entries(log)
+        for entry in read_entries(log, resolve=True)
         if entry.kind == "model.asked"
         for message in entry.data["added"]
         if message["role"] == "tool"

@@ -11,10 +11,11 @@ whose steps are all `done` is `completed`, and takes no more changes.  Rules: CO
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import attrs
 
+from refold.engine.encoding.hints import Keywords
 from refold.engine.errors import ToolValidationError
 from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import load
@@ -32,6 +33,10 @@ from refold.tools.agents.prompts import (
 TEXT_MAX: Final = 500
 """Characters of an objective and of a title."""
 
+NOT_BLANK: Final = r"\S"
+"""A JSON schema pattern."""
+_BOUNDS: Final = Keywords(minLength=1, maxLength=TEXT_MAX, pattern=NOT_BLANK)
+StepTitle = Annotated[str, _BOUNDS]
 StepStatus = Literal["pending", "in_progress", "done"]
 PlanStatus = Literal["active", "completed"]
 
@@ -75,7 +80,9 @@ class PlanSetUp:
 class StepsAdded:
     """Steps were added at the end, `pending`; what `planning_add_step` takes."""
 
-    steps: tuple[str, ...]
+    steps: Annotated[
+        tuple[StepTitle, ...], Keywords(minItems=1), "Titles of the new steps, in order"
+    ]
     """Titles."""
 
 
@@ -83,9 +90,9 @@ class StepsAdded:
 class StepUpdated:
     """A step has another title, status, or both; what `planning_update_step` takes."""
 
-    step_id: int
-    title: str | None = None
-    status: StepStatus | None = None
+    step_id: Annotated[int, Keywords(minimum=1), "Id of the step, as planning_read_plan shows it"]
+    title: Annotated[str | None, _BOUNDS, "The step's new title; leave out to keep it"] = None
+    status: Annotated[StepStatus | None, "The step's new status; leave out to keep it"] = None
 
 
 def register_plans(session: Session) -> None:
@@ -145,8 +152,10 @@ def _judged(plan: Plan) -> Plan:
 class SetupPlan:
     """What `planning_setup_plan` takes."""
 
-    objective: str
-    initial_steps: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
+    objective: Annotated[str, _BOUNDS, "What is to be reached"]
+    initial_steps: Annotated[tuple[StepTitle, ...], "Titles of the first steps, in order"] = (
+        attrs.field(default=(), converter=tuple[str, ...])
+    )
 
 
 @attrs.frozen

@@ -115,12 +115,12 @@ class SubAgentFactory:
         names = {name.strip() for name in asked or profile.tools} - {"", *SPAWN_TOOLS}
         has, of = _had(run), "" if asked else f"profile '{profile_name}': "
         for name in sorted(names - has):
-            return f"{of}unknown tool '{name}'{_nearest(name, has - {*SPAWN_TOOLS})}"
+            return f"{of}unknown tool '{name}'{nearest_of(name, has - {*SPAWN_TOOLS})}"
         pool, models = profile.pool or self.default_pool, {*run.models} - {""}
         if not pool or pool in models:
             return ""
         of = f"profile '{profile_name}': " if profile.pool else "default "
-        return f"{of}unknown pool '{pool}'{_nearest(pool, models)}"
+        return f"{of}unknown pool '{pool}'{nearest_of(pool, models)}"
 
     def as_json(self) -> dict[str, Any]:
         """Return it as a log holds it."""
@@ -179,7 +179,8 @@ def _had(run: Run) -> set[str]:
     return {tool.name for tool in run.tools} if own is None else set(own)
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def nearest_of(name: str, known: Iterable[str]) -> str:
+    """Return which known name was perhaps meant, and all there are."""
     near = get_close_matches(name, sorted(known), n=1)
     nearest = f"; did you mean '{near[0]}'?" if near else ""
     return f"{nearest}; there are: {', '.join(sorted(known)) or 'none'}".replace("?;", "?")

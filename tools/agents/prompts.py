@@ -208,6 +208,12 @@ class PromptRegistry:
         """Return the factory of a prompt that is registered and enabled, or None."""
         return None if (ns, key) in self._disabled else self._factories.get((ns, key))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The prompts that can be found, `namespace/key`, sorted."""
+        found = self._factories.keys() - self._disabled
+        return tuple(sorted(f"{ns}/{key}" for ns, key in found))
+
     def unregister(self, ns: str, key: str) -> bool:
         """Forget a prompt; return whether there was one."""
         self._disabled.discard((ns, key))
@@ -308,6 +314,23 @@ def _prompt_of(run: Any) -> list[RenderedPrompt]:
     return memory_of(face, "rendered prompts", list)
 
 
+_NOTES: Final = {
+    "description", "minLength", "maxLength", "pattern", "minItems", "minimum"
+}  # fmt: skip
+
+
+def without_notes(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema as it was before properties had descriptions and bounds: for older logs."""
+    found = {
+        name: without_notes(value) if isinstance(value, dict) else value
+        for name, value in schema.items()
+        if name not in _NOTES
+    }
+    if isinstance(properties := schema.get("properties"), dict):
+        found["properties"] = {name: without_notes(each) for name, each in properties.items()}
+    return found
+
+
 @attrs.frozen(kw_only=True, slots=False)
 class PromptTool(KernelTool):
     """A delegation tool whose parameters are a class: an `engine.ports.ports.Tool`.
@@ -320,10 +343,16 @@ class PromptTool(KernelTool):
     """An attrs class; its fields are the arguments."""
     handler: Callable[..., Any]
     accepts_overrides: bool = False
+    narrow: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    """Adds to the schema what a class cannot say, such as the prompts that are registered."""
 
-    @cached_property
+    @property
     def parameters(self) -> dict[str, Any]:
         """JSON schema of the arguments."""
+        return self._schema if self.narrow is None else self.narrow(self._schema)
+
+    @cached_property
+    def _schema(self) -> dict[str, Any]:
         return shapes.shape_of(self.params, tool=self.name, where="parameters").schema
 
     @cached_property

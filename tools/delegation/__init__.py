@@ -4,7 +4,8 @@ A model's payload flows in and becomes `Delegation`s; outcomes of children flow 
 result.  Imports `agents`, `files`, `contract` and `refold.engine`.  Rules: CONTRACT.md §10.4,
 §10.7, §10.16, §10.17, §10.20.
 
-    shared                what every delegation tool shares: start, join, notes, texts
+    words                 from a child's outcome to what a model is told of it
+    shared                what every delegation tool shares: start, join, notes
     forked_children       what those share that hand on a session
     subagent              one fresh child for one task
     dispatch_subagent     one child, forked from the caller's session, on a registered prompt

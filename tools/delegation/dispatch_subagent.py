@@ -11,11 +11,14 @@ caller's never changes.  What dialects share is `tools.delegation.forked_childre
 CONTRACT.md §10.20.
 """
 
-from typing import Any, Final, Literal, get_args
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal, get_args
 
 import attrs
 
-from refold.engine.encoding.canonical import encode
+from refold.engine.encoding.canonical import Json, encode
+from refold.engine.encoding.hints import Keywords
+from refold.engine.encoding.strict import nearest
 from refold.engine.errors import (
     DispatchSubagentError,
     NotCanonical,
@@ -24,6 +27,7 @@ from refold.engine.errors import (
     ToolValidationError,
 )
 from refold.engine.events.outcome import Outcome
+from refold.engine.kernel.pending import Child
 from refold.engine.ports.ports import Policy, Reference
 from refold.engine.ports.programs import load
 from refold.engine.session.session import Session
@@ -49,7 +53,14 @@ from refold.tools.delegation.forked_children import (
     own_or_new,
     recorded,
 )
-from refold.tools.delegation.shared import error_of, remaking, text_of, values_of, with_values
+from refold.tools.delegation.shared import (
+    offered_to_child,
+    outcome_in,
+    remaking,
+    values_of,
+    with_values,
+)
+from refold.tools.delegation.words import answer_of, error_of, told_of
 
 NAME: Final = "dispatch_subagent"
 INSTRUCTIONS_MAX: Final = 2000
@@ -58,23 +69,39 @@ LABEL_MAX: Final = 160
 SubagentMode = Literal["plan_step", "ad_hoc"]
 
 
+_ASCII: Final = r"^[\x00-\x7F]*\S[\x00-\x7F]*$"
+_Label = Annotated[str, Keywords(minLength=1, maxLength=LABEL_MAX, pattern=_ASCII)]
+
+
 @attrs.frozen
 class DispatchSubagent:
     """What the tool takes."""
 
-    mode: SubagentMode
+    mode: Annotated[
+        SubagentMode, "plan_step: the work of one step of your plan; ad_hoc: any other work"
+    ]
     """What the child is to do with its prompt."""
-    prompt_ns: str
+    prompt_ns: Annotated[str, "Namespace of the prompt that the subagent works on"]
     """The namespace of a registered prompt."""
-    prompt_key: str
+    prompt_key: Annotated[str, "Key of the prompt in its namespace"]
     """Its key there."""
-    instructions: str
+    instructions: Annotated[
+        str,
+        Keywords(minLength=1, maxLength=INSTRUCTIONS_MAX, pattern=_ASCII),
+        "What the subagent is to do, complete in itself; plain ASCII text",
+    ]
     """ASCII, 1 to 2,000 characters once trimmed."""
-    expected_artifacts: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
+    expected_artifacts: Annotated[
+        tuple[_Label, ...], "Names of what the subagent is to hand back"
+    ] = attrs.field(default=(), converter=tuple[str, ...])
     """Labels, ASCII, up to 160 characters each once trimmed."""
-    plan_step_id: str | None = None
+    plan_step_id: Annotated[str | None, "Id of the plan's step; required if mode is plan_step"] = (
+        None
+    )
     """Required where the mode is `plan_step`."""
-    snapshot_version: str | None = None
+    snapshot_version: Annotated[
+        str | None, f"Version of the session snapshots that you know, {SCHEMA_VERSION!r}; leave out"
+    ] = None
     """Of the snapshots that the caller knows; checked before anything is hydrated."""
 
 
@@ -133,8 +160,10 @@ def _asked(
         raise ToolValidationError(NOT_THE_RUNS)
     name = f"{params.prompt_ns}/{params.prompt_key}"
     factory = options.prompts.resolve(params.prompt_ns, params.prompt_key)
-    if not run.settings(f"{NAME} has {name}", lambda: factory is not None):
-        raise ToolValidationError(f"Unknown prompt requested for subagent dispatch: {name}")
+    found = run.settings(f"{NAME} has {name}", lambda: _found(options, factory, name, run))
+    if found is not True:
+        hint = f"{found}" if found else ""
+        raise ToolValidationError(f"Unknown prompt requested for subagent dispatch: {name}{hint}")
     if params.snapshot_version not in (None, SCHEMA_VERSION):
         found = params.snapshot_version
         message = f"Snapshot schema version mismatch: expected {SCHEMA_VERSION}, got {found}"
@@ -160,10 +189,20 @@ def _asked(
         rendered["text"],
         params.instructions,
         program=program,
-        tools=None if own is None else tuple(tool.name for tool in own.tools),
+        tools=None if own is None else offered_to_child(run, own.tools, options.levels),
         session=child,
     )
     return ForkedCall(NAME, params.instructions, [delegation], child.bus.close)
+
+
+def _found(
+    options: DispatchSubagentOptions, factory: PromptFactory | None, name: str, run: Any
+) -> Json:
+    """Return True, or what to say of a prompt that is not there: for the log."""
+    if factory is not None or not run.flags.tool_words:
+        return factory is not None
+    known = options.prompts.names
+    return f"{nearest(name, known)} There are: {', '.join(known) or 'none'}."
 
 
 def validated(params: DispatchSubagent) -> DispatchSubagent:
@@ -237,18 +276,21 @@ def _rendered(
 
 
 def _result(
-    options: DispatchSubagentOptions, params: DispatchSubagent, outcome: Outcome
+    run: Any, options: DispatchSubagentOptions, params: DispatchSubagent, child: Child
 ) -> ToolResult[DispatchSubagentResult]:
+    outcome = outcome_in(child)
+    error = error_of(outcome, run=run, limits=child.limits)
+    before = "" if run.flags.tool_words else f"{FAILED}: "
     if options.rules > 1 and not outcome.ok and _never_began(outcome):
-        return ToolResult(f"{FAILED}: {error_of(outcome)}", None, success=False)
-    if outcome.status == "malformed":
+        return ToolResult(f"{before}{error}", None, success=False)
+    if outcome.status == "malformed" and before:
         raise DispatchSubagentError(f"{FAILED}: invalid result payload")
-    if not outcome.ok:
-        raise DispatchSubagentError(f"{FAILED}: {error_of(outcome)}")
+    if error is not None:
+        raise DispatchSubagentError(f"{before}{told_of(outcome, run, error)}")
     value = DispatchSubagentResult(
         prompt_ns=params.prompt_ns,
         prompt_key=params.prompt_key,
-        message_summary=text_of(outcome),
+        message_summary=answer_of(outcome, run),
         artifacts=tuple(artifact.value for artifact in outcome.artifacts),
         tools_used=outcome.tools_used,
     )
@@ -289,7 +331,7 @@ def dispatch_subagent_tool(
         return answered(
             context.run,
             _asked(had, params, context),
-            lambda outcomes: _result(had, params, outcomes[0]),
+            lambda children: _result(context.run, had, params, children[0]),
         )
 
     return PromptTool(
@@ -297,10 +339,27 @@ def dispatch_subagent_tool(
         description="Spawn an isolated subagent run with the full tool suite and return a "
         "summarized result.",
         params=DispatchSubagent,
+        narrow=lambda schema: _with_prompts(schema, chosen.prompts.names),
         handler=handler,
         reference=chosen.reference,
         tell=told,
     )
+
+
+def _with_prompts(schema: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the schema with the prompts that are registered, if any are."""
+    if not names:
+        return schema
+    split = [name.rpartition("/") for name in names]
+    properties = dict(schema["properties"])
+    for member, values in (
+        ("prompt_ns", sorted({ns for ns, _, _ in split})),
+        ("prompt_key", sorted({key for _, _, key in split})),
+    ):
+        properties[member] = properties[member] | {"enum": values}
+    text = f"{properties['prompt_key']['description']}; there are {', '.join(names)}"
+    properties["prompt_key"] |= {"description": text}
+    return {**schema, "properties": properties}
 
 
 def remade(*, prompts: dict[str, Any], **plain: Any) -> PromptTool:

@@ -10,20 +10,33 @@ its own result: siblings go on.  What dialects share: `tools.delegation.forked_c
 CONTRACT.md §10.20.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import attrs
 
 from refold.engine.encoding.canonical import encode
-from refold.engine.errors import SnapshotRestoreError, SnapshotSerializationError
+from refold.engine.encoding.hints import Keywords
+from refold.engine.errors import (
+    SnapshotRestoreError,
+    SnapshotSerializationError,
+    ToolValidationError,
+)
 from refold.engine.events.outcome import Outcome
+from refold.engine.kernel.pending import Child
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Policy
 from refold.engine.session.bus import EventBus
 from refold.engine.session.session import Session
-from refold.tools.agents.plans import PlanSetUp, planning_tools, register_plans
+from refold.tools.agents.plans import (
+    NOT_BLANK,
+    TEXT_MAX,
+    PlanSetUp,
+    StepTitle,
+    planning_tools,
+    register_plans,
+)
 from refold.tools.agents.prompts import (
     MarkdownSection,
     Prompt,
@@ -42,7 +55,8 @@ from refold.tools.delegation.forked_children import (
     own_or_new,
     recorded,
 )
-from refold.tools.delegation.shared import error_of, text_of, with_values
+from refold.tools.delegation.shared import offered_to_child, outcome_in, with_values
+from refold.tools.delegation.words import answer_of, error_of, text_of
 
 NAME: Final = "dispatch_subagents"
 
@@ -61,9 +75,15 @@ FULL: Final = SubagentIsolationLevel.FULL_ISOLATION
 class SubagentTask:
     """A task, as a plan."""
 
-    objective: str
+    objective: Annotated[
+        str,
+        Keywords(minLength=1, pattern=NOT_BLANK),
+        "What the subagent is to reach, complete in itself",
+    ]
     """What the child is to reach."""
-    steps: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
+    steps: Annotated[tuple[StepTitle, ...], "Titles of the steps of its plan, in order"] = (
+        attrs.field(default=(), converter=tuple[str, ...])
+    )
     """The titles of its plan's steps."""
 
 
@@ -71,7 +91,9 @@ class SubagentTask:
 class DispatchSubagentsParams:
     """What the tool takes."""
 
-    tasks: tuple[SubagentTask, ...] = attrs.field(converter=tuple[SubagentTask, ...])
+    tasks: Annotated[
+        tuple[SubagentTask, ...], Keywords(minItems=1), "One subagent each; they work side by side"
+    ] = attrs.field(converter=tuple[SubagentTask, ...])
     """Each a child; they run side by side."""
 
 
@@ -122,6 +144,8 @@ def _asked(
         return ToolResult("No tasks supplied.", ())
     if options.missing:
         return _refused(f"{FAILED}: {options.missing}")
+    if context.run.flags.tool_words and (problems := list(_blanks(params.tasks))):
+        raise ToolValidationError(f"{NAME}: {'; '.join(problems)}")
     sessions: Sequence[Any] = [context.session] * len(params.tasks)
     if options.isolation_level is FULL:
         most = context.run.children_left  # beyond these, each is refused, and needs no session
@@ -134,11 +158,22 @@ def _asked(
     left = context.run.tokens_for_children
     part = None if left is None else max(1, left // len(params.tasks))
     delegations = [
-        _delegation(options, task, rendered, session, part)
+        _delegation(context.run, options, task, rendered, session, part)
         for task, session in zip(params.tasks, sessions, strict=True)
     ]
     briefs = "\n".join(task.objective for task in params.tasks)
     return ForkedCall(NAME, briefs, delegations)
+
+
+def _blanks(tasks: Sequence[SubagentTask]) -> Iterator[str]:
+    """Yield what is wrong with the texts of tasks: a child could not begin, or not plan."""
+    for index, task in enumerate(tasks):
+        if not task.objective.strip():
+            yield f"at /tasks/{index}/objective: expected text that is not blank"
+        for number, title in enumerate(task.steps):
+            if not title.strip() or len(title.strip()) > TEXT_MAX:
+                where = f"at /tasks/{index}/steps/{number}"
+                yield f"{where}: expected 1 to {TEXT_MAX} characters that are not blank"
 
 
 def _refused(message: str) -> ToolResult[Results]:
@@ -163,6 +198,7 @@ def _cloned(parent: Any, tasks: Sequence[SubagentTask]) -> list[Session] | str:
 
 
 def _delegation(
+    run: Any,
     options: DispatchSubagentsOptions,
     task: SubagentTask,
     parent: RenderedPrompt,
@@ -181,7 +217,7 @@ def _delegation(
         rendered.text,
         task.objective,
         program=forked(options.program, planning=True),
-        tools=tuple(tool.name for tool in parent.tools),
+        tools=offered_to_child(run, parent.tools, options.levels),
         part=part,
         session=session,
         shared=not is_full and session is not None,
@@ -191,12 +227,26 @@ def _delegation(
 # --- render --------------------------------------------------------------------------------------
 
 
-def _result(outcomes: Sequence[Outcome]) -> ToolResult[Results]:
-    value = tuple(SubagentResult(_result_text(one), one.ok, _error(one)) for one in outcomes)
-    return ToolResult(f"Dispatched {len(value)} subagents.", value)
+def _result(run: Any, children: Sequence[Child]) -> ToolResult[Results]:
+    value = tuple(_one_result(run, child) for child in children)
+    if not run.flags.tool_words:
+        return ToolResult(f"Dispatched {len(value)} subagents.", value)
+    succeeded = sum(one.success for one in value)
+    return ToolResult(f"{succeeded} of {len(value)} subagents succeeded.", value)
+
+
+def _one_result(run: Any, child: Child) -> SubagentResult:
+    outcome = outcome_in(child)
+    if not run.flags.tool_words:
+        return SubagentResult(_result_text(outcome), outcome.ok, _error(outcome))
+    error = error_of(outcome, run=run, limits=child.limits)
+    is_value = outcome.ok and not outcome.summary and outcome.output not in (None, "")
+    text = encode(outcome.output).decode() if is_value else answer_of(outcome, run)
+    return SubagentResult(text, outcome.ok, error)
 
 
 def _result_text(outcome: Outcome) -> str:
+    """Return the older text, in which an empty answer is two quotation marks."""
     if not outcome.ok:
         return ""
     if outcome.summary or outcome.output is None:
@@ -224,7 +274,9 @@ def subagents_tool(
 
     def handler(params: DispatchSubagentsParams, *, context: ToolContext) -> Any:
         options = recorded(context.run, NAME, chosen)
-        return answered(context.run, _asked(options, params, context), _result)
+        run = context.run
+        asked = _asked(options, params, context)
+        return answered(run, asked, lambda children: _result(run, children))
 
     return PromptTool(
         name=NAME,

@@ -15,7 +15,7 @@ from refold.engine.encoding.canonical import Json, encode, text_of_json
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import NotCanonical, ProgramNotFound, UsageError
 from refold.engine.events.limits import Limits
-from refold.engine.events.outcome import Artifact, Outcome, Report
+from refold.engine.events.outcome import Artifact, Report
 from refold.engine.kernel.kernel import is_async
 from refold.engine.kernel.pending import Child
 from refold.engine.ports.delegation import Delegation
@@ -25,12 +25,14 @@ from refold.engine.program.agent import caller
 from refold.engine.program.run import PlainRun
 from refold.engine.session.session import Session
 from refold.tools.agents.plans import Plan, planning_tools
+from refold.tools.agents.prompts import PromptTool, without_notes
 from refold.tools.contract.memory import settings_of
 from refold.tools.delegation.shared import (
     MOMENT_SECONDS,
     call_begins,
     call_ends,
-    delegate_all,
+    delegate_each,
+    outcome_in,
     plain_settings,
     remaking,
     values_of,
@@ -62,9 +64,9 @@ class ForkedCall:
 
 
 def answered(
-    run: Any, asked: ForkedCall | R, render: Callable[[tuple[Outcome, ...]], R]
+    run: Any, asked: ForkedCall | R, render: Callable[[tuple[Child, ...]], R]
 ) -> R | Awaitable[R]:
-    """Return what `render` makes of the outcomes, at once in a plain program, else when awaited.
+    """Return what `render` makes of the joined children: at once, or awaited in an async program.
 
     What is no `ForkedCall` is the result already.  Sessions are let go of before any error.
     """
@@ -73,9 +75,11 @@ def answered(
         return _awaited(run, asked, render)
     if not isinstance(asked, ForkedCall):
         return asked
-    with _noted(run, asked) as outcomes:
-        outcomes.extend(run.join(*_plainly_started(run, asked.delegations)))
-    return render((*outcomes,))
+    with _noted(run, asked) as children:
+        started = _plainly_started(run, asked.delegations)
+        run.join(*started)
+        children.extend(started)
+    return render((*children,))
 
 
 def _plainly_started(run: PlainRun, delegations: Iterable[Delegation]) -> list[Child]:
@@ -88,27 +92,25 @@ def _plainly_started(run: PlainRun, delegations: Iterable[Delegation]) -> list[C
     return children
 
 
-async def _awaited(
-    run: Any, asked: ForkedCall | R, render: Callable[[tuple[Outcome, ...]], R]
-) -> R:
+async def _awaited(run: Any, asked: ForkedCall | R, render: Callable[[tuple[Child, ...]], R]) -> R:
     if not isinstance(asked, ForkedCall):
         return asked
-    with _noted(run, asked) as outcomes:
-        outcomes.extend(await delegate_all(run, asked.delegations))
-    return render((*outcomes,))
+    with _noted(run, asked) as children:
+        children.extend(await delegate_each(run, asked.delegations))
+    return render((*children,))
 
 
 @contextlib.contextmanager
-def _noted(run: Any, asked: ForkedCall) -> Iterator[list[Outcome]]:
+def _noted(run: Any, asked: ForkedCall) -> Iterator[list[Child]]:
     """Write down that a call begins, and how its children ended: what the block adds."""
     ticket = call_begins(run, asked.tool, asked.task)
-    outcomes: list[Outcome] = []
+    children: list[Child] = []
     try:
-        yield outcomes
+        yield children
     finally:
         asked.delegations.clear()
         asked.close()
-    call_ends(run, ticket, statuses=[outcome.status for outcome in outcomes])
+    call_ends(run, ticket, statuses=[outcome_in(child).status for child in children])
 
 
 # --- the program of a forked child ---------------------------------------------------------------
@@ -258,10 +260,12 @@ def _own_session_of(run: Any) -> Any:
 class Equipped:
     """A `run` that has more tools: program code, which needs nothing of the parent's."""
 
-    def __init__(self, run: Any, extra: Iterable[Tool]) -> None:
+    def __init__(self, run: Any, extra: Iterable[PromptTool]) -> None:
         self._run = run
         known = {tool.name for tool in run.tools}
-        self._extra = {tool.name: tool for tool in extra if tool.name not in known}
+        if not run.flags.tool_words:  # older logs have these tools as they were
+            extra = [attrs.evolve(tool, narrow=without_notes) for tool in extra]
+        self._extra: dict[str, Tool] = {each.name: each for each in extra if each.name not in known}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._run, name)

@@ -15,14 +15,17 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.strict import nearest
 from refold.engine.errors import ProgramNotFound, UsageError
 from refold.engine.events.limits import Limits
-from refold.engine.events.outcome import Outcome, Truncated
+from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.pending import Child
 from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Policy, Program, Reference
+from refold.engine.ports.ports import Policy, Program, Reference, Tool
 from refold.engine.ports.programs import found_program, reference_of
 from refold.engine.program.run import Run
+from refold.tools.agents.plans import NOT_BLANK
+from refold.tools.contract.policy import POLICIES
 
 T = TypeVar("T")
 
@@ -46,13 +49,24 @@ async def delegate_all(run: Run, delegations: Sequence[Delegation]) -> tuple[Out
 
     Being cancelled cancels the children.
     """
+    return tuple(map(outcome_in, await delegate_each(run, delegations)))
+
+
+def outcome_in(child: Child) -> Outcome:
+    """Return the outcome of a child that was joined."""
+    return child.outcome if child.outcome is not None else Outcome(status="failed")
+
+
+async def delegate_each(run: Run, delegations: Sequence[Delegation]) -> tuple[Child, ...]:
+    """Do as `delegate_all`, and return the children, each with its outcome and its limits."""
     children: list[Child] = []
     try:
         for delegation in delegations:
             if run.flags.yields_after(len(children)):
                 await run.sleep(MOMENT_SECONDS)
             children.append(await run.start(delegation))
-        return await run.join(*children)
+        await run.join(*children)
+        return tuple(children)
     except asyncio.CancelledError:
         for child in children:
             run.cancel(child)
@@ -117,8 +131,59 @@ def call_failed(run: Run, ticket: Ticket, error: str) -> None:
 
 def texts_schema(texts: Mapping[str, str], *required: str) -> dict[str, Any]:
     """Return the JSON schema of arguments that are texts, each with what it is."""
-    described = {name: {"type": "string", "description": text} for name, text in texts.items()}
-    return {"type": "object", "properties": described, "required": [*required]}
+    bounds = {"minLength": 1, "pattern": NOT_BLANK}
+    described: dict[str, Any] = {
+        name: {"type": "string", "description": text} | (bounds if name in required else {})
+        for name, text in texts.items()
+    }
+    return {
+        "type": "object",
+        "properties": described,
+        "required": [*required],
+        "additionalProperties": False,
+    }
+
+
+def unknown_in(arguments: Mapping[str, Json], known: Iterable[str]) -> list[str]:
+    """Return a problem for each argument that a tool does not take, with the nearest name."""
+    names = tuple(known)
+    return [
+        f"/{name}: unknown argument{nearest(name, names)} (there are {', '.join(names)})"
+        for name in sorted(arguments)
+        if name not in names
+    ]
+
+
+def text_problems(arguments: Mapping[str, Json], schema: Mapping[str, Any]) -> list[str]:
+    """Return what does not fit a schema of `texts_schema`, in its order, unknown names last."""
+    found = []
+    for name in schema["properties"]:
+        value, is_required = arguments.get(name), name in schema["required"]
+        if value is None and not is_required:
+            continue
+        if type(value) is not str or (is_required and not value.strip()):
+            expected = "text that is not blank" if is_required else "text"
+            seen = f"{value!r:.60}" if name in arguments else "nothing"
+            found.append(f"/{name}: expected {expected}, found {seen}")
+    return [*found, *unknown_in(arguments, schema["properties"])]
+
+
+def offered_to_child(run: Any, tools: Iterable[Tool | str], levels: int | None) -> tuple[str, ...]:
+    """Return the names of the tools that a child is offered: none that its depth forbids."""
+    names = tuple(each if isinstance(each, str) else each.name for each in tools)
+    if not run.flags.tool_words or may_delegate(run, levels):
+        return names
+    return tuple(name for name in names if name not in _STARTERS)
+
+
+def may_delegate(run: Any, levels: int | None) -> bool:
+    """Return whether a child of `run` may start children itself."""
+    caps = (run.limits.max_depth, None if levels is None else run.depth + levels)
+    return all(cap is None or run.depth + 2 <= cap for cap in caps)
+
+
+_STARTERS: Final = frozenset(name for row in POLICIES for name in (row, *POLICIES[row].also))
+"""Tools that start children, and those that are of no use without them."""
 
 
 def why_missing(program: Program | Reference | str) -> str:
@@ -182,41 +247,3 @@ def remaking(
         return None
     given = plain if program == "agent" else {**plain, "program": found}
     return Reference(home, "remade", {**given})
-
-
-# --- outcomes as text --------------------------------------------------------------------------
-
-
-def error_of(outcome: Outcome, *, seconds: float | None = None) -> str | None:
-    """Return `code: message` of an outcome that is not completed; `None` of one that is.
-
-    The same for every runner: where runners word it differently, it is worded here.  `seconds` is
-    the time that the child had.
-    """
-    fault = outcome.error
-    if fault is None:
-        return None
-    match outcome.status, fault.code:
-        case "timed_out", _:
-            within = f" within {seconds:g} s" if seconds is not None else " in time"
-            return f"timed_out: no result{within}"
-        case "limit", "frame_bytes":
-            return "frame_bytes: the reply is larger than allowed"
-        case _, code:
-            repeats = fault.message.startswith(code)
-            return fault.message if repeats else f"{code}: {fault.message}"
-
-
-def text_of(outcome: Outcome) -> str:
-    """Return the text of an outcome that is completed; a cut one says so at its end."""
-    if outcome.truncated is None:
-        return outcome.summary
-    return f"{outcome.summary}\n[{truncation_text(outcome.truncated)}]"
-
-
-def truncation_text(truncated: Truncated) -> str:
-    """Return for a model what was cut off."""
-    return (
-        f"truncated: kept_bytes={truncated.kept_bytes} seen_bytes={truncated.seen_bytes} "
-        f"sha256={truncated.sha256}"
-    )

@@ -25,7 +25,7 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Reference
 from refold.engine.program.agent import REFUSED
 from refold.engine.program.run import Run
-from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, SubAgentFactory
+from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, SubAgentFactory, nearest_of
 from refold.tools.contract.memory import memory_of, settings_of
 from refold.tools.contract.policy import POLICIES
 from refold.tools.contract.tool_types import DelegationTool
@@ -33,9 +33,12 @@ from refold.tools.delegation.shared import (
     call_begins,
     call_ends,
     call_failed,
-    text_of,
+    offered_to_child,
+    outcome_in,
     texts_schema,
+    unknown_in,
 )
+from refold.tools.delegation.words import answer_of, error_of, told_of
 
 _SPAWN, _AWAIT = SPAWN_TOOLS
 _ROW: Final = POLICIES[_SPAWN]
@@ -79,6 +82,10 @@ class JobStore:
             raise UsageError("the run of these jobs has ended")
         outcomes = await run.join(*found.values())
         return dict(zip(found, outcomes, strict=True))
+
+    def child(self, job_id: str) -> Child | None:
+        """Return the child of a job, or None."""
+        return self._jobs.get(job_id)
 
     def all_job_ids(self) -> list[str]:
         """Return the ids of all jobs, ended or not, in the order of their starts."""
@@ -180,15 +187,17 @@ def job_id_of(run_id: str, taken: Container[str]) -> str:
 # --- spawn ---------------------------------------------------------------------------------------
 
 
+_TEXTS: Final = {
+    "task": "The task for the sub-agent, complete in itself",
+    "profile": "Named profile of the sub-agent",
+    "context": "What it needs to know beyond the task",
+    "system_prompt": "Replaces the profile's own prompt",
+    "tools": "Names of your own tools that it may use, separated by commas; replaces the profile's",
+}
+
+
 def _spawn_schema(profiles: list[str]) -> dict[str, Any]:
-    texts = {
-        "task": "The task for the sub-agent, complete in itself",
-        "profile": "Named profile of the sub-agent",
-        "context": "What it needs to know beyond the task",
-        "system_prompt": "Takes the place of the profile's own prompt",
-        "tools": "Comma-separated names of tools; takes the place of the profile's",
-    }
-    schema = texts_schema(texts, "task")
+    schema = texts_schema(_TEXTS, "task")
     if profiles:
         schema["properties"]["profile"]["enum"] = profiles
     return schema
@@ -203,7 +212,8 @@ async def _spawned(
     try:
         child = await run.start(_delegation(run, factory, arguments, rules))
         if child.outcome is not None and child.outcome.error is not None:
-            raise _refused(child.outcome.error.message)
+            error = error_of(child.outcome, run=run) if run.flags.tool_words else None
+            raise _refused(error or child.outcome.error.message)
     except ToolError as error:
         call_failed(run, ticket, error.message)
         raise
@@ -220,15 +230,18 @@ def _delegation(
     task = arguments.get("task")
     if type(task) is not str or not task.strip():
         raise _refused("task is required")
+    if run.flags.tool_words and (unknown := unknown_in(arguments, _TEXTS)):
+        raise _refused("; ".join(unknown))
     names = ("profile", "context", "system_prompt", "tools")
     profile, context, override, tools = texts = [arguments.get(name) or "" for name in names]
     for name, text in zip(names, texts, strict=True):
         if type(text) is not str:
             raise _refused(f"{name} must be text")
     if profile and profile not in factory.profiles:
-        raise _refused(f"unknown profile '{profile}'")
-    if rules > 1 and (unknown := factory.unknown(run, _split(tools), profile)):
-        raise _refused(unknown)
+        near = nearest_of(profile, factory.profiles) if run.flags.tool_words else ""
+        raise _refused(f"unknown profile '{profile}'{near}")
+    if rules > 1 and (leads_nowhere := factory.unknown(run, _split(tools), profile)):
+        raise _refused(leads_nowhere)
     agent = factory.build(run, override, _split(tools), profile)
     own: dict[str, Json] = {"name": profile or _SPAWN, "system": agent.system}
     own |= {"model": agent.model} if agent.model else {}
@@ -238,7 +251,7 @@ def _delegation(
         brief=task,
         agent=profile or _SPAWN,
         tool=_SPAWN,
-        tools=agent.tools,
+        tools=offered_to_child(run, agent.tools, _ROW.levels),
         levels=_ROW.levels,
         policy=_ROW.policy,
     )
@@ -260,20 +273,38 @@ async def _awaited(run: Run, arguments: Mapping[str, Json]) -> str:
     asked, jobs = arguments.get("job_ids"), JobStore.of(run)
     ticket = call_begins(run, _AWAIT, None, job_ids=asked)
     ids = _split(asked) if type(asked) is str else []
-    if not ids or len(ids) > JOB_IDS_MAX:
-        why = f"expected at most {JOB_IDS_MAX} job_ids" if ids else "job_ids is required"
+    why = _why_refused(run, arguments, ids)
+    if why:
         error = ToolError(_AWAIT, f"Error: {why}", REFUSED)
         call_failed(run, ticket, error.message)
         raise error
     ids = jobs.all_job_ids() if ids == ["*"] else ids
     outcomes = await jobs.await_jobs(ids)
     call_ends(run, ticket, **_WELL, jobs={each: one.status for each, one in outcomes.items()})
-    return "\n\n".join(_block(each, outcomes.get(each)) for each in ids) or "No jobs found."
+    blocks = (_block(run, each, jobs.child(each)) for each in ids)
+    return "\n\n".join(blocks) or "No jobs found."
 
 
-def _block(job_id: str, outcome: Outcome | None) -> str:
-    if outcome is None:
+def _why_refused(run: Run, arguments: Mapping[str, Json], ids: Sequence[str]) -> str:
+    """Return what is wrong with a call of `spawn_await`; empty for nothing."""
+    if len(ids) > JOB_IDS_MAX:
+        return f"expected at most {JOB_IDS_MAX} job_ids"
+    if run.flags.tool_words:
+        if unknown := unknown_in(arguments, ["job_ids"]):
+            return "; ".join(unknown)
+        if type(arguments.get("job_ids", "")) is not str:
+            found = f"{arguments['job_ids']!r:.60}"
+            return f'job_ids is a text of ids separated by commas, or "*"; found {found}'
+    return "" if ids else "job_ids is required"
+
+
+def _block(run: Run, job_id: str, child: Child | None) -> str:
+    if child is None:
         return f"[{job_id}: NOT FOUND]"
+    outcome = outcome_in(child)
     if outcome.error is None:
-        return f"[{job_id}: OK]\n{text_of(outcome)}"
-    return f"[{job_id}: ERROR]\n{outcome.error.message}"
+        return f"[{job_id}: OK]\n{answer_of(outcome, run)}"
+    error = outcome.error.message
+    if run.flags.tool_words:
+        error = error_of(outcome, run=run, limits=child.limits) or error
+    return f"[{job_id}: ERROR]\n{told_of(outcome, run, error)}"

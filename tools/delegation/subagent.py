@@ -21,23 +21,27 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import LimitRefused
 from refold.engine.events.limits import Limits
-from refold.engine.events.outcome import Outcome
+from refold.engine.kernel.pending import Child
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Policy, Program, Reference
 from refold.engine.program.agent import caller
 from refold.engine.program.run import Run
+from refold.tools.agents.plans import NOT_BLANK
 from refold.tools.contract.memory import memory_of, settings_of
 from refold.tools.contract.tool_types import DelegationTool
 from refold.tools.delegation.shared import (
     call_begins,
     call_ends,
-    delegate_all,
-    error_of,
+    delegate_each,
+    may_delegate,
+    offered_to_child,
+    outcome_in,
     remaking,
-    truncation_text,
+    unknown_in,
     why_missing,
     with_values,
 )
+from refold.tools.delegation.words import answer_of, error_of, truncation_text
 
 NAME: Final = "subagent"
 KEYS: Final = ("success", "summary", "artifacts", "error", "timed_out", "duration_ms")
@@ -163,7 +167,7 @@ async def _handled(
     run: Run, options: SubagentOptions, arguments: dict[str, Json], missing: str
 ) -> Json:
     """Return the six keys for one call; it is logged whatever comes of it."""
-    refused = _refused(options, arguments, missing)
+    refused = _refused(options, arguments, missing, says_near=run.flags.tool_words)
     async with contextlib.nullcontext() if options.parallel or refused else _turn_of(run):
         if refused:
             ticket = call_begins(run, NAME, arguments.get("task"))
@@ -172,8 +176,9 @@ async def _handled(
             limits, clamped = _granted(run.limits, options, arguments)
             caps = {name: getattr(limits, name) for name in _CAPPED}
             ticket = call_begins(run, NAME, arguments["task"], limits=caps, clamped=clamped)
-            (outcome,) = await delegate_all(run, [_delegation(options, arguments, limits)])
-            result = result_of(outcome, seconds=limits.timeout_seconds)
+            (child,) = await delegate_each(run, [_delegation(run, options, arguments, limits)])
+            most = {name: getattr(options, f"{name}_cap") for name in _CAPPED}
+            result = result_of(run, child, most, limits.timeout_seconds)
         told = ("success", "timed_out", "error", "duration_ms")
         call_ends(run, ticket, **{name: result[name] for name in told})
     return result
@@ -184,27 +189,33 @@ def _turn_of(run: Run) -> asyncio.Lock:
     return memory_of(run, "turn of subagent", asyncio.Lock)
 
 
-def _refused(options: SubagentOptions, arguments: Mapping[str, Json], missing: str) -> str:
+def _refused(
+    options: SubagentOptions, arguments: Mapping[str, Json], missing: str, *, says_near: bool
+) -> str:
     """Return why a call starts nothing; empty where it starts a child."""
     if not options.enabled:
         return f"disabled: {NAME} is not enabled in this phase"
-    if problems := _problems(arguments):
+    if problems := _problems(arguments, says_near=says_near):
         return f"arguments: {'; '.join(problems)}"
     if large := _too_large(arguments, options.request_bytes):
         return f"rejected: {'; '.join(large)}"
     return missing if missing.startswith("program") else missing and f"program: {missing}"
 
 
-def result_of(outcome: Outcome, *, seconds: float | None = None) -> dict[str, Json]:
-    """Return the six keys for an outcome; what was cut off is said in one more artifact."""
+def result_of(
+    run: Run, child: Child, most: Mapping[str, int], seconds: float | None
+) -> dict[str, Json]:
+    """Return the six keys for a child; what was cut off is said in one more artifact."""
+    outcome = outcome_in(child)
+    says = run.flags.tool_words
     artifacts = [{"kind": item.kind, "value": item.value} for item in outcome.artifacts]
     if outcome.truncated is not None:
         artifacts.append({"kind": "note", "value": truncation_text(outcome.truncated)})
     return {
         "success": outcome.ok,
-        "summary": outcome.summary,
+        "summary": answer_of(outcome, run) if says else outcome.summary,
         "artifacts": artifacts,
-        "error": error_of(outcome, seconds=seconds),
+        "error": error_of(outcome, run=run, limits=child.limits, most=most, seconds=seconds),
         "timed_out": outcome.status == "timed_out",
         "duration_ms": outcome.duration_ms,
     }
@@ -216,7 +227,7 @@ def _refusal(error: str) -> dict[str, Json]:
 
 
 def _delegation(
-    options: SubagentOptions, arguments: Mapping[str, Json], limits: Limits
+    run: Run, options: SubagentOptions, arguments: Mapping[str, Json], limits: Limits
 ) -> Delegation:
     has = caller()
     model = options.model or has.model
@@ -229,12 +240,22 @@ def _delegation(
         brief=arguments["task"],
         agent=options.agent,
         tool=NAME,
-        tools=has.tools if options.tools is None else options.tools,
+        tools=_tools_of(run, options, has.tools),
         levels=options.max_depth,
         limits=limits,
         policy=options.policy,
         runner=options.runner,
     )
+
+
+def _tools_of(
+    run: Run, options: SubagentOptions, own: tuple[str, ...] | None
+) -> tuple[str, ...] | None:
+    """Return the names offered to the child; `None` for all that the run has."""
+    names = own if options.tools is None else options.tools
+    if not run.flags.tool_words or may_delegate(run, options.max_depth):
+        return names
+    return offered_to_child(run, run.tools if names is None else names, options.max_depth)
 
 
 def _granted(
@@ -268,7 +289,12 @@ def _schema(options: SubagentOptions) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {
-            "task": {"type": "string", "description": "What is to be done, complete in itself."},
+            "task": {
+                "type": "string",
+                "minLength": 1,
+                "pattern": NOT_BLANK,
+                "description": "What is to be done, complete in itself.",
+            },
             "context": {"type": "string", "description": "What it needs to know beyond the task."},
             "files": {
                 "type": "array",
@@ -304,13 +330,15 @@ _EXPECTED: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
 """By argument: what it is to be, and whether a value is."""
 
 
-def _problems(arguments: Mapping[str, Json]) -> tuple[str, ...]:
+def _problems(arguments: Mapping[str, Json], *, says_near: bool) -> tuple[str, ...]:
     """Return what does not fit, in the order of the schema, unknown names last."""
     found = [
         f"/{name}: expected {expected}, found {_seen(arguments, name)}"
         for name, (expected, fits) in _EXPECTED.items()
         if (name in arguments or name == "task") and not fits(arguments.get(name))
     ]
+    if says_near:
+        return (*found, *unknown_in(arguments, _EXPECTED))
     known = ", ".join(_EXPECTED)
     found += [
         f"/{name}: expected one of {known}" for name in sorted(arguments) if name not in _EXPECTED

@@ -23,7 +23,6 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import without_empty
 from refold.engine.errors import DefNotFoundError, InvalidDefError, ToolError
 from refold.engine.events.limits import Limits
-from refold.engine.events.outcome import Outcome
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Program, Reference
 from refold.engine.program.agent import REFUSED, caller
@@ -38,10 +37,14 @@ from refold.tools.delegation.shared import (
     call_ends,
     call_failed,
     delegate_one,
+    may_delegate,
+    offered_to_child,
+    outcome_in,
     remaking,
-    text_of,
+    text_problems,
     texts_schema,
 )
+from refold.tools.delegation.words import answer_of, error_of, told_of
 
 NAME: Final = "subagent_dispatch"
 _ROW: Final = POLICIES[NAME]
@@ -211,6 +214,8 @@ class _Call:
         ticket = call_begins(run, NAME, arguments.get("task"), agent=arguments.get("agent_id"))
         memory_of(run, f"{NAME} skipped", self._tell_skipped)
         try:
+            if run.flags.tool_words:
+                self._check_arguments()
             delegation = self._delegation()
         except (DefNotFoundError, ToolError) as error:
             call_failed(run, ticket, str(error))
@@ -219,21 +224,31 @@ class _Call:
             raise
         child = await delegate_one(run, delegation)
         session_id = session_id_of(child.run_id) if child.run_id else None
-        outcome = child.outcome if child.outcome is not None else Outcome(status="failed")
+        outcome = outcome_in(child)
         fault = outcome.error
+        said = error_of(outcome, run=run, limits=child.limits)
+        if fault is not None and not run.flags.tool_words:
+            said = fault.message
         call_ends(
             run,
             ticket,
             ids=[session_id] if session_id else (),
             success=outcome.ok,
             timed_out=outcome.status == "timed_out",
-            error=fault.message if fault else None,
+            error=said,
             duration_ms=outcome.duration_ms,
             session_id=session_id,
         )
-        if fault is not None:
-            raise ToolError(NAME, fault.message, fault.code)
-        return json.dumps({"result": text_of(outcome), "session_id": session_id})
+        if fault is not None and said is not None:
+            if not run.flags.tool_words:
+                raise ToolError(NAME, said, fault.code)
+            code, _, why = said.partition(": ")
+            raise ToolError(NAME, told_of(outcome, run, why), code)
+        return json.dumps({"result": answer_of(outcome, run), "session_id": session_id})
+
+    def _check_arguments(self) -> None:
+        if problems := text_problems(self.arguments, _schema(self.catalog.others)):
+            raise ToolError(NAME, "; ".join(problems), "arguments")
 
     def _delegation(self) -> Delegation:
         """Return the child: another agent, with the tools of its definition and a tool of its own.
@@ -243,7 +258,10 @@ class _Call:
         agent = self.catalog.other(self.arguments.get("agent_id"))
         message = _message(self.arguments)
         own = dispatch_tool(agent.id, self.catalog.all, context=self.context)
-        registered = {tool.name for tool in self.run.tools} - {NAME}
+        if self.run.flags.tool_words and not may_delegate(self.run, _ROW.levels):
+            own = None
+        names = sorted({tool.name for tool in self.run.tools} - {NAME})
+        registered = set(offered_to_child(self.run, names, _ROW.levels))
         offered = set(agent.tools_among(registered))
         if own is not None and NAME not in agent.disallowed_tools:
             offered.add(NAME)

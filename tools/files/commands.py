@@ -17,6 +17,7 @@ from typing import Annotated, Final
 
 import attrs
 
+from refold.engine.encoding.hints import Keywords
 from refold.engine.errors import LimitRefused, ToolError, ToolRefused
 from refold.engine.ports.ports import CancelSignal, Reference
 from refold.engine.process.bounded import run_bounded
@@ -133,7 +134,9 @@ def run_command_tool(
     }
 
     def run_command(
-        command: Annotated[list[str], "the program's name, then its arguments"],
+        command: Annotated[
+            list[str], Keywords(minItems=1), "the program's name, then its arguments"
+        ],
     ) -> CommandResult:
         """Run a program, without a shell, and wait for it."""
         name = command[0] if command else ""

@@ -13,6 +13,7 @@ from typing import IO, Annotated, Any, Final, TypeVar
 
 import attrs
 
+from refold.engine.encoding.hints import Keywords
 from refold.engine.encoding.patterns import Pattern, PatternRefusedError, compiled, glob_of
 from refold.engine.errors import ToolError, ToolRefused
 from refold.engine.ports.ports import Reference
@@ -29,6 +30,7 @@ _SNIFFED_BYTES: Final = 8192
 _PIECE_BYTES: Final = 64 * 1024
 
 _T = TypeVar("_T")
+_AT_LEAST_1: Final = Keywords(minimum=1)
 _Path = Annotated[str, "relative to the root folder, with / between names"]
 
 
@@ -146,7 +148,7 @@ class _Tools:
         path: _Path = ".",
         pattern: Annotated[str, "shell pattern for names; with a /, for paths below `path`"] = "*",
         *,
-        recursive: bool = False,
+        recursive: Annotated[bool, "also list what is in the folders below"] = False,
     ) -> FileListing:
         """List the files and folders in a folder."""
         entries: list[FileEntry] = []
@@ -167,8 +169,12 @@ class _Tools:
     def read_file(
         self,
         path: _Path,
-        start_line: Annotated[int, "first line to return, 1 for the first of the file"] = 1,
-        max_lines: Annotated[int | None, "lines to return; null for as many as fit"] = None,
+        start_line: Annotated[
+            int, _AT_LEAST_1, "first line to return, 1 for the first of the file"
+        ] = 1,
+        max_lines: Annotated[
+            int | None, _AT_LEAST_1, "lines to return; null for as many as fit"
+        ] = None,
     ) -> FileText:
         """Read a text file, or some lines of it."""
         require = self.root.require

@@ -48,6 +48,7 @@ from refold.tools.delegation.dispatch_subagents import (
     dispatch_subagents,
     subagents_tool,
 )
+from refold.tools.delegation.words import NOTHING
 
 FULL = SubagentIsolationLevel.FULL_ISOLATION
 NONE = SubagentIsolationLevel.NO_ISOLATION
@@ -267,7 +268,7 @@ def test_035_results_are_in_the_order_of_the_tasks_though_the_last_ends_first(lo
 
     assert ended == [2, 1, 0]
     assert result.value == tuple(SubagentResult(f"did {n}", success=True) for n in range(3))
-    assert result.message == "Dispatched 3 subagents."
+    assert result.message == "3 of 3 subagents succeeded."
 
 
 @LEVELS
@@ -298,7 +299,9 @@ def test_037_there_is_a_worker_for_each_task_up_to_the_runs_own_cap(log: Path) -
     )
 
     assert [one.output for one in result.value] == ["met"] * 12 + [""]
-    assert result.value[12].error.startswith("max_children is 12")
+    assert result.value[12].error.startswith(
+        "max_children: this run may start no more children (12 allowed)"
+    )
 
 
 def test_037_tasks_beyond_the_workers_are_queued_and_none_is_refused(log: Path) -> None:
@@ -353,6 +356,9 @@ class Still:
         return 1_000_000
 
 
+FAILURE = "raised: RuntimeError: the disk is full. Try again once, or do the work yourself."
+
+
 @LEVELS
 def test_038_a_child_that_raises_fails_alone(log: Path, level: SubagentIsolationLevel) -> None:
     async def child(run: Run, given: Any) -> str:
@@ -365,7 +371,7 @@ def test_038_a_child_that_raises_fails_alone(log: Path, level: SubagentIsolation
     assert result.success is True
     assert result.value == (
         SubagentResult("did a", success=True),
-        SubagentResult("", success=False, error="RuntimeError: the disk is full"),
+        SubagentResult("", success=False, error=FAILURE),
         SubagentResult("did c", success=True),
     )
 
@@ -376,7 +382,7 @@ def test_039_an_exception_without_text_is_told_all_the_same(log: Path) -> None:
 
     result = dispatched(log, tasks("a"), program=child)
 
-    assert result.value[0].error == "Subagent execution failed"
+    assert result.value[0].error == "raised: RuntimeError. Try again once, or do the work yourself."
 
 
 @pytest.mark.parametrize(
@@ -385,7 +391,8 @@ def test_039_an_exception_without_text_is_told_all_the_same(log: Path) -> None:
         ("text", "text"),
         (Weekly("x"), '{"text":"x"}'),
         (7, "7"),
-        (None, ""),
+        (None, NOTHING),
+        ("", NOTHING),
         (Report(summary="short", output={"long": 1}), "short"),
         (Report(summary="", output={"long": 1}), '{"long":1}'),
     ],

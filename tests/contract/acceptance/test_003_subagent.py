@@ -29,6 +29,7 @@ from refold.tools.delegation.subagent import KEYS, subagent_tool
 from tests.support.scripted_runners import Scripted, Unavailable
 
 CHILDREN = Path(__file__).parents[3] / "fixtures" / "children" / "subagents.py"
+AGAIN = " Try again once, or do the work yourself."
 TASK = {"task": "count the files"}
 REPLY = b'{"status":"completed","summary":"3 files"}'
 
@@ -145,7 +146,10 @@ def test_075_the_child_is_stopped_at_its_iterations(log: Path) -> None:
 
     result = call(log, TASK | {"max_iterations": 2}, model=model)
 
-    assert result["error"] == "max_iterations: 2 allowed, 3 asked or reached"
+    assert result["error"] == (
+        "max_iterations: the child made all 2 model requests that it had and did not finish. "
+        "Ask for more (max_iterations may be up to 50), or give a smaller task."
+    )
     assert len(entries(log.with_name("run.1.jsonl"), "model.asked")) == 2
 
 
@@ -176,7 +180,10 @@ def test_075_the_child_is_stopped_at_its_iterations(log: Path) -> None:
         ({"context": None}, "/context: expected text, found None"),
         (
             {"depth": 3},
-            "/depth: expected one of task, context, files, max_iterations, timeout_seconds",
+            (
+                "/depth: unknown argument (there are task, context, files, max_iterations, "
+                "timeout_seconds)"
+            ),
         ),
     ],
 )
@@ -273,7 +280,8 @@ def test_079_a_timeout_is_the_same_but_for_its_duration(tmp_path: Path) -> None:
         "success": False,
         "summary": "",
         "artifacts": [],
-        "error": "timed_out: no result within 1 s",
+        "error": "timed_out: the child did not finish within the 1 s that it had. Ask for more "
+        "(timeout_seconds may be up to 600), or give a smaller task.",
         "timed_out": True,
         "duration_ms": 0,
     }
@@ -284,7 +292,7 @@ def test_080_an_unavailable_runner_is_an_error_in_the_result(log: Path) -> None:
     result = call(log, TASK, runner=Unavailable("no room"))
 
     assert result["success"] is False
-    assert result["error"] == "runner_unavailable: no room"
+    assert result["error"] == f"runner_unavailable: no room.{AGAIN}"
 
 
 def test_080_so_is_a_runner_that_raises_and_one_that_nobody_gave(tmp_path: Path) -> None:
@@ -297,7 +305,7 @@ def test_080_so_is_a_runner_that_raises_and_one_that_nobody_gave(tmp_path: Path)
     raised = call(tmp_path / "a.jsonl", TASK, runner=Broken())
     absent = call(tmp_path / "b.jsonl", TASK, on="cluster")
 
-    assert raised["error"] == "runner: broken: OSError: no more processes"
+    assert raised["error"] == f"runner: broken: OSError: no more processes.{AGAIN}"
     assert absent["error"].startswith("runner: no runner is named 'cluster'")
 
 
@@ -354,7 +362,7 @@ def test_081_a_reply_that_is_no_json_is_a_schema_error(log: Path, frame: bytes) 
     result = call(log, TASK, runner=Scripted(frame))
 
     assert result["success"] is False
-    assert result["error"] == "json: the reply is not valid JSON"
+    assert result["error"] == f"json: the reply is not valid JSON.{AGAIN}"
 
 
 @pytest.mark.parametrize(
@@ -381,7 +389,7 @@ def test_082_a_reply_of_another_shape_is_a_schema_error_with_its_path(
     result = call(log, TASK, runner=Scripted(orjson.dumps(reply)))
 
     assert result["success"] is False
-    assert result["error"] == error
+    assert result["error"] == f"{error}. Try again once, or do the work yourself."
 
 
 def test_082_so_is_a_member_too_many(log: Path) -> None:
@@ -408,6 +416,7 @@ def test_083_an_artifact_of_another_kind_is_rejected(
     assert result["artifacts"] == []
     assert result["error"] == (
         f"artifacts: the reply at /artifacts/0/kind: expected one of {allowed}, found '{kind}'"
+        ". Try again once, or do the work yourself."
     )
 
 
@@ -421,7 +430,7 @@ def test_084_a_long_summary_is_cut_on_a_code_point_and_says_so(log: Path, runner
     (finished,) = entries(log, "child.finished")
     cut = finished["outcome"]["truncated"]
     assert result["success"] is True
-    assert result["summary"] == "éé"
+    assert result["summary"] == "éé\n[cut: the first 4 of 10 bytes. Ask for a shorter answer.]"
     assert (cut["kept_bytes"], cut["seen_bytes"]) == (4, 10)
     assert cut["sha256"] == sha256(("é" * 5).encode()).hexdigest()
     note = f"truncated: kept_bytes=4 seen_bytes=10 sha256={cut['sha256']}"
@@ -438,7 +447,9 @@ def test_084_a_frame_over_its_cap_kills_the_child(log: Path) -> None:
     )
 
     (finished,) = entries(log, "child.finished")
-    assert result["error"] == "frame_bytes: the reply is larger than allowed"
+    assert result["error"] == (
+        "frame_bytes: the child's reply is larger than allowed. Ask for a shorter answer."
+    )
     assert finished["outcome"]["status"] == "limit"
 
 
@@ -468,12 +479,8 @@ def test_085_the_root_may_delegate_and_its_child_may_not(tmp_path: Path) -> None
     recordings = [nested(log) for log in logs]
 
     assert recordings[0].data_digest == recordings[1].data_digest
-    (returned,) = entries(logs[0].with_name("a.1.jsonl"), "tool.returned")
-    assert returned["result"]["success"] is False
-    assert returned["result"]["error"] == (
-        "max_depth is 1, and the child would be at depth 2: the run at depth 1 may not delegate "
-        "this. Do the work in this run instead."
-    )
+    (started,) = entries(logs[0].with_name("a.1.jsonl"), "run.started")
+    assert started["tools"] == []
     assert entries(logs[0].with_name("a.1.jsonl"), "child.started") == []
     assert not list(tmp_path.glob("a.1.*.jsonl"))
 
@@ -490,7 +497,7 @@ def test_086_one_that_went_deeper_all_the_same_is_failed_at_join(log: Path) -> N
 
     assert log.with_name("run.1.1.jsonl").exists()  # it did cheat
     assert result["success"] is False
-    assert result["error"] == "child_log: a run at depth 2 was started; max_depth is 1"
+    assert result["error"].startswith("child_log: a run at depth 2 was started; max_depth is 1.")
 
 
 def test_087_the_disabled_tool_says_so_and_is_logged(log: Path) -> None:

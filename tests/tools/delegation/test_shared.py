@@ -14,7 +14,8 @@ from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import DelegationTool
-from refold.tools.delegation.shared import call_begins, delegate_all, error_of
+from refold.tools.delegation.shared import call_begins, delegate_all
+from refold.tools.delegation.words import error_of
 
 
 async def echo(_run: Any, given: Any) -> Any:

@@ -4,6 +4,7 @@ import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,16 @@ from refold.engine.ports.programs import load
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.tree.delegation_tree import delegation_tree
+from refold.tools import file_tools, run_command_tool, write_file_tool
+from refold.tools.agents.agent_files import AgentDef
+from refold.tools.agents.prompts import Prompt, PromptRegistry
 from refold.tools.contract.policy import POLICIES
 from refold.tools.contract.registry import Registry
 from refold.tools.contract.tool_types import with_approval
+from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
 from refold.tools.delegation.shipped import MAKERS, as_offered, offered_tools, shipped_tools
 from refold.tools.delegation.subagent import subagent_tool
+from refold.tools.delegation.subagent_dispatch import dispatch_tool
 
 SIXTH = '''
 """`handoff`: hand a task over and give back the other's words."""
@@ -29,7 +35,8 @@ SIXTH = '''
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Reference
 from refold.tools.contract.tool_types import DelegationTool
-from refold.tools.delegation.shared import call_begins, call_ends, delegate_one, error_of, text_of
+from refold.tools.delegation.shared import call_begins, call_ends, delegate_one
+from refold.tools.delegation.words import error_of, text_of
 
 
 def handoff_tool():
@@ -186,3 +193,77 @@ def test_what_is_not_shipped_is_not_found() -> None:
     assert offered_tools([own | {"name": "spawn", "delegates": False}]) == ()
     with pytest.raises(ToolUnknown):
         as_offered("own", "", {})
+
+
+def _properties(schema: dict[str, Any], at: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each property of a schema and of the objects in its lists, with its place."""
+    for name, one in schema.get("properties", {}).items():
+        yield f"{at}/{name}", one
+        yield from _properties(one.get("items", {}), f"{at}/{name}")
+
+
+def _all_tools(root: Path) -> list[Tool]:
+    commands = [write_file_tool(root), run_command_tool(root, allow=["ls"])]
+    helper = AgentDef(id="helper", name="helper", description="Helps.", system_prompt="You help.")
+    dispatch = dispatch_tool("lead", [helper])
+    assert dispatch is not None
+    given: list[Tool] = [*shipped_tools(), *file_tools(root), *commands]
+    found = {tool.name: tool for tool in given}
+    return [*(found | {dispatch.name: dispatch}).values()]
+
+
+def test_every_argument_of_a_shipped_tool_is_described_and_no_other_is_taken(
+    tmp_path: Path,
+) -> None:
+    """What a model has to know stands in the schema."""
+    tools = _all_tools(tmp_path)
+
+    assert len(tools) >= 15
+    for tool in tools:
+        assert tool.parameters["additionalProperties"] is False, tool.name
+        for place, one in _properties(tool.parameters):
+            assert one.get("description"), f"{tool.name}{place}"
+
+
+BOUNDS = {
+    "subagent/task": {"minLength": 1, "pattern": r"\S"},
+    "subagent/max_iterations": {"minimum": 1},
+    "subagent_dispatch/task": {"minLength": 1, "pattern": r"\S"},
+    "subagent_dispatch/agent_id": {"enum": ["helper"]},
+    "spawn/task": {"minLength": 1, "pattern": r"\S"},
+    "spawn_await/job_ids": {"minLength": 1, "pattern": r"\S"},
+    "dispatch_subagent/instructions": {"minLength": 1, "maxLength": 2000},
+    "dispatch_subagents/tasks": {"minItems": 1},
+    "dispatch_subagents/tasks/objective": {"minLength": 1, "pattern": r"\S"},
+    "planning_setup_plan/objective": {"minLength": 1, "maxLength": 500},
+    "planning_add_step/steps": {"minItems": 1},
+    "planning_update_step/step_id": {"minimum": 1},
+    "read_file/start_line": {"minimum": 1},
+    "run_command/command": {"minItems": 1},
+}
+
+
+def test_the_bounds_that_handlers_check_are_in_the_schemas(tmp_path: Path) -> None:
+    found = {
+        f"{tool.name}{place}": one
+        for tool in _all_tools(tmp_path)
+        for place, one in _properties(tool.parameters)
+    }
+
+    for place, bounds in BOUNDS.items():
+        assert {name: found[place].get(name) for name in bounds} == bounds, place
+
+
+def test_a_model_sees_which_prompts_there_are() -> None:
+    """Those that are registered when the run begins."""
+    registry = PromptRegistry()
+    tool = dispatch_subagent_tool(prompts=registry)
+    for key in ("review", "write"):
+        registry.register("team", key, lambda **_: Prompt[str](ns="team", key="x"))
+    registry.enable("team", "write", enabled=False)
+
+    properties = tool.parameters["properties"]
+
+    assert properties["prompt_ns"]["enum"] == ["team"]
+    assert properties["prompt_key"]["enum"] == ["review"]
+    assert properties["prompt_key"]["description"].endswith("; there are team/review")

@@ -79,7 +79,7 @@ def test_a_child_that_may_not_start_is_told_at_once_and_is_no_job(tmp_path: Path
     recording = record(program, log=log, tools=spawn_tools(), limits=Limits(max_children=0))
 
     message, text = recording.output
-    assert message.startswith("Error: max_children is 0")
+    assert message.startswith("Error: max_children: this run may start no more children (0")
     assert text == "No jobs found."
     (ends,) = _notes(log, "spawn ends")
     assert (ends["success"], ends["error"]) == (False, message)

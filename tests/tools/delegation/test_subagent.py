@@ -8,6 +8,7 @@ import pytest
 
 from refold.engine.errors import LimitRefused
 from refold.engine.events.outcome import Artifact, Fault, Outcome, Truncated
+from refold.engine.kernel.pending import Child
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.ports import Policy, Reference, Tool
@@ -106,7 +107,16 @@ def test_options_can_be_kept_and_varied() -> None:
     )
 
 
-def test_a_result_has_what_the_outcome_has() -> None:
+def shown(log: Path, outcome: Outcome) -> Any:
+    """Return the six keys that a run makes of an outcome."""
+
+    async def program(run: Any, _input: Any) -> Any:
+        return result_of(run, Child("0#1", 1, "c1", outcome), {}, None)
+
+    return record(program, log=log).output
+
+
+def test_a_result_has_what_the_outcome_has(tmp_path: Path) -> None:
     outcome = Outcome(
         status="completed",
         summary="made it",
@@ -116,9 +126,9 @@ def test_a_result_has_what_the_outcome_has() -> None:
         duration_ms=7,
     )
 
-    assert result_of(outcome) == {
+    assert shown(tmp_path / "run.jsonl", outcome) == {
         "success": True,
-        "summary": "made it",
+        "summary": "made it\n[cut: the first 1 of 2 bytes. Ask for a shorter answer.]",
         "artifacts": [
             {"kind": "path", "value": "a.py"},
             {"kind": "note", "value": "truncated: kept_bytes=1 seen_bytes=2 sha256=ab"},
@@ -129,15 +139,15 @@ def test_a_result_has_what_the_outcome_has() -> None:
     }
 
 
-def test_a_failed_one_keeps_its_summary() -> None:
+def test_a_failed_one_keeps_its_summary(tmp_path: Path) -> None:
     fault = Fault(code="crashed", message="exit code 1")
     outcome = Outcome(status="failed", summary="half", error=fault)
 
-    assert result_of(outcome) == {
+    assert shown(tmp_path / "run.jsonl", outcome) == {
         "success": False,
-        "summary": "half",
+        "summary": "[not finished; the child's last words] half",
         "artifacts": [],
-        "error": "crashed: exit code 1",
+        "error": "crashed: exit code 1. Try again once, or do the work yourself.",
         "timed_out": False,
         "duration_ms": 0,
     }
@@ -191,15 +201,15 @@ def two() -> int:
 @pytest.mark.parametrize(
     ("agent", "options", "names"),
     [
-        ({}, {}, ["one", "subagent", "two"]),
-        ({"tools": ["subagent", "one"]}, {}, ["one", "subagent"]),
+        ({}, {}, ["one", "two"]),
+        ({"tools": ["subagent", "one"]}, {}, ["one"]),
         ({"tools": ["subagent"]}, {"tools": ("two",)}, ["two"]),
     ],
 )
 def test_the_child_has_what_its_caller_has_unless_it_is_set_up_otherwise(
     tmp_path: Path, agent: dict[str, Any], options: dict[str, Any], names: list[str]
 ) -> None:
-    """An agent that may not use a tool cannot have its child use it."""
+    """No child has a tool that its caller may not use, nor one that its own depth forbids."""
     model = ScriptedModel(
         {"agent": [{"name": "subagent", "arguments": {"task": "dig"}}, "done"], "subagent": ["dug"]}
     )

@@ -166,13 +166,13 @@ def test_a_child_that_may_not_begin_has_no_session(tmp_path: Path) -> None:
     entries = [entry.data for entry in read_entries(log)]
     (ends,) = [one["data"] for one in entries if one.get("text") == "subagent_dispatch ends"]
     assert (ends["success"], ends["session_id"], ends["timed_out"]) == (False, None, False)
-    assert ends["error"].startswith("max_depth is 0")
+    assert ends["error"].startswith("max_depth: no run may be started at this depth")
     assert [one["ids"] for one in entries if "ids" in one] == [[], []]
 
 
 def test_a_child_that_took_too_long_is_noted_so(tmp_path: Path) -> None:
     async def program(run: Any, _: Any) -> Any:
-        with pytest.raises(ToolError, match="no end within"):
+        with pytest.raises(ToolError, match="did not finish within the"):
             await run.tool("subagent_dispatch", agent_id="helper", task="help")
 
     @tool(effect="reads")
@@ -189,7 +189,7 @@ def test_a_child_that_took_too_long_is_noted_so(tmp_path: Path) -> None:
     entries = [entry.data for entry in read_entries(log)]
     (ends,) = [one["data"] for one in entries if one.get("text") == "subagent_dispatch ends"]
     assert (ends["success"], ends["timed_out"]) == (False, True)
-    assert ends["error"].startswith("no end within")
+    assert ends["error"].startswith("timed_out: the child did not finish within")
 
 
 def test_alone_with_its_caller_it_gets_no_tool(tmp_path: Path) -> None:

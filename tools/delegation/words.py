@@ -1,0 +1,148 @@
+"""From a child's outcome to words: what a model is told of a child, the same for every tool.
+
+    answer_of    the answer, or the child's last words, each marked if it is not whole
+    error_of     `code: what happened. What to do next.`
+    told_of      both in one text, for tools whose failure is one text
+
+A text depends on the outcome, the limits that the child was granted, and what the tool's call may
+ask for; never on the runner.  Runs without the flag `tool_words` get the older texts, in which
+runners and tools differed.  Rules: CONTRACT.md §10.4.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Outcome, Truncated
+
+NOTHING: Final = "(the child ended without an answer: ask again, or do the work yourself)"
+LAST_WORDS: Final = "[not finished; the child's last words]"
+MESSAGE_CHARACTERS: Final = 300
+"""Of a message that is not ours, such as an exception's."""
+
+_SMALLER: Final = "Give a smaller task, or do the work yourself."
+_AGAIN: Final = "Try again once, or do the work yourself."
+_SHORTER: Final = "Ask for a shorter answer."
+_ENDED: Final[Mapping[str, str]] = {
+    "max_iterations": "the child made all {cap:g} model requests that it had and did not finish.",
+    "timeout_seconds": "the child did not finish within the {cap:g} s that it had.",
+    "model_tokens": "the child used {used} tokens, all that it had, and did not finish. "
+    f"{_SMALLER}",
+    "cost_usd": f"the child used up the money that it had and did not finish. {_SMALLER}",
+    "output_bytes": f"the child's answer is larger than {{cap:g}} bytes. {_SHORTER}",
+    "frame_bytes": f"the child's reply is larger than allowed. {_SHORTER}",
+    "stream_bytes": "the child printed more than allowed. Tell it to print less.",
+    "memory_bytes": f"the child used more memory than allowed. {_SMALLER}",
+    "cancelled": "the child was stopped before it finished.",
+}
+"""What happened and what to do, by the code of a child that was stopped."""
+_REFUSED: Final[Mapping[str, str]] = {
+    "max_depth": "no run may be started at this depth (max_depth is {cap:g}). Do the work "
+    "yourself.",
+    "max_children": "this run may start no more children ({cap:g} allowed). Do the rest yourself.",
+}
+"""The same by the code of a child that was never started; `cap` is the caller's."""
+_ASKABLE: Final = ("max_iterations", "timeout_seconds")
+
+
+def error_of(
+    outcome: Outcome,
+    *,
+    run: Any = None,
+    limits: Limits | None = None,
+    most: Mapping[str, int] | None = None,
+    seconds: float | None = None,
+) -> str | None:
+    """Return `code: message` of an outcome that is not completed; `None` of one that is.
+
+    Args:
+        outcome: How the child ended.
+        run: The run that tells it; without one, the older text.
+        limits: What the child was granted (`Child.limits`).
+        most: What a call of the tool may ask for, by limit.
+        seconds: For the older text, the time that the child had.
+    """
+    fault = outcome.error
+    if fault is None:
+        return None
+    if run is None or not run.flags.tool_words:
+        return _before(outcome, seconds)
+    code = "timed_out" if outcome.status == "timed_out" else fault.code
+    known = _REFUSED if outcome.status == "rejected" else _ENDED
+    name = "timeout_seconds" if outcome.status == "timed_out" else fault.code
+    cap = getattr(run.limits if outcome.status == "rejected" else limits, name, None)
+    if (said := known.get(name)) is None or ("{cap" in said and cap is None):
+        return _worded(code, _one_line(fault.message), outcome)
+    used = outcome.usage.input_tokens + outcome.usage.output_tokens
+    text = f"{code}: {said.format(cap=cap, used=used)}"
+    return f"{text} {_more(name, cap or 0, run.limits, most or {})}".strip()
+
+
+def answer_of(outcome: Outcome, run: Any) -> str:
+    """Return the answer of an outcome, or the last words of a child that did not complete."""
+    if not run.flags.tool_words:
+        return text_of(outcome) if outcome.ok else ""
+    if not outcome.ok:
+        return f"{LAST_WORDS} {outcome.summary}" if outcome.summary.strip() else ""
+    if not outcome.summary.strip():
+        return NOTHING
+    if outcome.truncated is None:
+        return outcome.summary
+    kept, seen = outcome.truncated.kept_bytes, outcome.truncated.seen_bytes
+    return f"{outcome.summary}\n[cut: the first {kept} of {seen} bytes. {_SHORTER}]"
+
+
+def told_of(outcome: Outcome, run: Any, error: str) -> str:
+    """Return the error, and on the next line the last words, if there are any."""
+    return "\n".join(filter(None, [error, answer_of(outcome, run)]))
+
+
+def text_of(outcome: Outcome) -> str:
+    """Return the text of an outcome that is completed; a cut one says so at its end."""
+    if outcome.truncated is None:
+        return outcome.summary
+    return f"{outcome.summary}\n[{truncation_text(outcome.truncated)}]"
+
+
+def truncation_text(truncated: Truncated) -> str:
+    """Return what was cut off, for programs."""
+    return (
+        f"truncated: kept_bytes={truncated.kept_bytes} seen_bytes={truncated.seen_bytes} "
+        f"sha256={truncated.sha256}"
+    )
+
+
+def _more(name: str, cap: float, own: Limits, most: Mapping[str, int]) -> str:
+    """Return what to do about a limit: ask for more, if a call and the caller's limits allow it."""
+    if name not in _ASKABLE:
+        return ""
+    caps = [getattr(own, name), own.join_seconds if name == "timeout_seconds" else None]
+    highest = min([most.get(name, 0), *(each for each in caps if each is not None)])
+    if highest <= cap:
+        return _SMALLER
+    return f"Ask for more ({name} may be up to {highest:g}), or give a smaller task."
+
+
+def _worded(code: str, message: str, outcome: Outcome) -> str:
+    said = message if message.startswith(code) else f"{code}: {message}"
+    return said if outcome.status == "rejected" else f"{said.rstrip('.: ')}. {_AGAIN}"
+
+
+def _one_line(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= MESSAGE_CHARACTERS else f"{line[:MESSAGE_CHARACTERS]}…"
+
+
+def _before(outcome: Outcome, seconds: float | None) -> str | None:
+    fault = outcome.error
+    if fault is None:
+        return None
+    match outcome.status, fault.code:
+        case "timed_out", _:
+            within = f" within {seconds:g} s" if seconds is not None else " in time"
+            return f"timed_out: no result{within}"
+        case "limit", "frame_bytes":
+            return "frame_bytes: the reply is larger than allowed"
+        case _, code:
+            repeats = fault.message.startswith(code)
+            return fault.message if repeats else f"{code}: {fault.message}"
