@@ -195,7 +195,7 @@ def test_what_is_not_shipped_is_not_found() -> None:
         as_offered("own", "", {})
 
 
-def _properties(schema: dict[str, Any], at: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def _properties(schema: Any, at: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each property of a schema and of the objects in its lists, with its place."""
     for name, one in schema.get("properties", {}).items():
         yield f"{at}/{name}", one
@@ -203,7 +203,7 @@ def _properties(schema: dict[str, Any], at: str = "") -> Iterator[tuple[str, dic
 
 
 def _all_tools(root: Path) -> list[Tool]:
-    commands = [write_file_tool(root), run_command_tool(root, allow=["ls"])]
+    commands: list[Tool] = [write_file_tool(root), run_command_tool(root, allow=["ls"])]
     helper = AgentDef(id="helper", name="helper", description="Helps.", system_prompt="You help.")
     dispatch = dispatch_tool("lead", [helper])
     assert dispatch is not None
@@ -225,7 +225,7 @@ def test_every_argument_of_a_shipped_tool_is_described_and_no_other_is_taken(
             assert one.get("description"), f"{tool.name}{place}"
 
 
-BOUNDS = {
+BOUNDS: dict[str, dict[str, Any]] = {
     "subagent/task": {"minLength": 1, "pattern": r"\S"},
     "subagent/max_iterations": {"minimum": 1},
     "subagent_dispatch/task": {"minLength": 1, "pattern": r"\S"},
