@@ -1,5 +1,6 @@
 """`refold export`: one file of a run."""
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -118,3 +119,7 @@ def test_what_a_large_run_takes_is_said_first(
     assert "reading logs of" in said.stderr
     assert "of memory" in said.stderr
     assert said.exit_code == 0
+
+    summary = (*arguments[:3], "markdown", "-o", tmp_path / "run.md")
+    one, five = (re.findall(r"([\d.]+) k?B", invoke(*way).stderr) for way in (summary, arguments))
+    assert [float(five[1]), *one] == [pytest.approx(5 * float(one[0]), rel=0.1), one[0], one[0]]

@@ -34,8 +34,8 @@ itself.
 
 _LARGE: Final = 100 * 1024 * 1024
 """Bytes of logs from which on it is said what their export takes."""
-_TIMES: Final = 5
-"""As many times the bytes of its logs is what a page takes at most, as measured."""
+_TIMES: Final[dict[OutputKind, int]] = {"html": 5, "perfetto": 1, "markdown": 1}
+"""As many times the bytes of its logs is what each takes at most, as measured."""
 _SUFFIXES: Final[dict[OutputKind, str]] = {
     "html": ".html", "perfetto": ".trace.json", "markdown": ".md",
 }  # fmt: skip
@@ -80,7 +80,7 @@ def command(
     with contextlib.ExitStack() as stack:
         one, *rest = (stack.enter_context(opened_log(each)).path for each in (log, other) if each)
         stack.enter_context(output.progress(f"reading {log}"))
-        _say_cost(one, *rest)
+        _say_cost(_TIMES["html" if rest else to], one, *rest)
         made = page_of(one, *rest, content=not without_content, causes=to == "html")
         text = _exported(made, to)
     content = text.encode()
@@ -97,11 +97,11 @@ def command(
     )
 
 
-def _say_cost(*logs: Path) -> None:
-    """Say before a large run is read what it takes: the file holds all of it."""
+def _say_cost(times: int, *logs: Path) -> None:
+    """Say before a large run is read what it takes: so many times the bytes of its logs."""
     size = sum(path.stat().st_size for log in logs for path in tree(log) if path.exists())
     if size >= _LARGE:
-        took = words.size(_TIMES * size)
+        took = words.size(times * size)
         output.hint(f"reading logs of {words.size(size)}: this may take {took} of memory")
 
 
