@@ -11,10 +11,16 @@ import pytest
 from click.testing import Result
 
 import refold
+from refold.engine.events.events import ModelAnswered
+from refold.engine.events.outcome import Usage
 from refold.engine.log.pack import pack
+from refold.engine.observed.journal import ObservedLog
+from refold.engine.observed.observer import Observer
 from refold.engine.ports.clock import fixed_at
 from refold.engine.runners.recording import record
+from refold.engine.secrets.vault import Vault
 from tests.support.stores import folder_store, record_run
+from tests.support.watched import ask, says, user
 
 Invoke = Callable[..., Result]
 
@@ -267,3 +273,22 @@ def test_a_store_lists_its_runs_by_name(tmp_path: Path, invoke: Invoke) -> None:
     rows = {row["run"]: row["status"] for row in json.loads(every.stdout)["runs"]}
     assert rows == {"audit.jsonl": "stored", "broken.jsonl": "refused"}
     assert invoke("ls", url, "--status", "failed").exit_code == 2
+
+
+def test_a_cost_that_is_not_known_of_all_answers_is_at_least_that(invoke: Invoke) -> None:
+    """One answer that was cut off does not hide what the others cost."""
+    asked = ask(user("Go."))
+    answers = [
+        ModelAnswered("error", says("a"), Usage(requests=1), error={"code": "cut", "message": "."}),
+        ModelAnswered("ok", says("b"), Usage(output_tokens=1, cost_usd_micros=210_000)),
+    ]
+    Path("runs").mkdir()
+    with ObservedLog(Path("runs/a.jsonl"), program="p", input=None, vault=Vault()) as log:
+        observer = Observer(log)
+        for each in answers:
+            observer.answered(observer.asked(asked), each)
+        log.seal("completed", "done")
+
+    assert "at least $0.2100 (1 answer not counted)" in invoke("ls").stdout
+    (run,) = json.loads(invoke("ls", "--json").stdout)["runs"]
+    assert run["priced"] == {"usd_micros": 210_000, "unpriced": 1}

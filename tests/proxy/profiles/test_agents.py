@@ -27,6 +27,7 @@ pytestmark = pytest.mark.long
 BRIEFS: Final = ("FIRST: count the words of a.txt", "SECOND: count the words of b.txt")
 KEYS: Final = {
     "OPENAI_API_KEY": "sk-" + "0" * 40,
+    "CODEX_API_KEY": "sk-" + "0" * 40,  # Codex sends none of OPENAI_API_KEY without a login
     "ANTHROPIC_API_KEY": "sk-ant-api03-" + "0" * 80,
     "GEMINI_API_KEY": "AIza" + "0" * 35,
 }
@@ -147,7 +148,7 @@ BAREST: Final = {
     "claude-code": "ANTHROPIC_API_KEY",
     "opencode-anthropic": "ANTHROPIC_API_KEY",
     "opencode-openai": "OPENAI_API_KEY",
-    "codex": "CODEX_API_KEY",  # it sends none of OPENAI_API_KEY: that wants `codex login`
+    "codex": "CODEX_API_KEY",
     "gemini-cli": "GEMINI_API_KEY",
     "aider": "OPENAI_API_KEY",
 }
@@ -172,7 +173,7 @@ def test_an_agent_in_the_barest_start_is_recorded_and_replayed(name: str, tmp_pa
     log = str(tmp_path / "run.jsonl")
     with Upstream(rules) as upstream:
         led = {name: url for name, url in upstream.environment().items() if name.endswith("_URL")}
-        key = KEYS.get(BAREST[name], KEYS["OPENAI_API_KEY"])
+        key = KEYS[BAREST[name]]
         more = {"HOME": str(_empty(tmp_path / "home")), BAREST[name]: key, **led}
         folder = _folder(tmp_path / "one")
         done = refold_does("record", "--log", log, "--", *command, folder=folder, more=more)
