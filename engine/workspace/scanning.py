@@ -16,11 +16,11 @@ from typing import Final, Self
 
 import attrs
 
-from refold.engine.errors import ContentMissing
+from refold.engine.errors import ContentMissing, FolderRefused
 from refold.engine.workspace.entries import Repository
 from refold.engine.workspace.git import Git, RepositoryObjects, between, blob_id
 from refold.engine.workspace.left_out import TOTAL_MAX, WITHOUT_GIT, LogFiles, is_key, why_out
-from refold.engine.workspace.paths import as_text
+from refold.engine.workspace.paths import as_text, checked
 from refold.engine.workspace.status import NOTHING, STATUS, GitStatus
 from refold.engine.workspace.tree import Base, FileTree, Kind, TreeEntry, as_lines
 
@@ -250,8 +250,9 @@ class Scanner:
                 for folder in _empty_below(self._top / at / path):
                     whole = os.fspath(folder.relative_to(self._top))
                     self._apart[whole] = TreeEntry(whole, _FOLDER, "folder")
-        for path in list(filter(self._log_files.hold, self._apart)):
-            del self._apart[path]
+        self._apart = {
+            path: entry for path, entry in self._apart.items() if self._can_be_said(path)
+        }
 
     def _told(self, at: str, known: _Known, said: GitStatus) -> Repository:
         """Return what git says besides files; asked again only if it can have changed."""
@@ -265,7 +266,8 @@ class Scanner:
         begun = {what for name, what in _UNDER_WAY.items() if (git_dir / name).exists()}
         known.told_of = said.beside_files
         with RepositoryObjects(git) as objects:
-            index = as_lines(self._staged(objects, *one) for one in said.staged)
+            staged = (one for one in said.staged if self._can_be_said(one[0]))
+            index = as_lines(self._staged(objects, *one) for one in staged)
         known.repository = Repository(
             at,
             said.commit,
@@ -292,7 +294,7 @@ class Scanner:
     def _look(self, at: str, path: str, known: _Known, in_base: tuple[str, ...]) -> None:
         """Add what is at a path, unless it is as in the base: this mode, this blob."""
         whole = _joined(at, path)
-        if self._log_files.hold(whole):
+        if not self._can_be_said(whole):
             return
         mode, blob = in_base if known.base is not None and in_base[0] != NOTHING else ("", "")
         if blob:
@@ -340,6 +342,15 @@ class Scanner:
         kept = self._scrubbed(content)
         kind: Kind = "own" if kept == content else "cut"
         return TreeEntry(path, mode, kind, self._put(kept), len(kept)), blob_id(content, length)
+
+    def _can_be_said(self, path: str) -> bool:
+        """Return whether a log may name a path: not its own files, nor what git takes for its."""
+        if self._log_files.hold(path):
+            return False
+        try:
+            return bool(checked(path))
+        except FolderRefused:
+            return False
 
     def _takes(self, size: int) -> bool:
         """Return whether that much more may be kept, and count it."""

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 import attrs
 
-from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
+from refold.engine.errors import ContentMissing, FolderRefused, GitFailed, NotCanonical
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import Extension
 from refold.engine.workspace.contents import Contents
@@ -107,7 +107,11 @@ class WatchedFolder:
             self._write(scan, list(calls), is_end=True)
 
     def _note(self, event: Extension) -> None:
-        self._write_down(event)
+        try:
+            self._write_down(event)
+        except NotCanonical as error:  # more than an entry can hold
+            self.lost = str(error)
+            self._write_down(FolderLost(self.lost).as_event())
         self.entries += 1
 
     def _looked(self, look: "Future[FolderScan]") -> FolderScan | None:

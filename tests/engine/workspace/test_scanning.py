@@ -1,8 +1,11 @@
 """What a look at a folder finds: hard cases of folders and of git, each by hand."""
 
+import itertools
 import os
+import shutil
 import socket
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -511,3 +514,47 @@ def _state(top: Path) -> dict[str, object]:
         content = path.read_bytes() if stat.S_ISREG(about.st_mode) else b""
         found[str(path)] = (about.st_mode, about.st_mtime_ns, about.st_ino, content)
     return found
+
+
+def test_a_folder_that_changes_while_it_is_listed(tmp_path: Path) -> None:
+    """Each look is of files that were there; the last one, when nothing changes, is exact."""
+    top = repository(tmp_path / "r", {f"f{n}": f"{n}\n" for n in range(20)})
+    looked, stop = Looked(top), threading.Event()
+
+    def change() -> None:
+        for number in itertools.cycle(range(20)):
+            if stop.is_set():
+                return
+            (top / f"f{number}").write_text("changed\n")
+            (top / "deep" / str(number)).mkdir(parents=True, exist_ok=True)
+            (top / "deep" / str(number) / "x").write_text("new")
+            shutil.rmtree(top / "deep")
+            (top / f"f{number}").unlink()
+            (top / f"f{number}").symlink_to("nowhere")
+            (top / f"f{number}").unlink()
+
+    writer = threading.Thread(target=change)
+    writer.start()
+    try:
+        trees = [looked.scan().tree for _ in range(5)]
+    finally:
+        stop.set()
+        writer.join()
+    last = looked.scan().tree
+
+    for tree in trees:
+        assert FileTree.of_text(tree.text) == tree
+    on_disk = {path.name: path.read_bytes() for path in top.iterdir() if path.is_file()}
+    assert looked.files(last) == on_disk
+
+
+def test_names_that_are_git_s_own_to_some_systems_are_not_recorded(tmp_path: Path) -> None:
+    """A log that names them is refused, and a reader cannot know who wrote it."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    for name in (".GIT", "git~1"):
+        (top / name).mkdir()
+        (top / name / "config").write_text("x")
+
+    tree = Looked(top).scan().tree
+
+    assert tree.differs == ()
