@@ -74,6 +74,8 @@ _GIT_PLACES: Final = (
 )
 _MONTHS: Final = tuple("jan feb mar apr may jun jul aug sep oct nov dec".split())  # noqa: SIM905
 
+_KNOWN_TEXTS: Final = 4096
+
 KINDS: Final = ("id", "commit", "date", "measure", "text")
 """`id`, `commit`: bound · `date`: of the same form and order · `measure`, `text`: anything; the
 last three are ignored at their place alone."""
@@ -207,7 +209,11 @@ class Bindings:
         self._token = re.compile(
             "|".join([*_own_tokens({*self._was, *self._here}, is_noted=is_noted), _TOKENS])
         )
-        self.cut = functools.lru_cache(4096)(self._cut_anew)
+        # A conversation says with each request all that it said before.
+        self.cut = functools.lru_cache(_KNOWN_TEXTS)(self._cut_anew)
+        self._unequal = functools.lru_cache(_KNOWN_TEXTS)(self._unequal_anew)
+        self._marked_text = functools.lru_cache(_KNOWN_TEXTS)(self._marked_anew)
+        self._in_text = functools.lru_cache(_KNOWN_TEXTS)(self._in_text_anew)
         self._ids: dict[str, str] = {}
         self._ids_back: dict[str, str] = {}
         self._commits: dict[str, tuple[str, str]] = {}
@@ -301,6 +307,8 @@ class Bindings:
 
     def commit(self, joined: Joined) -> None:
         """Bind for good."""
+        if joined.ids or joined.commits != self._commits:
+            self._in_text.cache_clear()
         self._ids |= joined.ids
         self._ids_back |= {now: was for was, now in joined.ids.items()}
         self._commits |= joined.commits
@@ -342,12 +350,10 @@ class Bindings:
         if isinstance(one, str) and isinstance(other, str):
             yield from self._of_texts(one, other, where, pointer)
         elif isinstance(one, dict) and isinstance(other, dict):
-            olds, news = ({encode(self._skeleton(k)): k for k in each} for each in (one, other))
-            if olds.keys() != news.keys() or len(one) != len(other):
-                raise _DiffersError
-            for name, key in olds.items():
-                yield from self._pairs(key, news[name], where, pointer)
-                yield from self._pairs(one[key], other[news[name]], where, f"{pointer}/{key}")
+            for was, here in self._same_keys(one, other):
+                if was != here:
+                    yield from self._of_texts(was, here, where, pointer)
+                yield from self._pairs(one[was], other[here], where, f"{pointer}/{was}")
         elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
             if len(one) != len(other):
                 raise _DiffersError
@@ -356,18 +362,43 @@ class Bindings:
         elif type(one) is not type(other) or one != other:
             raise _DiffersError
 
+    def _same_keys(
+        self, one: Mapping[str, Any], other: Mapping[str, Any]
+    ) -> Iterable[tuple[str, str]]:
+        """Return the names of members that are the same: a name may be a path.
+
+        Raises:
+            _DiffersError: one of them has others.
+        """
+        if one.keys() == other.keys():
+            return zip(one, one, strict=True)
+        olds, news = ({encode(self._skeleton(k)): k for k in each} for each in (one, other))
+        if olds.keys() != news.keys() or len(one) != len(other):
+            raise _DiffersError
+        return ((key, news[name]) for name, key in olds.items())
+
     def _of_texts(
         self, one: str, other: str, where: frozenset[str], pointer: str
     ) -> Iterator[_Pair]:
         if one == other:
             return
+        if (found := self._unequal(one, other)) is None:
+            raise _DiffersError
+        for each in found:
+            yield _Pair(where, pointer, *each)
+
+    def _unequal_anew(
+        self, one: str, other: str
+    ) -> tuple[tuple[str, str, str, str, str], ...] | None:
+        """Return the tokens of two texts that are not equal; `None` if anything else is not."""
         (parts, tokens), (others, heres) = self.cut(one), self.cut(other)
         if parts != others or [mark for mark, _ in tokens] != [mark for mark, _ in heres]:
-            raise _DiffersError
-        for at, ((mark, was), (_, here)) in enumerate(zip(tokens, heres, strict=True)):
-            if was != here:
-                before = parts[at] if at else f"\n{parts[at]}"
-                yield _Pair(where, pointer, before, parts[at + 1], mark, was, here)
+            return None
+        return tuple(
+            (parts[at] if at else f"\n{parts[at]}", parts[at + 1], mark, was, here)
+            for at, ((mark, was), (_, here)) in enumerate(zip(tokens, heres, strict=True))
+            if was != here
+        )
 
     def _join(self, pairs: Iterable[_Pair], *, makes_commits: bool) -> Joined:
         made = makes_commits or self._makes_commits
@@ -459,14 +490,17 @@ class Bindings:
 
     def _marked(self, value: Value, where: frozenset[str]) -> Value:
         if isinstance(value, str):
-            parts, tokens = self.cut(value)
-            said = [self._mark(mark, token, where) for mark, token in tokens]
-            return "".join(_woven(parts, said)) if tokens else value
+            return self._marked_text(value, where)
         if isinstance(value, dict):
             return {key: self._marked(item, where) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self._marked(item, where) for item in value]
         return value
+
+    def _marked_anew(self, text: str, where: frozenset[str]) -> str:
+        parts, tokens = self.cut(text)
+        said = [self._mark(mark, token, where) for mark, token in tokens]
+        return "".join(_woven(parts, said)) if tokens else text
 
     def _mark(self, mark: str, token: str, where: frozenset[str]) -> str:
         place = self._place_of(mark, where)
@@ -481,7 +515,7 @@ class Bindings:
             return [self._translated(item, of) for item in value]
         return value
 
-    def _in_text(self, text: str, of: Callable[[str], str]) -> str:
+    def _in_text_anew(self, text: str, of: Callable[[str], str]) -> str:
         parts, tokens = self.cut(text)
         return "".join(_woven(parts, [of(token) for _, token in tokens])) if tokens else text
 

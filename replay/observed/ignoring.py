@@ -47,8 +47,10 @@ class Ignoring:
         for each in passed:
             self._list(turn, each.pointer, each.recorded, each.now, each.rule)
         what = f"model:{turn.asked.model}"
-        was = self._bindings.plain(turn.asked)
-        now = self._bindings.plain(self._bindings.as_recorded(asked))
+        recorded = self._bindings.as_recorded(asked)
+        if recorded == turn.asked:
+            return
+        was, now = self._bindings.plain(turn.asked), self._bindings.plain(recorded)
         before, after = was.as_json(), now.as_json()
         olds, news = self._rules.order(was), self._rules.order(now)
         if olds != news:

@@ -301,3 +301,79 @@ def _typed(place: Path, more: dict[str, str], *words: str) -> str:
     finally:
         tmux("kill-server")
     return said.read_text()
+
+
+EDITS: Final = (
+    ("duration_ms: 500", "duration_ms: 50000"),
+    ("tasks/build.output", "tasks/deploy.output"),
+    ("<task-id>prod</task-id>", "<task-id>test</task-id>"),
+    (".claude/plans/deploy-prod.md", ".claude/plans/deploy-test.md"),
+    ('"end_time": 1700000000', '"end_time": 17'),
+    ('"timestamp": "2026-11-22T16:33:20.798Z"', '"timestamp": "2026-11-22T16:33:20.799Z"'),
+    ('"session_id": "f468db8b-b8c8-4b1a-aca5-c89411438081"',
+     '"session_id": "f468db8b-b8c8-4b1a-aca5-c89411438082"'),
+    ("- Shell: bash", "- Shell: fish"),
+    ("Today's date is 2026-01-22", "Today's date is 1999-01-22"),
+    ("in background with ID: alpha", "in background with ID: omega"),
+    ("[main abc1234] Change", "[main abc1235] Change"),
+    ("agentId: a21a536276f60d36a", "agentId: a21a536276f60d36b"),
+    ("/4176a7d7-9356-4ed9-b504-642afa2d21e5/", "/4176a7d7-9356-4ed9-b504-642afa2d21e6/"),
+)  # fmt: skip
+"""Lines of a file that an agent works on, each with a change."""
+
+
+def _claude(rules: list[Rule], log: str, tmp_path: Path, folder: Path, *command: str) -> str:
+    if shutil.which("claude") is None:
+        pytest.skip("claude is not installed")
+    with Upstream(rules) as upstream:
+        home = {"HOME": str(_home(tmp_path / "home")), **KEYS}
+        words = ["record", "--log", log, "--", *command]
+        done = refold_does(*words, folder=folder, more={**upstream.environment(), **home})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_each_edit_of_a_file_that_claude_code_reads_is_noticed(tmp_path: Path) -> None:
+    """Whatever it looks like: the change is named, and without one all is identical."""
+    reads = _calls("Read", {"file_path": "conf.txt"})
+    rules = [
+        Rule(name="titles", when={"user": "Write the title"}, then=TITLE),
+        Rule(name="reads", when={"user": "SURVEY"}, then=reads),
+        Rule(name="ends", when={"user": "SURVEY", "results": ["first"]}, then=Reply(text="done")),
+    ]
+    plain = "\n".join(["first", *(line for line, _ in EDITS), "last"])
+    command = ("claude", "-p", "SURVEY the file", "--allowedTools", "Read")
+    folder, log = _folder(tmp_path / "one"), str(tmp_path / "run.jsonl")
+    (folder / "conf.txt").write_text(plain)
+    _claude(rules, log, tmp_path, folder, *command)
+
+    for number, (line, edited) in enumerate((("", ""), *EDITS)):
+        there = _folder(tmp_path / f"there{number}" / "below")
+        (there / "conf.txt").write_text(plain.replace(line, edited) if line else plain)
+        more = {"HOME": str(_home(tmp_path / f"home{number}")), **KEYS}
+        again = refold_does("replay", "--in-place", log, "--", *command, folder=there, more=more)
+        assert again.returncode == (1 if line else 0), (line, again.stderr)
+        assert ("the tool Read" in again.stderr) == bool(line), (line, again.stderr)
+
+
+def test_a_commit_that_claude_code_makes_and_looks_at_is_identical(tmp_path: Path) -> None:
+    """Its id is another one each time, and so is what it is called for short."""
+    commits = "git init -q -b main . && git add a.txt && git -c user.name=a -c user.email=a@b.c "
+    commits += "commit -m 'Add a' && git log -1 && git rev-parse HEAD"
+    rules = [
+        Rule(name="titles", when={"user": "Write the title"}, then=TITLE),
+        Rule(name="commits", when={"user": "SURVEY"},
+             then=_calls("Bash", {"command": commits, "description": "commit"})),
+        Rule(name="ends", when={"user": "SURVEY", "results": ["Add a"]},
+             then=Reply(text="done")),
+    ]  # fmt: skip
+    command = ("claude", "-p", "SURVEY and commit", "--allowedTools", "Bash")
+    log = str(tmp_path / "run.jsonl")
+    _claude(rules, log, tmp_path, _folder(tmp_path / "one"), *command)
+
+    there = _folder(tmp_path / "there" / "below")
+    more = {"HOME": str(_home(tmp_path / "home2")), **KEYS}
+    again = refold_does("replay", "--in-place", log, "--", *command, folder=there, more=more)
+
+    assert again.returncode == 0, again.stderr
+    assert "1 commit" in again.stderr
