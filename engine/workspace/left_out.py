@@ -28,6 +28,8 @@ _KEYS: Final = re.compile(
     | [._]netrc | \.npmrc | \.pypirc | \.pgpass | \.git-credentials | \.htpasswd
     | credentials(?:\.json|\.toml)? | service[-_]account.*\.json"""
 )
+_OF_A_LOG: Final = r"(\.\d+)*\.(jsonl(\..*)?|ray|(blobs|files)(/.*)?)"
+"""Ends of the paths of a log's files, after its stem.  A program may have the same stem."""
 
 
 def is_key(path: str) -> bool:
@@ -81,9 +83,9 @@ class LogFiles:
         folder = "" if not log.is_relative_to(top) else os.fspath(log.parent.relative_to(top))
         self._folder = "" if here.is_relative_to(log.parent) or folder == "." else folder
         beside = os.fspath(log.with_suffix("").relative_to(top)) if log.is_relative_to(top) else "/"
-        self._beside = f"{beside}."
+        self._beside = re.compile(re.escape(beside) + _OF_A_LOG)
 
     def hold(self, path: str) -> bool:
         """Return whether a path is one of them."""
         below = bool(self._folder) and f"{path}/".startswith(f"{self._folder}/")
-        return below or path.startswith(self._beside)
+        return below or self._beside.fullmatch(path) is not None

@@ -462,23 +462,22 @@ def test_empty_folders_are_there(tmp_path: Path) -> None:
 def test_the_log_is_no_part_of_its_folder(tmp_path: Path) -> None:
     """Its folder, or where the command is started there, its files."""
     top = repository(tmp_path / "r", {"a": "one\n", "runs/old": "kept\n"})
-    for path in ("runs/x.jsonl", "x.jsonl", "x.blobs/aa/b", "xy"):
+    for path in ("runs/x.jsonl", "x.jsonl", "x.1.2.jsonl", "x.jsonl.sig", "x.blobs/aa/b", "xy"):
         (top / path).parent.mkdir(parents=True, exist_ok=True)
         (top / path).write_text("x")
     (top / "runs/old").write_text("changed")
+    (top / "x.py").write_text("print()")  # a program beside a log that has its name
 
     def left(log: Path, here: Path) -> set[str]:
         with Scanner(top, LogFiles(log, top, here), lambda _content: "a" * 64, bytes) as scanner:
             return set(scanner.scan().tree.by_path)
 
-    assert left(top / "runs/x.jsonl", top) == {"x.jsonl", "x.blobs/aa/b", "xy"}
-    assert left(top / "x.jsonl", top) == {"runs/x.jsonl", "runs/old", "xy"}
-    assert left(top / "runs/x.jsonl", top / "runs") == {
-        "runs/old", "x.jsonl", "x.blobs/aa/b", "xy",
-    }  # fmt: skip
-    assert left(tmp_path / "x.jsonl", top) == {
-        "runs/x.jsonl", "runs/old", "x.jsonl", "x.blobs/aa/b", "xy",
-    }  # fmt: skip
+    of_x = {"x.jsonl", "x.1.2.jsonl", "x.jsonl.sig", "x.blobs/aa/b"}
+    others = {"xy", "x.py"}
+    assert left(top / "runs/x.jsonl", top) == of_x | others
+    assert left(top / "x.jsonl", top) == {"runs/x.jsonl", "runs/old"} | others
+    assert left(top / "runs/x.jsonl", top / "runs") == {"runs/old"} | of_x | others
+    assert left(tmp_path / "x.jsonl", top) == {"runs/x.jsonl", "runs/old"} | of_x | others
 
 
 def test_a_file_that_stays_is_read_once(tmp_path: Path) -> None:
