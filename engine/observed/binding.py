@@ -61,8 +61,8 @@ _COMMITS: Final = re.compile(
 )
 """Commands that make commits: before the first one, no commit is another one."""
 _BEFORE_COMMIT: Final = re.compile(
-    r"(?:\n|\\n|\"|commit |parent |HEAD is now at |Updating |-g|\[[\w./-]+(?: \([\w -]+\))? "
-    r"|[*+]? +[\w./-]+ +)\Z"
+    r"(?:\n|\\n|\"|Output: |commit |parent |HEAD is now at |Updating |-g"
+    r"|\[[\w./-]+(?: \([\w -]+\))? |[*+]? +[\w./-]+ +)\Z"
 )
 """What stands before the id of a commit in what git prints; before that of a blob, `index `."""
 _CHECKSUM: Final = re.compile(r" [ *]\S")

@@ -211,6 +211,16 @@ def test_a_commit_made_in_this_run_is_bound_by_its_prefixes() -> None:
     assert found.lines() == ["1 bound: 1 commit"]
 
 
+def test_a_commit_is_bound_behind_the_word_of_an_agent() -> None:
+    """Gemini CLI puts `Output: ` before what a command printed."""
+    command = "git commit -qm x && git log --oneline"
+    one, other = (
+        committed(each, command, told='{"output": "Output: {full} x"}') for each in COMMITS[:2]
+    )
+
+    assert joined(bindings(), one, other) is not None
+
+
 @pytest.mark.parametrize(
     ("command", "told"),
     [
