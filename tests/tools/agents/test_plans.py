@@ -217,3 +217,30 @@ def test_a_section_made_for_a_session_plans_in_that_one(tmp_path: Path, *, is_ow
     assert report.identical, report
     with pytest.raises(UsageError, match="session: expected a Session, found 'x'"):
         PlanningToolsSection("x")  # type: ignore[arg-type]  # which is the point
+
+
+def test_only_done_is_done_and_a_new_title_keeps_the_status() -> None:
+    """Steps in progress complete no plan; what an update leaves out stays as it was."""
+    session = Session()
+    register_plans(session)
+    session.dispatch(PlanSetUp("o", ("one", "two")))
+    session.dispatch(StepUpdated(1, status="done"))
+    session.dispatch(StepUpdated(2, status="in_progress"))
+    session.dispatch(StepUpdated(1, title="first"))
+
+    plan = session.latest(Plan)
+
+    assert plan is not None
+    assert plan.status == "active"
+    assert [(step.title, step.status) for step in plan.steps] == [
+        ("first", "done"),
+        ("two", "in_progress"),
+    ]
+    session.dispatch(StepUpdated(2, status="done"))
+    ended = session.latest(Plan)
+    assert ended is not None
+    assert ended.status == "completed"
+    session.dispatch(StepUpdated(2, status="pending"))
+    again = session.latest(Plan)
+    assert again is not None
+    assert again.status == "active"

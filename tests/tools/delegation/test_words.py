@@ -1,13 +1,20 @@
 """What a model is told of a child, for each tool and each end: read as prompt text."""
 
+import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import refold
-from tests.support.tool_ends import ENDS, TOOLS, recorded, told, tools
+from refold.engine.log.reader import read_entries
+from refold.tools import dispatch_subagent_tool, subagent_tool, subagents_tool
+from refold.tools.agents.agent_files import AgentDef
+from refold.tools.agents.agent_prompts import agent_prompts
+from refold.tools.delegation.subagent_dispatch import SharedContext, dispatch_tool
+from tests.support.tool_ends import ENDS, TOOLS, recorded, session, told, tools
 
 SHA = re.compile(r"sha256=[0-9a-f]{64}")
 
@@ -42,3 +49,53 @@ def test_both_runners_tell_the_same(name: str, end: str, tmp_path: Path) -> None
 
     assert readable(there[0]) == readable(here[0])
     assert there[1] == here[1]
+
+
+async def sleeps(run: refold.Run, _given: Any) -> None:
+    """Wait until it is cancelled."""
+    await run.sleep(3600)
+
+
+CALLS: dict[str, dict[str, Any]] = {
+    "subagent": {"task": "wait"},
+    "subagent_dispatch": {"agent_id": "helper", "task": "wait"},
+    "dispatch_subagent": {
+        "mode": "ad_hoc",
+        "prompt_ns": "agents",
+        "prompt_key": "helper",
+        "instructions": "wait",
+    },
+    "dispatch_subagents": {"tasks": [{"objective": "wait"}, {"objective": "wait"}]},
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_that_is_given_up_cancels_its_children(name: str, tmp_path: Path) -> None:
+    """From the tool down: no child of it runs on and spends."""
+    helper = AgentDef(id="helper", name="helper", description="Helps.", system_prompt="You help.")
+    found: dict[str, Any] = {
+        "subagent": subagent_tool(program=sleeps),
+        "subagent_dispatch": dispatch_tool("", [helper], context=SharedContext(program=sleeps)),
+        "dispatch_subagent": dispatch_subagent_tool(
+            prompts=agent_prompts([helper]), program=sleeps
+        ),
+        "dispatch_subagents": subagents_tool(program=sleeps),
+    }
+
+    async def lead(run: refold.Run, _input: Any) -> str:
+        try:
+            async with asyncio.timeout(0.05):
+                await run.tool(name, **CALLS[name])
+        except TimeoutError:
+            return "given up"
+        return "answered"
+
+    log = tmp_path / "run.jsonl"
+    recording = refold.record(lead, log=log, tools=[found[name]], session=session())
+
+    entries = [*read_entries(log)]
+    started = [one.call for one in entries if one.kind == "child.started"]
+    cancelled = [one.call for one in entries if one.kind == "effect.cancelled"]
+    assert recording.output == "given up"
+    assert started
+    assert set(started) <= set(cancelled)
