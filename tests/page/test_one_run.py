@@ -189,7 +189,7 @@ def test_a_cost_that_is_not_known_of_all_answers_is_at_least_that(tmp_path: Path
         "≥ $0.2100",
         "cost \u2013",
     ]
-    assert document["totals"]["failures"] == " (1 failed: cut)"
+    assert document["failures"] == " (1 failed: cut)"
 
 
 def _told(node: dict[str, Any], logs: dict[str, Path]) -> dict[str, Any]:

@@ -96,14 +96,14 @@ function start(page) {
 	// --- the head ---
 	const sums = h("p.sums"), title = h("h1");
 	function head() {
-		const { tree: root, totals: all } = app.page, fact = (...words) => h("span.fact", words);
+		const { tree: root, totals: all, failures } = app.page, fact = (...words) => h("span.fact", words);
 		const { completed, ...others } = all.statuses, bad = Object.entries(others).map(([status, n]) => `${number(n)} ${words(status)}`).join(", ");
 		title.replaceChildren(short(app.page.title, 200));
 		sums.replaceChildren(fact(badge(root.status)),
 			all.subagents ? fact(`${count(all.subagents, root.guarantee ? "conversation" : "subagent")}: `, completed ? `${number(completed)} completed` : "", completed && bad ? ", " : "", bad ? h("button", { class: "bad link", title: "Show the next one (f)", onclick: () => fault(1) }, bad) : null) : "",
 			...Object.entries(all.unseen).map(([status, n]) => fact(`${number(n)} ${words(status)}`)),
 			all.tools ? fact(count(all.tools, "tool call"), all.tools_failed ? ` (${number(all.tools_failed)} failed)` : "") : "",
-			all.requests ? fact(count(all.requests, "request"), `${all.failures}, ${spent(root.usage)}`, all.subagents && root.own_usage.requests ? `, of these its own: ${spent(root.own_usage)}` : "") : "",
+			all.requests ? fact(count(all.requests, "request"), `${failures}, ${spent(root.usage)}`, all.subagents && root.own_usage.requests ? `, of these its own: ${spent(root.own_usage)}` : "") : "",
 			known(root.duration_ms, (ms) => fact(millis(ms))),
 			app.page.content === false ? fact("content left out") : "", !given.live ? "" : app.lost ? h("span.fact.warn", "not followed: no answer") : root.status === "running" ? h("span.fact.live", "following") : "");
 	}
