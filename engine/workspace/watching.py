@@ -190,13 +190,18 @@ class WatchedFolder:
             self._contents.close()
 
 
+def may_change(tool: str) -> bool:
+    """Return whether a tool of that name may change files: all but those that surely read."""
+    return not _READS.fullmatch(tool) or _EDITS.fullmatch(tool) is not None
+
+
 def suspects(top: str, path: str, calls: Sequence[Suspect]) -> tuple[str, ...]:
     """Return the calls that can have changed a path: all but those that surely did not.
 
     What edits files names them; what reads changes none.  Beside an edit that names the file, only
     commands of other conversations are meant that say its name.
     """
-    able = [each for each in calls if not _READS.fullmatch(each.tool)]
+    able = [each for each in calls if may_change(each.tool)]
     edits = [each for each in able if _EDITS.fullmatch(each.tool)]
     own = [each for each in edits if _names(each, top, path)]
     others = [each for each in able if each not in edits]

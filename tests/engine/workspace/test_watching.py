@@ -2,7 +2,7 @@
 
 import pytest
 
-from refold.engine.workspace.watching import Suspect, suspects
+from refold.engine.workspace.watching import Suspect, may_change, suspects
 
 EDIT = Suspect("0/1#2", "Edit", ("src/a.py", "old", "new"))
 WHOLE = Suspect("0/1#2", "str_replace_editor", ("/top/src/a.py",))
@@ -42,3 +42,12 @@ def test_all_that_may_have_changed_a_file_are_named(
 def test_a_file_that_no_edit_names_may_be_changed_after_an_edit() -> None:
     """By a hook of the agent that formats."""
     assert suspects("/top", "b.py", [EDIT]) == ("0/1#2",)
+
+
+def test_the_folder_is_looked_at_after_all_but_what_only_reads() -> None:
+    """A look takes time in a large folder, and agents mostly read."""
+    reads = ("Read", "Grep", "Glob", "LS", "WebFetch", "list_directory", "read_file", "view")
+    others = ("Bash", "Edit", "TodoWrite", "read_and_replace", "shell", "str_replace", "mcp__x")
+
+    assert not any(map(may_change, reads))
+    assert all(map(may_change, others))

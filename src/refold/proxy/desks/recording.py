@@ -23,7 +23,7 @@ from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import Wire, kept_headers, pieces
 from refold.engine.wire.parts.remembered import Remembered
 from refold.engine.wire.spelling import can_spell, refused, spelled
-from refold.engine.workspace.watching import Suspect, WatchedFolder
+from refold.engine.workspace.watching import Suspect, WatchedFolder, may_change
 from refold.proxy.desks.caps import CapReached, Caps, Spending
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.http.turns import Forward, Incoming, Serve
@@ -102,9 +102,10 @@ class RecordingDesk:
         """
         turn = self.written(self.read(incoming), incoming)
         self.log.sync()
-        if self._folder is not None and self.observer.ended:
+        ended = self.observer.ended
+        if self._folder is not None and any(may_change(call.tool) for call in ended):
             self._folder.look(self.suspects())
-            self.observer.ended.clear()
+        ended.clear()
         return self.passed_on(turn, incoming)
 
     def settle(self) -> None:
