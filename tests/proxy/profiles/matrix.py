@@ -501,7 +501,9 @@ def _at_terminal(command: list[str], folder: Path, more: Mapping[str, str]) -> t
 def _why(printed: str) -> str:
     """Return what was not so: the first difference and what changed, else the last line."""
     lines = [" ".join(line.split()) for line in printed.splitlines() if line.strip()]
-    at = next((at for at, line in enumerate(lines) if line.startswith("differs ")), None)
+    begins = ("differs ", "refold: ", "/")
+    found = (line.startswith(begins) or ": the files differ" in line for line in lines)
+    at = next((at for at, is_found in enumerate(found) if is_found), None)
     changed = () if at is None else (x for x in lines[at:] if x[:1] in "-+…" or "{+" in x)
     said = lines[-1] if at is None and lines else " ".join([*lines[at:][:1], *changed][:3])
     said = scrubbed(said).replace("|", "/")
