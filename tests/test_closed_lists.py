@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Final, Literal, get_args, get_origin
 
 PARTIAL: Final = {
+    "refold.cli.commands.export._TIMES": "heads and reports of replays are no exports",
     "refold.cli.commands.export._SUFFIXES": "a report of replays is named by the caller",
     "refold.cli.commands.recover._SOUND": "the states that need nothing",
     "refold.cli.commands.recover._STYLES": "the others have the style of damage",

@@ -309,9 +309,9 @@ DOCUMENTS: Final = PAGES | {
 }
 _FOREIGN: Final = {
     "--snapshot-update", "--lf", "--check", "--env-file", "--address", "--head", "--agents",
-    "--format", "--output-format",
+    "--format", "--output-format", "--way",
 }  # fmt: skip
-"""Options of syrupy, pytest, ruff, docker, ray, and agents that were tried."""
+"""Options of syrupy, pytest, ruff, docker, ray, agents that were tried, and what tries them."""
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:

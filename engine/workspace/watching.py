@@ -173,7 +173,8 @@ class WatchedFolder:
         own = [each for each in differs if each.kind in ("own", "cut", "link")]
         left = [each for each in differs if each.kind in ("out", "cut") and each.value != "ignored"]
         size = sum(each.size or 0 for each in own)
-        text = f"{self._last.by_git} files by git, {len(own)} by content ({size:,} bytes)"
+        files = "1 file" if self._last.by_git == 1 else f"{self._last.by_git:,} files"
+        text = f"{files} by git, {len(own)} by content ({size:,} bytes)"
         if left:
             names = [as_text(each.path) for each in left[:_NAMED_MAX]]
             more = [f"{len(left) - _NAMED_MAX} more"] if len(left) > _NAMED_MAX else []

@@ -18,6 +18,8 @@ GUARANTEE: Final = (
     "requests were matched with the record; the command itself was not run on Refold's kernel"
 )
 """What it means, where requests were."""
+MAIN: Final = "main"
+"""The name of the agent that a watched command begins with."""
 OBSERVED: Final = "its requests were recorded; the command itself was not run on Refold's kernel"
 """What it means of a log of which nothing was run."""
 

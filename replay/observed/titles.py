@@ -11,10 +11,9 @@ from refold.engine.encoding.canonical import text_of_json
 from refold.engine.events.call_key import scope_above
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.wire.parts.exchange import OTHER, Asked
+from refold.replay.index.guarantee import MAIN
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
-MAIN: Final = "main"
-"""The name of the agent that a command begins with."""
 TITLE_MAX: Final = 48
 """Characters of a prompt that stand for a name."""
 

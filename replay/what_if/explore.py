@@ -2,8 +2,8 @@
 
 The program is rehearsed with its recorded outcomes under other orders of completion: no tool runs
 and no token is spent.  First every order that is one step away from the recorded one, then two, and
-so on; from the half on, random ones.  An order that ends the run otherwise is shrunk to the fewest
-moves from the recorded order.  How one order is run stands in `replay.what_if.rehearsal`, how
+so on; from the half on, random ones.  Of an order that ends the run differently, moves are taken
+back one by one while it still does.  How one order is run stands in `replay.what_if.rehearsal`, how
 orders are compared and shrunk in `replay.what_if.orders`.  Rules: CONTRACT.md §12.8.
 """
 

@@ -183,7 +183,7 @@ async def record_async(
     """Record like `record`, from a coroutine; asynchronous tools run on the caller's loop.
 
     Cancelling the awaiting task cancels the run, which ends as `cancelled`.  Arguments and errors
-    are the same as for `record`.
+    are those of `record`.
     """
     options = checked("record_async", **locals())  # all that was passed, and nothing else yet
     del options["check"]

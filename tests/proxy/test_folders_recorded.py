@@ -117,7 +117,7 @@ def test_each_change_is_in_the_log_with_the_call_that_made_it(
     assert held == {
         "a.py": b"two\nthree\n", "d.py": b"sea\n", "made.txt": b"x\n", "pkg/x.py": b"x\n",
     }  # fmt: skip
-    by_git = "1 files by git, 3 by content (16 bytes)" if in_git else "0 files by git, 4 by"
+    by_git = "1 file by git, 3 by content (16 bytes)" if in_git else "0 files by git, 4 by"
     assert f"folder: {by_git}" in done.stderr
     assert verify(log).intact
 

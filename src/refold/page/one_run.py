@@ -26,7 +26,7 @@ from refold.page.lanes import Lane, origin_of, read_lane, sound
 from refold.page.states import changes
 from refold.replay.audit.verify import Verification, verify
 from refold.replay.audit.why import direct_causes
-from refold.replay.observed.titles import MAIN
+from refold.replay.index.guarantee import MAIN
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.replay.tree.run_node import OBSERVED, UNFINISHED
 from refold.replay.tree.standing import STANDINGS, with_standing

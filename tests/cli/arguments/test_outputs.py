@@ -116,6 +116,7 @@ READ: Final = {
     ("pack", "log"), ("recover", "log"), ("replay", "logs"), ("resume", "log"), ("state", "log"),
     ("sensitivity", "log"), ("show", "log"), ("tail", "log"), ("verify", "logs"),
     ("verify", "--same-as"), ("verify", "--trust"), ("why", "log"), ("heads", "places"),
+    ("files", "log"),
     ("sign", "--key"),
     ("diff", "a"), ("diff", "b"), ("compare", "logs"), ("ls", "folder"), ("push", "runs"),
     ("push", "store"), ("pull", "store"), ("view", "place"), ("demo", "path"),
@@ -129,6 +130,7 @@ ELSEWHERE: Final = {
     ("fork", "--keep"): "as of replay",
     ("pull", "--to"): "tests/store/test_pull.py: files are linked to their names, never replaced",
     ("sign", "logs"): "tests/engine/signing/test_signature.py: replaces a signature alone",
+    ("files", "--out"): "tests/cli/commands/test_files.py: an empty folder, or a new one",
     ("rm", "logs"): "tests/cli/commands/test_rm.py: removes what it names",
 }
 

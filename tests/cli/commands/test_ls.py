@@ -275,8 +275,11 @@ def test_a_store_lists_its_runs_by_name(tmp_path: Path, invoke: Invoke) -> None:
     assert invoke("ls", url, "--status", "failed").exit_code == 2
 
 
-def test_a_cost_that_is_not_known_of_all_answers_is_at_least_that(invoke: Invoke) -> None:
+def test_a_cost_that_is_not_known_of_all_answers_is_at_least_that(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One answer that was cut off does not hide what the others cost."""
+    monkeypatch.chdir(tmp_path)
     asked = ask(user("Go."))
     answers = [
         ModelAnswered("error", says("a"), Usage(requests=1), error={"code": "cut", "message": "."}),
