@@ -41,6 +41,14 @@ CLIENT = """
 """What the commands of these tests begin with: a client of the standard library."""
 
 
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Start commands in an empty folder: the folder that they are started in is recorded."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("here"))
+
+
 def program(folder: Path, code: str) -> list[str]:
     """Write a program that can `ask`, and return its command."""
     file = folder / "agent.py"
