@@ -101,7 +101,11 @@ def test_a_log_may_be_named_by_a_link(survey_log: Path) -> None:
 KEPT = sorted((Path(__file__).parents[2] / "fixtures" / "logs").rglob("[a-z]*[a-z].jsonl"))
 
 
-@pytest.mark.parametrize("log", KEPT, ids=lambda log: f"{log.parent.name}-{log.stem}")
+@pytest.mark.parametrize(
+    "log",
+    [pytest.param(log, marks=pytest.mark.long if log.stem == "handing" else ()) for log in KEPT],
+    ids=lambda log: f"{log.parent.name}-{log.stem}",
+)
 def test_the_page_of_a_kept_log_says_what_the_commands_say(log: Path) -> None:
     """Programs on the kernel and a watched command, of older versions too."""
     _agrees(log)

@@ -49,6 +49,9 @@ async def root(run, text):
 """
 
 
+pytestmark = pytest.mark.long  # `.ci/run` has a stage for them
+
+
 @pytest.fixture(scope="module")
 def macos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment(tmp_path_factory.mktemp("macos"), "macos")
@@ -99,7 +102,6 @@ def test_macos_records_and_replays_with_children_in_processes(macos: Path, folde
         assert code == 0, text
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("folder")
 def test_macos_runs_the_demo_with_faults(macos: Path) -> None:
     ended = _run(macos, "-m", "refold", "demo", "--faults")

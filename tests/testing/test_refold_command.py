@@ -66,6 +66,7 @@ def test_a_changed_prompt_or_output_fails_with_what_changed(commands: Watched) -
     assert "output_changed" in commands.fails()
 
 
+@pytest.mark.long
 def test_a_change_that_is_meant_is_accepted(commands: Watched) -> None:
     """What still replays is not asked again."""
     commands.record()
@@ -78,6 +79,7 @@ def test_a_change_that_is_meant_is_accepted(commands: Watched) -> None:
     commands.passes()
 
 
+@pytest.mark.long
 def test_standard_input_and_variables_are_given(commands: Watched) -> None:
     """A replay sees another input; a terminal is never the command's."""
     commands.edit("test_it", "env={", "input=' of Oslo', env={")
@@ -88,6 +90,7 @@ def test_standard_input_and_variables_are_given(commands: Watched) -> None:
     assert "[-Oslo.-]{+Bergen.+}" in commands.fails()
 
 
+@pytest.mark.long
 def test_several_commands_have_a_recording_each(commands: Watched) -> None:
     """By number, or by name; one that is not used fails the test."""
     again = "    env = {'PYTHONPATH': str(Path(__file__).parent)}\n"
@@ -101,6 +104,7 @@ def test_several_commands_have_a_recording_each(commands: Watched) -> None:
     assert "recorded, and not used by this test" in commands.fails()
 
 
+@pytest.mark.long
 def test_a_command_that_fails_is_a_recording_if_the_test_passes(commands: Watched) -> None:
     commands.edit("agent", "print(ask", "sys.exit(3 * len(ask")
     commands.edit("agent", '."))', '.")) // 35)')

@@ -124,6 +124,7 @@ def test_a_repository_that_lost_its_files_is_named(
     assert git(top, "status", "--porcelain").startswith("M a.py")
 
 
+@pytest.mark.long
 def test_the_final_folders_of_two_runs_are_held_side_by_side(
     recorded: Path, invoke: Invoke
 ) -> None:

@@ -519,7 +519,9 @@ def at_terminal(keys: str, *arguments: str, **more: str) -> tuple[int, str]:
     return process.returncode, shown.decode()
 
 
-@pytest.mark.parametrize("what", [["replay"], ["fork", "--at", "-1"]])
+@pytest.mark.parametrize(
+    "what", [["replay"], pytest.param(["fork", "--at", "-1"], marks=pytest.mark.long)]
+)
 def test_at_a_terminal_people_are_asked_about_what_was_recorded_elsewhere(
     what: list[str], folder: Path
 ) -> None:
