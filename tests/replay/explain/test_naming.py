@@ -285,7 +285,7 @@ CASES = [
         [both([A, NAP], [C])],
         "kind_changed",
         "timer@1 in 0/1",
-        4,
+        (4, 5),  # by which of the two calls ended first
     ),
     # two changes: which is told first, and where the other stands
     Case(
