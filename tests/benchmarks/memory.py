@@ -18,9 +18,9 @@ COMMANDS = (
     ("why", "{}", "1"),
     ("diff", "{}", "{}"),
     ("diff", "{}", "{}", "--match", "unordered"),
-    ("export", "{}", "--to", "markdown", "-o", "-"),
-    ("export", "{}", "--to", "perfetto", "-o", "-"),
-    ("export", "{}", "--to", "html", "-o", "-"),
+    ("export", "{}", "--to", "markdown", "-o", "-", "--large"),
+    ("export", "{}", "--to", "perfetto", "-o", "-", "--large"),
+    ("export", "{}", "--to", "html", "-o", "-", "--large"),
     ("tail", "{}"),
     ("tail", "--verify", "{}"),
 )

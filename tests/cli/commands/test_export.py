@@ -114,12 +114,19 @@ def test_what_a_large_run_takes_is_said_first(
     assert invoke(*arguments).stderr == ""
     monkeypatch.setattr(export, "_LARGE", 1000)
 
-    said = invoke(*arguments)
+    (tmp_path / "run.html").unlink()
+    refused = invoke(*arguments)
+    is_there = (tmp_path / "run.html").exists()
+    said = invoke(*arguments, "--large")
 
+    assert (refused.exit_code, is_there) == (2, False)
+    assert "of memory; add --large" in " ".join(refused.stderr.split())
     assert "reading logs of" in said.stderr
     assert "of memory" in said.stderr
     assert said.exit_code == 0
 
     summary = (*arguments[:3], "markdown", "-o", tmp_path / "run.md")
-    one, five = (re.findall(r"([\d.]+) k?B", invoke(*way).stderr) for way in (summary, arguments))
+    one, five = (
+        re.findall(r"([\d.]+) k?B", invoke(*way, "--large").stderr) for way in (summary, arguments)
+    )
     assert [float(five[1]), *one] == [pytest.approx(5 * float(one[0]), rel=0.1), one[0], one[0]]

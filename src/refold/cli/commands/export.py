@@ -33,7 +33,7 @@ itself.
 """
 
 _LARGE: Final = 100 * 1024 * 1024
-"""Bytes of logs from which on it is said what their export takes."""
+"""Bytes of logs from which on an export is asked for twice: it holds them in memory."""
 _TIMES: Final[dict[OutputKind, int]] = {"html": 5, "perfetto": 1, "markdown": 1}
 """As many times the bytes of its logs is what each takes at most, as measured."""
 _SUFFIXES: Final[dict[OutputKind, str]] = {
@@ -56,6 +56,7 @@ _SUFFIXES: Final[dict[OutputKind, str]] = {
 @click.option(
     "--without-content", is_flag=True, help="Leave out the text of tools, models and people."
 )
+@click.option("--large", is_flag=True, help="Also export logs of more than 100 MB.")
 @json_option
 def command(
     *,
@@ -64,6 +65,7 @@ def command(
     out: Path | None,
     other: Path | None,
     without_content: bool,
+    large: bool,
 ) -> int:
     """Write a run, with all runs below it, to one file.
 
@@ -80,7 +82,7 @@ def command(
     with contextlib.ExitStack() as stack:
         one, *rest = (stack.enter_context(opened_log(each)).path for each in (log, other) if each)
         stack.enter_context(output.progress(f"reading {log}"))
-        _say_cost(_TIMES["html" if rest else to], one, *rest)
+        _say_cost(_TIMES["html" if rest else to], one, *rest, large=large)
         made = page_of(one, *rest, content=not without_content, causes=to == "html")
         text = _exported(made, to)
     content = text.encode()
@@ -97,12 +99,18 @@ def command(
     )
 
 
-def _say_cost(times: int, *logs: Path) -> None:
-    """Say before a large run is read what it takes: so many times the bytes of its logs."""
+def _say_cost(times: int, *logs: Path, large: bool) -> None:
+    """Say before a large run is read what it takes: so many times the bytes of its logs.
+
+    Raises:
+        UsageError: it is large, and that was not asked for.
+    """
     size = sum(path.stat().st_size for log in logs for path in tree(log) if path.exists())
     if size >= _LARGE:
-        took = words.size(times * size)
-        output.hint(f"reading logs of {words.size(size)}: this may take {took} of memory")
+        cost = f"logs of {words.size(size)}: this may take {words.size(times * size)} of memory"
+        if not large:
+            raise click.UsageError(f"{cost}; add --large, or look at the log with refold tail, why")
+        output.hint(f"reading {cost}")
 
 
 def _tell_damage(problems: Sequence[Mapping[str, Any]]) -> int:
