@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from hashlib import sha256
+from operator import itemgetter
 from posixpath import relpath
 from typing import Any, Final, Self
 from urllib.parse import quote
@@ -250,8 +251,9 @@ class Bindings:
         if isinstance(value, str):
             parts, tokens = self.cut(value)
             return ["\0", *parts, *(mark for mark, _ in tokens)] if tokens else value
-        if isinstance(value, dict):
-            return {encode(self._skeleton(k)).decode(): self._skeleton(v) for k, v in value.items()}
+        if isinstance(value, dict):  # clients write its members in any order
+            items = ((encode(self._skeleton(k)).decode(), v) for k, v in value.items())
+            return {k: self._skeleton(v) for k, v in sorted(items, key=itemgetter(0))}
         if isinstance(value, list | tuple):
             return [self._skeleton(item) for item in value]
         return value

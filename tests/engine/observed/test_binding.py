@@ -286,6 +286,22 @@ def test_what_is_equal_is_the_same(value: Any) -> None:
     assert found.key(told(value)) == found.key(told(value))
 
 
+def _turned(value: Any) -> Any:
+    """Return a JSON value with the members of its objects the other way round."""
+    if isinstance(value, dict):
+        return {key: _turned(value[key]) for key in reversed(value)}
+    return [_turned(item) for item in value] if isinstance(value, list) else value
+
+
+@given(VALUES)
+def test_members_stand_in_any_order(value: Any) -> None:
+    """Clients that hold them in sets write them in another order in each process."""
+    bound = bindings()
+
+    assert bound.key(told(value)) == bound.key(told(_turned(value)))
+    assert bound.joined(told(value), told(_turned(value))) is not None
+
+
 @given(VALUES, VALUES)
 def test_it_is_symmetric_and_has_one_key(one: Any, other: Any) -> None:
     there = bindings().joined(told(one), told(other)) is not None
