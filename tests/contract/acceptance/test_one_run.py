@@ -81,7 +81,8 @@ TASKS = {
 """Who is given which task: all that a server is told of an agent."""
 NESTED = {
     *(("", tool) for tool in POLICIES),
-    *((tool, "subagent") for tool in POLICIES),  # one in its own child is refused, and is there
+    # In a child of its own it is not offered.
+    *((tool, "subagent") for tool in POLICIES if tool != "subagent"),
     ("dispatch_subagent", "spawn"),
     ("subagent_dispatch", "subagent_dispatch"),
     ("subagent_dispatch", "dispatch_subagents"),
