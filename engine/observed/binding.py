@@ -73,7 +73,7 @@ _GIT_PLACES: Final = (
     r"git date (\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d ?[+-]\d\d:?\d\d)",
     r"git measure (\d+ (?:second|minute)s? ago)",
 )
-_MONTHS: Final = tuple("jan feb mar apr may jun jul aug sep oct nov dec".split())  # noqa: SIM905
+_MONTHS: Final = tuple("jan feb mar apr may jun jul aug sep oct nov dec".split())  # noqa: SIM905 - one line
 
 _KNOWN_TEXTS: Final = 4096
 

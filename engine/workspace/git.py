@@ -242,7 +242,7 @@ def listed(line: str, path: str = "") -> TreeEntry:
 
 def blob_id(content: bytes, length: int = 40) -> str:
     """Return the id that git gives a blob: of 40 hex digits, or of 64 in newer repositories."""
-    kind = hashlib.sha1 if length == 40 else hashlib.sha256  # noqa: PLR2004
+    kind = hashlib.sha1 if length == 40 else hashlib.sha256  # noqa: PLR2004 - of a SHA-1
     return kind(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 

@@ -66,7 +66,7 @@ class GitStatus:
                 stages = list(zip(modes, (one, two, three), (1, 2, 3), strict=True))
                 held = [(path, mode, blob, at) for mode, blob, at in stages if mode != NOTHING]
                 self.staged += held
-                ours = [(mode, blob) for _, mode, blob, at in held if at == 2]  # noqa: PLR2004
+                ours = [(mode, blob) for _, mode, blob, at in held if at == 2]  # noqa: PLR2004 - ours
                 self.changed[path] = ours[0] if ours else ("", "")
             case "?" if rest.endswith("/"):
                 self.inner.append(rest.rstrip("/"))
