@@ -380,6 +380,9 @@ MEASURED: Final = "x-refold.measured"
 FOLDER: Final = "x-refold.folder"
 """The folder that a watched command works in, and what changed in it (CONTRACT.md §16.16)."""
 
+SALVAGED: Final = "x-refold.salvaged"
+"""The last entry of a salvaged log (CONTRACT.md §4.5)."""
+
 UNSEEN: Final = frozenset({"effect.late", "run.resumed"})
 """Kinds that no program asks for or is given: replay passes them over, and no digest has them."""
 

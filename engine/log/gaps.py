@@ -5,16 +5,22 @@ that are no JSON are passed over (damage is `replay.audit.verify`'s to tell), an
 changed.  The rules are CONTRACT.md §3.6 and §4.6.
 """
 
+import hashlib
+import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from refold.engine.encoding.canonical import Json, loads
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import Damage, lines
 from refold.engine.log.line import LINE_MAX
-from refold.engine.log.names import blobs_of, tree
+from refold.engine.log.names import blobs_of, packs_of, tree
 from refold.engine.log.reader import open_log, reading
+
+_OF_PACKS: Final = ("sha1", "sha256")
+"""Digests of repositories of git."""
 
 
 def named_blobs(log: Path) -> Iterator[tuple[int, int, str, int]]:
@@ -52,6 +58,28 @@ def blob_gaps(log: str | os.PathLike[str]) -> list[Damage]:
                 fields = (line, byte, broken.expected, broken.found, broken.what)
                 found.append(Damage(str(path), *fields))
     return found
+
+
+def broken_packs(log: Path) -> Iterator[str]:
+    """Yield the names of the packs of git beside a log that do not end in their digest."""
+    for pack in packs_of(log):
+        try:
+            with (
+                pack.open("rb") as file,
+                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held,
+            ):
+                is_whole = held[:4] == b"PACK" and any(_ends_in(held, each) for each in _OF_PACKS)
+        except (OSError, ValueError):  # ValueError: of an empty file
+            is_whole = False
+        if not is_whole:
+            yield pack.name
+
+
+def _ends_in(held: mmap.mmap, kind: str) -> bool:
+    digest = hashlib.new(kind, usedforsecurity=False)
+    with memoryview(held) as whole, whole[: -digest.digest_size] as content:
+        digest.update(content)
+    return held[-digest.digest_size :] == digest.digest()
 
 
 def _names(line: bytes) -> list[tuple[str, int]]:

@@ -128,6 +128,12 @@ def files_of(path: Path) -> Path:
     return path.with_name(_root_stem(path) + FILES_SUFFIX)
 
 
+def packs_of(path: Path) -> list[Path]:
+    """Return the packs of git beside the log at `path`: one that was unpacked may have some."""
+    packs = [] if files_of(path).is_symlink() else sorted(files_of(path).glob("*.pack"))
+    return [pack for pack in packs if pack.is_file() and not pack.is_symlink()]
+
+
 def signature_of(path: Path) -> Path:
     """Return where the signature of the log at `path` lies (§5.5)."""
     return path.with_name(path.name + SIGNATURE_SUFFIX)

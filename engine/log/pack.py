@@ -92,9 +92,7 @@ def pack(
         raise LogNameRefused(str(packed), f"a packed log's name ends in {PACKED_SUFFIX}")
     parts = _parts(top)
     if objects is not None:
-        own, contents = files_of(top), BlobStore(files_of(top)).files()
-        parts += [(each, f"{own.name}/{each.relative_to(own)}") for each in contents]
-        parts += [(each, f"{own.name}/{each.name}") for each in objects]
+        parts += contents_beside(top, objects)
     _refuse_too_much(top, parts)
     check_place(packed)
     try:
@@ -108,6 +106,13 @@ def pack(
     except FileExistsError:
         raise LogExists(str(packed)) from None
     return packed
+
+
+def contents_beside(top: Path, objects: Iterable[Path]) -> list[tuple[Path, str]]:
+    """Return the contents of files that go with a log and these packs of git, and their names."""
+    own = files_of(top)
+    contents = [(each, str(each.relative_to(top.parent))) for each in BlobStore(own).files()]
+    return [*contents, *((each, f"{own.name}/{each.name}") for each in objects)]
 
 
 def _parts(top: Path) -> list[tuple[Path, str]]:

@@ -21,6 +21,7 @@ import attrs
 
 from refold.engine.errors import EventMalformed, LogDamaged, LogExists, LogUnsupported, UsageError
 from refold.engine.events.events import (
+    SALVAGED,
     ChildFinished,
     ChildStarted,
     Extension,
@@ -29,18 +30,22 @@ from refold.engine.events.events import (
     RunStarted,
 )
 from refold.engine.events.outcome import ChildRef
-from refold.engine.log.blobs import BlobStore
+from refold.engine.log.blobs import BlobBroken, BlobStore
 from refold.engine.log.damage import ChainEnd, Damage
 from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, sync
 from refold.engine.log.gaps import named_blobs
 from refold.engine.log.line import NO_HASH, is_well_formed
-from refold.engine.log.names import blobs_of, check_place, check_root, child_path
+from refold.engine.log.names import (
+    blobs_of,
+    check_place,
+    check_root,
+    child_path,
+    files_of,
+    packs_of,
+)
 from refold.engine.log.reader import Entry, open_log, read_entries
 from refold.engine.log.recovery import sync_folder
 from refold.engine.log.writer import LogWriter
-
-SALVAGED: Final = "x-refold.salvaged"
-"""The kind of the last entry of a salvaged log."""
 
 _CHUNK: Final = 1024 * 1024
 _CHILDREN_MAX: Final = 500
@@ -92,6 +97,8 @@ class Salvaged:
     """The same of each child's log that the kept entries name; one without entries is not kept."""
     blobs: int
     """Large strings kept."""
+    contents: int
+    """Contents of files kept (CONTRACT.md §16.16)."""
     head: str
     """Of the new log, its note included."""
 
@@ -181,12 +188,13 @@ def salvage(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Salvag
     found = tuple(child for _, child in children)
     with _nothing_left_behind(new, [target for target, _ in copies]):
         blobs = _copy_blobs([source, *(child for _, child in copies)], new)
+        contents = _copy_contents(source.path, new)
         for target, child in copies:
             _copy(child, target)
         _copy(source, new)  # last: where it is, all else is
         sync_folder(new.absolute().parent)
         head = source.head if source.is_sealed else _noted(new, source, found)
-    return Salvaged(new, source, found, blobs, head)
+    return Salvaged(new, source, found, blobs, contents, head)
 
 
 @contextlib.contextmanager
@@ -196,15 +204,15 @@ def _nothing_left_behind(new: Path, children: list[Path]) -> Iterator[None]:
     Raises:
         OSError: it could not; the file is named.
     """
-    had_blobs = blobs_of(new).exists()
+    beside = [each for each in (blobs_of(new), files_of(new)) if not each.exists()]
     try:
         yield
     except BaseException as error:
         if not isinstance(error, FileExistsError):  # then it is somebody else's
             for made in (new, *children):
                 made.unlink(missing_ok=True)
-            if not had_blobs:
-                shutil.rmtree(blobs_of(new), ignore_errors=True)
+            for folder in beside:
+                shutil.rmtree(folder, ignore_errors=True)
         if isinstance(error, OSError) and error.filename is None:
             error.filename = str(new)
         raise
@@ -254,6 +262,19 @@ def _copy_blobs(logs: list[Prefix], new: Path) -> int:
                 store.put(inside.get(name, size).encode())
                 kept.add(name)
     return len(kept)
+
+
+def _copy_contents(log: Path, new: Path) -> int:
+    """Keep all contents of files that are whole, and packs of git: those that are lost are few."""
+    store, inside, kept = BlobStore(files_of(new)), BlobStore(files_of(log)), 0
+    for file in inside.files():
+        with contextlib.suppress(BlobBroken):
+            store.put(inside.content(file.name, file.stat().st_size))
+            kept += 1
+    for pack in packs_of(log):
+        files_of(new).mkdir(mode=0o700, exist_ok=True)
+        shutil.copyfile(pack, files_of(new) / pack.name, follow_symlinks=False)
+    return kept
 
 
 def _copy(source: Prefix, target: Path) -> None:

@@ -4,7 +4,7 @@ Read strictly, for a log may come from anybody.  Pure.  Rules: CONTRACT.md §16.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Self
 
 import attrs
@@ -253,6 +253,26 @@ def read_entry(data: Mapping[str, Any]) -> FolderEntry:
             return FolderLost(why)
         case _:
             raise FolderRefused("when", "start, change, end or lost", f"{dict(data)!r:.80}")
+
+
+def contents_named(entry: FolderEntry) -> Iterator[tuple[str, str, int]]:
+    """Yield the contents beside the log that an entry names first: path, digest, size in bytes."""
+    repositories: Iterable[Repository] = ()
+    if isinstance(entry, FolderStarted):
+        files: Iterable[TreeEntry | None] = entry.tree.differs
+        repositories = entry.repositories
+    elif isinstance(entry, FolderChanged):
+        files = (change.after for change in entry.changes)
+        repositories = entry.repositories or ()
+    else:
+        files = ()
+    for each in files:
+        if each is not None and each.kind in ("own", "cut"):
+            yield each.path, each.value, each.size or 0
+    for repository in repositories:
+        for path, _, _, _, named, size in repository.staged():
+            if named:
+                yield path, named, size
 
 
 class FolderState:

@@ -54,7 +54,7 @@ class Git:
 
     top: Path
     git_dir: str = ""
-    """Of a repository that stands elsewhere; empty: git finds it."""
+    """Of a repository made for reading; empty: git finds that of the work tree."""
 
     @cached_property
     def _argv(self) -> list[str]:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from refold.engine.errors import GitFailed
-from refold.engine.log.names import files_of
+from refold.engine.log.names import packs_of
+from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState, Repository
-from refold.engine.workspace.git import Git
+from refold.engine.workspace.git import Git, RepositoryObjects
 from refold.engine.workspace.tree import Base
 
 _PACK: Final = ("--stdout", "-q", "--threads=1", "--no-reuse-delta", "--no-reuse-object")
@@ -102,9 +103,21 @@ def _wanted(git: Git, base: Base, told: Repository | None) -> list[str]:
     return ids
 
 
-def packs_of(log: Path) -> list[Path]:
-    """Return the packs of git beside a log: one that was unpacked may have some."""
-    return sorted(files_of(log).glob("*.pack"))
+def contents_of(
+    log: Path, started: FolderStarted, into: Path
+) -> tuple[Contents, Path | None, Mapping[str, Git]]:
+    """Return what reads a log's contents, today's folder, and repositories by path.
+
+    The repositories are today's, else one in the folder `into`, of the packs beside the log.
+
+    Raises:
+        GitFailed: a pack is damaged.
+    """
+    today, gits = found_today(started)
+    if not gits and (packed := packed_repository(log, into)) is not None:
+        gits = {base.path: packed for base in started.tree.bases}
+    objects = {path: RepositoryObjects(git) for path, git in gits.items()}
+    return Contents(log, objects), today, gits
 
 
 def packed_repository(log: Path, into: Path) -> Git | None:
@@ -116,7 +129,7 @@ def packed_repository(log: Path, into: Path) -> Git | None:
     packs = packs_of(log)
     if not packs:
         return None
-    into.mkdir()
+    into.mkdir(exist_ok=True)
     Git(into).said("init", "-q", "--bare", "--template=", ".")
     git = Git(into, str(into))
     for pack in packs:

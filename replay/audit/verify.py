@@ -16,16 +16,32 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.document import Document
-from refold.engine.errors import EventMalformed, LogDamaged, LogMissing, LogUnsupported
+from refold.engine.errors import (
+    EventMalformed,
+    FolderRefused,
+    LogDamaged,
+    LogMissing,
+    LogUnsupported,
+)
 from refold.engine.events.call_key import key_in
 from refold.engine.events.codec import structure
-from refold.engine.events.events import Extension, Recorded, RunStarted
+from refold.engine.events.events import FOLDER, SALVAGED, Extension, Recorded, RunStarted
 from refold.engine.events.outcome import ChildRef
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL, Damage
+from refold.engine.log.gaps import broken_packs
 from refold.engine.log.line import is_well_formed
-from refold.engine.log.names import Folder, blobs_of, child_path, log_path, parent_of
+from refold.engine.log.names import (
+    Folder,
+    blobs_of,
+    child_path,
+    files_of,
+    log_path,
+    parent_of,
+)
 from refold.engine.log.reader import Entry, open_log, read_entries, reading
+from refold.engine.workspace.entries import contents_named, read_entry
+from refold.engine.workspace.paths import as_text
 from refold.replay.audit.causal import Causality, Problem, Start
 from refold.replay.audit.signed import UNSIGNED, SignatureCheck, SignatureReport
 
@@ -34,6 +50,7 @@ DAMAGE_MAX: Final = 100
 
 OTHER_HEAD: Final = "another head"
 """What is wrong with a log whose head is not the one kept elsewhere."""
+CONTENT_MISSING: Final = "content missing"
 _CUT_SHORT: Final = "log cut short"
 START_MISSING: Final = "start missing"
 """What is wrong with a log whose parent's lost its last lines."""
@@ -67,6 +84,9 @@ class LogReport(Document):
     and no other log's tree digest counts it."""
     signature: SignatureReport | None = None
     """Of the log that was asked for; it covers those below whose heads their parents hold."""
+    contents_missing: int = 0
+    """Contents of files that it names and that are rightly not here: its `.files` was left out, or
+    they were lost before it was salvaged."""
 
     @property
     def broken(self) -> Damage | None:
@@ -270,6 +290,11 @@ class _Check:
         self._broken = ""
         """What ended the reading before the end of the file; empty for nothing."""
         self._damage: list[Damage] = []
+        self._contents: dict[tuple[str, int], tuple[Entry, str]] = {}
+        """By digest and size, the first entry that names a file's content, and the file's path."""
+        self._may_miss = not os.path.lexists(files_of(path))
+        """Whether contents may be missing: all of them were left out, or some lost in a salvage."""
+        self._contents_missing = 0
         self._signed_at = bond.signature.at if bond.signature else 0
 
     def run(self) -> None:
@@ -283,6 +308,7 @@ class _Check:
         except LogDamaged as error:
             self._damage.append(Damage(*error.args))
             self._broken = error.what
+        self._look_at_contents()
         self._add(self._entries + 1, self._size, *self._at_end())
         if self._bond.is_unnamed:
             self._add(1, 0, self._unnamed())
@@ -297,10 +323,39 @@ class _Check:
             self._note(entry, *self._causality.take(entry, event))
             if entry.seq == 0 and isinstance(event, RunStarted):
                 self._note(entry, *self._foreign(event))
+            if isinstance(event, Extension):
+                self._take_extension(entry, event)
         if self._bond.anchor and self._entries == self._bond.anchor.events:
             self._is_anchored = self._head == self._bond.anchor.head
         if self._bond.signature and self._entries == self._signed_at:
             self._bond.signature.take(entry)
+
+    def _take_extension(self, entry: Entry, event: Extension) -> None:
+        self._may_miss |= event.kind == SALVAGED
+        is_whole = not self._damage or self._damage[-1].line <= entry.seq
+        if event.kind != FOLDER or not is_whole:
+            return
+        try:
+            for path, name, size in contents_named(read_entry(event.data)):
+                self._contents.setdefault((name, size), (entry, as_text(path)))
+        except FolderRefused as error:
+            self._note(entry, ("folder", f"{error.path}: {error.expected}", error.found))
+
+    def _look_at_contents(self) -> None:
+        """Look at the contents of files that the log names (§16.16)."""
+        store = BlobStore(files_of(self._path))
+        for (name, size), (entry, path) in self._contents.items():
+            try:
+                store.content(name, size)
+            except BlobBroken as broken:
+                what = broken.what.replace("blob", "content")
+                if self._may_miss and what == CONTENT_MISSING:
+                    self._contents_missing += 1
+                else:
+                    self._note(entry, (what, f"{path}: {broken.expected}", broken.found))
+        for pack in broken_packs(self._path) if self._bond.parent is None else ():
+            expected = f"{pack}: a pack of git that ends in its digest"
+            self._add(1, 0, ("content damaged", expected, "another end"))
 
     def _event(self, entry: Entry) -> Recorded | None:
         data: Any = entry.data
@@ -435,6 +490,7 @@ class _Check:
             entries=self._entries,
             head=self._head,
             damage=tuple(self._damage),
+            contents_missing=self._contents_missing,
             guarantee=(started.guarantee or "") if started is not None else "",
             is_joined=not self._bond.is_unnamed and (start is None or start.is_counted),
         )

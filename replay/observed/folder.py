@@ -12,6 +12,7 @@ import attrs
 from refold.engine.errors import ContentMissing, EntryMissing, UsageError
 from refold.engine.events.events import FOLDER
 from refold.engine.log.reader import read_entries
+from refold.engine.workspace import packing
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.diffs import unified
 from refold.engine.workspace.entries import (
@@ -21,8 +22,6 @@ from refold.engine.workspace.entries import (
     FolderState,
     read_entry,
 )
-from refold.engine.workspace.git import Objects, RepositoryObjects
-from refold.engine.workspace.packing import found_today, packed_repository, packs_of
 from refold.engine.workspace.paths import as_text
 from refold.engine.workspace.tree import FileTree
 
@@ -70,20 +69,12 @@ def folder_changes(log: Path) -> Iterator[tuple[int, FolderChanged, FolderState]
 
 @contextlib.contextmanager
 def contents_of(log: Path, folder: FolderState) -> Iterator[Contents]:
-    """Give what reads contents: from the log, packs of git beside it, today's repository."""
+    """Give what reads contents: from the log, today's repository, packs of git beside the log."""
     assert folder.started is not None
-    with contextlib.ExitStack() as stack:
-        _, repositories = found_today(folder.started)
-        objects: dict[str, Objects] = {}
-        packed = None
-        if packs_of(log):
-            made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refold-")))
-            packed = packed_repository(log, made)
-        for base in folder.started.tree.bases:
-            git = packed or repositories.get(base.path)
-            if git is not None:
-                objects[base.path] = stack.enter_context(RepositoryObjects(git))
-        yield Contents(log, objects)
+    with tempfile.TemporaryDirectory(prefix="refold-") as made:
+        contents, _, _ = packing.contents_of(log, folder.started, Path(made))
+        with contents:
+            yield contents
 
 
 def diff_lines(change: FileChange, contents: Contents, tree: FileTree) -> list[str]:

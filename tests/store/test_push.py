@@ -1,6 +1,7 @@
 """A run goes into a store whole or not at all, and once (CONTRACT.md §4.8)."""
 
 import contextlib
+from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from refold.engine.errors import (
     UsageError,
 )
 from refold.engine.events.events import RunStarted
+from refold.engine.log.blobs import BlobStore
+from refold.engine.log.names import files_of
 from refold.engine.log.pack import pack
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
@@ -75,6 +78,33 @@ def test_what_is_there_is_not_sent_again(
     assert second.status == "pushed"
     assert 0 < second.moved_bytes == second.bytes - 40_000
     assert (again.status, again.moved_bytes) == ("already there", 0)
+
+
+def test_contents_of_files_are_stored_only_where_that_is_asked_for(
+    log: Path, url: str, tmp_path: Path
+) -> None:
+    """Empty ones, too, and packs from elsewhere; a run with them is not another one."""
+    whole = content_of(log.parent)
+    store = BlobStore(files_of(log))
+    contents = {store.put(each): each for each in (b"", b"text")}
+    (pack_of_git := tmp_path / "0.pack").write_bytes(b"PACK" + sha1(b"PACK").digest())
+    pushed(log, url)
+    pulled(url, log.name, tmp_path / "bare")
+    assert content_of(tmp_path / "bare") == whole
+    with pytest.raises(RunExists):
+        pushed(log, url, objects=lambda _: [pack_of_git])
+
+    other = folder_store(tmp_path / "other")
+    pushed(log, other, objects=lambda _: [pack_of_git])
+    pulled(other, log.name, tmp_path / "full")
+
+    found = {
+        each.name: each.read_bytes()
+        for each in files_of(tmp_path / "full" / log.name).rglob("*")
+        if each.is_file()
+    }
+    assert found == contents | {"0.pack": pack_of_git.read_bytes()}
+    assert pushed(log, other).status == "already there"
 
 
 def test_a_second_writer_of_a_name_is_refused(log: Path, url: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ asked for.  Rules: CONTRACT.md §4.8.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -76,6 +76,10 @@ class Manifest:
         """Bytes of all files."""
         return sum(file.size for file in self.files)
 
+    def is_part_of(self, other: "Manifest") -> bool:
+        """Return whether the other is this run, perhaps with contents of files beside."""
+        return self.head == other.head and set(self.files) <= set(other.files)
+
     def encoded(self) -> bytes:
         """Return its canonical bytes."""
         return encode({"format": _FORMAT, **attrs.asdict(self)})
@@ -99,8 +103,10 @@ class RunFiles:
         return [log.name, *(name for name in self._names[log.name] if name != log.name), *blobs]
 
 
-def manifest_of(log: Path, files: RunFiles) -> Manifest:
+def manifest_of(log: Path, files: RunFiles, beside: Mapping[str, Path] | None = None) -> Manifest:
     """Return what would be stored of the run at `log`, having verified it.
+
+    `beside` has contents of files that go with it, by name.
 
     Raises:
         LogDamaged: it is not intact.
@@ -121,11 +127,12 @@ def manifest_of(log: Path, files: RunFiles) -> Manifest:
     for each in report.logs:
         if not each.complete:
             raise LogUnsealed(each.path)
-    return Manifest(report.head, report.entries, tuple(_stored(log.parent, each) for each in names))
+    paths = {name: log.parent / name for name in names} | dict(beside or {})
+    return Manifest(report.head, report.entries, tuple(_stored(*each) for each in paths.items()))
 
 
-def _stored(folder: Path, name: str) -> StoredFile:
-    pieces = pieces_of(folder / name)
+def _stored(name: str, path: Path) -> StoredFile:
+    pieces = pieces_of(path)
     return StoredFile(name, sum(size for _, size in pieces), tuple(each for each, _ in pieces))
 
 
@@ -192,7 +199,7 @@ def _wrong(found: Manifest, run: str) -> tuple[str, str] | None:
     if odd is not None:
         return "names that the files of a run have", f"{odd!a:.80}"
     for file in found.files:
-        is_size = type(file.size) is int and file.size > 0  # a run has no empty file
+        is_size = type(file.size) is int and file.size >= ("/" not in file.name)  # no log is empty
         if not is_size or -(-file.size // PIECE) != len(file.pieces):
             size = f"{file.size!a:.30} bytes in {len(file.pieces)} pieces"
             return f"{file.name!a:.80} in pieces of {PIECE} bytes", size

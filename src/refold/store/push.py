@@ -7,7 +7,7 @@ is there is not sent a second time.  Rules: CONTRACT.md §4.8.
 
 import functools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +17,7 @@ import attrs
 
 from refold.engine.encoding.document import Document
 from refold.engine.errors import RefoldError, RunExists, StoreDamaged, StoreFailed, UsageError
-from refold.engine.log.pack import opened, removed_if_stopped
+from refold.engine.log.pack import contents_beside, opened, removed_if_stopped
 from refold.store.manifest import (
     MANIFEST_MAX,
     PIECE,
@@ -25,6 +25,7 @@ from refold.store.manifest import (
     RunFiles,
     keep_head,
     key_of,
+    manifest_in,
     manifest_of,
 )
 from refold.store.place import ObjectStore
@@ -33,6 +34,9 @@ AT_ONCE: Final = 8
 """Runs, and pieces, that are moved at the same time."""
 _ASKED_FIRST: Final = 32 * 1024
 """Bytes from which on a store is asked for a piece before it is sent."""
+
+Objects = Callable[[Path], Iterable[Path]]
+"""Gives the packs of git that go with a log."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -86,10 +90,13 @@ def at_once(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Ite
         yield from in_order(function, items, pool)
 
 
-def push(logs: Iterable[Path], url: str, *, heads: str = "") -> Iterator[tuple[Path, StoreOutcome]]:
+def push(
+    logs: Iterable[Path], url: str, *, heads: str = "", objects: Objects | None = None
+) -> Iterator[tuple[Path, StoreOutcome]]:
     """Put runs into the store at `url`, and yield what became of each, in order.
 
-    With `heads`, the URL of another place, their heads are kept there.  Memory does not grow with
+    With `heads`, the URL of another place, their heads are kept there.  Contents of files of a
+    watched command's folder go with them only with `objects`.  Memory does not grow with
     the size of a run.
 
     Raises:
@@ -103,7 +110,7 @@ def push(logs: Iterable[Path], url: str, *, heads: str = "") -> Iterator[tuple[P
 
         def one(task: tuple[Path, RunFiles]) -> tuple[Path, StoreOutcome]:
             log, files = task
-            return log, caught(lambda: _pushed(log, files, place, kept, pool))
+            return log, caught(lambda: _pushed(log, files, place, kept, pool, objects))
 
         yield from at_once(one, ((log, listed(log.parent)) for log in logs))
 
@@ -126,22 +133,25 @@ def _pushed(
     place: ObjectStore,
     kept: ObjectStore | None,
     pool: ThreadPoolExecutor,
+    objects: Objects | None,
 ) -> Moved:
     with opened(given) as log:
         if log != given:
             files = RunFiles(log.parent)
-        manifest = manifest_of(log, files)
+        more = () if objects is None else contents_beside(log, objects(log))
+        beside = {name: path for path, name in more}
+        manifest = manifest_of(log, files, beside)
         if kept is not None:  # first, so that no run is seen whose head is not kept
             keep_head(kept, manifest)
         key, content = key_of(manifest.run), manifest.encoded()
         there, sent = place.get(key, MANIFEST_MAX), 0
         if there is None:
-            parts = pieces(log.parent, manifest)
+            parts = pieces(log.parent, manifest, beside)
             sent = sum(in_order(lambda part: _sent(part, place), parts, pool))
             if place.create(key, content):
                 return moved(manifest, "pushed", sent)
             there = place.get(key, MANIFEST_MAX)
-        if there != content:
+        if there != content and not manifest.is_part_of(manifest_in(place, manifest.run)):
             raise RunExists(place.url, manifest.run)
     return moved(manifest, "already there", sent)
 
@@ -177,12 +187,18 @@ class Piece:
         return sha256(content).hexdigest() == self.sha256
 
 
-def pieces(folder: Path, manifest: Manifest) -> Iterator[Piece]:
-    """Yield the pieces of all files of a run that lies, or is to lie, in a folder."""
+def pieces(
+    folder: Path, manifest: Manifest, beside: Mapping[str, Path] | None = None
+) -> Iterator[Piece]:
+    """Yield the pieces of all files of a run that lies, or is to lie, in a folder.
+
+    `beside` says of some names which file it is.
+    """
     for file in manifest.files:
         for number, name in enumerate(file.pieces):
             offset = number * PIECE
-            yield Piece(folder / file.name, offset, min(PIECE, file.size - offset), name)
+            path = (beside or {}).get(file.name, folder / file.name)
+            yield Piece(path, offset, min(PIECE, file.size - offset), name)
 
 
 def _sent(piece: Piece, place: ObjectStore) -> int:

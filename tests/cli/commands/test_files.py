@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,9 +11,12 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from refold.engine.log.blobs import BlobStore
+from refold.engine.log.names import files_of
 from refold.replay.testing.snapshot import delegation_text
 from tests.support.editing import agent, steps
 from tests.support.folders import git, repository
+from tests.support.stores import folder_store
 from tests.support.upstream import Upstream
 
 Invoke = Callable[..., Result]
@@ -140,3 +144,52 @@ def test_the_final_folders_of_two_runs_are_held_side_by_side(
     assert file["diff"][-2:] == ["-two", "+three"]
     assert same == []
     assert "a.py: the files differ at the end" in invoke("diff", recorded, other).stdout
+
+
+def test_contents_go_into_a_store_on_request_and_are_listed_first(
+    recorded: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """What comes out of it gives all files without the repository; without them, verify says so."""
+    bare, full = folder_store(tmp_path / "bare"), folder_store(tmp_path / "full")
+
+    plain = invoke("push", recorded, bare)
+    said = invoke("push", recorded, full, "--workspace")
+    for url in (bare, full):
+        invoke("pull", url, "--to", tmp_path / f"from-{url[-4:]}")
+    recorded.parent.joinpath("r").rename(tmp_path / "away")
+    try:
+        left = tmp_path / "from-bare" / recorded.name
+        found = tmp_path / "from-full" / recorded.name
+        listed, given = invoke("files", found, "a.py"), invoke("files", found, "b.py", "--at", "1")
+    finally:
+        (tmp_path / "away").rename(recorded.parent / "r")
+
+    assert "3 files by git" not in plain.stderr
+    assert "3 files by git, 3 by content: a.py, big, pkg/new.py" in said.stderr
+    assert (listed.stderr, given.stderr) == ("", "")
+    assert (listed.stdout, given.stdout) == ("two\n", "bee\n")
+    assert "3 contents of files not here" in invoke("verify", left).stdout
+    assert "not here" not in invoke("verify", found).stdout
+
+
+def test_a_changed_content_is_named_by_what_reads_it(
+    recorded: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """`verify`, `files`, `pack` and `push`; and `recover` says where to look."""
+    log = shutil.copy(recorded, tmp_path)
+    shutil.copytree(files_of(recorded), files_of(Path(log)))
+    for each in BlobStore(files_of(Path(log))).files():
+        each.write_bytes(b"x" * each.stat().st_size)
+
+    for words in (
+        ("verify", log),
+        ("files", log, "a.py"),
+        ("pack", log, "--workspace", "-o", tmp_path / "x.refold"),
+        ("push", log, folder_store(tmp_path / "store"), "--workspace"),
+        ("recover", log),
+    ):
+        said = invoke(*words)
+        assert said.exit_code == 3, words
+        what = "entries are inconsistent" if words[0] == "recover" else "damaged"
+        assert what in said.output, words
+    assert "a.py: " in invoke("verify", log).stdout

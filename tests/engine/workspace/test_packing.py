@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import GitFailed
-from refold.engine.log.names import files_of
+from refold.engine.log.names import files_of, packs_of
 from refold.engine.workspace.entries import FolderStarted, FolderState, Repository
 from refold.engine.workspace.git import RepositoryObjects
 from refold.engine.workspace.packing import (
     found_today,
     pack_objects,
     packed_repository,
-    packs_of,
 )
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 from tests.support.folders import git, repository

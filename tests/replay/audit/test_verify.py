@@ -4,7 +4,7 @@ import gc
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from hashlib import sha256
+from hashlib import sha1, sha256
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -29,11 +29,15 @@ from refold.engine.events.events import (
     ToolReturned,
 )
 from refold.engine.events.outcome import ChildRef, Outcome
+from refold.engine.log.blobs import BlobStore
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
-from refold.engine.log.names import child_path
+from refold.engine.log.names import child_path, files_of, packs_of
 from refold.engine.log.reader import read_entries
+from refold.engine.log.salvaging import salvage
 from refold.engine.log.writer import LogWriter
 from refold.engine.runners.recording import record
+from refold.engine.workspace.entries import FileChange, FolderChanged, FolderStarted, Repository
+from refold.engine.workspace.tree import FileTree, TreeEntry, as_lines
 from refold.replay.audit.verify import Verification, verify
 from tests.support.child_programs import parents
 
@@ -63,7 +67,7 @@ class Scribe:
         self._digest = DataDigest()
         self._digest.add("run.started", None, self.log.last_data)
 
-    def say(self, event: Event, call: str | None = None) -> None:
+    def say(self, event: Event | Extension, call: str | None = None) -> None:
         """Append an event."""
         self.log.append(event, call)
         self._digest.add(codec.kind_of(event), call, self.log.last_data)
@@ -164,7 +168,7 @@ def test_the_report_is_plain_data(tree: Path) -> None:
     assert set(found) == {"logs", "intact", "complete", "authentic"}
     assert list(found["logs"][0]) == [
         "path", "intact", "complete", "authentic", "entries", "head", "damage",
-        "guarantee", "tree_digest", "is_joined", "signature",
+        "guarantee", "tree_digest", "is_joined", "signature", "contents_missing",
     ]  # fmt: skip
 
 
@@ -300,10 +304,95 @@ def test_a_child_with_a_torn_tail_has_another_end_than_it_was_joined_with(tree: 
 def test_a_third_partys_events_are_ignored(path: Path) -> None:
     """Verified as part of the chain and the digest, and otherwise nobody's business."""
     root = Scribe(path, ROOT)
-    root.say(Extension("x-mine", {"$a": 1}))  # type: ignore[arg-type]  # beyond the closed set
+    root.say(Extension("x-mine", {"$a": 1}))
     root.seal()
 
     assert whats(verify(path)) == []
+
+
+def with_files(path: Path) -> dict[str, Path]:
+    """Write a log with a folder; return the files that hold its contents, by what they hold.
+
+    `old` is there at the start, `new` after a change, `staged` in the index.
+    """
+    store = BlobStore(files_of(path))
+    names = {text: store.put(text.encode()) for text in ("old", "new", "staged", "nobody's")}
+    old, new = (TreeEntry("a", "100644", "own", names[text], 3) for text in ("old", "new"))
+    index = as_lines([["a", "100644", "1" * 40, 0, names["staged"], 6]])
+    start = FolderStarted("/f", "", FileTree.of((), [old]), (Repository("", index=index),))
+    after = FileTree.of((), [new])
+    root = Scribe(path, ROOT)
+    root.say(start.as_event())
+    root.say(FolderChanged((FileChange("a", old, new),), after.digest, is_end=True).as_event())
+    root.seal()
+    return {text: files_of(path) / name[:2] / name for text, name in names.items()}
+
+
+@pytest.mark.parametrize(("text", "line"), [("old", 2), ("staged", 2), ("new", 3)])
+def test_contents_of_files_are_looked_at(path: Path, text: str, line: int) -> None:
+    """Each that the log names, by the first entry that does; what nobody names is not."""
+    files = with_files(path)
+    assert whats(verify(path)) == []
+
+    files["nobody's"].write_text("other")
+    files[text].write_bytes(b"x" * len(text))
+    (damaged,) = verify(path).damage
+    files[text].unlink()
+    missing = verify(path)
+
+    assert (damaged.what, damaged.line) == ("content damaged", line)
+    assert damaged.expected.startswith("a: ")
+    assert whats(missing) == [("audit.jsonl", "content missing")]
+    assert not missing.intact
+
+
+def test_contents_may_be_left_out_together(path: Path) -> None:
+    """As a pack and a store leave them; a link in their place is damage."""
+    with_files(path)
+    files_of(path).rename(path.with_name("kept"))
+
+    report = verify(path)
+    assert (report.intact, report.complete, report.root.contents_missing) == (True, True, 3)
+
+    files_of(path).symlink_to(path.with_name("kept"))
+    assert {what for _, what in whats(verify(path))} == {"content unreadable"}
+
+
+def test_a_pack_of_git_ends_in_its_digest(path: Path) -> None:
+    with_files(path)
+    pack = files_of(path) / "0.pack"
+    pack.write_bytes(b"PACK more" + sha1(b"PACK more", usedforsecurity=False).digest())
+    assert whats(verify(path)) == []
+
+    for content in (pack.read_bytes()[:-1], b"", b"PUCK"):
+        pack.write_bytes(content)
+        assert whats(verify(path)) == [("audit.jsonl", "content damaged")]
+
+
+def test_what_no_log_may_say_of_a_folder_is_damage(path: Path) -> None:
+    """A path that leads out, in a chain that holds."""
+    out = TreeEntry("../a", "100644", "own", "0" * 64, 3)
+    root = Scribe(path, ROOT)
+    root.say(FolderStarted("/f", "", FileTree.of((), [out])).as_event())
+    root.seal()
+
+    assert whats(verify(path)) == [("audit.jsonl", "folder")]
+
+
+def test_a_salvaged_log_has_the_contents_that_are_left(path: Path, tmp_path: Path) -> None:
+    """Lost ones are counted, and no damage of it; packs of git go with it."""
+    files = with_files(path)
+    path.write_bytes(path.read_bytes()[:-20])
+    files["old"].write_text("bad")
+    (files_of(path) / "0.pack").write_bytes(b"PACK" + sha1(b"PACK", usedforsecurity=False).digest())
+
+    made = salvage(path, tmp_path / "new" / "kept.jsonl")
+
+    report = verify(made.log)
+    assert (made.contents, report.intact, report.root.contents_missing) == (3, True, 1)
+    assert [each.name for each in packs_of(made.log)] == ["0.pack"]
+    files_of(made.log).joinpath("0.pack").write_bytes(b"")
+    assert not verify(made.log).intact
 
 
 def test_a_missing_log_is_an_error(path: Path) -> None:

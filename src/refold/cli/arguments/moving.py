@@ -1,11 +1,48 @@
-"""Tells what became of runs that were pushed or pulled (CONTRACT.md §14.17)."""
+"""Tells which contents go with runs, and what became of them (CONTRACT.md §4.6, §14.17)."""
 
+import contextlib
+import tempfile
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
 
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE, code_of
+from refold.engine.log.names import packs_of
+from refold.engine.workspace.packing import pack_objects
+from refold.engine.workspace.paths import as_text
+from refold.replay.index.guarantee import is_observed
 from refold.store.push import Moved, StoreOutcome
+
+_SHOWN: Final = 10
+"""Names of files that are told."""
+
+
+def listed_contents(log: Path, left: contextlib.ExitStack) -> list[Path] | None:
+    """List whose contents go with a log; return packs of git, in a folder that `left` removes.
+
+    `None` if the log holds no folder.
+
+    Raises:
+        GitFailed: the repository is not here.
+    """
+    from refold.replay.observed.record import read_record  # noqa: PLC0415 - wire formats
+
+    folder = read_record(log).folder if is_observed(log) else None
+    if folder is None or folder.started is None:
+        return None
+    entries = {*folder.started.tree.differs, *folder.tree.differs}
+    own = sorted({as_text(each.path) for each in entries if each.kind in ("own", "cut")})
+    shown = ", ".join(own[:_SHOWN]) + ", …" * (len(own) > _SHOWN)
+    output.hint(
+        f"with {log.name}: {folder.started.path}, "
+        f"{words.counted(folder.started.by_git, 'file')} by git, "
+        f"{len(own)} by content{': ' * bool(own)}{shown}"
+    )
+    if packs := packs_of(log):
+        return packs
+    return pack_objects(folder, Path(left.enter_context(tempfile.TemporaryDirectory())))
 
 
 def tell_moved(moved: Iterable[tuple[str, StoreOutcome]], url: str, count: int, doing: str) -> int:

@@ -1,23 +1,20 @@
 """`refold pack`: one file of a tree of logs (CONTRACT.md §4.6)."""
 
 import contextlib
-import tempfile
 from pathlib import Path
 from typing import Final
 
 import click
 
 from refold.cli.arguments.logs import LOG, OpenedLog, file_option, json_option, opened_log
+from refold.cli.arguments.moving import listed_contents
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import PACKED_SUFFIX, tree
 from refold.engine.log.pack import pack
-from refold.engine.workspace.packing import pack_objects, packs_of
-from refold.engine.workspace.paths import as_text
 from refold.replay.audit.verify import START_MISSING, verify
-from refold.replay.index.guarantee import is_observed
 
 _SHOWN: Final = 10
 """Places of damage that are told."""
@@ -59,7 +56,10 @@ def command(*, log: Path, out: Path | None, has_files: bool) -> int:
         if not target.absolute().parent.is_dir():
             raise click.UsageError(f"{output.shown_path(target.parent)}: no such folder")
         with contextlib.ExitStack() as left:
-            packed = pack(opened.path, target, _objects(opened, left) if has_files else None)
+            objects = listed_contents(opened.path, left) if has_files else None
+            if has_files and objects is None:
+                raise click.UsageError(f"{output.shown_path(log)}: the log does not hold a folder")
+            packed = pack(opened.path, target, objects)
         logs = len(tree(opened.path))
         is_whole = _tell_damage(opened)
     size = packed.stat().st_size
@@ -69,30 +69,6 @@ def command(*, log: Path, out: Path | None, has_files: bool) -> int:
         lambda: output.line((shown, "bold"), f"  {what}"),
         FINE if is_whole else DAMAGED,
     )
-
-
-def _objects(log: OpenedLog, left: contextlib.ExitStack) -> list[Path]:
-    """List what files of a folder are packed; return packs of git, in a folder that `left` removes.
-
-    Raises:
-        UsageError: the log holds no folder.
-        GitFailed: the repository is not here.
-    """
-    from refold.replay.observed.record import read_record  # noqa: PLC0415 - wire formats
-
-    folder = read_record(log.path).folder if is_observed(log.path) else None
-    if folder is None or folder.started is None:
-        raise click.UsageError(f"{log.shown(log.path)}: the log does not hold a folder")
-    entries = {*folder.started.tree.differs, *folder.tree.differs}
-    own = sorted({as_text(each.path) for each in entries if each.kind in ("own", "cut")})
-    shown = ", ".join(own[:_SHOWN]) + ", …" * (len(own) > _SHOWN)
-    output.hint(
-        f"packing {folder.started.path}: {words.counted(folder.started.by_git, 'file')} by git, "
-        f"{len(own)} by content{': ' * bool(own)}{shown}"
-    )
-    if packs := packs_of(log.path):
-        return packs
-    return pack_objects(folder, Path(left.enter_context(tempfile.TemporaryDirectory())))
 
 
 def _tell_damage(log: OpenedLog) -> bool:

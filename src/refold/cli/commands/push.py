@@ -1,11 +1,12 @@
 """`refold push`: put runs into a shared store (CONTRACT.md §4.8)."""
 
+import contextlib
 from pathlib import Path
 
 import click
 
 from refold.cli.arguments.logs import LOG, PLACE, heads_option, json_option
-from refold.cli.arguments.moving import tell_moved
+from refold.cli.arguments.moving import listed_contents, tell_moved
 from refold.cli.output import output
 from refold.cli.output.pages import page
 from refold.store.place import StoredRun
@@ -27,8 +28,12 @@ run has its name or because it is running · 3 a run is damaged or has no end.
 @click.argument("runs", metavar="RUN…", type=LOG, nargs=-1, required=True)
 @click.argument("store", metavar="URL", type=PLACE)
 @heads_option
+@click.option(
+    "--workspace", "has_files", is_flag=True,
+    help="Add the files of recorded folders, which are listed first.",
+)  # fmt: skip
 @json_option
-def command(*, runs: tuple[Path, ...], store: Path | StoredRun, heads: str) -> int:
+def command(*, runs: tuple[Path, ...], store: Path | StoredRun, heads: str, has_files: bool) -> int:
     """Copy runs to a shared store, each completely or not at all.
 
     RUN is a root's log, or a folder, which means all root logs below it.
@@ -42,5 +47,11 @@ def command(*, runs: tuple[Path, ...], store: Path | StoredRun, heads: str) -> i
     if isinstance(store, Path) or store.name:
         raise click.UsageError(f"{output.shown_path(store)} is not the URL of a store")
     logs = find_logs(runs)
-    moved = ((log.name, each) for log, each in push(logs, store.url, heads=heads))
-    return tell_moved(moved, store.url, len(logs), "pushing")
+    with contextlib.ExitStack() as left:
+
+        def objects(log: Path) -> list[Path]:
+            return listed_contents(log, left) or []
+
+        found = push(logs, store.url, heads=heads, objects=objects if has_files else None)
+        moved = ((log.name, each) for log, each in found)
+        return tell_moved(moved, store.url, len(logs), "pushing")

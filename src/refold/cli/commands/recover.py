@@ -70,6 +70,7 @@ def command(*, log: Path, out: Path | None) -> int:
                 head=new.head,
                 children=sum(1 for child in new.children if child.entries),
                 blobs=new.blobs,
+                contents=new.contents,
                 is_sealed=new.source.is_sealed,
             )
         logs = [_read(each, opened, reports.pop(str(each.path), None)) for each in found]

@@ -364,6 +364,9 @@ def describe(verification: Verification, log: OpenedLog) -> None:
         output.line(f"  head       {verification.head}")
     if verification.tree_digest:
         output.line(f"  digest     {verification.tree_digest}")
+    if missing := sum(each.contents_missing for each in verification.logs):
+        what = words.counted(missing, "content of a file", "contents of files")
+        output.line((f"  files      {what} not here: a copy of the folder needs them", "dim"))
     left = [each for each in verification.logs if not each.is_joined]
     if left and verification.tree_digest:
         what = words.counted(len(left), "cancelled run")

@@ -132,6 +132,8 @@ class SalvagedLog(Document):
     children: int
     """Logs of children that were copied."""
     blobs: int
+    contents: int
+    """Contents of files."""
     is_sealed: bool
 
 

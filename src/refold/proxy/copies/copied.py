@@ -18,8 +18,8 @@ from refold.engine.log.blobs import digest_only
 from refold.engine.workspace import paths
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState
-from refold.engine.workspace.git import Git, RepositoryObjects
-from refold.engine.workspace.packing import found_today, packed_repository
+from refold.engine.workspace.git import Git
+from refold.engine.workspace.packing import contents_of
 from refold.engine.workspace.restoring import restore
 from refold.engine.workspace.tree import TreeEntry
 from refold.proxy.copies.history import make_history, object_folders
@@ -71,12 +71,10 @@ def make_copy(
     assert started is not None
     top = work / "copy"
     top.mkdir()
-    today, gits = found_today(started)
-    is_same = bool(gits) or (today == Path(started.path) and is_ordinary(started.path))
-    if not gits and (packed := packed_repository(log, work / "packed")) is not None:
-        gits = dict.fromkeys([base.path for base in started.tree.bases], packed)
-    objects = {path: RepositoryObjects(git) for path, git in gits.items()}
-    contents = left.enter_context(Contents(log, objects))
+    contents, today, gits = contents_of(log, started, work / "packed")
+    left.enter_context(contents)
+    has_commits = any(not git.git_dir for git in gits.values())
+    is_same = has_commits or (today == Path(started.path) and is_ordinary(started.path))
     try:
         whole = contents.whole(started.tree)
     except ContentMissing as error:
