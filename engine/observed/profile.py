@@ -20,8 +20,9 @@ EXACT: Final = "exact"
 NAMED: Final = "profile"
 """The member of `run.started.rules`."""
 _IN_LOGS: Final = (
-    "name", "variables", "hands_over", "left_out", "asides", "failures", "asks_last", "volatile",
-    "volatile_texts", "unordered", "unordered_lines", "places", "output", "session",
+    "name", "variables", "hands_over", "left_out", "asides", "failures", "refusals",
+    "asks_last", "volatile", "volatile_texts", "unordered", "unordered_lines", "places",
+    "output", "session",
 )  # fmt: skip
 """What of a profile stands in a log."""
 
@@ -102,6 +103,8 @@ class Profile:
     failures: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """How results of tools begin that failed, as regular expressions, where nothing else says
     so."""
+    refusals: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    """Likewise, of calls that failed because a person or a rule refused them: they did nothing."""
     asks_last: bool = False
     """Whether the last message of a first request is the brief: those before are examples."""
     volatile: tuple[str, ...] = attrs.field(default=(), converter=_texts)
@@ -134,7 +137,7 @@ class Profile:
         """
         told = rules.get(NAMED) or {}
         known = {name: told[name] for name in _IN_LOGS if name in told}
-        for name in ("left_out", "asides", "failures"):
+        for name in ("left_out", "asides", "failures", "refusals"):
             known[name] = [*filter(_is_quick, known.get(name, ()))]
         return cls(**{"name": "", **known})
 
@@ -163,8 +166,12 @@ class Profile:
         """Return whether a tool's result says that it failed: {error} alone (Gemini), or text."""
         if isinstance(result, dict):
             return result.keys() == {"error"}
-        said = result[:_LOOKED_AT] if isinstance(result, str) else ""
-        return any(re.match(each, said) for each in self.failures)
+        return _begins(result, self.failures)
+
+    def is_refusal(self, result: Any) -> bool:
+        """Return whether the result of a call that failed says that it was refused."""
+        said = result.get("error") if isinstance(result, dict) else result
+        return _begins(said, self.refusals)
 
     def plain(self, text: str) -> str:
         """Return a text without what says nothing."""
@@ -180,6 +187,11 @@ def _is_told(field: "attrs.Attribute[Any]", value: Any) -> bool:
 
 
 NO_PROFILE: Final = Profile(name="")
+
+
+def _begins(said: Any, patterns: tuple[str, ...]) -> bool:
+    text = said[:_LOOKED_AT] if isinstance(said, str) else ""
+    return any(re.match(each, text) for each in patterns)
 
 
 def _first(places: tuple[str, ...], header: Callable[[str], str]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import reduce
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -25,7 +25,7 @@ from refold.engine.log.reader import Entry
 from refold.replay.index.guarantee import is_observed
 from refold.replay.index.run_end import raised_at, refused_in
 from refold.replay.tree.log_walk import Walk, members
-from refold.replay.tree.run_node import UNFINISHED, LogState, RunNode, ToolUse
+from refold.replay.tree.run_node import CANCELLED, REFUSED, UNFINISHED, LogState, RunNode, ToolUse
 from refold.replay.tree.tree_text import render_text
 
 __all__ = ["LogState", "RunNode", "ToolUse", "delegation_tree", "render_text"]
@@ -50,6 +50,10 @@ def delegation_tree(log: str | PathLike[str]) -> RunNode:
     reading = _Reading(path)
     reading.read()
     return reading.node(reading.root_facts() | reading.bounds())
+
+
+_NEVER_RAN: Final = frozenset({"arguments", "denied", REFUSED, "unknown_tool"})
+"""Codes of errors of calls that did nothing."""
 
 
 @attrs.frozen
@@ -94,6 +98,9 @@ class _Reading(Walk):
         self._delegating: dict[str, str] = {}
         self._models: dict[str, None] = {}
         self._requests = 0
+        self._offers = False
+        """Whether any request offered tools."""
+        self._last_failed = ""
         self._own_usage = Usage()
 
     def take(self, entry: Entry) -> None:
@@ -106,9 +113,11 @@ class _Reading(Walk):
                 if data.get("delegates"):
                     self._delegating[call] = tool
             case "tool.returned":
-                self._tool_ended(call, failed=data.get("status") == "error")
+                refused = (data.get("error") or {}).get("code") in _NEVER_RAN
+                self._tool_ended(call, failed=data.get("status") == "error", refused=refused)
             case "model.asked":
                 self._requests += 1
+                self._offers = self._offers or bool(data.get("tools"))
                 self._models[str(data.get("model"))] = None
             case "effect.cancelled":
                 self._tool_ended(call, cancelled=True)
@@ -147,6 +156,7 @@ class _Reading(Walk):
                     "artifacts": tuple(
                         (each["kind"], each.get("name", "")) for each in event.artifacts or ()
                     ),
+                    "is_empty": event.output == "" and not (event.summary or event.artifacts),
                 }
                 self.finished = event
             case _:
@@ -154,11 +164,15 @@ class _Reading(Walk):
 
     # --- tools ---------------------------------------------------------------------------
 
-    def _tool_ended(self, call: str, *, failed: bool = False, cancelled: bool = False) -> None:
+    def _tool_ended(
+        self, call: str, *, failed: bool = False, refused: bool = False, cancelled: bool = False
+    ) -> None:
         tool = self._open.pop(call, None)
         self._delegating.pop(call, None)
         if tool is not None:
             self._uses[tool].failed += failed
+            self._uses[tool].refused += refused
+            self._last_failed = tool if failed else ""
             self._uses[tool].cancelled += cancelled
 
     def _dialect(self, call: str) -> str:
@@ -188,10 +202,17 @@ class _Reading(Walk):
             **(own | told if is_joined else told | own),
             tools=tuple(self._uses.values()),
             models=tuple(self._models),
+            offered=self._offered(),
+            last_failed=self._last_failed,
+            outlived_by=sum(_is_outlived(child) for child in children),
             requests=self._requests,
             own_usage=self._own_usage,
             children=children,
         )
+
+    def _offered(self) -> tuple[str, ...]:
+        tools = self.started.tools if self.started is not None and self._offers else ()
+        return tuple(str(each.get("name")) for each in tools)
 
     def bounds(self) -> dict[str, Any]:
         """Return the depth and the limits of a run, as its own log says."""
@@ -248,6 +269,11 @@ class _Reading(Walk):
             told |= {name: getattr(outcome, name) for name in names}
             told["artifacts"] = tuple((each.kind, each.name) for each in outcome.artifacts)
         return told
+
+
+def _is_outlived(child: RunNode) -> bool:
+    """Return whether a run ended before this child of it: what still ran was cancelled."""
+    return child.status == CANCELLED or not child.is_joined
 
 
 def _asked(delegation: dict[str, Any]) -> _Asked:

@@ -93,6 +93,12 @@ class _Talk:
     error: Fault | None = None
     uses: dict[str, ToolUse] = attrs.field(factory=dict)
     models: dict[str, None] = attrs.field(factory=dict)
+    last_failed: str = ""
+    """The tool of the last result, if that is a failure."""
+    said: str = ""
+    """The text of the last answer, or the tools that it calls."""
+    ended: int = 0
+    """The last entry of it."""
     offered: str = ""
     """The digest of the tools that its first request offered."""
     span: Span = attrs.field(factory=Span)
@@ -166,11 +172,15 @@ class _Reading(Walk):
                 talk.failed[GIVEN_UP] += 1
             case events.ToolCalled() as called:
                 self._called(self._talk(call, entry), call, called)
-            case events.ToolReturned(status=status, result=result) if call in self._calls:
-                is_failed = status == "error" or self._profile.is_failure(result)
+            case events.ToolReturned(result=result, error=error) if call in self._calls:
+                is_failed = error is not None or self._profile.is_failure(result)
+                said = result if error is None else error.get("message")
                 ended = "failed" if is_failed else "completed"
                 known = self._calls[call] = attrs.evolve(self._calls[call], status=ended)
-                self._talks[scope_of(call)].uses[known.tool].failed += is_failed
+                talk = self._talks[scope_of(call)]
+                talk.uses[known.tool].failed += is_failed
+                talk.uses[known.tool].refused += is_failed and self._profile.is_refusal(said)
+                talk.last_failed = known.tool if is_failed else ""
             case _:
                 pass
 
@@ -209,6 +219,7 @@ class _Reading(Walk):
         scope = self._scopes[entry.seq] = scope_of(call)
         talk = self._talks.setdefault(scope, _Talk(scope))
         talk.span.take(entry)
+        talk.ended = entry.seq
         return talk
 
     def _chain(self, at: str, messages: list[dict[str, Any]]) -> str:
@@ -246,6 +257,9 @@ class _Reading(Walk):
             )
             talk.failed[talk.error.code.removeprefix("http_")] += 1
         if answered.message is not None:
+            talk.said = text_of(answered.message) or "".join(
+                str(each.get("name")) for each in answered.message.get("tool_calls") or ()
+            )
             self._chain(end, [answered.message])
             self._in_text(call, answered.message)
 
@@ -353,12 +367,24 @@ class _Reading(Walk):
             priced=_priced(talk.priced.plus(beside.priced), children),
             own_priced=talk.priced.plus(beside.priced),
             offered=self._offers.get(talk.offered, ()),
+            last_failed=talk.last_failed,
+            outlived_by=self._outlived_by(talk, children),
+            is_empty=talk.requests > 0 and not talk.is_probe and not talk.said.strip(),
             prompt=self._steady.digest(opening.system),
             usage=_total(own, children),
             own_usage=own,
             children=children,
             log_state="none",
             duration_ms=talk.span.duration_ms() if talk.status != UNFINISHED else None,
+        )
+
+    def _outlived_by(self, talk: _Talk, children: tuple[RunNode, ...]) -> int:
+        """Return how many children that a call of it opened ended after it, or not at all."""
+        ends = {child.scope: self._talks[child.scope].ended for child in children if child.scope}
+        return sum(
+            child.status == UNFINISHED or ends.get(child.scope, 0) > talk.ended
+            for child in children
+            if child.call
         )
 
     def _brief(self, opener: str, said: str) -> str:

@@ -9,12 +9,15 @@ import attrs
 
 from refold.engine.encoding.document import Document
 from refold.engine.events.outcome import Fault, Priced, Truncated, Usage
+from refold.replay.difference.pointer_diff import counted
 
 LogState = Literal["read", "torn", "none", "missing", "damaged", "foreign"]
 """`read`: to its end · `torn`: its last line is cut · `none`: the run wrote none (rejected, or it
 ended before it began) · `missing`: it should be there · `damaged`: read up to where it does not
 verify · `foreign`: another run's log lies in its place, and was not read."""
 
+COMPLETED: Final = "completed"
+CANCELLED: Final = "cancelled"
 UNFINISHED: Final = "unfinished"
 """The status of a run that nothing says the end of."""
 OBSERVED: Final = "observed"
@@ -30,7 +33,19 @@ class ToolUse:
     tool: str
     called: int = 0
     failed: int = 0
+    refused: int = 0
+    """How many of those that failed were refused, and did nothing."""
     cancelled: int = 0
+
+    def told(self) -> str:
+        """Return how they ended, where they did not end well: ` (2 failed, 1 of them refused)`."""
+        refused = f", {self.refused} of them refused" if self.refused else ""
+        ends = (
+            f"{self.failed} failed{refused}" if self.failed else "",
+            f"{self.cancelled} cancelled" if self.cancelled else "",
+        )
+        said = ", ".join(filter(None, ends))
+        return f" ({said})" if said else ""
 
 
 @attrs.frozen(kw_only=True)
@@ -51,7 +66,7 @@ class FileUse:
 class RunNode(Document):
     """One run, or one start that was rejected, and the runs below it."""
 
-    computed = ("changed",)
+    computed = ("changed", "notable")
 
     name: str
     """The agent, where it is one, else the program; empty for a rejected start."""
@@ -93,10 +108,17 @@ class RunNode(Document):
     models: tuple[str, ...] = ()
     """What the run itself asked, as `openai:gpt-4o`, in the order of first use."""
     offered: tuple[str, ...] = ()
-    """Of a conversation: the names of the tools that its first request offered."""
+    """The names of the tools that the first request of a conversation offered; for a run on the
+    kernel, of the tools that it had, if a request offered any."""
     prompt: str = ""
     """Of a conversation: 12 hex digits of the digest of its system prompt, without what is another
     one at each run (`replay.tree.steady`); empty where it has none."""
+    last_failed: str = ""
+    """The tool of its last call, if that call failed."""
+    outlived_by: int = 0
+    """How many of its children had no answer yet when it ended; those that it cancelled count."""
+    is_empty: bool = False
+    """Whether its answer is blank."""
     requests: int = 0
     """Model requests of the run itself."""
     beside: int = 0
@@ -142,6 +164,27 @@ class RunNode(Document):
         unsure = sum(not use.is_sole for use in self.files)
         told = " ".join(f"{mark}{number}" for mark, number in numbers if number)
         return f"{told} ({unsure} perhaps by others)" if unsure else told
+
+    @property
+    def notable(self) -> dict[str, str]:
+        """What a completed run did that its answer may not say, each in words; empty for nothing.
+
+        These are observations and no verdicts: a child that only had to think made no call.
+        """
+        if self.status != COMPLETED:
+            return {}
+        refused = [use.tool for use in self.tools if use.refused]
+        is_idle = self.call and self.requests and not (self.tools or self.children)
+        offered = counted(len(self.offered), "tool")
+        told = {
+            "no_call": is_idle and self.offered and f"made no call; {offered} offered",
+            "refused": refused and f"calls were refused: {', '.join(refused)}",
+            "last_call_failed": self.last_failed and f"its last call failed: {self.last_failed}",
+            "outlived": self.outlived_by
+            and f"ended without the answer of {counted(self.outlived_by, 'subagent')}",
+            "empty_answer": self.is_empty and "its answer is empty",
+        }
+        return {what: words for what, words in told.items() if words}
 
     def as_json(self) -> dict[str, Any]:
         """Return the node and all nodes below it as plain data."""

@@ -149,15 +149,15 @@ def _spent(node: RunNode, *, volatile: bool) -> Iterator[str]:
 
 
 def _use(use: ToolUse) -> str:
-    words = ((use.failed, "failed"), (use.cancelled, "cancelled"))
-    ends = ", ".join(f"{count} {word}" for count, word in words if count)
-    return f"{printable(use.tool)} x{use.called}" + (f" ({ends})" if ends else "")
+    return f"{printable(use.tool)} x{use.called}{use.told()}"
 
 
 def _end(node: RunNode, *, volatile: bool) -> Iterator[str]:
     if node.error is not None:
         message = node.error.message if volatile else scrubbed(node.error.message)
         yield f"error: {printable(node.error.code)}: {printable(' '.join(message.split()))}"
+    if node.notable:
+        yield f"notable: {printable('; '.join(node.notable.values()))}"
     if node.artifacts:
         texts = (f"{kind} {name}".rstrip() for kind, name in node.artifacts)
         yield "artifacts: " + printable(", ".join(texts))

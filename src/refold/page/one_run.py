@@ -306,6 +306,7 @@ def totals(tree: RunNode) -> dict[str, Any]:
         "unseen": dict(Counter(unseen)),
         "completed": statuses["completed"],
         "failed": sum(all_of.values()) - sum(all_of[each] for each in _NOT_FAILED),
+        "notable": sum(bool(node.notable) for node in nodes),
         "tools": sum(use.called for use in uses),
         "tools_failed": sum(use.failed for use in uses),
         "requests": sum(node.requests for node in nodes),

@@ -295,3 +295,22 @@ def test_a_cost_that_is_not_known_of_all_answers_is_at_least_that(
     assert "at least $0.2100 (1 answer not counted)" in invoke("ls").stdout
     (run,) = json.loads(invoke("ls", "--json").stdout)["runs"]
     assert run["priced"] == {"usd_micros": 210_000, "unpriced": 1}
+
+
+def test_notable_lists_what_has_something_notable_in_its_tree(folder: Path, invoke: Invoke) -> None:
+    """A log that cannot be searched is named: its run may be one of them."""
+
+    async def child(_run: refold.Run, _given: Any) -> str:
+        return ""
+
+    async def program(run: refold.Run, _given: Any) -> None:
+        await run.delegate(refold.Delegation(program=child))
+
+    record(program, log=folder / "empty.jsonl")
+    (folder / "survey.2.jsonl").unlink()
+
+    said = invoke("ls", folder, "--notable")
+
+    assert said.exit_code == 0
+    assert [line.split("  ")[2] for line in said.stdout.splitlines()] == [f"{folder}/empty.jsonl"]
+    assert "survey.jsonl: 1 log of it cannot be searched" in said.stderr

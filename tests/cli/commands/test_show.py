@@ -155,3 +155,32 @@ def test_of_what_did_not_fail_the_document_has_the_root_alone(
     document = json.loads(invoke("show", survey_log, "--failed", "--json").stdout)
 
     assert (document["status"], document["children"]) == ("completed", [])
+
+
+async def speechless(_run: Run, _input: Any) -> str:
+    return ""
+
+
+async def of_two_one_says_nothing(run: Run, _input: None) -> None:
+    for program in (echo, speechless):
+        await run.delegate(Delegation(program=program, input=program.__name__))
+
+
+def test_notable_shows_the_runs_whose_answers_leave_something_out(
+    tmp_path: Path, survey_log: Path, invoke: Invoke
+) -> None:
+    """And `--failed` beside it shows those that failed, too."""
+    log = record(of_two_one_says_nothing, None, log=tmp_path / "a.jsonl").log
+    both = record(of_two_one_fails, None, log=tmp_path / "b.jsonl").log
+
+    part = invoke("show", log, "--notable").stdout
+    document = json.loads(invoke("show", log, "--notable", "--json").stdout)
+
+    assert "completed speechless" in part
+    assert "its answer is empty" in part
+    assert "echo" not in part
+    assert document["totals"]["notable"] == 1
+    assert [each["name"] for each in document["children"]] == ["speechless"]
+    assert invoke("show", survey_log, "--notable").stdout.startswith("3 subagents: 3 completed · ")
+    assert "breaks" in invoke("show", both, "--notable", "--failed").stdout
+    assert "breaks" not in invoke("show", both, "--notable").stdout.partition("\n2 ")[0]

@@ -1,3 +1,4 @@
+import contextlib
 import shutil
 from pathlib import Path
 from typing import Any
@@ -5,7 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from refold.engine.errors import EventMalformed, LogDamaged, LogMissing
+from refold.engine.errors import EventMalformed, LogDamaged, LogMissing, ToolError
 from refold.engine.events import events
 from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.events.outcome import Artifact, Outcome, Usage
@@ -14,7 +15,8 @@ from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
-from refold.replay.tree.delegation_tree import RunNode, ToolUse, delegation_tree
+from refold.replay.tree.delegation_tree import RunNode, ToolUse, delegation_tree, render_text
+from refold.tools.contract.tool_types import tool
 from tests.support.delegating import child, recorded
 from tests.support.each_kind import log_with
 
@@ -359,3 +361,79 @@ def test_what_a_killed_child_spent_stands_in_its_log(tmp_path: Path) -> None:
     assert delegation_tree(again).usage == spent != Usage()
     (tmp_path / "b.1.jsonl").write_bytes((tmp_path / "b.1.jsonl").read_bytes()[:-2])
     assert delegation_tree(again).usage == Usage()
+
+
+async def _acts(run: Run, given: Any) -> Any:
+    """Ask a model, call a tool and start children, as `given` says, and return its last."""
+    for word in given[:-1]:
+        with contextlib.suppress(ToolError):
+            if word == "ask":
+                await run.model([{"role": "user", "content": "?"}], tools=[_dig])
+            elif word == "leave":
+                await run.start(Delegation(program=_sleeps))
+            else:
+                await run.tool(_dig, where=word)
+    return given[-1]
+
+
+async def _sleeps(run: Run, _given: Any) -> None:
+    await run.sleep(3600)
+
+
+@tool(effect="pure")
+def _dig(where: str) -> str:
+    """Dig somewhere."""
+    if where == "rock":
+        raise ValueError("too hard")
+    if where == "garden":
+        raise ToolError("_dig", "not here", "denied")
+    return "a worm"
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        (["ask", "sand", "done"], {}),
+        (["ask", "done"], {"no_call": "made no call; 1 tool offered"}),
+        (["done"], {}),
+        (["rock", "sand", "done"], {}),
+        (["sand", "rock", "done"], {"last_call_failed": "its last call failed: _dig"}),
+        (["garden", "sand", "done"], {"refused": "calls were refused: _dig"}),
+        (["sand", ""], {"empty_answer": "its answer is empty"}),
+        (["sand", None], {}),
+        (["ask", "leave", "done"], {"outlived": "ended without the answer of 1 subagent"}),
+        (
+            ["leave", "garden", ""],
+            {
+                "refused": "calls were refused: _dig",
+                "last_call_failed": "its last call failed: _dig",
+                "outlived": "ended without the answer of 1 subagent",
+                "empty_answer": "its answer is empty",
+            },
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_a_completed_child_did_is_told_beside_what_it_says(
+    given: list[Any], seen: dict[str, str], tmp_path: Path
+) -> None:
+    """Of what it did itself: its parent, which joins it, did nothing of note."""
+
+    async def lead(run: Run, _given: Any) -> Any:
+        return (await run.delegate(Delegation(program=_acts, input=given))).status
+
+    log = record(lead, log=tmp_path / "a.jsonl", tools=[_dig], model=ScriptedModel(["ok"])).log
+    tree = delegation_tree(log)
+
+    assert (tree.children[0].notable, tree.notable) == (seen, {})
+    shown = render_text(tree, volatile=False)
+    assert all(words in shown for words in seen.values())
+    assert ("notable: " in shown) is bool(seen)
+
+
+def test_a_run_that_did_not_complete_is_not_told_twice(tmp_path: Path) -> None:
+    """Its status and its error say it."""
+    tree = tree_of(tmp_path, child("dig", [("try", "nothing"), ("give up", "no_progress")]))
+
+    assert tree.children[0].last_failed == "search"
+    assert tree.children[0].notable == {}

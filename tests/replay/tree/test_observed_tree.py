@@ -434,3 +434,64 @@ def test_nonsense_about_a_conversation_is_damage(
 
     assert (root.log_state, root.entries) == ("damaged", 2)
     assert [each.name for each in root.children] == ["scout"]
+
+
+OFFERED = [{"type": "function", "function": {"name": "Write", "parameters": {}}}]
+DENIED = "Claude requested permissions to write to /w/c.md, but you haven't granted it yet."
+
+
+def test_what_a_subagent_did_is_told_beside_what_it_says(tmp_path: Path) -> None:
+    """Of three that say that they are done, one did nothing, one was refused, one says nothing."""
+    briefs = {
+        "a": "Count the words of a.",
+        "b": "Write the notes of b.",
+        "c": "Read the list of c.",
+    }
+    lead = talk(
+        user("Survey the notes."),
+        says("", *(task(call, brief, call) for call, brief in briefs.items())),
+        *(result(call, "done") for call in briefs),
+        says("All is done."),
+        tools=OFFERED,
+    )
+    idle = talk(user(briefs["a"]), says("It has 417 words."), tools=OFFERED)
+    denied = talk(
+        user(briefs["b"]),
+        says("", ("w", "Write", {"file_path": "c.md"})),
+        {**result("w", DENIED), "is_error": True},
+        says("I wrote c.md."),
+        tools=OFFERED,
+    )
+    mute = talk(
+        user(briefs["c"]),
+        says("", ("w", "Write", {"file_path": "d.md"})),
+        result("w", "written"),
+        says(" "),
+        tools=OFFERED,
+    )
+    profile = next(each for each in shipped() if each.name == "Claude Code")
+    made = [lead[0], *idle, *denied, *mute, lead[1]]
+
+    (main,) = delegation_tree(record(tmp_path / "a.jsonl", made, profile=profile)).children
+
+    assert {each.name: each.notable for each in (main, *main.children)} == {
+        "main": {},
+        "a": {"no_call": "made no call; 1 tool offered"},
+        "b": {
+            "refused": "calls were refused: Write",
+            "last_call_failed": "its last call failed: Write",
+        },
+        "c": {"empty_answer": "its answer is empty"},
+    }
+
+
+@pytest.mark.parametrize("order", [(0, 2, 1), (0, 1, 2)], ids=["before", "after"])
+def test_who_ends_before_its_subagent_is_told(order: tuple[int, int, int], tmp_path: Path) -> None:
+    """A task in the background answers at once that it was begun."""
+    lead = talk(user("Go."), says("", task("t1", BRIEF)), result("t1", "begun"), says("Done."))
+    made = [lead[0], *SCOUT, lead[1]]
+
+    (main,) = tree(tmp_path, [made[at] for at in order]).children
+
+    assert main.children[0].name == "scout"
+    assert ("outlived" in main.notable) is (order[1] == 2)

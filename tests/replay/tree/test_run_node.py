@@ -14,7 +14,9 @@ def test_it_is_plain_data(tmp_path: Path) -> None:
     document = orjson.loads(orjson.dumps(tree.as_json()))
 
     (node,) = document["children"]
-    assert node["tools"] == [{"tool": "search", "called": 1, "failed": 1, "cancelled": 0}]
+    assert node["tools"] == [
+        {"tool": "search", "called": 1, "failed": 1, "refused": 0, "cancelled": 0}
+    ]
     assert node["tools_granted"] == ["search"]
     assert {name: count for name, count in node["usage"].items() if count is not None} == {
         "input_tokens": 0,

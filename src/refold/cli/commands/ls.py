@@ -10,11 +10,12 @@ from typing import Final, get_args
 
 import click
 
-from refold.cli.arguments.logs import PLACE, json_option
+from refold.cli.arguments.logs import PLACE, json_option, opened_log
 from refold.cli.arguments.run_list import listed_runs, orphans
 from refold.cli.output import output, words
 from refold.cli.output.listed import ListedRun
 from refold.cli.output.pages import page
+from refold.engine.errors import LogError
 from refold.engine.events.outcome import Status
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
 from refold.replay.tree.standing import STANDINGS
@@ -66,6 +67,10 @@ _STATUSES: Final = (*get_args(Status), *STANDINGS, "unreadable")
     metavar="TIME",
     help="Only runs that started since: 2026-01-31, 12h, 7d.",
 )
+@click.option(
+    "--notable", "is_notable", is_flag=True,
+    help="Only runs in which `refold show --notable` finds something; reads whole logs.",
+)  # fmt: skip
 @click.option("--text", default="", help="Only runs with this in path, program, agent or status.")
 @json_option
 def command(
@@ -76,6 +81,7 @@ def command(
     program: str,
     since: float | None,
     text: str,
+    is_notable: bool,
 ) -> int:
     """List the root runs in DIR (by default runs/), the newest last.
 
@@ -83,7 +89,7 @@ def command(
     `broke_off`.
     """
     if isinstance(folder, StoredRun):
-        if is_tree or status or program or since is not None or text:
+        if is_tree or status or program or since is not None or text or is_notable:
             raise click.UsageError("a store lists runs only by name; `refold pull` copies them")
         from refold.cli.arguments.moving import tell_moved  # noqa: PLC0415 - few lie in a store
         from refold.store.pull import stored  # noqa: PLC0415 - the same
@@ -105,6 +111,7 @@ def command(
     with output.progress(f"reading {folder}"):
         listed = listed_runs(folder)
         found = [each for each in listed if _is_asked_for(each, status, program, since, text)]
+        found = [each for each in found if _is_notable(each)] if is_notable else found
         lost = [output.shown_path(path) for path in orphans(folder)]
     unread = sum(each.status == "unreadable" for each in listed if each not in found)
     if unread:
@@ -126,6 +133,25 @@ def command(
     runs = [each.as_json() for each in found]
     document = {"folder": output.shown_path(folder), "runs": runs, "orphans": lost}
     return output.answer(document, describe)
+
+
+def _is_notable(run: ListedRun) -> bool:
+    """Return whether a run, or one below it, did what is notable, as far as its logs say."""
+    if run.status == "unreadable":
+        return False
+    from refold.page.one_run import below  # noqa: PLC0415 - with all that explains runs
+    from refold.replay.tree.delegation_tree import delegation_tree  # noqa: PLC0415 - the same
+
+    try:
+        with opened_log(run.path) as opened:
+            nodes = below(delegation_tree(opened.path))
+    except LogError as error:
+        output.complain(f"{run.log} cannot be searched: {error}")
+        return False
+    unread = sum(node.log_state in ("missing", "damaged", "foreign") for node in nodes)
+    if unread:
+        output.hint(f"{run.log}: {words.counted(unread, 'log')} of it cannot be searched")
+    return any(node.notable for node in nodes)
 
 
 def _lineage(found: list[ListedRun]) -> Iterator[tuple[int, ListedRun]]:

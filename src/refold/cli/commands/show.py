@@ -24,6 +24,7 @@ from refold.page.one_run import below, totals
 from refold.replay.index.guarantee import is_observed
 from refold.replay.observed.folder import contents_of, diff_lines, folder_at, folder_changes
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from refold.replay.tree.run_node import COMPLETED
 from refold.replay.tree.standing import with_standing
 from refold.store.place import StoredRun
 
@@ -41,7 +42,6 @@ damaged or from another run, as standard error reports: refold verify LOG.
 """
 
 _DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
-COMPLETED: Final = "completed"
 _THERE: Final = frozenset({"read", "torn", "none"})
 """States of a log that is there, or need not be."""
 _WORDS: Final = {
@@ -65,6 +65,10 @@ _WORDS: Final = {
     help="Show only runs that did not complete, with their parents.",
 )
 @click.option(
+    "--notable", "is_notable", is_flag=True,
+    help="Show only completed runs that made no call, whose last call failed, and the like.",
+)  # fmt: skip
+@click.option(
     "--files", "is_files", is_flag=True,
     help="Show what each call of a recorded command changed in its folder, as a diff.",
 )  # fmt: skip
@@ -77,6 +81,7 @@ def command(
     at: int | None,
     details: bool,
     is_failed: bool,
+    is_notable: bool,
 ) -> int:
     """Show the delegation tree of a run, and the status of each subagent.
 
@@ -96,7 +101,7 @@ def command(
             tell_entries(opened, read_entries(opened.path, torn_ok=True))
             say_what_is_torn(opened)
         else:
-            return _tree(opened, details=details, is_failed=is_failed)
+            return _tree(opened, details=details, failed=is_failed, notable=is_notable)
     return FINE
 
 
@@ -118,10 +123,10 @@ def _changes(log: Path) -> None:
                     output.line((line, _DIFF_STYLES.get(line[:1], "")))
 
 
-def _tree(log: OpenedLog, *, details: bool, is_failed: bool) -> int:
+def _tree(log: OpenedLog, *, details: bool, failed: bool, notable: bool) -> int:
     """Show the delegation tree; say what is missing, and return the exit code."""
     tree = with_standing(delegation_tree(log.path))
-    shown = _failed(tree) if is_failed else tree
+    shown = _part(tree, failed=failed, notable=notable) if failed or notable else tree
     if output.is_json():
         document = (shown or attrs.evolve(tree, children=())).as_json()
         whole = {"totals": totals(tree), "tree_digest": _digest(log, tree)}
@@ -176,10 +181,12 @@ def _print_open_ends(log: OpenedLog) -> None:
         describe_ends(open_ends(log.path), resume_line(root_of(log.path)) if is_here else "")
 
 
-def _failed(node: RunNode) -> RunNode | None:
-    """Return the part of a tree that did not complete; `None` for none of it."""
-    found = tuple(each for child in node.children if (each := _failed(child)) is not None)
-    return attrs.evolve(node, children=found) if found or node.status != COMPLETED else None
+def _part(node: RunNode, *, failed: bool, notable: bool) -> RunNode | None:
+    """Return the runs that failed, or did what is notable, below their parents; else `None`."""
+    parts = (_part(child, failed=failed, notable=notable) for child in node.children)
+    found = tuple(each for each in parts if each is not None)
+    is_shown = (failed and node.status != COMPLETED) or (notable and node.notable)
+    return attrs.evolve(node, children=found) if found or is_shown else None
 
 
 def _print_totals(tree: RunNode) -> None:
@@ -208,6 +215,8 @@ def _print_totals(tree: RunNode) -> None:
         requests = words.counted(told["requests"], "request")
         requests += words.failures(told["requests_failed"])
         parts.append(f"{requests}, {words.spent(tree.usage, tree.priced)}{apart}")
+    if told["notable"]:
+        parts.append(f"{told['notable']:,} notable")
     if parts:
         output.line((" · ".join(parts), "dim"))
 

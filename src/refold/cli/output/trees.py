@@ -105,6 +105,8 @@ def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
     facts: list[list[Part]] = [] if details and not node.guarantee else _seen(node)
     if node.changed:
         facts.append([f"files     {node.changed}"])
+    if node.notable:
+        facts.append([("; ".join(node.notable.values()), "yellow")])
     if node.error is not None:
         message = compact(" ".join(node.error.message.split()), _MESSAGE_MAX)
         where = f"  {node.where}" if node.where else ""
@@ -159,8 +161,7 @@ def _with_below(node: RunNode) -> str:
 
 
 def _use(use: ToolUse) -> str:
-    failed = f" ({use.failed} failed)" if use.failed else ""
-    return f"{use.tool} ×{use.called}{failed}"
+    return f"{use.tool} ×{use.called}{use.told()}"
 
 
 def _details(node: RunNode) -> list[str]:

@@ -108,7 +108,16 @@ def _show() -> Schema:
     spent = record(
         {"input_tokens": COUNT, "output_tokens": COUNT, "cost_usd_micros": or_null(COUNT)}
     )
-    counts = ("runs", "subagents", "completed", "failed", "tools", "tools_failed", "requests")
+    counts = (
+        "runs",
+        "subagents",
+        "completed",
+        "failed",
+        "tools",
+        "tools_failed",
+        "requests",
+        "notable",
+    )
     told = {
         **dict.fromkeys(counts, COUNT),
         "statuses": OBJECT,

@@ -22,6 +22,10 @@ PROFILE: Final = Profile(
         r"<system-reminder>[\s\S]*?</system-reminder>",
         r"x-anthropic-billing-header:[^\n]*?cc_entrypoint=[^;]*;(?: cc_\w+=[^;]*;)*",
     ),
+    refusals=(
+        r"Claude requested permissions to |The user doesn't want to ",
+        r"Permission (?:to|for) [\s\S]{1,999}? has been denied",
+    ),
     unordered_lines=("Glob", "Grep"),
     outputs={"stream-json": "lines"},
     places=(

@@ -33,6 +33,7 @@ PROFILE: Final = Profile(
         r"<session_context>[\s\S]*?</session_context>",
         r"<loaded_context>[\s\S]*?</loaded_context>",  # what files called GEMINI.md say
     ),
+    refusals=("Tool execution denied by policy|User denied execution",),
     asides=("You are a specialized Task Routing AI",),
     # `json` ends with counts of tools, in the order in which these ended.
     outputs={"stream-json": "lines", "format json": "lines", "-o json": "lines"},
