@@ -5,7 +5,7 @@ tool's result, which parameter.  Pure.  Rules: CONTRACT.md §16.6.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import attrs
 
@@ -69,6 +69,74 @@ def item_of(asked: Asked, call: str, *, is_listed: bool = True) -> dict[str, Any
         "tools": plain["tools"] if named is None else named,
     }
     return {"kind": "model", "name": asked.model, "call": call, "arguments": arguments}
+
+
+class ToldChanges:
+    """The changes that were told of requests so far, so that others need not repeat them."""
+
+    def __init__(self) -> None:
+        self._causes: dict[bytes, str] = {}
+        """By what changed: the call of the request of which it was told."""
+        self._last: dict[str, tuple[Asked, Asked, str]] = {}
+        """By conversation: its last request, as recorded and as it was, and the call."""
+
+    def carried(self, scope: str, recorded: Asked, now: Asked) -> tuple[Asked, str | None]:
+        """Return the recorded request with all changes told before, and where the first was."""
+        was, here, causes = _Parts.of(recorded), _Parts.of(now), list[str]()
+        if (last := self._last.get(scope)) is not None:
+            before, after = (list(each.messages) for each in last[:2])
+            if same(was.messages[: len(before)], before) and same(
+                here.messages[: len(after)], after
+            ):
+                was.messages[: len(before)] = after
+                causes.append(last[2])
+        for place, at, changed in was.changes(here):
+            if (cause := self._causes.get(encode(changed))) is not None:
+                place[at] = changed[-1]
+                causes.append(cause)
+        return was.put_into(recorded), causes[0] if causes else None
+
+    def told(self, scope: str, recorded: Asked, now: Asked, cause: str) -> None:
+        """Take note of a request and of the call of which its changes were told."""
+        self._last[scope] = (recorded, now, cause)
+        for _, _, changed in _Parts.of(recorded).changes(_Parts.of(now)):
+            self._causes.setdefault(encode(changed), cause)
+
+
+@attrs.frozen
+class _Parts:
+    """What one request consists of, each part of which may change alone."""
+
+    messages: list[Any]
+    others: dict[str, Any]
+    """The model, the tools and the parameters, each in a list; an empty one for none."""
+
+    @classmethod
+    def of(cls, asked: Asked) -> Self:
+        plain = asked.as_json()
+        given = {f"/{name}": [value] for name, value in plain["parameters"].items()}
+        rest = {name: [plain[name]] for name in ("model", "tools")}
+        return cls(plain["messages"], rest | given)
+
+    def changes(self, now: Self) -> list[tuple[Any, Any, list[Any]]]:
+        """Return where parts differ: list or object, place in it, [name, recorded, now]."""
+        found: list[tuple[Any, Any, list[Any]]] = []
+        if len(self.messages) == len(now.messages):
+            pairs = enumerate(zip(self.messages, now.messages, strict=True))
+            found += [(self.messages, at, ["", *pair]) for at, pair in pairs if not same(*pair)]
+        for name in self.others | now.others:
+            old, new = (each.others.get(name, []) for each in (self, now))
+            if not same(old, new):
+                found.append((self.others, name, [name, old, new]))
+        return found
+
+    def put_into(self, asked: Asked) -> Asked:
+        """Return a request that consists of this."""
+        given = {name[1:]: one[0] for name, one in self.others.items() if name[0] == "/" and one}
+        (model,), (tools,) = self.others["model"], self.others["tools"]
+        return asked.asking(
+            {"model": model, "messages": self.messages, "parameters": given, "tools": tools}
+        )
 
 
 # --- causes ----------------------------------------------------------------------------------

@@ -6,22 +6,26 @@ difference is told, with what follows it counted.  Pure.  Rules: CONTRACT.md §1
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import attrs
 
 from refold.engine.encoding.canonical import text_of_json
 from refold.engine.events.call_key import scope_above
+from refold.engine.wire.parts.exchange import Asked
+from refold.replay.difference.pointer_diff import same
 from refold.replay.explain.divergence import Divergence
-from refold.replay.observed.changes import change_of, item_of
-from refold.replay.observed.matching import LIKE_MIN, Matcher, Miss, likeness, likest
+from refold.replay.observed.changes import Change, ToldChanges, change_of, item_of
+from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.reads import times
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 from refold.replay.observed.titles import place_of, title_of
 
 REFUSAL: Final = "refold replay: no recorded answer to this request"
 """How a request is refused that the record has no answer to."""
+ANSWERED: Final = "answered as recorded, though asked otherwise"
+"""What is said of a request that `--on-miss recorded` answers."""
 _BY_SIGNAL: Final = 128
 """With the number of a signal: the exit code of a command that it ended."""
 
@@ -34,9 +38,12 @@ def divergence_of(record: ObservedRecord, matcher: Matcher, miss: Miss) -> Diver
 def all_divergences(record: ObservedRecord, matcher: Matcher) -> list[Divergence]:
     """Return the first difference of each conversation, once the command has ended.
 
-    What was asked otherwise comes first, in the order of asking; then what was not asked.
+    Before them, each request that was answered as recorded though it asked something else, without
+    what it repeats of those before.  What was asked otherwise comes first, in the order of asking;
+    then what was not asked.
     """
     telling = _Telling(record, matcher)
+    telling.answered()
     telling.misses()
     telling.left_over()
     return list(telling.found.values())
@@ -58,13 +65,34 @@ class _Telling:
         self._echoes: dict[str, str | int] = {}
         """By recorded conversation: the difference that it was told of, by a refusal of ours."""
 
+    def answered(self) -> None:
+        """Tell what was asked otherwise and answered as recorded; what repeats it is counted."""
+        changes = ToldChanges()
+        for turn, miss in self._lent():
+            recorded, now = _plain(self._record, self._matcher, turn.asked, miss.asked)
+            carried, cause = changes.carried(miss.scope, recorded, now)
+            if cause is not None and same(carried.as_json(), now.as_json()):
+                self._follows(cause, 1)
+            else:
+                cause = turn.call
+                told = _changed(self._record, turn, miss, change_of(carried, now, turn.call))
+                self.found[cause] = attrs.evolve(told, cause=f"{told.cause}; {ANSWERED}")
+            changes.told(miss.scope, recorded, now, cause)
+
+    def _lent(self) -> list[tuple[RecordedTurn, Miss]]:
+        """Return the requests that were lent an answer, if nobody asked what was recorded."""
+        lent, misses = self._matcher.lent, self._matcher.misses
+        pairs = [(one.answered_as, one) for one in misses if one.answered_as is not None]
+        return [(turn, miss) for turn, miss in pairs if lent.get(turn.call) is miss]
+
     def misses(self) -> None:
         """Tell what was asked and not recorded."""
         by_scope: dict[str, list[Miss]] = {}
-        for miss in self._matcher.misses:
+        lent = [miss for _, miss in self._lent()]
+        for miss in (each for each in self._matcher.misses if each not in lent):
             by_scope.setdefault(miss.scope, []).append(miss)
         first = [misses[0] for misses in by_scope.values()]
-        near = self._paired(first)
+        near = self._matcher.paired(first)
         for miss in first:
             turn, more = near.get(id(miss)), len(by_scope[miss.scope]) - 1
             if self.found and says_refusal(miss.asked.messages):
@@ -83,27 +111,6 @@ class _Telling:
                 more = max(more, left - 1)
             at = id(miss) if turn is None else turn.scope
             self.found[at] = attrs.evolve(told, later_count=more)
-
-    def _paired(self, misses: Iterable[Miss]) -> dict[int, RecordedTurn]:
-        """Return what each was likely to be: the likest pairs first, each request once."""
-        free = self._matcher.following()
-        paired: dict[int, RecordedTurn] = {}
-        waiting: list[Miss] = []
-        for miss in misses:
-            near = miss.nearest
-            if miss.is_known and near is not None and free.get(near.scope) is near:
-                paired[id(miss)] = free.pop(near.scope)
-            elif not miss.is_known:
-                waiting.append(miss)
-        known = set(self._matcher.scopes.values())
-        while waiting and free:
-            best = max(waiting, key=lambda miss: _best(miss, free.values()))
-            turn = likest(best.asked, free.values(), known=known)
-            if turn is None:
-                break
-            paired[id(best)] = free.pop(turn.scope)
-            waiting.remove(best)
-        return paired
 
     def _follows(self, scope: str | int, count: int) -> None:
         one = self.found[scope]
@@ -154,10 +161,6 @@ def says_refusal(value: Any) -> bool:
     return REFUSAL in text_of_json(value)
 
 
-def _best(miss: Miss, turns: Iterable[RecordedTurn]) -> float:
-    return max((likeness(turn.asked, miss.asked) for turn in turns), default=LIKE_MIN)
-
-
 def _above(scope: str) -> Iterator[str]:
     while scope.count("/") > 1:
         scope = scope_above(scope)
@@ -187,14 +190,21 @@ def _explained(
             now=item_of(miss.asked, ""),
             cause=_why_extra(record, miss),
         )
+    recorded, now = _plain(record, matcher, near.asked, miss.asked)
+    return _changed(record, near, miss, change_of(recorded, now, near.call))
+
+
+def _plain(record: ObservedRecord, matcher: Matcher, *both: Asked) -> list[Asked]:
+    """Return requests without what is not compared."""
     bindings = matcher.bindings
-    settled = [record.rules.applied(e, bindings.line_key) for e in (near.asked, miss.asked)]
-    plain = [bindings.plain(each) for each in settled]
-    change = change_of(plain[0], plain[1], near.call)
+    return [bindings.plain(record.rules.applied(each, bindings.line_key)) for each in both]
+
+
+def _changed(record: ObservedRecord, near: RecordedTurn, miss: Miss, change: Change) -> Divergence:
     return Divergence(
         category=change.category,
         where=place_of(record, near),
-        log=log,
+        log=str(record.path),
         call=near.call,
         seq=near.seq,
         recorded=item_of(near.asked, near.call),

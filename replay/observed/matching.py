@@ -2,13 +2,14 @@
 
 A request is served the first recorded answer, in the order of the record, of a request that asked
 exactly the same: of its own conversation where there is one, else of one that is as it is.  Nothing
-like it is ever served in its place; but what was taken out of the record stands for any text.  Each
-answer is served once, but for what only reads (`observed.reads`).  How it is told what differs is
-`observed.explaining`'s.  Pure.  Rules: CONTRACT.md §16.6.
+like it is served in its place, unless it is lent (`Matcher.lend`); but what was taken out of the
+record stands for any text.  Each answer is served once, but for what only reads
+(`observed.reads`).  How it is told what differs is `observed.explaining`'s.  Pure.
+Rules: CONTRACT.md §16.6.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ import attrs
 from refold.engine.encoding.canonical import text_of_json
 from refold.engine.events.call_key import scope_above
 from refold.engine.observed.binding import Bindings, Joined
-from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.replay.observed.ignoring import Ignoring, same_but_for_redaction
 from refold.replay.observed.reads import ReadCount, are_answered_alike, only_reads
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
@@ -32,7 +33,7 @@ _ELSEWHERE: Final = 0.8
 """What the same text counts at another place."""
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Miss:
     """A request that the record has no answer to."""
 
@@ -51,6 +52,8 @@ class Miss:
     """The recorded request that asked the same, where no client is given its answer."""
     past: RecordedTurn | None = None
     """The last request of its conversation, where all that was recorded of that has been asked."""
+    answered_as: RecordedTurn | None = None
+    """The recorded request whose answer it was lent; `None` if it had none."""
 
 
 @attrs.define(eq=False)
@@ -96,6 +99,10 @@ class Matcher:
         self.by_order = 0
         """Requests that were served by their order alone: at the same time, another conversation
         asked the same, and was answered otherwise."""
+        self.lent: dict[str, Miss] = {}
+        """By call: who was lent its answer, as long as nobody asks exactly what was recorded."""
+        self._reached: dict[str, RecordedTurn] = {}
+        """By conversation of this run: the last recorded request whose answer it has."""
         for turn in record.turns:
             self._keys[turn.call] = self.bindings.key(self._settled(turn.asked))
             self._equal_to(turn).recorded.append(turn)
@@ -155,14 +162,60 @@ class Matcher:
         if waiting:
             self._equal_to(turn).waiting.remove(turn)
         turn.is_served = True
+        self.lent.pop(turn.call, None)
         self._equal_to(turn).served += 1
-        self.scopes.setdefault(scope, turn.scope)
+        self._reach(scope, turn)
         if turn.call in joined:
             self.bindings.commit(joined[turn.call])
         if turn.asked != asked:
             passed = joined[turn.call].passed if turn.call in joined else ()
             self.ignoring.served(turn, asked, passed)
         return turn
+
+    def lend(self, miss: Miss, beside: Sequence[Miss] = ()) -> RecordedTurn | None:
+        """Answer a changed request as the same turn of its conversation was; `None` if it has none.
+
+        The answer stays there for a request that asks exactly what was recorded.  `beside` are the
+        changed requests that begin conversations and wait for an answer: each gets the likest.
+        """
+        if miss.recorded or miss.unserved is not None:
+            return None
+        if (last := self._reached.get(miss.scope)) is not None:
+            later = (turn for turn in self.left() if turn.seq > last.seq)
+            found = next((turn for turn in later if turn.scope == last.scope), None)
+        else:
+            found = self.paired(beside or [miss]).get(id(miss))
+        if found is None or found.answer is None or not _is_same_place(found.asked, miss.asked):
+            return None
+        miss.answered_as, self.lent[found.call] = found, miss
+        self._reach(miss.scope, found)
+        self.bindings.learn(self._settled(found.asked), self._settled(miss.asked))
+        return found
+
+    def _reach(self, scope: str, turn: RecordedTurn) -> None:
+        self.scopes.setdefault(scope, turn.scope)
+        self._reached[scope] = turn
+
+    def paired(self, misses: Iterable[Miss]) -> dict[int, RecordedTurn]:
+        """Return what each was likely to be, by id: the likest pairs first, each request once."""
+        free = self.following()
+        paired: dict[int, RecordedTurn] = {}
+        waiting: list[Miss] = []
+        for miss in misses:
+            near = miss.nearest
+            if miss.is_known and near is not None and free.get(near.scope) is near:
+                paired[id(miss)] = free.pop(near.scope)
+            elif not miss.is_known:
+                waiting.append(miss)
+        known = set(self.scopes.values())
+        while waiting and free:
+            best = max(waiting, key=lambda miss: _best(miss, free.values()))
+            turn = likest(best.asked, free.values(), known=known)
+            if turn is None:
+                break
+            paired[id(best)] = free.pop(turn.scope)
+            waiting.remove(best)
+        return paired
 
     def _likeliest(self, waiting: list[RecordedTurn], scope: str, agent: str) -> RecordedTurn:
         """Return the one of several equal requests that stands where this one does.
@@ -198,12 +251,13 @@ class Matcher:
     def left(self) -> list[RecordedTurn]:
         """Return the recorded requests that nobody has asked again, in the order of the record.
 
-        What only reads, and was asked at least once, is not among them.
+        What was lent is not among them, and what only reads and was asked at least once is not.
         """
         return [
             turn
             for turn in self._record.turns
             if not turn.is_served
+            and turn.call not in self.lent
             and not (self._equal_to(turn).served and self._is_read_alike(self._equal_to(turn)))
         ]
 
@@ -256,6 +310,21 @@ class Matcher:
         if scope in self.scopes:
             return following.get(self.scopes[scope])
         return likest(asked, following.values(), known=set(self.scopes.values()))
+
+
+def _best(miss: Miss, turns: Iterable[RecordedTurn]) -> float:
+    return max((likeness(turn.asked, miss.asked) for turn in turns), default=LIKE_MIN)
+
+
+def _is_same_place(recorded: Asked, now: Asked) -> bool:
+    """Return whether two requests speak one interface; of `other`, by one method and path."""
+    if recorded.api != OTHER or now.api != OTHER:
+        return recorded.api == now.api
+    places = [
+        (each.parameters.get("method"), str(each.parameters.get("path")).partition("?")[0])
+        for each in (recorded, now)
+    ]
+    return places[0] == places[1]
 
 
 def _above(scope: str) -> str:

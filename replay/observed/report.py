@@ -4,7 +4,7 @@ The guarantee is named in every form of it: requests were matched; the command i
 pleased.  Rules: CONTRACT.md §16.6.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -17,7 +17,7 @@ from refold.replay.difference.pointer_diff import Difference, counted, differenc
 from refold.replay.difference.text_diff import text_changes
 from refold.replay.explain.divergence import Divergence
 from refold.replay.index.guarantee import GUARANTEE, MATCHED
-from refold.replay.observed.explaining import all_divergences, says_refusal
+from refold.replay.observed.explaining import ANSWERED, all_divergences, says_refusal
 from refold.replay.observed.ignoring import places_of
 from refold.replay.observed.matching import Matcher
 from refold.replay.observed.printed import advice, compared
@@ -46,6 +46,8 @@ class ObservedReport:
     """Of them, asked again and answered from the record."""
     live: int
     """Requests that the record had no answer to, and that went on live."""
+    answered_otherwise: int
+    """Requests that asked something else than was recorded, and were answered as recorded."""
     conversations: int
     entries: int
     divergences: tuple[Divergence, ...]
@@ -79,7 +81,7 @@ class ObservedReport:
 
         True of nothing, too: see `is_nothing`.
         """
-        return not self.divergences
+        return not (self.divergences or self.answered_otherwise)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -119,6 +121,8 @@ def after(divergence: Divergence) -> str:
     count = divergence.later_count
     if not count:
         return ""
+    if divergence.cause.endswith(ANSWERED):
+        return f"\n  then      {counted(count, 'request')} with no other change"
     return (
         f"\n  then      {counted(count, 'more difference')} in the same conversation, or below it"
     )
@@ -153,6 +157,7 @@ def report_of(
         requests=len(record.turns),
         served=sum(turn.is_served for turn in record.turns),
         live=live,
+        answered_otherwise=sum(one.answered_as is not None for one in matcher.misses),
         conversations=len({turn.scope for turn in record.turns}),
         entries=record.entries,
         divergences=tuple(found),
@@ -170,16 +175,19 @@ def report_of(
     )
 
 
-def _notes(matcher: Matcher) -> tuple[str, ...]:
-    count = matcher.by_order
-    if not count:
-        return ()
+def _notes(matcher: Matcher) -> Iterator[str]:
+    if lent := sum(one.answered_as is not None for one in matcher.misses):
+        yield (
+            f"{ANSWERED}: {counted(lent, 'request')}; each change is listed once, where it was "
+            "asked first, and what repeats it is counted"
+        )
+    if not (count := matcher.by_order):
+        return
     were = "1 request was" if count == 1 else f"{count} requests were"
-    note = (
+    yield (
         f"{were} asked at the same time as an equal one that was answered otherwise: which of them "
         "got which answer hung on the order in which they came, this time as when it was recorded"
     )
-    return (note,)
 
 
 def _printed_otherwise(

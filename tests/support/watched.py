@@ -22,7 +22,7 @@ from refold.engine.secrets.vault import Vault
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.spelling import spelled
 from refold.replay.observed.matching import Matcher, Miss
-from refold.replay.observed.record import read_record
+from refold.replay.observed.record import RecordedTurn, read_record
 from refold.replay.observed.report import ObservedReport, report_of
 
 Message = dict[str, Any]
@@ -158,9 +158,11 @@ def replayed(
     output: dict[str, Any] | None = None,
     how: str = "",
     here: Mapping[str, str] | None = None,
+    lends: bool = False,
 ) -> ObservedReport:
     """Ask these requests of a record, one after the other; what has no answer is refused.
 
+    With `lends`, a changed request gets the answer to the same turn.
     `how` the output is compared is the record's to say, where it is empty.
     """
     found = read_record(log, rules)
@@ -169,8 +171,10 @@ def replayed(
     observer = Observer(Nowhere())
     for asked in requests:
         turn = observer.asked(asked)
-        served = matcher.take(asked, turn.thread.scope)
-        if isinstance(served, Miss) or served.answer is None:
+        served: RecordedTurn | Miss | None = matcher.take(asked, turn.thread.scope)
+        if lends and isinstance(served, Miss):
+            served = matcher.lend(served)
+        if served is None or isinstance(served, Miss) or served.answer is None:
             error = {"code": "not_recorded", "message": ""}
             observer.answered(turn, ModelAnswered("error", error=error))
         else:

@@ -242,6 +242,10 @@ def replay_command(
 ) -> ObservedReport:
     """Run a command again, answered from the record; say what it asks otherwise.
 
+    `on_miss` says what a request without an answer gets: it is refused (`fail`) or passed on
+    (`live`), or a changed one gets the answer to the same turn (`recorded`; not with `into`, nor
+    with the user's own files in the place of a recorded folder).
+
     The command carries out the tool calls of the record itself: in a copy of the recorded folder,
     unless the log holds none or `copying` says otherwise.  `look` gets the record before.  With
     `into`, what happens is recorded in a new log.
@@ -255,6 +259,10 @@ def replay_command(
     record = read_record(log, rules, profile=said)
     is_painted = not output and record.output == SCREEN and output_in(record) == IGNORED
     record.output = output or output_in(record)
+    copying = copying or Copying()
+    if on_miss == "recorded" and (into is not None or copying.leaves_copy(record.folder)):
+        option = "--into" if into is not None else "--in-place"
+        raise UsageError(f"--on-miss recorded gives answers to other requests: leave out {option}")
     look(record, record.head)
     known = said or shipped_as(record.profile)
     routes = with_recorded(routes_of(upstreams), others_in(record), is_live=on_miss == "live")
@@ -263,7 +271,7 @@ def replay_command(
     )
     keys = placeholders(record.started.rules, routes, is_live=on_miss == "live")
     session.secrets.learn_environment(keys)
-    place = placed(record.path, record.folder, command, copying or Copying())
+    place = placed(record.path, record.folder, command, copying)
     with session.signals, place as session.place, session.again(into, record) as journal:
         desk = Replaying(
             record, session.secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal,

@@ -76,6 +76,33 @@ def checked(name: str, said: Result) -> Any:
     return document
 
 
+@pytest.mark.usefixtures("folder")
+def test_all_changes_are_listed_in_one_replay_and_nothing_is_kept_of_it(invoke: Invoke) -> None:
+    """In text, JSON and JUnit; a log of answers that nobody gave is not made."""
+    Path("other.py").write_text(
+        SCRIPT.replace("Be brief.", "Be short.").replace('"snow"', '"rain"')
+    )
+    way = ["--on-miss", "recorded", "--junit", "a.xml"]
+    said = invoke("replay", "a.jsonl", *way, "--json", "--", sys.executable, "other.py")
+    document = checked("replay-command", said)
+    into = ["--into", "b.jsonl", "--", sys.executable, "other.py"]
+    refused = invoke("replay", "a.jsonl", *way[:2], *into)
+
+    assert (said.exit_code, refused.exit_code) == (1, 2)
+    assert [one["texts"][0]["what"] for one in document["divergences"]] == [
+        "message 0 (system)",
+        "message 3 (tool)",
+    ]
+    assert (document["identical"], document["answered_otherwise"], document["served"]) == (
+        False, 2, 0,
+    )  # fmt: skip
+    told = "answered as recorded, though asked otherwise"
+    assert all(told in one["cause"] for one in document["divergences"])
+    assert Path("a.xml").read_text().count(told) == 3
+    assert "leave out --into" in refused.stderr
+    assert not Path("b.jsonl").exists()
+
+
 def test_a_command_is_replayed_from_its_record(folder: Path, invoke: Invoke) -> None:
     """What it prints is on standard output, what is said of it on standard error."""
     said = invoke("replay", "a.jsonl", "--", sys.executable, "agent.py")
@@ -124,7 +151,6 @@ def test_the_document_of_a_replay_is_as_its_schema_says(folder: Path, invoke: In
     ("option", "refused"),
     [
         (("--timeout", "5"), "--timeout is not for -- COMMAND"),
-        (("--junit", "r.xml"), "--junit is not for -- COMMAND"),
         (("--program", "a:b"), "--program is not for -- COMMAND"),
         (("--model", "live"), "--model is not for -- COMMAND"),
     ],

@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import select
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from tests.support.proxied import (
     sent,
 )
 from tests.support.upstream import Upstream
-from tests.support.watched import Exchange, record, result, says, talk, user, wire
+from tests.support.watched import Exchange, record, result, says, system, talk, user, wire
 
 NUMBERS = [10**17] * 60_000
 """More than an entry can hold: only texts are kept apart."""
@@ -103,6 +104,45 @@ def test_what_was_not_recorded_may_go_on_live(hello: Path) -> None:
 
     assert (status, received, desk.live) == (200, 1, 1)
     assert b"Which city" in body
+
+
+def test_a_changed_request_gets_the_answer_to_the_same_turn(tmp_path: Path) -> None:
+    """It waits for those that ask what was recorded, and takes none of their answers."""
+    texts = ["Look at the harbour", "Look at the museum"]
+    said_first = [system("You are the weather desk."), user(texts[0]), says("ships")]
+    log = record(tmp_path / "a.jsonl", talk(*said_first, model="small"))
+    bodies = {text: question(text) for text in (*texts, "Bake a cake for nine, please")}
+    found: dict[str, int] = {}
+    with replayed(log, on_miss="recorded") as (base, desk):
+
+        def ask(text: str) -> None:
+            found[text] = said(base, bodies[text])[0]
+
+        changed = [threading.Thread(target=ask, args=[text]) for text in [*bodies][1:]]
+        for each in changed:
+            each.start()
+        while len(desk.matcher.misses) < len(changed):
+            time.sleep(0)
+        ask(texts[0])
+        for each in changed:
+            each.join()
+    with replayed(log, on_miss="recorded") as (base, desk):
+        streamed = said(base, question(texts[1], stream=True))
+
+    assert [found[text] for text in bodies] == [200, 400, 400]
+    assert (streamed[0], b"data: " in streamed[1], b"ships" in streamed[1]) == (200, True, True)
+    assert desk.matcher.misses[0].answered_as is not None
+
+
+def test_a_program_may_leave_before_it_is_known_what_a_request_was(hello: Path) -> None:
+    with replayed(hello, on_miss="recorded") as (base, desk):
+        with sent(base, question("Hello there")):
+            while not desk.matcher.misses:
+                time.sleep(0)
+        status = said(base, question("Hello there all"))[0]
+
+    assert status == 200
+    assert [one.answered_as is not None for one in desk.matcher.misses] == [False, True]
 
 
 @pytest.mark.parametrize(

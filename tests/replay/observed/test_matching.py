@@ -1,5 +1,6 @@
 """A request is served what was recorded for exactly the same one, once, whatever is interleaved."""
 
+import re
 import tempfile
 from itertools import zip_longest
 from pathlib import Path
@@ -17,9 +18,11 @@ from refold.engine.secrets.vault import Vault
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.matching import Matcher, Miss, likeness, likest
 from refold.replay.observed.record import RecordedTurn, read_record
+from refold.replay.observed.report import report_of
 from tests.support.watched import (
     DONE,
     Exchange,
+    Nowhere,
     ask,
     record,
     replayed,
@@ -92,6 +95,113 @@ def test_any_single_change_is_named_in_its_conversation_and_first(data: st.DataO
     assert first.category == "args_changed"
     assert turn.asked == again[at].asked
     assert first.texts[0].what.startswith(f"message {place} (")
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_all_changed_messages_are_listed_at_once_and_what_repeats_them_is_counted(
+    data: st.DataObject,
+) -> None:
+    """Whatever is asked beside them; what was not changed is served as without them."""
+    drawn = data.draw(st.lists(conversations(), min_size=1, max_size=4))
+    talks = [_named(each, f"agent number {at}") for at, each in enumerate(drawn)]
+    places = [
+        (at, place)
+        for at, each in enumerate(talks)
+        for place, message in enumerate(each[-1].asked.messages)
+        if message["role"] != "assistant"
+    ]
+    changed = data.draw(st.sets(st.sampled_from(places), min_size=1, max_size=6))
+    again = [
+        [_altered(one, at, {place for which, place in changed if which == at}) for one in each]
+        for at, each in enumerate(talks)
+    ]
+    recorded = data.draw(interleavings(talks))
+    requests = [one.asked for one in data.draw(interleavings(again))]
+    before = {id(one) for one in recorded}
+    count = sum(id(one) not in before for each in again for one in each)
+
+    with tempfile.TemporaryDirectory() as folder:
+        log = record(Path(folder) / "a.jsonl", recorded)
+        report = replayed(log, requests, lends=True)
+
+    lines = "\n".join(
+        line for one in report.divergences for each in one.texts for line in each.lines
+    )
+    assert sorted(re.findall(r"altered (\d-\d+)", lines)) == sorted(
+        f"{at}-{place}" for at, place in changed
+    )
+    assert report.answered_otherwise == count
+    assert sum(1 + one.later_count for one in report.divergences) == count
+    assert (report.served, report.identical) == (len(recorded) - count, False)
+
+
+def test_one_change_of_all_siblings_is_listed_once_and_a_second_one_apart(tmp_path: Path) -> None:
+    """Siblings with one prompt, word for word: each gets an answer of its own."""
+    talks = [
+        talk(system("You help."), user("Look"), says(f"found {n}"), user("Go on"), says("ok"))
+        for n in range(3)
+    ]
+    log = record(tmp_path / "a.jsonl", [one for each in talks for one in each])
+    found = read_record(log)
+    matcher, observer, answers = Matcher(found), Observer(Nowhere()), list[str]()
+    for n in range(3):
+        said = [system("You help a lot."), user("Look")]
+        for more in ("Go on now" if n == 1 else "Go on", "End"):
+            turn = observer.asked(ask(*said))
+            miss = matcher.take(turn.asked, turn.thread.scope)
+            assert isinstance(miss, Miss)
+            lent = matcher.lend(miss)
+            assert lent is not None
+            assert lent.answer is not None
+            assert lent.answer.message is not None
+            observer.answered(turn, lent.answer)
+            answers.append(lent.answer.message["content"])
+            said += [lent.answer.message, user(more)]
+    report = report_of(found, matcher, live=0, output=DONE)
+
+    assert sorted(answers) == ["found 0", "found 1", "found 2", "ok", "ok", "ok"]
+    assert [one.texts[0].lines for one in report.divergences] == [
+        ("You [-help.-]{+help a lot.+}",),
+        ("Go on{+ now+}",),
+    ]
+    assert [one.later_count for one in report.divergences] == [4, 0]
+
+
+def test_what_was_never_recorded_has_no_answer_and_uses_up_none(tmp_path: Path) -> None:
+    """Neither does a changed request, of one that is asked as it was recorded."""
+    recorded = talk(system("You help."), user("Look at the harbour"), says("found"))
+    found = read_record(record(tmp_path / "a.jsonl", recorded))
+    matcher = Matcher(found)
+
+    def missed(asked: Asked, scope: str) -> RecordedTurn | None:
+        miss = matcher.take(asked, scope)
+        assert isinstance(miss, Miss)
+        return matcher.lend(miss)
+
+    assert missed(ask(user("nothing of the kind")), "0/1") is None
+    lent = missed(ask(system("You help."), user("Look at the old harbour")), "0/2")
+    exact = matcher.take(recorded[0].asked, "0/3")
+    again = missed(recorded[0].asked, "0/4")
+    report = report_of(found, matcher, live=0, output=DONE)
+
+    assert lent is exact is found.turns[0]
+    assert again is None
+    assert (report.served, report.answered_otherwise, report.identical) == (1, 1, False)
+    assert [one.category for one in report.divergences] == ["extra_call"] * 3
+
+
+def _altered(one: Exchange, which: int, places: set[int]) -> Exchange:
+    """Change messages of a request; the same one if it has none of them."""
+    messages = list(one.asked.messages)
+    for at in (each for each in places if each < len(messages)):
+        messages[at] = {
+            **messages[at],
+            "content": f"{messages[at]['content']} altered {which}-{at}",
+        }
+    if messages == list(one.asked.messages):
+        return one
+    return attrs.evolve(one, asked=attrs.evolve(one.asked, messages=tuple(messages)))
 
 
 def _named(exchanges: list[Exchange], name: str) -> list[Exchange]:

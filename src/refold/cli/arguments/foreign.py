@@ -61,8 +61,9 @@ class _OfCommands(click.Option):
 
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "--on-miss": {
-        "type": click.Choice(["fail", "live"]), "default": "fail",
-        "help": "refuse model requests that were not recorded (default), or send them.",
+        "type": click.Choice(["fail", "live", "recorded"]), "default": "fail",
+        "help": "refuse model requests that were not recorded (default), send them, or answer a "
+        "changed request as it was recorded, to list all changes.",
     },
     "--pace": {
         "type": click.Choice(["full", "recorded"]), "default": "full",

@@ -6,6 +6,7 @@ Rules: CONTRACT.md §16.
 
 import shlex
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,8 +22,10 @@ from refold.cli.output.exit_codes import DIFFERS, FINE, NOT_COMPLETED, USAGE
 from refold.cli.output.printed import PrintedFork
 from refold.engine.encoding.canonical import text_of_json
 from refold.engine.log.reader import read_entries
+from refold.page.output_files import OutputFile
 from refold.replay.compare.diff import diff
 from refold.replay.explain.divergence import Divergence
+from refold.replay.explain.junit import JUnitCase, JUnitSuite, junit_xml
 from refold.replay.index.guarantee import is_observed
 from refold.replay.observed.effects import NO_EFFECTS, effects_of
 from refold.replay.observed.record import ObservedRecord, read_record
@@ -35,9 +38,16 @@ _CHARS: Final = 120
 
 
 def replay_foreign(
-    log: Path, command: Sequence[str], *, is_all: bool, is_sure: bool, **options: Any
+    log: Path,
+    command: Sequence[str],
+    *,
+    is_all: bool,
+    is_sure: bool,
+    junit: OutputFile | None,
+    **options: Any,
 ) -> int:
     """Run a command against a record, and tell what it asks otherwise."""
+    started = time.monotonic()
     with opened_log(log) as opened:
         again, way = sessions().replay_command, _looking(log, is_sure=is_sure)
         report: ObservedReport = again(opened.path, command, **way, **options)
@@ -48,7 +58,14 @@ def replay_foreign(
             ignored=tuple(attrs.evolve(one, log=opened.shown(one.log)) for one in report.ignored),
         )
     code = USAGE if report.is_nothing else FINE if report.identical else DIFFERS
-    document = {**report.as_json(), "log": output.shown_path(log)}
+    shown = output.shown_path(log)
+    if junit is not None:
+        first = str(report).partition("\n")[0]
+        failure = (first, str(report)) if code else None
+        case = JUnitCase(name=shown, seconds=time.monotonic() - started, failure=failure)
+        junit.write(junit_xml([JUnitSuite(name="refold replay", cases=[case])]))
+    is_all = is_all or report.answered_otherwise > 0
+    document = {**report.as_json(), "log": shown}
     return output.answer(document, lambda: _describe(report, is_all=is_all), code)
 
 

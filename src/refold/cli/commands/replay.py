@@ -144,6 +144,7 @@ def command(
     again = command_given()
     if again is not None or is_listed:
         way: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into, "is_all": is_all}
+        way["junit"] = junit
         if not is_listed:
             way["copying"] = foreign.copying()
         return _watched(logs, None if is_listed else again, live, {**way, **foreign.passed()})
@@ -189,7 +190,7 @@ def _watched(
     logs: Sequence[Path], again: Sequence[str] | None, live: Live, way: dict[str, Any]
 ) -> int:
     """Run a command against the one log that was named, or list what it would do."""
-    refuse_with_command("logs", "volatile", "is_all", "as_json", "is_listed", "may_change")
+    refuse_with_command("logs", "volatile", "junit", "is_all", "as_json", "is_listed", "may_change")
     if len(logs) != 1:
         raise click.UsageError("one log at a time with -- COMMAND, or --list-effects")
     from refold.cli.commands import foreign_runs  # noqa: PLC0415 - wire formats

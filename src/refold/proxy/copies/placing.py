@@ -41,6 +41,10 @@ class Copying:
     ignored: tuple[str, ...] = ()
     """Patterns of paths that are not compared at the end."""
 
+    def leaves_copy(self, folder: FolderState) -> bool:
+        """Return whether a command works on the user's files though a folder is recorded."""
+        return self.in_place and folder.started is not None
+
 
 @attrs.frozen(kw_only=True)
 class Placement:

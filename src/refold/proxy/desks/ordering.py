@@ -110,6 +110,10 @@ class Order:
         """
         await self._calm(time.monotonic(), _BROKEN_WORKED_SECONDS)
 
+    async def calm(self) -> None:
+        """Return when the command has asked what it asks at once, as far as that can be seen."""
+        await self._calm(time.monotonic())
+
     async def _until(self, is_time: Callable[[], bool]) -> None:
         """Wait while anything moves; in vain, nothing waits any more."""
         while self._is_kept and not is_time():

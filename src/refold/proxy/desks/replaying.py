@@ -1,7 +1,8 @@
 """The log side that replays: each request is served what was recorded for it, or is refused.
 
 Fails closed: with nothing recorded, a request is refused in the provider's own form and not
-retried, unless it is said that it may go on live.  Rules: CONTRACT.md §16.6.
+retried, unless it is said that it may go on live, or that a changed one gets the answer to the same
+turn.  Rules: CONTRACT.md §16.6.
 """
 
 import itertools
@@ -18,6 +19,7 @@ from refold.engine.observed.observer import RequestUnderway
 from refold.engine.observed.profile import Profile
 from refold.engine.process.bounds import BY_SIGNAL
 from refold.engine.wire.apis import reader_of_part, with_model
+from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import pieces, served_headers
 from refold.engine.wire.spelling import can_spell, spelled
@@ -100,6 +102,8 @@ class Replaying:
         self.order = Order(in_order, record.tools, record.started_by, work)
         self.bindings = record.bindings(here)
         self.matcher = Matcher(record, reads_again=reads_again, bindings=self.bindings)
+        self._unpaired: list[Miss] = []
+        """Changed requests that begin conversations, until it is known which was recorded."""
         self.served = 0
         self.live = 0
 
@@ -192,15 +196,53 @@ class Replaying:
         self._observer.answered(turn, found.answer)
 
     def _missed(self, miss: Miss, turn: RequestUnderway, incoming: Incoming) -> Forward | Serve:
-        divergence = divergence_of(self._record, self.matcher, miss)
-        self.order.stop()
+        if self._on_miss == "recorded":
+            if miss.is_known:
+                return self._lent(miss, turn)
+            self._unpaired.append(miss)
+            later, gone = partial(self._paired, miss, turn), partial(self._left, miss, turn)
+            return Serve(status=0, headers={}, pieces=(), instead=later, done=gone)
         if self._on_miss == "live":
+            self.order.stop()
             self.live += 1
             return self._passing.passed_on(turn, incoming)
+        return self._refused(miss, turn)
+
+    async def _paired(self, miss: Miss, turn: RequestUnderway) -> Serve:
+        """Answer what begins a conversation, when all that is asked beside it has come."""
+        await self.order.calm()
+        return self._lent(miss, turn)
+
+    def _left(self, miss: Miss, turn: RequestUnderway) -> None:
+        """Take note that an answer is out, or that the program left before it was found."""
+        if miss in self._unpaired:
+            self._unpaired.remove(miss)
+            self._observer.gone(turn)
+
+    def _lent(self, miss: Miss, turn: RequestUnderway) -> Serve:
+        """Answer a changed request as the same turn was answered; refuse it if there is none."""
+        found = self.matcher.lend(miss, self._unpaired)
+        if miss in self._unpaired:
+            self._unpaired.remove(miss)
+        if found is None or found.answer is None:
+            return self._refused(miss, turn)
+        asked = turn.asked
+        if _form(found.asked) != _form(asked):
+            found = attrs.evolve(found, asked=asked, parts=[spelled(asked, found.answer)])
+        return self._served(found, turn)
+
+    def _refused(self, miss: Miss, turn: RequestUnderway) -> Serve:
+        divergence = divergence_of(self._record, self.matcher, miss)
         message = f"{REFUSAL} ({divergence.where}; {divergence.cause}). {self._advice}"
         error = {"code": "not_recorded", "message": f"{divergence.where}: {divergence.cause}"}
+        self.order.stop()
         self._observer.answered(turn, ModelAnswered("error", error=error))
         return refusal(miss.asked, message)
+
+
+def _form(asked: Asked) -> tuple[bool, str]:
+    """Return in which form an answer is wanted."""
+    return asked.streamed, asked.place.partition("?")[2]
 
 
 def _ending(record: ObservedRecord, found: RecordedTurn) -> Ending:

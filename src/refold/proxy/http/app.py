@@ -117,11 +117,7 @@ class Application:
             return
         decided = self._desk.begin(incoming)
         if isinstance(decided, Serve):
-            try:
-                await self._until_left(_serve(decided, answer), receive)
-            finally:
-                if decided.done is not None:
-                    decided.done()
+            await self._until_left(_serve(decided, answer), receive)
             return
         try:
             await self._until_left(self._forward(decided, incoming, answer), receive)
@@ -265,7 +261,19 @@ async def _left(receive: Receive) -> None:
 
 
 async def _serve(decided: Serve, answer: _Answer) -> None:
-    """Serve an answer; one that is cut is left without an end."""
+    """Serve an answer, and say when it is out or the program has left."""
+    try:
+        if decided.instead is not None:
+            await _serve(await decided.instead(), answer)
+        else:
+            await _send(decided, answer)
+    finally:
+        if decided.done is not None:
+            decided.done()
+
+
+async def _send(decided: Serve, answer: _Answer) -> None:
+    """Send an answer; one that is cut is left without an end."""
     if decided.ending == "hold" and not decided.is_begun:
         await asyncio.Event().wait()
     if decided.ready is not None:

@@ -19,8 +19,9 @@ OF_HOSTS: Final = (
 Ending = Literal["whole", "cut", "hold"]
 """`whole`: the body is complete · `cut`: the connection breaks after it · `hold`: nothing more
 comes until the program leaves."""
-OnMiss = Literal["fail", "live"]
-"""What a replay does with a request that the record has no answer to."""
+OnMiss = Literal["fail", "live", "recorded"]
+"""What a replay does with a request that the record has no answer to; `recorded`: a changed one
+gets the answer to the same turn."""
 Pace = Literal["full", "recorded"]
 """Whether a replay answers at once, or in the time that the record took."""
 
@@ -105,6 +106,8 @@ class Serve:
     """Returns when its end may be sent: the last piece, and that there is no more."""
     done: Callable[[], None] | None = None
     """Is called when it was sent, or the program has left."""
+    instead: Callable[[], Awaitable["Serve"]] | None = None
+    """Returns the answer, when it is known; then nothing else is looked at but `done`."""
 
     @classmethod
     def json(cls, status: int, body: Any, *, may_retry: bool = True) -> "Serve":
