@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from hashlib import sha256
+from itertools import chain
 from operator import itemgetter
 from posixpath import relpath
 from typing import Any, Final, Self
@@ -28,6 +29,7 @@ from refold.engine.encoding.canonical import encode
 from refold.engine.encoding.patterns import Pattern, PatternRefusedError, compiled
 from refold.engine.errors import UsageError
 from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.notation import object_in
 
 FOLDERS: Final = "folders"
 """The member of `run.started.rules`: {folder, home, tmp}, each with `other_` for another name."""
@@ -56,19 +58,39 @@ _SAYS_WHO: Final = re.compile(
     r"(?:.*_)?(?:ids?|user|session|key|identifier|metadata|trace|nonce|thread|conversation)"
 )
 """Parameters in which clients send ids of their own."""
+_WHO_HEADER: Final = re.compile(
+    r"(?:.*-)?(?:id|session|user|trace|traceparent|nonce|thread|conversation|metadata)"
+)
 _GIT: Final = re.compile(r"\bgit\b[^\n|;&]*\b(?:[a-z]+-)*[a-z]{3,}")
 _COMMITS: Final = re.compile(
-    r"\bgit\b[^\n|;&]*\b(?:commit|merge|rebase|cherry-pick|revert|am|pull)\b"
+    r"\bgit\b(?! +(?:log|show|diff|status|config|branch|tag|rev-parse)\b)[^\n|;&]*?\s"
+    r"(?:commit|merge|revert|pull|(rebase|cherry-pick|am))(?![\w.-])"
 )
-"""Commands that make commits: before the first one, no commit is another one."""
+"""Commands that make a commit; the group those that make nobody knows how many."""
+_LOOP: Final = re.compile(r"\b(?:for|while|until|xargs)\b")
+_MANY: Final = 1_000
+_FILE: Final = re.compile(
+    r"(?:^|[;&(\n\"'`]) *"
+    r"(?:(?:awk|bat|cat|diff|grep|head|less|nl|od|rg|sed|strings|tail|xxd)\b"
+    r"(?! *[<>]| -[iq]|[^\n;&|]*\.git/)"
+    r"|git (?:grep|blame|(?:show|cat-file)(?: -\S+)*(?: blob\b| [\w/.~^@{}-]+:[\w.])))"
+)
+"""Commands that print a file, in which anything may look like what git prints."""
+_BEGINS: Final = r"(?:\n|\\n|\"|Output: )"
+"""How a line begins that git prints."""
 _BEFORE_COMMIT: Final = re.compile(
-    r"(?:\n|\\n|\"|Output: |commit |parent |HEAD is now at |Updating |-g"
-    r"|\[[\w./-]+(?: \([\w -]+\))? |[*+]? +[\w./-]+ +)\Z"
+    rf"{_BEGINS}(?:commit |parent |HEAD is now at |Updating |[*+ ] [\w./-]+ +"
+    r"|\[[\w./-]+(?: \([\w -]+\))? )?\Z"
 )
 """What stands before the id of a commit in what git prints; before that of a blob, `index `."""
+_BESIDE_A_FILE: Final = re.compile(rf"{_BEGINS}(?:\[[\w./-]+(?: \([\w -]+\))? |HEAD is now at )\Z")
+"""Likewise, where a file is printed beside it."""
+_SHOWN_BEFORE: Final = 80
+"""Characters before a token by which it is judged."""
 _CHECKSUM: Final = re.compile(r" [ *]\S")
 """What stands behind the checksum of a file."""
 _GIT_PLACES: Final = (
+    r"git,file date Date: +([A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4} [+-]\d{4})",
     r"git date ([A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4} [+-]\d{4})",
     r"git date (\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d ?[+-]\d\d:?\d\d)",
     r"git measure (\d+ (?:second|minute)s? ago)",
@@ -81,7 +103,7 @@ KINDS: Final = ("id", "commit", "date", "measure", "text")
 """`id`, `commit`: bound · `date`: of the same form and order · `measure`, `text`: anything; the
 last three are ignored at their place alone."""
 _RULE: Final = re.compile(
-    rf"((?:system|user|assistant|printed|git|(?:result|call):[^ ,]+)(?:,[^ ]+)*) "
+    rf"((?:system|user|assistant|printed|git|file|(?:result|call):[^ ,]+)(?:,[^ ]+)*) "
     rf"({'|'.join(KINDS)}) (.+)",
     re.DOTALL,
 )
@@ -137,6 +159,18 @@ def places_of(rules: Iterable[str]) -> tuple[tuple[ValuePlace, ...], tuple[str, 
     return tuple(found), tuple(notes)
 
 
+def ids_in(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the ids by which headers say who asks, by where they stand: `session-id/0`."""
+    found: dict[str, str] = {}
+    for header, value in headers:
+        members = (object_in(value) if value.startswith("{") else None) or {header: value}
+        for member, text in members.items():
+            if isinstance(text, str) and _WHO_HEADER.fullmatch(member.replace("_", "-")):
+                ids = (each for each in _SHAPE.findall(text) if _is_bound(each, each))
+                found |= {f"{header}/{member}/{n}": each for n, each in enumerate(ids)}
+    return found
+
+
 @attrs.frozen
 class IgnoredValue:
     """A value that is another one, at a place where that is no difference."""
@@ -161,19 +195,84 @@ class _Pair:
     now: str
 
 
-@attrs.frozen
-class Joined:
-    """What makes a request of now the recorded one."""
-
-    ids: dict[str, str]
-    commits: dict[str, tuple[str, str]]
-    own: frozenset[str]
-    passed: tuple[IgnoredValue, ...]
-    makes_commits: bool
-
-
 class _DiffersError(Exception):
     """Two values are not the same, whatever is bound."""
+
+
+@attrs.define
+class Joined:
+    """What is bound; after one pair of requests, what makes the one of now the recorded one."""
+
+    ids: dict[str, str] = attrs.field(factory=dict)
+    ids_back: dict[str, str] = attrs.field(factory=dict)
+    commits: dict[str, tuple[str, str]] = attrs.field(factory=dict)
+    """By the first seven digits of the recorded one: both, as long as they are known."""
+    commits_back: dict[str, str] = attrs.field(factory=dict)
+    made: dict[Any, int] = attrs.field(factory=dict)
+    """By call: how many commits it made."""
+    shown: dict[str, None] = attrs.field(factory=dict)
+    """Commits that git showed: at most as many as the run had made."""
+    own: dict[str, None] = attrs.field(factory=dict)
+    """What Refold knows itself, and was used."""
+    passed: list[IgnoredValue] = attrs.field(factory=list)
+    """Of this pair alone; likewise below."""
+    dates: list[tuple[str, str]] = attrs.field(factory=list)
+
+    def following(self) -> "Joined":
+        """Return what the next pair begins with."""
+        kept = (dict(self.ids), dict(self.ids_back), dict(self.commits), dict(self.commits_back))
+        return Joined(*kept, dict(self.made), dict(self.shown), dict(self.own))
+
+    def hear(self, recorded: Mapping[str, str], now: Mapping[str, str]) -> None:
+        """Bind what clients say in headers of who asks, unless either is bound already."""
+        for name in recorded.keys() & now.keys():
+            was, here = recorded[name], now[name]
+            if was != here and was not in self.ids and here not in self.ids_back:
+                self.bind("id", was, here)
+
+    def bind(self, kind: str, was: str, now: str) -> None:
+        """Bind two values; raises _DiffersError if either is bound to another one."""
+        if kind == "commit":
+            self._bind_commit(was, now)
+        elif self.ids.setdefault(was, now) != now or self.ids_back.setdefault(now, was) != was:
+            raise _DiffersError
+
+    def shows(self, commit: str) -> bool:
+        """Return whether git can show this one: a known one, or one of those that were made."""
+        if commit[:7] not in self.commits and len(self.shown) < sum(self.made.values()):
+            self.shown[commit[:7]] = None
+        return commit[:7] in self.commits or commit[:7] in self.shown
+
+    def _bind_commit(self, was: str, now: str) -> None:
+        known = self.commits.get(was[:7], (was, now))
+        if not (_agree(known[0], was) and _agree(known[1], now) and len(was) == len(now)):
+            raise _DiffersError
+        if self.commits_back.setdefault(now[:7], was[:7]) != was[:7]:
+            raise _DiffersError
+        self.commits[was[:7]] = max(known, (was, now), key=lambda pair: len(pair[0]))
+
+    def holds(self, was: str, now: str) -> bool:
+        """Return whether two values are bound to each other."""
+        known = self.commits.get(was[:7])
+        if known is not None and len(was) == len(now):
+            return known[0].startswith(was) and known[1].startswith(now)
+        return self.ids.get(was) == now
+
+    def look_at_dates(self) -> None:
+        """Raise _DiffersError unless dates have the same form, and stand in the same order."""
+        forms: dict[str, list[tuple[tuple[Any, ...], tuple[Any, ...]]]] = {}
+        for one, other in self.dates:
+            if _form(one) != _form(other):
+                raise _DiffersError
+            forms.setdefault(_form(one), []).append((_moment(one), _moment(other)))
+        for pairs in forms.values():
+            pairs.sort()
+            latest: tuple[Any, ...] = ()
+            for at, (was, now) in enumerate(pairs):
+                if at and pairs[at - 1][0] < was:
+                    latest = max(latest, pairs[at - 1][1])
+                if now < latest:
+                    raise _DiffersError
 
 
 Cut = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
@@ -215,13 +314,7 @@ class Bindings:
         self._unequal = functools.lru_cache(_KNOWN_TEXTS)(self._unequal_anew)
         self._marked_text = functools.lru_cache(_KNOWN_TEXTS)(self._marked_anew)
         self._in_text = functools.lru_cache(_KNOWN_TEXTS)(self._in_text_anew)
-        self._ids: dict[str, str] = {}
-        self._ids_back: dict[str, str] = {}
-        self._commits: dict[str, tuple[str, str]] = {}
-        """By the first seven digits of the recorded one: both, as long as they are known."""
-        self._commits_back: dict[str, str] = {}
-        self._makes_commits = False
-        self._own: dict[str, None] = {}
+        self._known = Joined()
         self._digests: dict[int, tuple[Value, bytes]] = {}
         self._offers: dict[str, bytes] = {}
 
@@ -252,8 +345,11 @@ class Bindings:
             parts, tokens = self.cut(value)
             return ["\0", *parts, *(mark for mark, _ in tokens)] if tokens else value
         if isinstance(value, dict):  # clients write its members in any order
-            items = ((encode(self._skeleton(k)).decode(), v) for k, v in value.items())
-            return {k: self._skeleton(v) for k, v in sorted(items, key=itemgetter(0))}
+            items = [(encode(self._skeleton(k)).decode(), v) for k, v in value.items()]
+            found = {k: self._skeleton(v) for k, v in sorted(items, key=itemgetter(0))}
+            if len(found) == len(value):
+                return found
+            return {"\0": sorted(([k, self._skeleton(v)] for k, v in items), key=encode)}
         if isinstance(value, list | tuple):
             return [self._skeleton(item) for item in value]
         return value
@@ -282,9 +378,11 @@ class Bindings:
         if recorded.api != now.api or recorded.model != now.model:
             return None
         try:
-            pairs = [*self._of_parameters(recorded, now), *self._of_messages(recorded, now)]
-            pairs += self._pairs([*recorded.tools], [*now.tools], frozenset(), "/tools")
-            return self._join(pairs, makes_commits=_makes_commits(recorded.messages))
+            join = self._known.following()
+            join.hear(recorded.ids, now.ids)
+            tools = self._pairs([*recorded.tools], [*now.tools], frozenset(), "/tools")
+            messages = self._of_messages(recorded, now, join.made)
+            return self._join(join, chain(self._of_parameters(recorded, now), messages, tools))
         except _DiffersError:
             return None
 
@@ -299,24 +397,19 @@ class Bindings:
             if (part := self.joined(one, other)) is not None:
                 self.commit(part)
 
-    def joined_texts(self, recorded: str, now: str, where: str = "printed") -> Joined | None:
-        """Likewise, of two texts at one place."""
+    def joined_values(self, recorded: Value, now: Value, where: str = "printed") -> Joined | None:
+        """Likewise, of two values at one place."""
         try:
             pairs = self._pairs(recorded, now, frozenset({where}), "")
-            return self._join([*pairs], makes_commits=False)
+            return self._join(self._known.following(), pairs)
         except _DiffersError:
             return None
 
     def commit(self, joined: Joined) -> None:
         """Bind for good."""
-        if joined.ids or joined.commits != self._commits:
+        if (joined.ids, joined.commits) != (self._known.ids, self._known.commits):
             self._in_text.cache_clear()
-        self._ids |= joined.ids
-        self._ids_back |= {now: was for was, now in joined.ids.items()}
-        self._commits |= joined.commits
-        self._commits_back |= {now[:7]: was for was, (_, now) in joined.commits.items()}
-        self._makes_commits |= joined.makes_commits
-        self._own |= dict.fromkeys(sorted(joined.own))
+        self._known = joined
 
     def _of_parameters(self, recorded: Asked, now: Asked) -> Iterator[_Pair]:
         if recorded.parameters.keys() != now.parameters.keys():
@@ -326,12 +419,16 @@ class Bindings:
             where = frozenset({"parameters"} if is_who else ())
             yield from self._pairs(value, now.parameters[name], where, f"/parameters/{name}")
 
-    def _of_messages(self, recorded: Asked, now: Asked) -> Iterator[_Pair]:
+    def _of_messages(self, recorded: Asked, now: Asked, made: dict[Any, int]) -> Iterator[_Pair]:
+        """Yield the tokens that are not equal; before each, `made` holds the commits until then."""
         if len(recorded.messages) != len(now.messages):
             raise _DiffersError
         known = _Wheres()
         for at, (one, other) in enumerate(zip(recorded.messages, now.messages, strict=True)):
             where = known.of(one)
+            if count := known.commits_of(one):
+                opening = map(self._digest, recorded.messages[:2])
+                made[(*opening, at, one["tool_call_id"])] = count
             if one is other or (one == other and self._digest(one) == self._digest(other)):
                 continue  # 1 and true are equal, and do not say the same
             olds, news = one.get("tool_calls") or (), other.get("tool_calls") or ()
@@ -374,8 +471,11 @@ class Bindings:
         """
         if one.keys() == other.keys():
             return zip(one, one, strict=True)
+        names = {self.as_recorded_text(name): name for name in other}
+        if names.keys() == one.keys() and len(one) == len(other):
+            return names.items()
         olds, news = ({encode(self._skeleton(k)): k for k in each} for each in (one, other))
-        if olds.keys() != news.keys() or len(one) != len(other):
+        if olds.keys() != news.keys() or not len(olds) == len(one) == len(other):
             raise _DiffersError
         return ((key, news[name]) for name, key in olds.items())
 
@@ -396,32 +496,29 @@ class Bindings:
         (parts, tokens), (others, heres) = self.cut(one), self.cut(other)
         if parts != others or [mark for mark, _ in tokens] != [mark for mark, _ in heres]:
             return None
-        return tuple(
-            (parts[at] if at else f"\n{parts[at]}", parts[at + 1], mark, was, here)
-            for at, ((mark, was), (_, here)) in enumerate(zip(tokens, heres, strict=True))
-            if was != here
-        )
+        found, before = [], "\n"
+        for at, ((mark, was), (_, here)) in enumerate(zip(tokens, heres, strict=True)):
+            before = (before + parts[at])[-_SHOWN_BEFORE:]
+            if was != here:
+                found.append((before, parts[at + 1], mark, was, here))
+            before += was
+        return tuple(found)
 
-    def _join(self, pairs: Iterable[_Pair], *, makes_commits: bool) -> Joined:
-        made = makes_commits or self._makes_commits
-        join = _Join(
-            dict(self._ids), dict(self._ids_back), dict(self._commits), dict(self._commits_back)
-        )
-        left = [pair for pair in pairs if not self._introduces(pair, join, made=made)]
+    def _join(self, join: Joined, pairs: Iterable[_Pair]) -> Joined:
+        left = [pair for pair in pairs if not self._introduces(pair, join)]
         for pair in left:
             if keys := self._was.get(pair.recorded, set()) & self._here.get(pair.now, set()):
-                join.own |= {name for name, _ in keys}
+                join.own |= dict.fromkeys(sorted(name for name, _ in keys))
             elif not join.holds(pair.recorded, pair.now):
                 raise _DiffersError
         join.look_at_dates()
-        ids = {was: now for was, now in join.ids.items() if was not in self._ids}
-        return Joined(ids, join.commits, frozenset(join.own), tuple(join.passed), makes_commits)
+        return join
 
-    def _introduces(self, pair: _Pair, join: "_Join", *, made: bool) -> bool:
+    def _introduces(self, pair: _Pair, join: Joined) -> bool:
         """Return whether a pair stands where its kind is introduced, or ignored; take note."""
         place = self._place_of(pair.mark, pair.where)
-        kind = place.kind if place is not None else self._kind(pair, made=made)
-        if kind is None:
+        kind = place.kind if place is not None else self._kind(pair)
+        if kind is None or (kind == "commit" and place is None and not join.shows(pair.recorded)):
             return False
         rule = place.rule if place is not None else ""
         if kind == "commit" or (kind == "id" and _is_bound(pair.recorded, pair.now)):
@@ -437,13 +534,12 @@ class Bindings:
         found = (self._places[int(n)] for n in mark.split(",") if n.isdigit())
         return next((place for place in found if place.where & where), None)
 
-    def _kind(self, pair: _Pair, *, made: bool) -> str | None:
+    def _kind(self, pair: _Pair) -> str | None:
         if pair.mark == _OWN or not all(map(_SHAPE.fullmatch, (pair.recorded, pair.now))):
             return None
         if "parameters" in pair.where:
             return "id"
-        is_commit = "git" in pair.where and made and _is_commit(pair)
-        return "commit" if is_commit else None
+        return "commit" if _is_commit(pair) else None
 
     # --- translation -----------------------------------------------------------------------
 
@@ -522,15 +618,19 @@ class Bindings:
         return "".join(_woven(parts, [of(token) for _, token in tokens])) if tokens else text
 
     def _now_of(self, was: str) -> str:
-        found = self._ids.get(was) or self._forth.get(was)
-        if found is None and (known := self._commits.get(was[:7])) and known[0].startswith(was):
+        found = self._known.ids.get(was) or self._forth.get(was)
+        if (
+            found is None
+            and (known := self._known.commits.get(was[:7]))
+            and known[0].startswith(was)
+        ):
             return known[1][: len(was)]
         return found or was
 
     def _recorded_of(self, now: str) -> str:
-        found = self._ids_back.get(now) or self._back.get(now)
-        if found is None and (was := self._commits_back.get(now[:7])):
-            known = self._commits[was]
+        found = self._known.ids_back.get(now) or self._back.get(now)
+        if found is None and (was := self._known.commits_back.get(now[:7])):
+            known = self._known.commits[was]
             return known[0][: len(now)] if known[1].startswith(now) else now
         return found or now
 
@@ -538,81 +638,40 @@ class Bindings:
 
     def lines(self) -> list[str]:
         """Return what was bound, in words; nothing where all was as recorded."""
-        counts = Counter(dict.fromkeys(self._own, 1))
-        counts["id"] = sum(was != now for was, now in self._ids.items())
-        counts["commit"] = sum(was != now for was, now in self._commits.values())
+        own = self._known.own
+        counts = Counter(dict.fromkeys(own, 1))
+        counts["id"] = sum(was != now for was, now in self._known.ids.items())
+        counts["commit"] = sum(was != now for was, now in self._known.commits.values())
         told = [
-            name if name in self._own else f"{count} {name}{'s' * (count > 1)}"
+            name if name in own else f"{count} {name}{'s' * (count > 1)}"
             for name, count in counts.items()
             if count
         ]
         return [f"{counts.total()} bound: {', '.join(told)}"] if told else []
 
 
-@attrs.define
-class _Join:
-    """What one pair of requests binds, on top of what is bound."""
-
-    ids: dict[str, str]
-    ids_back: dict[str, str]
-    commits: dict[str, tuple[str, str]]
-    commits_back: dict[str, str]
-    own: set[str] = attrs.field(factory=set)
-    passed: list[IgnoredValue] = attrs.field(factory=list)
-    dates: list[tuple[str, str]] = attrs.field(factory=list)
-
-    def bind(self, kind: str, was: str, now: str) -> None:
-        """Bind two values; raises _DiffersError if either is bound to another one."""
-        if kind == "commit":
-            self._bind_commit(was, now)
-        elif self.ids.setdefault(was, now) != now or self.ids_back.setdefault(now, was) != was:
-            raise _DiffersError
-
-    def _bind_commit(self, was: str, now: str) -> None:
-        known = self.commits.get(was[:7], (was, now))
-        if not (_agree(known[0], was) and _agree(known[1], now) and len(was) == len(now)):
-            raise _DiffersError
-        if self.commits_back.setdefault(now[:7], was[:7]) != was[:7]:
-            raise _DiffersError
-        self.commits[was[:7]] = max(known, (was, now), key=lambda pair: len(pair[0]))
-
-    def holds(self, was: str, now: str) -> bool:
-        """Return whether two values are bound to each other."""
-        known = self.commits.get(was[:7])
-        if known is not None and len(was) == len(now):
-            return known[0].startswith(was) and known[1].startswith(now)
-        return self.ids.get(was) == now
-
-    def look_at_dates(self) -> None:
-        """Raise _DiffersError unless dates have the same form, and stand in the same order."""
-        forms: dict[str, list[tuple[tuple[Any, ...], tuple[Any, ...]]]] = {}
-        for one, other in self.dates:
-            if _form(one) != _form(other):
-                raise _DiffersError
-            forms.setdefault(_form(one), []).append((_moment(one), _moment(other)))
-        for pairs in forms.values():
-            pairs.sort()
-            latest: tuple[Any, ...] = ()
-            for at, (was, now) in enumerate(pairs):
-                if at and pairs[at - 1][0] < was:
-                    latest = max(latest, pairs[at - 1][1])
-                if now < latest:
-                    raise _DiffersError
-
-
 class _Wheres:
     """Says where the messages of one conversation stand: by role, or by the tool they answer."""
 
     def __init__(self) -> None:
-        self._calls: dict[Any, frozenset[str]] = {}
+        self._calls: dict[Any, Mapping[str, Any]] = {}
 
     def of(self, message: Mapping[str, Any]) -> frozenset[str]:
         """Return where the texts of the next message stand."""
         for call in message.get("tool_calls") or ():
-            self._calls[call.get("id")] = _results_of(call)
+            self._calls[call.get("id")] = call
         if message.get("role") == "tool":
-            return self._calls.get(message.get("tool_call_id"), frozenset())
+            call = self._calls.get(message.get("tool_call_id"))
+            return _results_of(call) if call is not None else frozenset()
         return frozenset({str(message.get("role"))})
+
+    def commits_of(self, message: Mapping[str, Any]) -> int:
+        """Return how many commits the call made whose result a message is."""
+        call = self._calls.get(message.get("tool_call_id"), {})
+        command = _command_of(call)
+        found = [each[1] for each in _COMMITS.finditer(command)]
+        is_many = any(found) or (found and _LOOP.search(command))
+        return _MANY if is_many else len(found)
 
 
 def _rest(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -626,8 +685,10 @@ def _called(call: Mapping[str, Any]) -> frozenset[str]:
 
 def _results_of(call: Mapping[str, Any]) -> frozenset[str]:
     """Return where the result of a call stands."""
-    said = f"result:{call.get('name')}"
-    return frozenset({said, "git"} if _GIT.search(_command_of(call)) else {said})
+    said, command = f"result:{call.get('name')}", _command_of(call)
+    if not _GIT.search(command):
+        return frozenset({said})
+    return frozenset({said, "file" if _FILE.search(command) else "git"})
 
 
 def _command_of(call: Mapping[str, Any]) -> str:
@@ -637,19 +698,13 @@ def _command_of(call: Mapping[str, Any]) -> str:
     return "\n".join(" ".join(map(str, v)) if isinstance(v, list) else str(v) for v in values)
 
 
-def _makes_commits(messages: Iterable[Mapping[str, Any]]) -> bool:
-    return any(
-        _COMMITS.search(_command_of(call))
-        for message in messages
-        for call in message.get("tool_calls") or ()
-    )
-
-
 def _is_commit(pair: _Pair) -> bool:
     """Return whether two ids stand where git says the id of a commit."""
+    if not (is_git := "git" in pair.where) and "file" not in pair.where:
+        return False
     is_hex = all(_COMMIT.fullmatch(each) for each in (pair.recorded, pair.now))
-    is_there = _BEFORE_COMMIT.search(pair.before[-80:]) is not None
-    return is_hex and is_there and not _CHECKSUM.match(pair.after)
+    before = (_BEFORE_COMMIT if is_git else _BESIDE_A_FILE).search(pair.before)
+    return is_hex and before is not None and not _CHECKSUM.match(pair.after)
 
 
 def _is_bound(was: str, now: str) -> bool:

@@ -32,6 +32,7 @@ from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
 from refold.engine.observed.threads import NOBODY, Thread, Threads, UnansweredCall
 from refold.engine.wire.apis import FORMATS
 from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.kept_answers import IDS
 
 CONVERSATION: Final = "x-refold.conversation"
 """A conversation began: {scope, agent, call, tool, how}; the last three where it stands below a
@@ -122,8 +123,10 @@ class Observer:
         return base, predecessor
 
     def wire(self, turn: RequestUnderway, data: dict[str, Json]) -> None:
-        """Record how a part of an answer came; before `answered` or `gone`."""
-        self._journal.append(Extension(WIRE, data), turn.call, turn.seq)
+        """Record how a part of an answer came, the first with who asked; before it is over."""
+        told = {name: value for name, value in data.items() if name != IDS}
+        told |= {IDS: dict(turn.asked.ids)} if "status" in data and turn.asked.ids else {}
+        self._journal.append(Extension(WIRE, told), turn.call, turn.seq)
 
     def answered(self, turn: RequestUnderway, answered: ModelAnswered, answer_id: str = "") -> None:
         """Record an answer, and the tool calls that it asks for.

@@ -40,7 +40,7 @@ def compared(
     raw = [record.rules.text(str(each.get("stdout") or "")) for each in (before, now)]
     plain = [bindings.plain_text(each) for each in (raw[0], bindings.as_recorded_text(raw[1]))]
     parts = _PARTS.get(record.output, str)
-    joined = bindings.joined_texts(raw[0], raw[1])
+    joined = bindings.joined_values(raw[0], raw[1])
     if joined is not None:
         bindings.commit(joined)
     is_same = record.output == "ignore" or joined is not None or parts(plain[0]) == parts(plain[1])

@@ -38,7 +38,7 @@ from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS, param
 from refold.engine.observed.profile import EXACT, NAMED, NO_PROFILE, Profile
 from refold.engine.observed.volatile import VolatileRules, match_key
 from refold.engine.wire.parts.exchange import OTHER, Asked
-from refold.engine.wire.parts.kept_answers import checked, pieces, why_unserved
+from refold.engine.wire.parts.kept_answers import IDS, checked, pieces, why_unserved
 from refold.engine.workspace.entries import FolderState, read_entry
 from refold.replay.index.guarantee import refuse_program
 
@@ -251,6 +251,8 @@ class _Reading:
         if entry.kind == WIRE:
             turn = self._open[entry.call or ""]
             checked(whole_data(entry, self._path, self._blobs), is_first=not turn.parts)
+            if IDS in entry.data:
+                turn.asked = attrs.evolve(turn.asked, ids=entry.data[IDS])
             turn.parts.append(entry.data)
         else:
             self._take(record, entry.seq, entry.call or "", self._event(entry))

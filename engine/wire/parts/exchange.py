@@ -51,6 +51,8 @@ class Asked:
     follows: str = ""
     """The id of the answer that this request goes on from, where the interface keeps
     conversations on its server (`previous_response_id`); also among `parameters`."""
+    ids: Mapping[str, str] = attrs.field(factory=dict, eq=False)
+    """Ids by which headers say who asks: no part of what is asked."""
     said: Series | None = attrs.field(default=None, eq=False, repr=False)
     """The messages, with what was made of them before; see `said_series`."""
     offered: Series | None = attrs.field(default=None, eq=False, repr=False)

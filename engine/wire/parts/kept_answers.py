@@ -41,6 +41,8 @@ KEPT_HEADERS: Final = frozenset(
     }
 )
 """The headers of an answer that a log keeps; no other is."""
+IDS: Final = "ids"
+"""The member of a first part that has the ids by which headers of the request said who asked."""
 
 
 _WAITS: Final[Mapping[str, float]] = {"retry-after": 3600, "retry-after-ms": 3_600_000}
@@ -211,5 +213,6 @@ def checked(part: Mapping[str, Any], *, is_first: bool) -> None:
     status, headers = (part["status"], part["headers"]) if is_first else (200, {})
     if not (isinstance(status, int) and 100 <= status < 1000):  # noqa: PLR2004 - as HTTP has it
         raise ValueError(f"status {status}")
-    if not all(isinstance(each, str) for pair in headers.items() for each in pair):
+    told = (*headers.items(), *part.get(IDS, {}).items())
+    if not all(isinstance(each, str) for pair in told for each in pair):
         raise TypeError("headers that are no texts")

@@ -277,7 +277,7 @@ def replay_command(
             record, session.secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal,
             profile=known, here=session.here(), work=session.signals.work,
         )  # fmt: skip
-        mcp = serving_of(record.path, record.rules, journal, session.secrets)
+        mcp = serving_of(record.path, record.rules, journal, session.secrets, desk.bindings)
         ended = session.run(desk, mcp, journal, {**pinned(record), **keys})
         printed = output_of(ended, session.secrets)
         files, more = session.left(record, desk.bindings.as_recorded_text)

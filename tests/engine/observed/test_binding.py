@@ -3,12 +3,13 @@
 import re
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.engine.errors import UsageError
-from refold.engine.observed.binding import Bindings, Joined, ValuePlace, places_of
+from refold.engine.observed.binding import Bindings, Joined, ValuePlace, ids_in, places_of
 from refold.engine.wire.parts.exchange import Asked
 from tests.support.watched import ask, result, says, system, user
 
@@ -236,6 +237,92 @@ def test_no_other_hash_is_bound(command: str, told: str) -> None:
     pair = [committed(each, command, told=told) for each in COMMITS]
 
     assert bindings().joined(pair[0], pair[1]) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("git commit -qm x && git rev-parse HEAD && git rev-parse HEAD~1", "{full}\n{old}\n"),
+        ("git commit -qm x && cat notes", "{full}"),
+        ("git commit -qm x && cat notes", "commit {full}\n"),
+        ("git commit -qm x\nhead -1 notes", "{full}"),
+        ("git commit -qm x; git show HEAD:notes", "commit {full}"),
+        ("git commit -qm x && git show", "+++ b/notes\n+commit {full}"),
+        ("git commit -qm x && git diff HEAD~1", "@@ -1 +1 @@\n {full}\n+x"),
+        ("git commit -qm x && git grep commit", "notes:commit {full}"),
+        ("git commit -qm x; cat notes", "on Mon Nov 23 10:00:00 {year} +0000"),
+    ],
+)
+def test_what_a_file_or_an_older_commit_says_is_compared(command: str, told: str) -> None:
+    """In the result of a command that makes a commit, too: one is bound for each that was made."""
+    olds = "4" * 40, "5" * 40
+    pair = [
+        committed(new, command, told=told.replace("{old}", old).replace("{year}", year))
+        for new, old, year in zip(COMMITS, olds, ("2026", "2027"), strict=True)
+    ]
+
+    assert bindings().joined(pair[0], pair[1]) is None
+
+
+def test_as_many_commits_are_bound_as_were_made() -> None:
+    """By a command each, in a loop any number, and none before its command."""
+    command, told = "git commit -qm x && git log --format=%H", "{full}\n" + "3" * 40
+    once, others = (
+        committed(COMMITS[0], command, told=told),
+        committed(COMMITS[1], command, told=told),
+    )
+    twice = [
+        committed(each, f"git commit -qm y; {command}", told="{full}\n" + older)
+        for each, older in zip(COMMITS, ("4" * 40, "5" * 40), strict=True)
+    ]
+    looped = [
+        committed(each, f"for f in *; do {command}; done", told="{full}\n" + older)
+        for each, older in zip(COMMITS, ("4" * 40, "5" * 40), strict=True)
+    ]
+    before = [
+        ask(*committed(each, "git log -1").messages, *committed("6" * 40, command).messages)
+        for each in COMMITS
+    ]
+
+    assert bindings().joined(once, others) is not None
+    assert bindings().joined(twice[0], twice[1]) is not None
+    assert bindings().joined(looped[0], looped[1]) is not None
+    assert bindings().joined(before[0], before[1]) is None
+
+
+def test_ids_of_headers_are_bound_everywhere() -> None:
+    """Those that say who asks, in JSON too; a header alone is never a difference."""
+    uuids = [f"121c6862-7ee5-447c-96ee-78670c7f50f{n}" for n in range(4)]
+    sent = [
+        [("session-id", u), ("x-meta", f'{{"turn_id": "{u}", "key": "0123456789ab"}}'),
+         ("x-api-key", u), ("trace-id", "12345678"), ("accept", u)]
+        for u in uuids
+    ]  # fmt: skip
+    asked = [
+        attrs.evolve(one(f"in {u}"), ids=ids_in(headers))
+        for u, headers in zip(uuids, sent, strict=True)
+    ]
+    found = bindings()
+
+    assert ids_in(sent[0]) == {"session-id/session-id/0": uuids[0], "x-meta/turn_id/0": uuids[0]}
+    assert joined(found, asked[0], asked[1]) is not None
+    assert found.as_now(uuids[0]) == uuids[1]
+    assert joined(found, asked[0], asked[2]) is None
+    silent = [attrs.evolve(each, messages=()) for each in asked]
+    assert joined(found, silent[0], silent[3]) is not None
+    assert found.as_now(uuids[0]) == uuids[1]
+    assert bindings().joined(asked[0], one(f"in {uuids[1]}")) is None
+
+
+def test_members_that_are_called_by_bound_names_are_all_compared() -> None:
+    """Two of them are masked alike."""
+    was = {"/home/ann/proj": 1, "/home/ann": 2}
+    value = [was, {"/srv/copy/it": 1, "/root": 2}, {"/srv/copy/it": 2, "/root": 2}]
+    asked = [ask(user("x") | {"content": each}) for each in value]
+
+    assert bindings().joined(asked[0], asked[1]) is not None
+    assert bindings().key(asked[0]) == bindings().key(asked[1])
+    assert bindings().joined(asked[0], asked[2]) is None
 
 
 def test_ids_of_parameters_are_bound_everywhere() -> None:

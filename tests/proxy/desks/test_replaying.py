@@ -305,6 +305,30 @@ def test_what_a_recorded_replay_refused_is_an_error_in_the_new_record(
     assert "request 1" in answer["error"]["message"]
 
 
+def test_an_id_of_a_header_is_that_of_now_wherever_it_stands(tmp_path: Path) -> None:
+    """In the request, and in the answer to the first one; in no other's place."""
+    uuids = [f"121c6862-7ee5-447c-96ee-78670c7f50f{n}" for n in range(3)]
+    log = tmp_path / "run.jsonl"
+    answer = json.dumps({"choices": [{"message": {"content": f"in {uuids[0]}"}}]}).encode()
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n"
+    with RawServer(answering(head + answer)) as server, recorded(log, server.url) as base:
+        for text in ("Hello", f"log {uuids[0]}"):
+            said(base, question(text), headers={"x-session-id": uuids[0]})
+
+    assert [each["ids"] for each in data_of(log, "x-refold.wire")] == 2 * [
+        {"x-session-id/x-session-id/0": uuids[0]}
+    ]
+    with replayed(log) as (base, desk):
+        told = [
+            said(base, question(text), headers={"x-session-id": uuids[1]})
+            for text in ("Hello", f"log {uuids[2]}", f"log {uuids[1]}")
+        ]
+
+    assert [status for status, _ in told] == [200, 400, 200]
+    assert f"in {uuids[1]}" in told[0][1].decode()
+    assert desk.bindings.lines() == ["1 bound: 1 id"]
+
+
 @pytest.mark.parametrize("apart", [True, False])
 def test_a_path_that_a_stream_says_in_pieces_is_that_of_now(tmp_path: Path, *, apart: bool) -> None:
     """In whatever pieces; a tool would not find the file of another folder."""

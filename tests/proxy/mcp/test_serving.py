@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from refold.engine.observed.binding import Bindings
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.mcp_messages import LISTEN, SUBSCRIPTION
 from refold.engine.observed.volatile import VolatileRules
@@ -14,6 +15,7 @@ from refold.proxy.mcp.parties import Hello, Party
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.sessions import McpReport, serving_of
 from tests.support.mcp_clients import Client, entries, recording, replaying
+from tests.support.watched import ask, user
 
 
 def reported(client: Client) -> McpReport:
@@ -454,6 +456,38 @@ def test_what_was_subscribed_to_names_the_request_of_now(tmp_path: Path) -> None
     (told,) = _answers(party, id="now", method=LISTEN)
 
     assert told["params"] == {"uri": "file:///a", "_meta": {SUBSCRIPTION: "now"}}
+
+
+def test_values_that_are_bound_are_those_of_now_in_what_a_server_is_asked_and_says(
+    tmp_path: Path,
+) -> None:
+    """A folder, and an id that was introduced elsewhere; the look-alike is refused."""
+    uuids = [f"121c6862-7ee5-447c-96ee-78670c7f50f{n}" for n in range(2)]
+    call = {"name": "read", "arguments": {"path": f"/home/ann/work/{uuids[0]}", "n": "/tmp/it"}}
+    log = tmp_path / "log.jsonl"
+    _served(
+        log,
+        ("client", {"id": 1, "method": "tools/call", "params": call}),
+        ("server", {"id": 1, "method": "roots/list"}),
+        ("client", {"id": 1, "result": {"roots": [{"uri": "file:///home/ann/work"}]}}),
+        ("server", {"id": 1, "result": {"content": f"read /home/ann/work/{uuids[0]}"}}),
+    )
+    bindings = Bindings((), {"folder": "/home/ann/work"}, {"folder": "/tmp/it"})
+    asked = [ask(user(""), metadata={"session": each}) for each in uuids]
+    bindings.learn(asked[0], asked[1])
+    serving = serving_of(log, VolatileRules(), None, Secrets(), bindings)
+    party = serving.connect(HELLO)
+    now = {"path": f"/tmp/it/{uuids[1]}", "n": "/tmp/it"}
+    changed = now | {"path": f"/tmp/it-2/{uuids[1]}"}
+
+    (other,) = _answers(party, id=5, method="tools/call", params=call | {"arguments": changed})
+    (wanted,) = _answers(party, id=6, method="tools/call", params=call | {"arguments": now})
+    roots = {"roots": [{"uri": "file:///tmp/it"}]}
+    (same,) = _answers(party, id=wanted["id"], result=roots)
+
+    assert other["error"]["code"] == -32000
+    assert "/arguments/path" in [each.pointer for each in serving.divergences[0].diff]
+    assert same["result"] == {"content": f"read /tmp/it/{uuids[1]}"}
 
 
 def test_what_a_call_has_besides_its_arguments_is_compared(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.errors import NotCanonical
 from refold.engine.events.events import Extension, ModelAnswered
 from refold.engine.models.prices import priced
+from refold.engine.observed.binding import ids_in
 from refold.engine.observed.observer import Journal, Observer, RequestUnderway
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
 from refold.engine.wire.apis import NEWEST, provider_of, read_request, reader_of, reader_of_part
@@ -150,6 +151,7 @@ class RecordingDesk:
         )
         return attrs.evolve(
             asked,
+            ids=secrets.scrubbed(ids_in(incoming.headers)),
             model=model,
             parameters=parameters,
             follows=follows,

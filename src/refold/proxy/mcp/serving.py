@@ -16,6 +16,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.observed import mcp_messages as messages
+from refold.engine.observed.binding import Bindings
 from refold.engine.observed.mcp import McpObserver
 from refold.engine.observed.mcp_messages import McpRequest, id_key
 from refold.engine.observed.volatile import VolatileRules
@@ -33,7 +34,7 @@ from refold.proxy.mcp.record import (
     only_lists,
 )
 from refold.proxy.mcp.recording import McpRecording
-from refold.proxy.mcp.rules import compared_key
+from refold.proxy.mcp.rules import applied
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.reads import ReadCount
 
@@ -46,9 +47,18 @@ _SHOWN: Final = 200
 class McpServing:
     """Serves the servers of one record."""
 
-    def __init__(self, record: McpRecord, rules: VolatileRules, log: Log, secrets: Secrets) -> None:
+    def __init__(
+        self,
+        record: McpRecord,
+        rules: VolatileRules,
+        log: Log,
+        secrets: Secrets,
+        bindings: Bindings | None = None,
+    ) -> None:
+        """Take the record; `bindings` say which values of now are recorded ones (§16.17)."""
         self.record = record
-        self.rules = rules
+        self.bindings = bindings or Bindings()
+        self._rules = rules
         self.secrets = secrets
         self.divergences: list[Divergence] = []
         self.served = 0
@@ -69,19 +79,30 @@ class McpServing:
     def take(self, request: McpRequest, server: str, same: Connection | None) -> Cue | McpMiss:
         """Return the recorded request that is made again: each once, but for pings and lists."""
         connections = sorted(self.record.of(server), key=lambda each: each is not same)
-        key = compared_key(request, self.rules)
-        asked = [cue for each in connections for cue in each.requests() if cue.key == key]
+        cues = (cue for each in connections for cue in each.requests())
+        asked = [cue for cue in cues if cue.request and self.binds(cue.request, request)]
         found = next((cue for cue in asked if not cue.is_served), None)
         if found is None and asked and is_ping(asked[-1]):
             return asked[-1].answer_alone()  # how many there are hangs on time alone
-        if found is None and self.record.is_same_list(server, key):
-            self._again[server, key] += 1
+        if found is None and asked and self.record.is_same_list(server, asked[-1].key):
+            self._again[server, asked[-1].key] += 1
             return asked[-1].answer_alone()
         if found is None:
-            return McpMiss(request, server, len(asked), connections)
+            said = self.bindings.as_recorded_value([request.arguments, request.more])
+            plain = McpRequest(request.name, *said)
+            return McpMiss(plain, server, len(asked), connections)
         found.is_served = True
         self.served += not is_ping(found)
         return found
+
+    def binds(self, recorded: McpRequest, now: McpRequest) -> bool:
+        """Return whether two requests are the same, as far as they are compared; bind what is."""
+        one, other = (applied(each, self._rules) for each in (recorded, now))
+        was, here = ([each.name, each.arguments, each.more] for each in (one, other))
+        joined = self.bindings.joined_values(was, here)
+        if joined is not None:
+            self.bindings.commit(joined)
+        return joined is not None
 
     def reads(self) -> list[ReadCount]:
         """Return how often each list was read that was the same each time it was recorded."""
@@ -286,7 +307,7 @@ class _Served:
             McpRequest("mcp.response", {"said": messages.compared(each)}, {})
             for each in (before, said)
         )
-        if compared_key(recorded, self._serving.rules) == compared_key(now, self._serving.rules):
+        if self._serving.binds(recorded, now):
             return True
         divergence = answered_otherwise(
             self._serving.record, self._server, running.cue, step, (recorded, now)
@@ -295,7 +316,7 @@ class _Served:
         return False
 
     def _send(self, message: dict[str, Any], channel: str, *, is_last: bool = False) -> None:
-        whole = {"jsonrpc": "2.0", **message}
+        whole = self._serving.bindings.as_now({"jsonrpc": "2.0", **message})
         self._observer.server(self._serving.secrets.scrubbed(whole), channel)
         content = self._serving.secrets.shown(json.dumps(whole).encode())
         self._sent.append(Sent(content=content, channel=channel, is_last=is_last))

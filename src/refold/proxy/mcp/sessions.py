@@ -17,6 +17,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.errors import RefoldError, UsageError
 from refold.engine.events.outcome import Fault
 from refold.engine.log.names import default_path
+from refold.engine.observed.binding import Bindings
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.mcp_messages import plain_name
 from refold.engine.observed.volatile import VolatileRules
@@ -75,9 +76,15 @@ class Passed:
     """Of a replay without one around it."""
 
 
-def serving_of(log: Path, rules: VolatileRules, into: Log | None, secrets: Secrets) -> McpServing:
+def serving_of(
+    log: Path,
+    rules: VolatileRules,
+    into: Log | None,
+    secrets: Secrets,
+    bindings: Bindings | None = None,
+) -> McpServing:
     """Return what serves the MCP servers of a record; `into` takes what happens."""
-    return McpServing(read_mcp(log, rules), rules, into or Nowhere(), secrets)
+    return McpServing(read_mcp(log, rules), rules, into or Nowhere(), secrets, bindings)
 
 
 def report_of(serving: McpServing) -> McpReport:
