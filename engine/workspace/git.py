@@ -7,7 +7,7 @@ options and variables that stand above all configuration.  Rules: CONTRACT.md §
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Final, Protocol, Self
@@ -57,10 +57,9 @@ class Git:
     """Of a repository made for reading; empty: git finds that of the work tree."""
 
     @cached_property
-    def _argv(self) -> list[str]:
-        """The beginning of each command; the filters of the configuration are switched off."""
-        plain = [*self._begin(), *_options(_OFF)]
-        asked = [*plain, "config", "-z", "--name-only", "--get-regexp", r"^filter\..*"]
+    def _environment(self) -> dict[str, str]:
+        """Variables that switch the filters of the configuration off; any name may have a `=`."""
+        asked = [*self._begin(), "config", "-z", "--name-only", "--get-regexp", r"^filter\..*"]
         done = subprocess.run(
             asked,
             cwd=self.top,
@@ -69,22 +68,25 @@ class Git:
             capture_output=True,
             check=False,
         )
-        filters = {
-            name.rpartition(".")[0]
-            for name in done.stdout.decode(errors="replace").split("\0")
-            if name
+        names = os.fsdecode(done.stdout).split("\0")[:-1]
+        off = {
+            f"{name.rpartition('.')[0]}.{what}": "false" if what == "required" else ""
+            for name in names
+            for what in ("clean", "smudge", "process", "required")
         }
-        off = [
-            f"{each}.{what}"
-            for each in sorted(filters)
-            for what in ("clean=", "smudge=", "process=", "required=false")
-        ]
-        return [*plain, *_options(off)]
+        given = {"GIT_CONFIG_COUNT": str(len(off))}
+        for number, (name, value) in enumerate(off.items()):
+            given |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+        return environment() | given
+
+    @property
+    def again(self) -> "Git":
+        """Whom to ask after a command may have changed the configuration."""
+        return Git(self.top, self.git_dir)
 
     def _begin(self) -> list[str]:
-        if not self.git_dir:
-            return ["git"]
-        return ["git", f"--git-dir={self.git_dir}", f"--work-tree={self.top}"]
+        place = [f"--git-dir={self.git_dir}", f"--work-tree={self.top}"] if self.git_dir else []
+        return ["git", *place, *(part for value in _OFF for part in ("-c", value))]
 
     def said(self, *arguments: str, given: bytes | None = None) -> bytes:
         """Return what git prints.
@@ -94,8 +96,8 @@ class Git:
         """
         try:
             done = subprocess.run(
-                [*self._argv, *arguments],
-                cwd=self.top, env=environment(), input=given or b"",
+                [*self._begin(), *arguments],
+                cwd=self.top, env=self._environment, input=given or b"",
                 capture_output=True, check=True,
             )  # fmt: skip
         except subprocess.CalledProcessError as error:
@@ -121,16 +123,12 @@ class Git:
         """
         try:
             return subprocess.Popen(
-                [*self._argv, *arguments],
-                cwd=self.top, env=environment(),
+                [*self._begin(), *arguments],
+                cwd=self.top, env=self._environment,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             )  # fmt: skip
         except OSError as error:
             raise GitFailed(str(self.top), arguments[0], str(error)) from None
-
-
-def _options(values: Sequence[str]) -> list[str]:
-    return [part for value in values for part in ("-c", value)]
 
 
 class Objects(Protocol):

@@ -148,12 +148,13 @@ class Scanner:
     def _repository(self, at: str) -> int:
         """Look at the repository at a path, and those within; count files that are as there."""
         known = self._known.get(at)
-        git = known.git if known is not None else self._git(at)
+        git = known.git.again if known is not None else self._git(at)
         if git.git_dir and os.path.lexists(self._top / ".git"):
             known, git = None, Git(self._top)  # made by the command
         said = GitStatus.of(git.lines(*STATUS, *(["--ignored=matching"] if self._is_first else [])))
         if known is None or known.commit != said.commit or said.touches_attributes:
             known = self._known[at] = self._learnt(git, at, said)
+        known.git = git
         for path, (mode_before, blob_before, mode, blob) in known.moved.items():
             whole = _joined(at, path)
             self._differs[whole] = _of_git(whole, mode, blob)

@@ -32,19 +32,22 @@ def test_objects_are_read_and_checked(tmp_path: Path) -> None:
     assert blob_id(b"one\n") == named
 
 
-def test_a_hostile_repository_runs_and_writes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["evil", "e=vil"])
+def test_a_hostile_repository_runs_and_writes_nothing(tmp_path: Path, name: str) -> None:
     """File system monitors, filters, hooks, external diffs: what a configuration can name."""
-    top = repository(tmp_path / "r", {"a": "one\n", ".gitattributes": "a filter=evil diff=evil\n"})
+    attributes = f"a filter={name} diff=evil\n"
+    top = repository(tmp_path / "r", {"a": "one\n", ".gitattributes": attributes})
+    drivers = [f"filter.{name}.{what}" for what in ("clean", "smudge", "process")]
     ran = tmp_path / "ran"
     program = tmp_path / "evil.sh"
     program.write_text(f"#!/bin/sh\necho $0 >> {ran}\ncat\n")
     program.chmod(0o755)
-    for name in (
-        "core.fsmonitor", "filter.evil.clean", "filter.evil.smudge", "filter.evil.process",
+    for setting in (
+        "core.fsmonitor", *drivers,
         "diff.evil.textconv", "diff.evil.command", "diff.external", "core.sshCommand", "core.pager",
     ):  # fmt: skip
-        git(top, "config", name, str(program))
-    git(top, "config", "filter.evil.required", "true")
+        git(top, "config", setting, str(program))
+    git(top, "config", f"filter.{name}.required", "true")
     hook = top / ".git/hooks/post-index-change"
     hook.write_text(program.read_text())
     hook.chmod(0o755)

@@ -515,6 +515,22 @@ def _state(top: Path) -> dict[str, object]:
     return found
 
 
+def test_a_filter_that_a_command_configures_is_not_run(tmp_path: Path) -> None:
+    """Between two looks: what was switched off at the first is not all any more."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    looked = Looked(top)
+    looked.scan()
+    (top / ".gitattributes").write_text("* filter=late\n")
+    git(top, "config", "filter.late.clean", f"touch {tmp_path}/ran; cat")
+    (top / "a").write_text("two\n")
+    os.utime(top / "a", (1, 1))
+
+    found = looked.scan().tree
+
+    assert [entry.path for entry in found.differs] == [".gitattributes", "a"]
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_folder_that_changes_while_it_is_listed(tmp_path: Path) -> None:
     """Each look is of files that were there; the last one, when nothing changes, is exact."""
     top = repository(tmp_path / "r", {f"f{n}": f"{n}\n" for n in range(20)})
