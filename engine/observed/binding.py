@@ -98,6 +98,8 @@ _GIT_PLACES: Final = (
 _MONTHS: Final = tuple("jan feb mar apr may jun jul aug sep oct nov dec".split())  # noqa: SIM905 - one line
 
 _KNOWN_TEXTS: Final = 4096
+_BELOW_HOME: Final = {"~": "//", "$HOME": "/./", "${HOME}": "/.//"}
+"""How shells call HOME, and a slash in the path of a folder elsewhere, by which each is known."""
 
 KINDS: Final = ("id", "commit", "date", "measure", "text")
 """`id`, `commit`: bound · `date`: of the same form and order · `measure`, `text`: anything; the
@@ -772,11 +774,24 @@ def _own_pairs(
         was, here = (relpath(each["home"], each["folder"]) for each in (recorded, now))
         if was != here and all(re.search(r"\w", each) for each in (was, here)):
             yield ("home", -1), was, here
+        yield from _below_home(recorded, now)
     for name in _WORDS[:3]:
         olds, news = (_said(name, each.get(name, "")) for each in (recorded, now))
         for at, (was, here) in enumerate(zip(olds, news, strict=False)):
             if was != here and min(len(was), len(here)) >= _LENGTH_MIN:
                 yield (name, at), was, here
+
+
+def _below_home(
+    recorded: Mapping[str, str], now: Mapping[str, str]
+) -> Iterator[tuple[tuple[str, int], str, str]]:
+    """Yield how shells name the folder if it is below HOME, and how they name that of now."""
+    was, here = (relpath(each["folder"], each["home"]) for each in (recorded, now))
+    above, _, name = now["folder"].rstrip("/").rpartition("/")
+    for at, (home, slash) in enumerate(_BELOW_HOME.items()):
+        if was != here and was[0] != ".":
+            below = f"{home}/{here}" if here[0] != "." else f"{above}{slash}{name}"
+            yield ("folder", -1 - at), f"{home}/{was}", below
 
 
 def _own_tokens(spelled: Iterable[str], *, is_noted: bool) -> Iterator[str]:

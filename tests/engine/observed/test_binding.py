@@ -1,5 +1,6 @@
 """Which values of two runs are each other's, and that nothing else is ignored (§16.17)."""
 
+import posixpath
 import re
 from typing import Any
 
@@ -65,6 +66,23 @@ def test_what_refold_knows_of_both_runs_is_bound(recorded: str, now: str) -> Non
     assert found.as_recorded(one(now)) == one(recorded)
     assert same(recorded, recorded)
     assert Bindings((), NOW, WAS).joined(one(now), one(recorded)) is not None
+
+
+@pytest.mark.parametrize("home", ["~", "$HOME", "${HOME}"])
+def test_a_folder_below_home_is_bound_as_shells_call_it(home: str) -> None:
+    """Else a command would lead out of a copy, into the user's folder."""
+    elsewhere, moved = Bindings((), WAS, NOW), Bindings((), WAS, WAS | {"folder": "/home/ann/it"})
+    command = one(f'cd {home}/proj && cat "{home}/proj/a" {home}/proj-old {home}')
+
+    led = elsewhere.as_now(command.messages[0]["content"])
+    assert same(f"cd {home}/proj", f"cd {home}/proj")
+    assert re.fullmatch(
+        rf'cd (.*it) && cat "\1/a" {re.escape(home)}/proj-old {re.escape(home)}', led
+    )
+    assert posixpath.normpath(led.split()[1]) == "/srv/copy/it"
+    assert elsewhere.as_recorded(one(led)) == command
+    assert moved.as_now(f"cd {home}/proj/b") == f"cd {home}/it/b"
+    assert Bindings((), WAS | {"folder": "/home/ann"}, NOW).as_now(f"cd {home}/x") == f"cd {home}/x"
 
 
 def test_a_home_beside_the_folder_is_bound_as_it_is_called_from_there() -> None:

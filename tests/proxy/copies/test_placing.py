@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,8 @@ from refold.proxy.copies import placing
 from refold.proxy.copies.placing import Copying, Placement, placed
 from refold.proxy.copies.sandbox import SandboxRefused
 from refold.proxy.signals import Signals
+from tests.proxy.copies.test_copied import of_git
+from tests.support.folders import git, repository
 
 Ran = Callable[..., str]
 
@@ -149,3 +152,36 @@ def test_what_a_killed_process_left_is_removed_by_the_next(
     assert [each.name for each in (log.parent / "tmp").iterdir()] == ["refold-copy-used"]
     assert (outside / "file").read_text() == "mine"
     assert os.stat(outside).st_mode & 0o777 == 0o755  # noqa: PTH116 - a path
+
+
+def test_what_is_kept_has_files_of_all_kinds_and_its_history(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe and a socket are no files to be read; objects were borrowed from the repository."""
+    monkeypatch.setattr(placing, "has_layers", no_sandbox)
+    top = repository(log.parent / "home" / "project", {"f": "one\n", "below/g": "two\n"})
+    tree = FileTree.of([Base("", git(top, "rev-parse", "HEAD^{tree}"))], [])
+    state = FolderState()
+    state.apply(FolderStarted(str(top), "below", tree, (of_git(top),)))
+    with placed(log, state, ["agent"], Copying(keep=log.parent / "k")) as at:
+        ran(at, "cd ..; mkfifo pipe; truncate -s 1T huge; git init -q in; ln -s / root; chmod 0 f")
+    (top / ".git").rename(log.parent / "gone")
+
+    assert stat.S_ISFIFO((log.parent / "k" / "pipe").lstat().st_mode)
+    assert (log.parent / "k" / "huge").lstat().st_blocks < 10**6
+    assert git(log.parent / "k", "show", "HEAD:below/g") == "two"
+
+
+def test_words_and_variables_name_the_copy(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what the copy has; and no other path that only begins so."""
+    monkeypatch.setattr(placing, "has_layers", no_sandbox)
+    project = log.parent / "home" / "project"
+    monkeypatch.setenv("NAMED", f"a={project}:{project}/below/new,{project}-old;{project}/no/such")
+    with placed(log, folder(log), ["agent"], Copying()) as place:
+        copy = place.folders["folder"].removesuffix("/below")
+        printed = ran(place, f"echo $NAMED; echo > {project}/word; echo $PATH")
+
+    named, path = printed.splitlines()
+    assert named == f"a={copy}:{copy}/below/new,{project}-old;{project}/no/such"
+    assert path == os.environ["PATH"]
+    assert [each.name for each in project.iterdir()] == ["below"]

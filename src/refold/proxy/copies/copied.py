@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +36,8 @@ class Copy:
 
     top: Path
     """Where it stands."""
+    originals: tuple[Path, ...]
+    """What it stands for: the recorded folder and today's, as they are called and as they are."""
     shown: tuple[tuple[Path, str], ...]
     """Folders of objects, and where the copy looks for them."""
     layered: tuple[tuple[Path, str], ...]
@@ -103,17 +105,24 @@ def make_copy(
     notes += lent.notes()
     if started.repositories:
         notes.append("the copy has no hooks, no remotes and no helper for passwords")
+    named = (Path(started.path), *([] if today is None else [today]))
+    whole_names = dict.fromkeys([*named, *map(Path, map(os.path.realpath, named))])
+    home = os.path.realpath(os.environ.get("HOME", "/"))
+    originals = tuple(each for each in whole_names if is_ordinary(str(each)) or str(each) == home)
     if not is_mounted:
+        taken += (led := _led_into(top, originals))
+        if led:
+            notes.append(f"links into {started.path} lead into the copy: {names_of(led)}")
         out = [
             one
             for one in whole.differs
-            if one.kind == "link" and paths.leads_out(one.path, one.value)
+            if one.kind == "link" and paths.leads_out(one.path, one.value) and one.path not in led
         ]
         if out:
             notes.append(f"links that lead out of the copy: {names_of(each.path for each in out)}")
     return Copy(
-        top=top, shown=tuple(shown), layered=tuple(lent.layered), notes=tuple(notes),
-        contents=contents, taken=tuple(taken),
+        top=top, originals=originals, shown=tuple(shown), layered=tuple(lent.layered),
+        notes=tuple(notes), contents=contents, taken=tuple(taken),
     )  # fmt: skip
 
 
@@ -135,6 +144,49 @@ def _histories(
         place.mkdir(parents=True, exist_ok=True)
         notes += make_history(place, one, named, contents.own, git)
     return notes, shown
+
+
+def keep_copy(top: Path, into: Path) -> None:
+    """Copy a copy to where it is kept, with the objects that its repositories borrow.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    _copied(top, into)
+    for objects in into.glob("**/.git/objects"):
+        listed = objects / "info" / "alternates"
+        if not listed.resolve().is_relative_to(into.resolve()) or not listed.is_file():
+            continue  # made by the command
+        for folder in map(os.path.realpath, listed.read_text().splitlines()):
+            shutil.copytree(folder, objects, copy_function=_copied_once, dirs_exist_ok=True)
+        listed.unlink()
+
+
+def _copied_once(source: str, target: str) -> None:
+    if not os.path.lexists(target):
+        shutil.copy2(source, target)
+
+
+def _led_into(top: Path, originals: Collection[Path]) -> list[str]:
+    """Lead links of a copy that end in the user's folder into the copy; return their paths.
+
+    One that leads to a folder above it is removed.
+    """
+    led = []
+    for above, folders, files in os.walk(top):
+        for link in (Path(above, name) for name in (*folders, *files)):
+            if not link.is_symlink():
+                continue
+            real = Path(os.path.realpath(link))
+            within = next((each for each in originals if real.is_relative_to(each)), None)
+            if real.is_relative_to(top):
+                continue
+            if within is not None or any(each.is_relative_to(real) for each in originals):
+                link.unlink()
+                led.append(os.fspath(link.relative_to(top)))
+            if within is not None:
+                link.symlink_to(top / real.relative_to(within))
+    return led
 
 
 def _unchanged(today: Path | None, entry: TreeEntry) -> bytes | None:

@@ -7,6 +7,7 @@ bound.  What a killed process left is taken away by the next.  Rules: CONTRACT.m
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -20,7 +21,7 @@ import attrs
 from refold.engine.errors import UsageError
 from refold.engine.workspace.entries import FolderState
 from refold.proxy.command import Starter, started
-from refold.proxy.copies.copied import make_copy
+from refold.proxy.copies.copied import Copy, keep_copy, make_copy
 from refold.proxy.copies.ended import FolderComparison
 from refold.proxy.copies.sandbox import SandboxRefused, SandboxView, has_layers, opened
 from refold.proxy.copies.today import is_ordinary
@@ -81,7 +82,7 @@ def placed(
         yield _placed(log, folder, command, copying, work, left)
         left.close()
         if copying.keep is not None:
-            shutil.copytree(work / "copy", copying.keep, symlinks=True)
+            keep_copy(work / "copy", copying.keep)
 
 
 def _placed(
@@ -129,21 +130,41 @@ def _placed(
     told = [f"ran in a copy of {recorded.path} at another path, for there is no sandbox: {why}"]
     told.append("what the command does outside of the copy is done")
     return Placement(
-        start=_starting(here), comparison=compared,
+        start=_starting(copy, here), comparison=compared,
         folders={"folder": here, "other_folder": here}, notes=(*told, *copy.notes),
     )  # fmt: skip
 
 
-def _starting(folder: str) -> Starter:
-    """Return what starts a command in a folder."""
+def _starting(copy: Copy, folder: str) -> Starter:
+    """Return what starts a command in a folder of a copy; words and variables name the copy."""
 
     def start(
         command: Sequence[str], variables: Mapping[str, str], output: int, errors: int | None
     ) -> "subprocess.Popen[bytes]":
-        told = {**variables, "PWD": folder}
-        return subprocess.Popen(list(command), env=told, cwd=folder, stdout=output, stderr=errors)
+        told = {n: value if n == "PATH" else _led(value, copy) for n, value in variables.items()}
+        # A package that is installed to be edited is imported from the user's folder.
+        told |= {"PWD": folder, "PYTHONPYCACHEPREFIX": str(copy.top.parent / "compiled")}
+        words = [_led(word, copy) for word in command]
+        return subprocess.Popen(words, env=told, cwd=folder, stdout=output, stderr=errors)
 
     return start
+
+
+def _led(text: str, copy: Copy) -> str:
+    """Return a text with paths of the user's folder led into a copy, if that has their folders.
+
+    So a virtual environment, of which a copy has nothing, is found.
+    """
+
+    def inner(found: re.Match[str]) -> str:
+        path = f"{copy.top}{found[1]}"
+        return path if os.path.lexists(os.path.dirname(path)) else found[0]  # noqa: PTH120
+
+    for original in copy.originals:
+        text = re.sub(
+            rf"(?<![\w.-]){re.escape(str(original))}((?:/[^:;,\"'\s]*)?)(?![\w.-])", inner, text
+        )
+    return text
 
 
 @contextlib.contextmanager
