@@ -365,7 +365,7 @@ class ToolAbsent(ToolNeeded):
         names = (self.tool, *self.others)
         told = f"tool{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"
         return (
-            f"the run was offered the {told}, and goes on live: pass tools=[{', '.join(names)}] "
+            f"the run had the {told} and now continues live: pass tools=[{', '.join(names)}] "
             "(--tools on the command line)"
         )
 
@@ -616,7 +616,7 @@ class LogDamaged(Detailed, LogError):
         if not kept or self.what in _SUMS:
             return ""
         lines = "Line 1 is" if kept == 1 else f"Lines 1-{kept} are"
-        return f" {lines} intact: `refold recover` says what can be kept."
+        return f" {lines} intact: `refold recover` shows what can be kept."
 
 
 class LogUnsupported(Detailed, LogError):
@@ -654,8 +654,8 @@ class LogSealed(Detailed, LogError):
     path: str
 
     _text = (
-        "{path} is sealed by run.finished; nothing is appended to it; "
-        "`refold fork` goes on from any entry in a new log"
+        "{path} is sealed by run.finished, so nothing can be appended; `refold fork` continues "
+        "from any entry in a new log"
     )
 
 
@@ -689,8 +689,8 @@ class LogUnsealed(Detailed, LogError):
     path: str
 
     _text = (
-        "{path} has no run.finished: the run still goes on, crashed, or was cut off. "
-        "How it ends is not on record"
+        "{path} has no run.finished: the run is still active, crashed, or was cut off, so its "
+        "end is unknown"
     )
 
 
@@ -720,7 +720,8 @@ class LogPoisoned(Detailed, LogError):
         safe = f"Entries to seq {self.durable_seq} were" if self.durable_seq >= 0 else "No entry is"
         return (
             f"{self.path}: {self.why}. {safe} known to be on disk; nothing more is appended. "
-            "`refold verify` says what is there; with the cause mended, `refold resume` goes on"
+            "`refold verify` shows what is there; once the cause is fixed, `refold resume` "
+            "continues"
         )
 
 
@@ -741,7 +742,7 @@ class StoreFailed(Detailed, RefoldError):
     store: str
     why: str
 
-    _text = "{store}: {why}. What was moved stays; the same command goes on from there"
+    _text = "{store}: {why}. Everything moved so far stays there; repeat the command to continue"
 
 
 class FolderRefused(Detailed, LogError):
@@ -945,9 +946,11 @@ class InDoubt(Detailed, RefoldError):
     def __str__(self) -> str:
         listed = "\n".join(f"  {effect}" for effect in self.effects)
         return (
-            f"{self.log}: started before the end of the record, with nothing to say whether it "
-            f"happened:\n{listed}\nLook, and say for each: --retry KEY (run it again), "
-            "--fail KEY (the program sees a failure), or --result KEY=JSON (it gave this)"
+            f"{self.log}: these effects started before the end of the record, which does not "
+            "show whether they happened:\n"
+            f"{listed}\n"
+            "Check each of them, then pass: --retry KEY (run it again), --fail KEY (the program "
+            "sees a failure), or --result KEY=JSON (the program sees this result)"
         )
 
 
@@ -961,8 +964,9 @@ class ChildStopped(Detailed, RefoldError):
     message: str
 
     _text = (
-        "{log}: a child cannot go on, and so this run cannot; mend it and resume again, "
-        "or count the child as failed (--fail KEY).\n{message}"
+        "{log}: a child cannot continue, and so this run cannot; fix it and resume again, or "
+        "count the child as failed (--fail KEY).\n"
+        "{message}"
     )
 
 
@@ -1010,9 +1014,9 @@ class RecordingGone(Detailed, RefoldError):
     why: str
 
     _text = (
-        "the recording or replay at {address} takes no reports: {why}. "
-        "REFOLD_RECORDING, here or in a process above, says where it is; it ends with the "
-        "command that `refold record` or `refold replay` runs"
+        "the recording or replay at {address} does not take reports: {why}. REFOLD_RECORDING, "
+        "here or in a parent process, holds the address; it ends with the command that `refold "
+        "record` or `refold replay` runs"
     )
 
 

@@ -286,7 +286,7 @@ SHELL: Final = {
         "files threads environment",
         "fresh processes, another in each",
     ),
-    "replay/what_if/stage.py": ("clock threads", "leaves behind a program that comes to no end"),
+    "replay/what_if/stage.py": ("clock threads", "leaves behind a program that runs without end"),
     "replay/resume/transplant.py": ("random", "the nonce of a new log"),
     "replay/testing/tripwire.py": ("environment random", "knows by sight what reads them"),
     "replay/reexecute/world.py": (

@@ -109,7 +109,7 @@ def test_a_snapshot_counts_tokens_where_it_is_told_to(recorded: Suite) -> None:
     _, _, shown = said.partition("delegation: what changed")
     assert "- tokens: 80 in, 20 out, with all below" in shown
     assert "Only token counts differ" in shown
-    assert "@pytest.mark.refold(tokens=True) has them again" in shown
+    assert "@pytest.mark.refold(tokens=True) includes them" in shown
     assert "update the snapshot: pytest test_it.py::test_reporter --snapshot-update" in shown
 
     snapshot.write_text(counted.replace("search x1", "search x2"), encoding="utf-8")
@@ -124,7 +124,7 @@ def test_a_changed_prompt_fails_with_a_report_to_act_on(recorded: Suite) -> None
 
     said = recorded.fails()
 
-    assert "args_changed: a call is made with other arguments" in said
+    assert "args_changed: a call is made with different arguments" in said
     assert "where reporter > openai:small-1#1" in said
     assert "Answer in one sentence." in said
     assert "Answer in one short sentence." in said

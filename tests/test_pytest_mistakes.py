@@ -34,7 +34,7 @@ CALLS: Final[dict[str, tuple[str, str]]] = {
     ),
     "own_log": (
         "refold_run(dig, ['tin'], log='a.jsonl')",
-        "refold_run names the log after the test; name=… tells its runs apart",
+        "refold_run names the log after the test; use name=… to name its runs",
     ),
     "number_for_a_name": (
         "refold_run(dig, ['tin'], tools=[search], name='2')",
@@ -62,11 +62,11 @@ CALLS: Final[dict[str, tuple[str, str]]] = {
     ),
     "recording_as_value": (
         "assert refold_run(dig, [], tools=[search]) == snapshot",
-        "compare its output, or all of it with delegation_snapshot or log_snapshot",
+        "compare its output, or compare all of it with delegation_snapshot or log_snapshot",
     ),
     "models_asked_nothing": (
         "assert refold_models == delegation_snapshot",
-        "the test has asked no model yet: there is no log",
+        "there is no log until the test has asked a model",
     ),
     "asserts_that_it_went_well": (
         "assert refold_run(fails, []).ok",
@@ -159,7 +159,7 @@ def test_a_recording_that_is_damaged_says_how_to_get_one_again(
 
     assert f"{log}:" in said
     assert problem in said
-    assert "Restore the recording from version control, where `recordings/** -text`" in said
+    assert "Restore the recording from version control, with `recordings/** -text`" in said
     assert "live: pytest test_it.py::test_dig --refold-accept" in said
 
 

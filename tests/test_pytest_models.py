@@ -741,8 +741,8 @@ def refold_models(refold_models):
             "refold_models.url('mistral'): expected 'openai', 'anthropic',",
         ),
         ("volatile_text('(')", "volatile text '(': no regular expression"),
-        ("log", "the test has asked no model yet: there is no log"),
-        ("tree()", "the test has asked no model yet: there is no log"),
+        ("log", "there is no log until the test has asked a model"),
+        ("tree()", "there is no log until the test has asked a model"),
     ],
 )
 def test_what_a_test_says_wrong_is_an_error(call: str, problem: str, suite: Watched) -> None:
@@ -761,7 +761,7 @@ def test_what_comes_too_late_is_an_error(call: str, suite: Watched) -> None:
 
     result = suite.live("--refold-record=once")
 
-    assert "say so before the first request" in result.stdout.str()
+    assert "call it before the first request" in result.stdout.str()
 
 
 def test_a_report_can_be_asked_for(suite: Watched) -> None:

@@ -45,7 +45,7 @@ def test_a_mode_that_there_is_not_is_a_usage_error(suite: Suite) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ("recrod='once'", "there is no argument 'recrod'; known: files, network, record"),
+        ("recrod='once'", "unknown argument 'recrod'; known: files, network, record"),
         ("record='onec'", "record='onec': expected one of none, once, new, all, rewrite"),
         ("network=True", "network=True: expected one of none, loopback, any"),
         ("'once'", "takes named arguments only: files, network, record, recordings, tokens"),
@@ -99,7 +99,7 @@ def test_the_command_line_has_the_last_word(suite: Suite) -> None:
 
     said = suite.fails("--refold-record=none")
     assert "no recording of this run" in said
-    assert "renamed or moved, the recording may be, too: to this place." in said
+    assert "renamed or moved, move its recording here instead." in said
     assert suite.calls() == []
 
 

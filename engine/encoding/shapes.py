@@ -175,7 +175,7 @@ def _judge(hint: Any, place: _Place) -> Shape:
         return _container(hint, origin, place)
     if isinstance(hint, type):
         return _class(hint, place)
-    raise place.refuse(f"{name_of(hint)} is no type that a tool can use: {_ADVICE}")
+    raise place.refuse(f"a tool cannot use the type {name_of(hint)}: {_ADVICE}")
 
 
 def _container(hint: Any, origin: Any, place: _Place) -> Shape:
@@ -325,8 +325,8 @@ def _union(hint: Any, place: _Place) -> Shape:
     for (one, left), (other, right) in combinations(members, 2):
         if not _apart(left, right):
             raise place.refuse(
-                f"JSON cannot tell {name_of(one)} from {name_of(other)}: give each a class of its "
-                "own with a Literal field that differs, or use one of them"
+                f"{name_of(one)} and {name_of(other)} look the same in JSON: give each its own "
+                "class with a different Literal field, or use one of them"
             )
     shapes = [shape for _, shape in members]
     kinds = frozenset().union(*(shape.kinds for shape in shapes))

@@ -141,8 +141,9 @@ def _refuse_too_much(top: Path, parts: list[tuple[Path, str]]) -> None:
     if (total := sum(sizes.values())) > UNPACKED_MAX:
         most = max(sizes, key=sizes.__getitem__)
         raise UsageError(
-            f"{top}: a packed file holds {UNPACKED_MAX} bytes, and these are {total}, "
-            f"{sizes[most]} of them in {most}; where that is damage, `refold recover` says so"
+            f"{top}: a packed file holds at most {UNPACKED_MAX} bytes; found {total}, "
+            f"{sizes[most]} of them in {most}; if that file is damaged, `refold recover` shows "
+            "it"
         )
 
 

@@ -61,7 +61,7 @@ class Delegation:
             raise _refused("tools", f"a list of names: tools=[{names!r}]", names)
         for each in names or ():
             if not isinstance(each, str):
-                expected = "names of the caller's tools; the child's own stand in own_tools"
+                expected = "names of the caller's tools; pass the child's own tools in own_tools"
                 raise _refused("tools", expected, each)
         for tool in self.own_tools:
             if not hasattr(tool, "parameters"):

@@ -50,9 +50,9 @@ class _Watched:
 
 
 _TEXT: Final = (
-    f"the program held up its loop here for more than {LONG_SECONDS:g} s, and nothing else of the "
-    "run could go on; a replay does it again: wait with `await run.sleep(…)`, and do long work in "
-    "a tool"
+    f"the program blocked its event loop here for more than {LONG_SECONDS:g} s, so the rest of "
+    "the run had to wait; a replay does the same: wait with `await run.sleep(…)`, and do long "
+    "work in a tool"
 )
 
 

@@ -119,5 +119,7 @@ def _loaded(kind: type, plain: Json, at: int, read: Read) -> Any:
     except Exception as error:  # noqa: BLE001 - whatever the data makes the class raise
         raise SnapshotRestoreError(f"{place}: {type(error).__name__}: {error}") from None
     if written != encode_sorted(plain):
-        raise SnapshotRestoreError(f"{place}: it is not exactly what the class says now")
+        raise SnapshotRestoreError(
+            f"{place}: the recorded data differs from the class's own encoding of it"
+        )
     return item

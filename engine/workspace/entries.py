@@ -65,7 +65,9 @@ class Repository:
                 path = paths.of_text(path)
                 found = cls(path and paths.checked(path), commit, branch, refs, index, tuple(names))
             case _:
-                raise FolderRefused("repositories", "what git said of each", f"{data!r:.80}")
+                raise FolderRefused(
+                    "repositories", "git's answers for each repository", f"{data!r:.80}"
+                )
         named = [line.partition(" ")[::2] for line in refs.splitlines()]
         if not all(_is_ref(ref, each) for each, ref in [(commit, branch), *named]):
             raise FolderRefused("repositories", "ids and refs", f"{data!r:.200}")
@@ -144,7 +146,7 @@ class FileChange:
             paths.checked(paths.of_text(path)), start, end, is_base, added, removed, tuple(calls)
         )
         if any(one is not None and one.kind == "gone" for one in (start, end)):
-            raise FolderRefused(path, "null for what is not there", "gone")
+            raise FolderRefused(path, "null for a missing file", "gone")
         return found
 
 

@@ -54,7 +54,7 @@ def refold_session(log: str | PathLike[str], session: Session) -> bool | None:
             case RunFinished():
                 agrees = event.session_digest == session.digest()
     if not seeded:
-        raise UsageError(f"{path}: the run had no session of its own: there is nothing to refold")
+        raise UsageError(f"{path}: the run had no session of its own to fold")
     return agrees
 
 

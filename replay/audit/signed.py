@@ -76,10 +76,12 @@ class SignatureCheck:
         found = SignatureReport(authentic=False, what="", entries=statement.entries, key=key)
         if statement.run != run:
             return attrs.evolve(
-                found, what=f"the signature is of another run, {statement.run!a:.40}"
+                found, what=f"the signature belongs to another run, {statement.run!a:.40}"
             )
         if self._last is None:
-            what = f"{statement.entries} entries were signed, {entries} are there and sound"
+            what = (
+                f"{statement.entries} entries were signed, {entries} of them are present and intact"
+            )
             return attrs.evolve(found, what=what)
         if self._last.hash != statement.head:
             what = f"entry {self._last.seq} is not the one that was signed"
@@ -92,7 +94,7 @@ class SignatureCheck:
             f" up to entry {found.entries - 1} of {entries - 1}" if found.entries < entries else ""
         )
         if self._signers is None:
-            what = f"signed{part} by {found.key}; --trust FILE says whose key that is"
+            what = f"signed{part} by {found.key}; --trust FILE names the owner of the key"
             return attrs.evolve(found, what=what)
         own = [each for each in self._signers if self._found and each.key == self._found.key]
         if not own:
@@ -102,11 +104,9 @@ class SignatureCheck:
         found = attrs.evolve(found, signer=(signer or own[0]).names)
         ended = f"{time:%Y-%m-%d %H:%M} UTC" if time else "an unknown time"
         if signer is None:
-            why = f"the key of {found.signer} is valid {own[0].dates}; the log says that it ended"
+            why = f"the key of {found.signer} is valid {own[0].dates}; by its log, the run ended"
             return attrs.evolve(found, authentic=False, what=f"{why} {ended}")
-        dates = (
-            f", valid {signer.dates}; the log says that it ended {ended}" if signer.dates else ""
-        )
+        dates = f", valid {signer.dates}; by its log, the run ended {ended}" if signer.dates else ""
         what = f"signed{part} by {found.signer} ({found.key}{dates})"
         return attrs.evolve(found, authentic=None if part else True, what=what)
 

@@ -427,7 +427,7 @@ class _Check:
         if self._bond.is_parent_open and parent and above and above.get("run") == parent.run_id:
             expected = f"a child.started of the run {above.get('run')!a:.80} that names this log"
             return START_MISSING, expected, "none: that run's log has no end, or was cut off"
-        return "unnamed child", "no log here: no start names it", "one"
+        return "unnamed child", "no log here: no child.started names it", "one"
 
     @property
     def run_id(self) -> str:

@@ -122,7 +122,7 @@ def program_for(log: Path, name: str, programs: Programs) -> Program | Reference
     given = ", ".join(map(repr, programs)) or "none"
     raise ProgramNotFound(
         name,
-        f"a log never says what code to import; pass it by this name (--program "
+        "Refold never imports code that a log names; pass the program by this name (--program "
         f"{name}=module:name); given: {given}",
     )
 
@@ -271,9 +271,9 @@ def replay_logs(
     if schedule.timeout_seconds is not None or executor is not None:
         option = "executor" if executor is not None else "timeout_seconds"
         raise UsageError(
-            f"{option}: programs, tools and sessions that no other process can import are "
-            "re-executed in this one alone, where nothing can end them; define them at the top of "
-            "a module or a file, or name them: module:name, file.py:name"
+            f"{option}: programs, tools and sessions that another process cannot import are "
+            "re-executed in this process, which cannot stop them; define them at the top level "
+            "of a module or a file, or name them: module:name, file.py:name"
         )
     here: Execute = load(execute) if isinstance(execute, Reference) else execute
     told = _here(logs, here, tell, fail_fast=schedule.fail_fast)

@@ -125,7 +125,7 @@ def died(log: str, how: str) -> LogResult:
         where="root",
         log=log,
         now={"kind": "process", "name": how},
-        cause="the program ended its process, which the record does not say",
+        cause="the program ended its process, unlike the recorded run",
     )
     return LogResult(
         log=log,
@@ -139,7 +139,7 @@ def died(log: str, how: str) -> LogResult:
 
 def timed_out(log: str, seconds: float) -> LogResult:
     """Return the row of a log whose re-execution was ended for the time that it took."""
-    message = f"its re-execution was not at its end after {seconds:g} s, and was stopped"
+    message = f"its re-execution did not end within {seconds:g} s and was stopped"
     return LogResult(log=log, result="timed out", message=message)
 
 

@@ -71,10 +71,10 @@ def diff(
     volatile = {path for log in (log_a, log_b) for path in _volatile(log)}
     comparison = _Comparison(match, arguments, most, pairs)
     if volatile:
-        comparison.notes.append(f"not compared, being volatile: {', '.join(sorted(volatile))}")
+        comparison.notes.append(f"not compared (volatile): {', '.join(sorted(volatile))}")
     runs = _runs(log_a, log_b, volatile)
     for listed in sorted({line for run in runs for line in run.declared.listed()}):
-        comparison.notes.append(f"not compared, as declared: {listed}")
+        comparison.notes.append(f"not compared (as declared): {listed}")
     comparison.header(*runs)
     comparison.runs_differ(*runs, _ROOT)
     count, found = comparison.count, comparison.found
@@ -119,7 +119,7 @@ def _of_watched(
     if not (isinstance(a, ObservedCalls) and isinstance(b, ObservedCalls)):
         return found, []
     used = [f"{tokens_in} in, {tokens_out} out" for tokens_in, tokens_out in (a.usage(), b.usage())]
-    notes = [f"not compared, being measured: tokens ({' and '.join(used)})"] * (used[0] != used[1])
+    notes = [f"not compared (measured): tokens ({' and '.join(used)})"] * (used[0] != used[1])
     return causes_first(found, a, b), [*a.bound(), *notes]
 
 
@@ -177,10 +177,10 @@ class _Comparison:
         self.runs += 1
         paired = pairs_of(a, b, match=self._match, arguments=self._arguments)
         if not paired.is_exact:
-            self.notes.append(f"{run}: a long stretch of calls was compared place by place")
+            self.notes.append(f"{run}: a long sequence of calls was compared by position")
         for side in (a, b):
             if side.behind:
-                what = f"what stands behind the last entry of {side.path}"
+                what = f"the bytes after the last entry of {side.path}"
                 self.notes.append(f"{run}: not compared: {what}, {side.behind} bytes")
             if run == _ROOT and side.finished is None:
                 self.notes.append(f"{run}: not compared: what comes after the end of {side.path}")
@@ -255,7 +255,7 @@ class _Comparison:
                 gone = " and ".join(
                     str(p) for p, is_there in zip(logs, there, strict=True) if not is_there
                 )
-                self.notes.append(f"{where}: not compared, for a log is missing: {gone}")
+                self.notes.append(f"{where}: not compared, because a log is missing: {gone}")
             return False
         child_a = RunCalls(logs[0], a.volatile, a.declared)
         child_b = RunCalls(logs[1], b.volatile, b.declared)

@@ -71,7 +71,7 @@ class Declared:
         for (what, places), count in sorted(self._listed.items()):
             yield f"{what} ×{count}: {', '.join(places)}"
         if self._names:
-            yield f"told by their place: {len(self._names)} texts that are made of ids of runs"
+            yield f"identified by position: {len(self._names)} texts that contain run ids"
 
     def places(self, log: Path, call: str | None, kind: str = "tool.returned") -> _Places:
         """Return the places that are left out of the entry of this kind at a call key."""

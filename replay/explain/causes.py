@@ -19,27 +19,25 @@ _BY_LOOKS: Final = {
     re.compile(
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b1[5-9]\d{8}(\.\d+)?\b|\b1[5-9]\d{11}\b"
     ): "a clock that was read outside run: use run.now()",
-    re.compile(r"0x[0-9a-f]{6,}"): (
-        "a memory address in a text: give the object a repr of its own"
-    ),
+    re.compile(r"0x[0-9a-f]{6,}"): ("a memory address in a text: define __repr__ for the object"),
 }
 """What the two texts of each place look like, the surest first."""
 
 _BY_KIND: Final = {
-    "reordered": "the order of a set or of a directory listing decides: sort it before it is used",
+    "reordered": "the result depends on the order of a set or a directory listing: sort it first",
     "unrecorded_await": (
-        "an await was added or moved; what it waits for came later, or never, in the record"
+        "an await was added or moved; its result came later, or never, in the record"
     ),
     "timer": (
         "a timer that fired has another length: if the program is the same, it comes from "
         "randomness or a clock outside run; use run.random() and run.now()"
     ),
-    "due": "two timers cannot fire in the recorded order any more: a length has changed",
-    "log_damaged": "`refold verify` says what is intact; restore the log from a copy",
+    "due": "two timers can no longer fire in the recorded order: a length has changed",
+    "log_damaged": "`refold verify` shows how much is intact; restore the log from a copy",
 }
 _ANYTHING: Final = (
-    "something outside run decides: a clock, randomness, the environment, a file, a global, "
-    "or code that the program calls and that has changed"
+    "the program depends on something outside run: a clock, randomness, the environment, a "
+    "file, a global, or code that it calls and that has changed"
 )
 
 
@@ -55,9 +53,9 @@ def likely_cause(
     """
     if "program" in fingerprints:
         recorded, now = fingerprints["program"]
-        return f"the log was recorded from {recorded!r}, and {now!r} was run: name the other one"
+        return f"the log was recorded from {recorded!r}, but {now!r} was run: name the recorded one"
     if raised:
-        return f"the program raises now, and did not when it was recorded: {raised}"
+        return f"the program now raises an error that is not in the record: {raised}"
     texts = [
         (text_of_json(one.before), text_of_json(one.after)) for one in diff if one.kind == "changed"
     ]
@@ -65,9 +63,11 @@ def likely_cause(
         if texts and all(pattern.search(a) and pattern.search(b) for a, b in texts):
             return cause
     if _is_shuffled(diff) and "source" not in fingerprints:
-        return "the order of a set or of a directory listing: sort it before it is used"
+        return "the order of a set or a directory listing: sort it first"
     if "source" in fingerprints:
-        return "the program has changed since it was recorded; if that was meant, record it again"
+        return (
+            "the program has changed since it was recorded; if that was intended, record it again"
+        )
     if "python" in fingerprints:
         return "another version of Python: record again under this one"
     tools = sorted(name for name in fingerprints if name.startswith("tool "))
@@ -75,8 +75,8 @@ def likely_cause(
         return f"the definition of {', '.join(tools)} has changed"
     if any(name.startswith("prompt, ") for name in fingerprints):
         return (
-            "the prompt has changed since it was recorded; if that was meant, record it again, and "
-            "if not, something outside run decides it"
+            "the prompt has changed since it was recorded; if that was intended, record it "
+            "again; if not, the prompt depends on something outside run"
         )
     return _BY_KIND.get(kind, _ANYTHING)
 

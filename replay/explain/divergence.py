@@ -34,19 +34,19 @@ Category = Literal[
 ]
 
 HEADLINES: Final[dict[Category, str]] = {
-    "missing_call": "a recorded call is not made any more",
+    "missing_call": "a recorded call is no longer made",
     "extra_call": "a call is made that was not recorded",
-    "reordered": "calls are made in another order, or in another task",
-    "kind_changed": "something else is asked for than was recorded",
-    "name_changed": "another name is called than was recorded",
-    "args_changed": "a call is made with other arguments",
-    "result_changed": "a result is another one than was recorded",
-    "output_changed": "the run ends otherwise than recorded",
+    "reordered": "calls are made in a different order or task",
+    "kind_changed": "a different kind of request is made",
+    "name_changed": "a different name is called",
+    "args_changed": "a call is made with different arguments",
+    "result_changed": "a result differs from the recorded one",
+    "output_changed": "the run ended differently",
     "unconsumed": "the program ends before the record does",
-    "unrecorded_await": "the program waits where the record went on",
+    "unrecorded_await": "the program waits where the recorded run continued",
     "not_served": "a recorded answer is not given to the program",
     "log_damaged": "the log cannot be trusted",
-    "environment": "the program behaves otherwise in this environment",
+    "environment": "the program behaves differently in this environment",
 }
 
 
@@ -65,7 +65,7 @@ class Later(Document):
     """Whether it may follow from the first; it may not where it stands in a task beside it."""
 
     def __str__(self) -> str:
-        follows = "may follow from the first" if self.consequence else "stands beside the first"
+        follows = "may follow from the first" if self.consequence else "independent of the first"
         lines = [f"{self.category}  {self.where}  ({follows})"]
         if self.recorded is not None:
             at = f"  (entry {self.seq})" if self.seq is not None else ""

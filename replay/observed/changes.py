@@ -144,16 +144,16 @@ class _Parts:
 
 def _causes(recorded: Asked, now: Asked, diff: Sequence[Difference]) -> Iterator[str]:
     if recorded.api != now.api:
-        yield f"another interface is spoken: {recorded.api} → {now.api}"
+        yield f"the API changed: {recorded.api} → {now.api}"
     if recorded.model != now.model:
-        yield f"another model is asked: {recorded.model or 'none'} → {now.model or 'none'}"
+        yield f"the model changed: {recorded.model or 'none'} → {now.model or 'none'}"
     yield from _of_messages(recorded, now)
     yield from _of_tools(recorded.tools, now.tools)
     yield from _of_parameters(diff)
     options, is_all = suggestions(recorded, now)
     if options:
         what = "it looks" if is_all else "part of it looks"
-        told = "like a date, a time or an id, another one at each run; to ignore it"
+        told = "like a date, a time or an id that changes on every run; to ignore it"
         yield f"{what} {told}: {' '.join(options)}"
 
 
@@ -166,19 +166,19 @@ def _of_messages(recorded: Asked, now: Asked) -> Iterator[str]:
     if not olds or not news:
         yield _come_or_gone(start, olds, news)
     elif sorted(map(encode, olds)) == sorted(map(encode, news)):
-        yield f"the same messages stand in another order, from message {start} on"
+        yield f"the same messages are in a different order, from message {start} on"
         if options := in_any_order(recorded, now):
-            told = "if the program puts them down as they come, they may stand in any order with"
+            told = "if the program adds them as they arrive, accept any order with"
             yield f"{told} {' '.join(options)}"
     else:
         yield from _paired(start, olds, news, after)
 
 
 def _come_or_gone(start: int, olds: Sequence[Message], news: Sequence[Message]) -> str:
-    found, was = (news, "was not there in the record") if news else (olds, "is no longer there")
+    found, was = (news, "was not there in the record") if news else (olds, "is missing now")
     first = f"message {start} ({_role(found[0])}) {was}"
     more = counted(len(found) - 1, "message")
-    return f"{first}, and so {more} after it" if found[1:] else first
+    return f"{first}, and {more} after it" if found[1:] else first
 
 
 def _paired(
@@ -191,7 +191,7 @@ def _paired(
     if len(news) != len(olds):
         more = len(news) - len(olds)
         word = "more" if more > 0 else "fewer"
-        yield f"there are {counted(abs(more), 'message')} {word}"
+        yield f"there are {counted(abs(more), f'{word} message')}"
 
 
 def _of_message(at: int, old: Message, new: Message, all_now: Sequence[Message]) -> str:
@@ -201,13 +201,13 @@ def _of_message(at: int, old: Message, new: Message, all_now: Sequence[Message])
             return "the system prompt was changed"
         case "user", "user":
             first = next((i for i, each in enumerate(all_now) if _role(each) == "user"), at)
-            return f"{'the prompt' if at == first else 'what the user says'} was changed ({place})"
+            return f"{'the prompt' if at == first else 'a user message'} was changed ({place})"
         case "tool", "tool":
             return f"the tool {_call_in(all_now, new)} returned something else ({place})"
         case "assistant", "assistant":
-            return f"the program repeats an answer of the model otherwise ({place})"
+            return f"the program sends back a changed answer of the model ({place})"
         case before, now:
-            return f"{place} is of another role: {before} → {now}"
+            return f"{place} has a different role: {before} → {now}"
 
 
 def _call_in(messages: Sequence[Message], result: Message) -> str:
@@ -260,7 +260,7 @@ def _of_tools(before: Sequence[Any], after: Sequence[Any]) -> Iterator[str]:
         if places:
             where = ", ".join(one.pointer for one in places[:_NAMED_MAX])
             said.append(f"the definition of the tool {name} was changed ({where})")
-    yield from _first(said or ["the same tools are offered in another order"], "tool")
+    yield from _first(said or ["the same tools are offered in a different order"], "tool")
 
 
 def _of_parameters(diff: Sequence[Difference]) -> Iterator[str]:
@@ -275,7 +275,7 @@ def _of_parameter(name: str, one: Difference) -> str:
         case "added":
             return f"the parameter {name} was added: {shown(one.after, 60)}"
         case "removed":
-            return f"the parameter {name} is no longer given: {shown(one.before, 60)}"
+            return f"the parameter {name} is no longer set: {shown(one.before, 60)}"
         case "changed":
             return f"the parameter {name} was changed"
 

@@ -150,10 +150,10 @@ class _Telling:
 
     def _why_left(self, *, is_begun: bool, count: int) -> str:
         requests = "1 recorded request was" if count == 1 else f"{count} recorded requests were"
-        what = f"{requests} not made" if is_begun else "this conversation was not begun"
+        what = f"{requests} not made" if is_begun else "this conversation did not start"
         if self._matcher.misses:
             return f"{what}; that may follow from the first difference"
-        return f"{what}: the command ended before, or went another way"
+        return f"{what}: the command ended earlier, or took a different path"
 
 
 def says_refusal(value: Any) -> bool:
@@ -230,10 +230,10 @@ def _why_extra(record: ObservedRecord, miss: Miss) -> str:
         counts = f"asked {times(miss.count)}, recorded {times(miss.recorded)}"
         return f"the same request is made more often than it was recorded: {counts}"
     if miss.is_known:
-        return "the conversation goes on where its record ends"
+        return "the conversation continues after the end of its record"
     if record.finished is None:
         return "the record has no end, and no such request"
     if record.exit_code > _BY_SIGNAL:
         stopped = f"the recorded command was stopped (exit code {record.exit_code})"
-        return f"no recorded request is like it; {stopped}, maybe before it asked this"
-    return "no recorded request is like it: an agent, or a call of one, is new"
+        return f"no recorded request is similar; {stopped}, maybe before it asked this"
+    return "no recorded request is similar: an agent, or a call of one, is new"

@@ -59,9 +59,11 @@ def advice(record: ObservedRecord, before: str, after: str) -> str:
     for how, parts in _PARTS.items():
         if parts(before) == parts(after):
             why = _moved(record, before, after)
-            return f"; the same {how} stand in another order{why}; to ignore that: --output {how}"
+            return (
+                f"; the same {how} appear in a different order{why}; to ignore that: --output {how}"
+            )
     options = options_of(VolatileRules(texts=text_rules(before, after)))
-    told = "; it looks like a date, a time or an id, another one at each run; to ignore it: "
+    told = "; it looks like a date, a time or an id that changes on every run; to ignore it: "
     return f"{told}{' '.join(options)}" if options else ""
 
 

@@ -91,7 +91,7 @@ class RecordedTurn:
         status, said = self.parts[0]["status"], self.answer
         if said is not None and not _are_of_one_answer(self.asked.api, status, said):
             entry = f"{said.status} {(said.error or {}).get('code', '')}".strip()
-            return f"its wire has status {status}, its entry says {entry!r}: one of them is forged"
+            return f"its wire has status {status}, its entry has {entry!r}: one of them is forged"
         return why_unserved(self.parts)
 
     @property
@@ -241,7 +241,7 @@ class _Reading:
         except LogObserved:
             raise
         except (EventMalformed, LogUnsupported, UsageError) as error:
-            raise nonsense(entry, self._path, "what a log may say", str(error)) from None
+            raise nonsense(entry, self._path, "the data of its kind", str(error)) from None
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             found = f"{type(error).__name__}: {error}"
             expected = "what belongs to entries before"
@@ -393,6 +393,6 @@ def _look_at_calls(message: dict[str, Any] | None) -> None:
     """Look whether the tool calls of an answer can be gone through."""
     for call in (message or {}).get("tool_calls", ()):
         if not (isinstance(call["name"], str) and isinstance(call["id"], str)):
-            raise TypeError("a tool call whose name or id is no text")
+            raise TypeError("a tool call with a name or id that is not a text")
         if "invalid" not in call and not isinstance(call["arguments"], dict):
-            raise TypeError("a tool call whose arguments are no object")
+            raise TypeError("a tool call with arguments that are not an object")

@@ -185,23 +185,25 @@ def _notes(matcher: Matcher) -> Iterator[str]:
         return
     were = "1 request was" if count == 1 else f"{count} requests were"
     yield (
-        f"{were} asked at the same time as an equal one that was answered otherwise: which of them "
-        "got which answer hung on the order in which they came, this time as when it was recorded"
+        f"{were} made at the same time as an equal one with a different answer: the order of "
+        "arrival decided which got which answer, now and when it was recorded"
     )
 
 
 def _printed_otherwise(
     record: ObservedRecord, bindings: Bindings, output: dict[str, Json] | None
 ) -> list[str]:
-    """Return that what was printed is not as recorded, where that is no difference."""
+    """Report output that differs from the recorded one without counting as a difference."""
     ended = record.finished.output if record.finished is not None else None
     if output is None or not isinstance(ended, dict) or ended.get("stdout") == output.get("stdout"):
         return []
     if record.output == EXACT:
-        told = "what the command printed is as recorded but for texts that are not compared"
+        told = "the command's output matches the recorded one except for ignored texts"
         is_bound = bindings.as_recorded_text(str(output.get("stdout"))) == ended.get("stdout")
         return [] if is_bound or ended_otherwise(record, bindings, output) else [told]
-    return [f"what the command printed is not as recorded; compared: --output {record.output}"]
+    return [
+        f"the command's output differs from the recorded one; compared: --output {record.output}"
+    ]
 
 
 def joined(found: Iterable[Divergence], others: Sequence[Divergence]) -> tuple[Divergence, ...]:
@@ -305,15 +307,15 @@ def _end(output: Json) -> dict[str, Any]:
 def _why(diff: tuple[Difference, ...], *, is_likely_consequence: bool) -> str:
     pointers = {one.pointer for one in diff}
     code = next((one for one in diff if one.pointer == _EXIT_CODE), None)
-    said = f"the command ended with exit code {code.after} and not {code.before}" if code else ""
+    said = f"the command ended with exit code {code.after} instead of {code.before}" if code else ""
     found = [each.removeprefix(_FILES) for each in sorted(pointers) if each.startswith(_FILES)]
     names = [each.replace("~1", "/").replace("~0", "~") for each in found]
     if names:
         rest = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-        said = f"the command left other files: {', '.join(names[:_NAMES_SHOWN])}{rest}"
+        said = f"the command left different files: {', '.join(names[:_NAMES_SHOWN])}{rest}"
     elif pointers - {_EXIT_CODE}:
         said += " and printed" if said else "the command printed"
         said += " something else"
     if is_likely_consequence:
         return f"{said}; that may follow from the first difference"
-    return f"{said}, though all that it asked was answered as recorded"
+    return f"{said}, although every request got its recorded answer"

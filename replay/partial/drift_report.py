@@ -111,7 +111,9 @@ class DriftReport(Document):
         lines += [row_text(row) for row in self.calls if row.verdict != "same"]
         lines += [f"missing   {one}" for one in self.missing]
         if self.served:
-            lines.append(f"not compared, their results not live: {', '.join(self.served)}")
+            lines.append(
+                f"not compared, because their results were not live: {', '.join(self.served)}"
+            )
         lines += words_of(self.ignored, self.ignored_count, IGNORED_SHOWN)
         return "\n".join(lines)
 

@@ -83,7 +83,7 @@ def unless_missing(
     try:
         return run_to_end(lambda host: recorder(request, host).record(), request.cancel)
     except NotCanonical as error:
-        problem = f"an edited or stubbed result is none of its tool's type: {error}"
+        problem = f"an edited or stubbed result does not fit its tool's type: {error}"
         raise UsageError(problem) from None
     except (OutcomeMissing, ChildStopped):
         if not supply.missing:
@@ -126,4 +126,4 @@ def check_given(started: RunStarted, again: Again) -> None:
         if sources.lets_run("model", name) and name not in again.models:
             option = f"models={{{name!r}: …}}" if name else "model=…"
             advice = "(--model openai:NAME, or --model recorded)"
-            raise UsageError(f"the model is to be asked live: pass {option} {advice}")
+            raise UsageError(f"the model would be asked live: pass {option} {advice}")

@@ -127,7 +127,7 @@ class Comparison:
         entry = replayed.last[-1]
         recorded = {"kind": entry.kind, "call": entry.call or "", **replayed.cursor.data(entry)}
         sides = _Sides(recorded=recorded, now=None, call=entry.call or "", seq=entry.seq)
-        cause = f"the tool's result has another type now: {error}; record it again"
+        cause = f"the tool's result now has a different type: {error}; record it again"
         return self._divergence("result_changed", sides, cause=cause)
 
     def _pass_on_interrupt(self) -> None:
@@ -149,7 +149,7 @@ class Comparison:
         replayed = self.replayed
         event = replayed.cursor.event(entry)
         if not isinstance(event, RunFinished):
-            raise UsageError(f"{self.log}: the last entry is no run.finished")
+            raise UsageError(f"{self.log}: the last entry is not run.finished")
         recorded = end_of(event)
         session = replayed.kernel.session
         if session is not None and event.session_digest:
@@ -288,8 +288,9 @@ class Comparison:
             assert first.recorded is not None
             assert first.now is not None
             return (
-                f"the call has moved to another task: recorded as {first.recorded.call}, asked now "
-                f"as {first.now.call} (a task, a gather, a task group or a shield more or less)"
+                f"the call has moved to another task: recorded as {first.recorded.call}, asked "
+                f"now as {first.now.call} (a task, gather, task group or shield was added or "
+                "removed)"
             )
         raised = self._raised_now() if name in _OF_RAISING else ""
         is_timer = sides.now is not None and sides.now.get("kind") == "timer"

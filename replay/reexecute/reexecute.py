@@ -172,7 +172,7 @@ class _Tree:
                 self._add(unread=(" > ".join(again.names),))
                 return
         elif found is None:
-            said = "its parent's log names its head, and the file is missing"
+            said = "its parent's log has its head, but the file is missing"
             self._add_damaged(again, f"{log.name}: {said}")
             return
         elif found.damage is None and (found.head, found.entries) != (ended.head, ended.events):
@@ -200,5 +200,8 @@ def _died(again: RunAgain, how: str) -> Divergence:
         where=" > ".join(again.names),
         log=str(again.log),
         now={"kind": "process", "name": how},
-        cause="the program ended its process, or stood still, before the record does",
+        cause=(
+            "the program ended its process, or stopped making progress, before the end of the "
+            "record"
+        ),
     )

@@ -75,9 +75,9 @@ class ReplayReport(Document):
     def not_compared(self) -> tuple[str, ...]:
         """What could have changed unseen, a line each."""
         timers = f"the length of {counted(self.timers, 'timer')}"
-        unread = [f"{timer}, which would have struck" for timer in self.struck[:_STRUCK_SHOWN]]
+        unread = [f"{timer}, which would have fired" for timer in self.struck[:_STRUCK_SHOWN]]
         unread += [f"{child}, which left no log" for child in self.unread]
-        unread += [f"what stands behind the end of {name}" for name in self.behind]
+        unread += [f"the bytes after the end of {name}" for name in self.behind]
         return (timers, *unread) if self.timers else tuple(unread)
 
     @property

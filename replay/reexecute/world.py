@@ -464,7 +464,7 @@ def first_event(log: Path) -> RunStarted:
 def _started(cursor: Cursor) -> RunStarted:
     started = cursor.event(cursor.take())
     if not isinstance(started, RunStarted):
-        raise TypeError("the reader let a log pass whose first line is no run.started")
+        raise TypeError("the reader accepted a log that does not start with run.started")
     return started
 
 
@@ -566,8 +566,8 @@ def program_of(program: Program | Reference | str | None, started: RunStarted) -
         return load_program(started.program)
     raise ProgramNotFound(
         started.program,
-        "the log names its program but never says what code to import; "
-        "pass it (--program module:name or file.py:name)",
+        "Refold never imports code that a log names; pass the program (--program module:name or "
+        "file.py:name)",
     )
 
 

@@ -182,7 +182,7 @@ def _check_copy(log: Path, again: Again) -> None:
     if report is not None:
         report.check()
     if report is None or report.children < len(tree(log)) - 1:
-        problem = "what is kept cannot be re-executed with its children: fork earlier"
+        problem = "the part to keep cannot be re-executed with its children: fork earlier"
         raise ForkRefused(str(log), problem)
 
 

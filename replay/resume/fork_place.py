@@ -63,9 +63,13 @@ def fork_entry(log: Path, at: int | None, edits: Iterable[Edit]) -> tuple[Path, 
     if at is not None:
         return log, _entry(log, at)
     if not found:
-        raise ForkRefused(str(log), "say where: --at N, or --set KEY=FILE for what is to differ")
+        raise ForkRefused(
+            str(log), "name the place: --at N, or --set KEY=FILE for the outcome to change"
+        )
     if len({path for path, _ in found}) > 1:
-        raise ForkRefused(str(log), "the edits are in several runs: say where to fork, --at N")
+        raise ForkRefused(
+            str(log), "the edits are in several runs: name the place to fork at, --at N"
+        )
     return min(found, key=lambda place: place[1].seq)
 
 
@@ -99,7 +103,9 @@ def _edit(log: Path, key: str, value: Json) -> Edit:
         if isinstance(event, REQUESTS):
             asked = asked_of(event, call)
         elif isinstance(event, ValueDrawn) and event.source in SEEDED:
-            raise ForkRefused(str(path), f"{key!r} follows from the seed, and is no outcome")
+            raise ForkRefused(
+                str(path), f"{key!r} follows from the seed, so it is not an outcome to edit"
+            )
         elif asked is not None and asked.delegates:
             problem = f"{key!r} is a delegation tool, which is program code: edit its child"
             raise ForkRefused(str(path), problem)
@@ -108,7 +114,7 @@ def _edit(log: Path, key: str, value: Json) -> Edit:
         elif asked is not None and isinstance(event, OUTCOMES):
             return Edit(path, entry, asked.name, edited(event, key, value))
     shown = f"`refold show {path} --events` lists its keys"
-    raise ForkRefused(str(path), f"{key!r} names no outcome of this log or below it; {shown}")
+    raise ForkRefused(str(path), f"no outcome in this log or below it has the key {key!r}; {shown}")
 
 
 def cuts(log: Path, kept: int) -> dict[Path, int]:

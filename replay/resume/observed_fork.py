@@ -74,7 +74,7 @@ def _entry(record: ObservedRecord, at: int | None, edited_at: list[int]) -> int:
     log = str(record.path)
     if at is None:
         if not edited_at:
-            problem = "say where: --at N, or --set KEY=JSON for what is to be answered otherwise"
+            problem = "name the place: --at N, or --set KEY=JSON for the answer to change"
             raise ForkRefused(log, problem)
         return min(edited_at)
     found = record.entries + at if at < 0 else at
@@ -88,7 +88,7 @@ def _answer(record: ObservedRecord, key: str) -> RecordedTurn:
     for turn in record.turns:
         if turn.answer is not None and (turn.call == key or key in _calls_of(record, turn)):
             return turn
-    problem = f"{key!r} names no answer, and no tool call of one; refold show --events lists keys"
+    problem = f"no answer or tool call has the key {key!r}; refold show --events lists keys"
     raise ForkRefused(str(record.path), problem)
 
 
@@ -106,10 +106,10 @@ def _calls_of(record: ObservedRecord, turn: RecordedTurn) -> list[str]:
 def _edit(record: ObservedRecord, key: str, call: str, value: Json) -> None:
     turn = next((each for each in record.turns if each.call == call), None)
     if turn is None or turn.answer is None:
-        problem = f"{key!r} is answered after the last entry that is kept: say a later --at"
+        problem = f"{key!r} is answered after the last entry that is kept: pass a later --at"
         raise ForkRefused(str(record.path), problem)
     if not can_spell(turn.asked):
-        problem = f"{key!r} is an answer of no interface that Refold can spell"
+        problem = f"{key!r} is an answer of an API that Refold cannot encode"
         raise ForkRefused(str(record.path), problem)
     if key == call:
         turn.answer = edited(turn.answer, key, value)

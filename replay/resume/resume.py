@@ -111,7 +111,7 @@ def resumed(
     standing = Standing(path)
     started = refuse_observed(path, standing.started)
     if started.parent is not None:
-        raise UsageError(f"{path} is a child's log: resume its root, and the child goes on with it")
+        raise UsageError(f"{path} is a child's log: resume its root, which continues the child too")
     most = max_attempts or ATTEMPTS_MAX
     if standing.fold.attempts >= most and not people.answers:
         raise AttemptsExhausted(str(path), standing.fold.attempts + 1, most)
@@ -146,8 +146,8 @@ def _vault(
     lost = started.rules.get("redaction", {}).get("secrets", 0)
     if lost and not secrets:
         raise UsageError(
-            f"the run was recorded with Redaction(secrets=…), {lost} of them, which no log holds: "
-            "pass them again under any name, resume(log, secrets={name: value})"
+            f"the run was recorded with {lost} secrets (Redaction(secrets=…)), which no log "
+            "holds: pass them again under any name, resume(log, secrets={name: value})"
         )
     return vault_of(started.rules, secrets, key_variables=key_variables(models))
 
@@ -224,7 +224,7 @@ class Continued(Recorder):
             session=request.session,
         )
         report.check()
-        raise UsageError(f"{request.log}: the program did something else on the second try")
+        raise UsageError(f"{request.log}: the program behaved differently on the second try")
 
     def _go_on(self) -> World:
         """Become the world of the kernel, where the record ends."""
@@ -464,8 +464,8 @@ def _check_models(replayed: Replayed, given: Mapping[str, Model]) -> None:
         if name not in given:
             option = f"models={{{name!r}: …}}" if name else "model=…"
             raise UsageError(
-                f"the run had the model {full}, and goes on live: pass {option} (--model on the "
-                "command line)"
+                f"the run had the model {full} and now continues live: pass {option} (--model on "
+                "the command line)"
             )
 
 
@@ -488,7 +488,7 @@ def _check_said(log: Path, people: People) -> None:
     for key in sorted(decided):
         if key not in ends.unfinished:
             known = ", ".join(ends.unfinished) or "nothing is"
-            raise UsageError(f"nothing is under way at {key!r}; known: {known}")
+            raise UsageError(f"nothing is in flight at {key!r}; known: {known}")
     left = [doubt for doubt in ends.doubts if doubt.key not in decided]
     if left:
         keys = tuple(doubt.key for doubt in left)
@@ -504,4 +504,4 @@ def _check_result(key: str, tool: Tool, result: Json) -> None:
     try:
         tool.dump(tool.load(result) if tool.typed else result)
     except RefoldError as error:
-        raise AnswerRefused(key, f"what {tool.name} returns", str(error)) from None
+        raise AnswerRefused(key, f"the return type of {tool.name}", str(error)) from None

@@ -40,8 +40,8 @@ _ELSEWHERE: Final = (
     " in a fresh process, with another hash seed, time zone, working directory and command line"
 )
 _UNSEEN: Final = (
-    "whether it hangs on the order of sets, the time zone, the working directory, or on what a "
-    "module keeps, is not known"
+    "not checked: whether it depends on the order of sets, the time zone, the working "
+    "directory, or on values that a module keeps"
 )
 
 _UNIMPORTABLE: Final = "it cannot import the program, or a tool that it needs"

@@ -27,8 +27,8 @@ from refold.replay.tree.steady import Steady
 
 _TOKENS: Final = re.compile(r"^ *tokens: \d+ in, \d+ out(, with all below)?\n", re.MULTILINE)
 _COUNTED: Final = (
-    "Only token counts differ: the snapshot holds them, and by default they are left out, for "
-    "providers count otherwise without notice. @pytest.mark.refold(tokens=True) has them again"
+    "Only token counts differ. The snapshot holds them, but they are left out by default, "
+    "because providers change how they count. @pytest.mark.refold(tokens=True) includes them"
 )
 _NAME_MAX: Final = 180
 """Bytes of a file's name, of 255: suffixes follow, and syrupy's locks have longer names."""
@@ -160,4 +160,4 @@ def what_changed(stored: str | None, found: str, command: str) -> str:
     left = sum(1 for _ in lines)
     shown += [f"… {left} more lines: pytest -vv"] if left else []
     shown += [_COUNTED] if found == _TOKENS.sub("", stored) else []
-    return "\n".join([*shown, f"If that is meant, update the snapshot:\n  {command}"])
+    return "\n".join([*shown, f"If that is intended, update the snapshot:\n  {command}"])

@@ -100,7 +100,7 @@ class Walk:
             self.wrong = error
         except (AttributeError, LookupError, TypeError, ValueError, LimitRefused) as error:
             # Nonsense whose chain holds.
-            self.wrong = EventMalformed("entry", "", "what its kind says", str(error))
+            self.wrong = EventMalformed("entry", "", "the data of its kind", str(error))
 
     def event(self, entry: Entry) -> Recorded:
         """Return the event of an entry, its large texts in their places.

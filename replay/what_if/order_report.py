@@ -17,9 +17,9 @@ FindingKind = Literal["output", "error", "missing", "endless"]
 
 HEADLINES: Final[dict[FindingKind, str]] = {
     "output": "an order changes the output",
-    "error": "an order makes the run end otherwise",
+    "error": "an order makes the run end differently",
     "missing": "an order leads to a call that was never recorded",
-    "endless": "under an order the program comes to no end",
+    "endless": "under an order the program never ends",
 }
 
 
@@ -139,18 +139,18 @@ class ExploreReport(Document):
         """Return in one line how many orders were tried, and what came of them."""
         if self.is_exhaustive and self.orders == 1:
             if self.left_out():
-                return "there is no other order of what was let race"
-            return "there is no other order: never were two outcomes outstanding at once"
-        more = "all there are of what was let race" if self.left_out() else "all there are"
+                return "the raced outcomes have no other order"
+            return "no other order exists: at most one outcome was ever outstanding"
+        more = "every order of the raced outcomes" if self.left_out() else "all there are"
         more = more if self.is_exhaustive else "there are more"
         tried = f"{counted(self.orders, 'order')} tried ({more})"
         counts = Counter[FindingKind]()
         for finding in self.findings:
             counts[finding.kind] += finding.orders
         others = [
-            _ending(counts["output"] + counts["error"], "end", "otherwise than recorded"),
-            _ending(counts["missing"], "lead", "to what was never recorded"),
-            _ending(counts["endless"], "come", "to no end"),
+            _ending(counts["output"] + counts["error"], "end", "differently than recorded"),
+            _ending(counts["missing"], "lead", "to something never recorded"),
+            _ending(counts["endless"], "run", "without end"),
         ]
         said = ", ".join(filter(None, others)) or "every one ends as recorded"
         return f"{tried}: {said}"
@@ -167,7 +167,7 @@ class ExploreReport(Document):
         lines = []
         if self.untried:
             shown = few(self.untried, _GIVEN_UP_SHOWN)
-            lines.append(f"given up in the record, so in no order here: {shown}")
+            lines.append(f"cancelled in the record, so in no order here: {shown}")
         if self.timers_armed and not self.timers:
             timers = counted(self.timers_armed, "timer")
             lines.append(f"not raced: {timers}; let them with timers=True (--timers)")

@@ -148,12 +148,12 @@ class SensitivityReport(Document):
         lines = []
         unaltered = sum(call.altered is None for call in self.calls)
         if unaltered:
-            lines.append(f"not altered, for want of another value: {unaltered:,}")
+            lines.append(f"not altered (no other value exists): {unaltered:,}")
         if self.unnamed:
             lines.append(f"not altered, as not named: {self.unnamed:,}")
         if self.given_up:
             shown = few(self.given_up, _POINTERS_SHOWN)
-            lines.append(f"given up in the record, so without an outcome: {shown}")
+            lines.append(f"cancelled in the record, so without an outcome: {shown}")
         return lines
 
     def headline(self) -> str:
@@ -288,7 +288,7 @@ class _Trial:
                 what = label_of(found.missing) if found.missing else "more"
                 diff, stopped = (), f"waits for {what}, which was never recorded"
             case "endless" | "hung":
-                diff, stopped = (), "comes to no end"
+                diff, stopped = (), "does not end"
         return Influence(
             changed=label_of(changed.item) if changed else "",
             changed_call=changed.call if changed else "",

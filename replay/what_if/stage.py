@@ -81,7 +81,7 @@ class Stage:
         began = time.monotonic()
         first = self.rehearse(RehearsalPlan())
         if first.how == "hung":
-            raise UsageError("the program, as recorded, comes to no end within the wall limit")
+            raise UsageError("the program, as recorded, does not end within the wall limit")
         took = time.monotonic() - began
         self._wall_seconds = max(self._wall_seconds, _WALL_TIMES * took)
         if not self._is_recorded(first):
@@ -98,9 +98,10 @@ class Stage:
         again = self.rehearse(RehearsalPlan())
         if again.delivered != first.delivered or not again.is_end(first.end):
             raise UsageError(
-                "run again in one process, in the recorded order, the program ends otherwise: it "
-                "draws or reads something by itself, or keeps something between runs, in a global "
-                "or a cache; what an order or a result changes cannot be told from that"
+                "run again in one process and in the recorded order, the program ends "
+                "differently: it reads or draws something that Refold does not record, or keeps "
+                "state between runs in a global or a cache; so an effect of an order or a "
+                "result cannot be detected"
             )
 
     def _is_recorded(self, found: Rehearsed) -> bool:
@@ -121,6 +122,7 @@ class Stage:
         if report.divergences:
             return Diverged(report.divergences[0])
         return UsageError(
-            f"{self.book.log}: served from its record, the program comes to another end "
-            f"({found.how}) than re-executed; it does what the log says, and cannot be rehearsed"
+            f"{self.book.log}: served from its record, the program ends differently "
+            f"({found.how}) from its re-execution; it does match the log, but cannot be "
+            "rehearsed"
         )

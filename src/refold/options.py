@@ -59,7 +59,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "by": _Kind(lambda value: isinstance(value, str), "a text"),
     "check": _BOOL,
     "children": _BOOL,
-    "clock": _Kind(_has("time_us"), "a refold.FixedClock(…), or what has its members"),
+    "clock": _Kind(_has("time_us"), "a refold.FixedClock(…), or an object with its members"),
     "compare": _MAPPING,
     "durability": _Kind(_DURABILITIES.__contains__, f"one of {', '.join(_DURABILITIES)}"),
     "edits": _MAPPING,

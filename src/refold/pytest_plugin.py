@@ -54,11 +54,11 @@ _MODES: Final = ("none", "once", "new", "all", "rewrite")
 _NETWORKS: Final = ("none", "loopback", "any")
 _MARKER: Final = (
     "refold(record=None, tools=(), recordings='recordings', network='none', upstreams=(), "
-    "tokens=False, files=False): how fixtures of Refold record or replay a test; record is one of "
-    "none, once, new, all, rewrite, unless --refold-record says; tools are passed to each run; "
-    "recordings is a folder beside the test file; network is what may be used in a replay: none, "
-    "loopback, any; upstreams are [NAME=]URL, as refold record --upstream takes them; tokens: "
-    "whether delegation_snapshot counts them; files: whether it names files that were changed"
+    "tokens=False, files=False): how Refold's fixtures record or replay this test. record: none, "
+    "once, new, all or rewrite (--refold-record overrides it). tools: passed to each run. "
+    "recordings: a folder beside the test file. network: allowed in a replay: none, loopback, any. "
+    "upstreams: [NAME=]URL, as for refold record --upstream. tokens: whether delegation_snapshot "
+    "counts them. files: whether it names changed files"
 )
 
 
@@ -113,7 +113,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker, and obey the options."""
     if config.getoption("refold_accept") and config.getoption("refold_record"):
-        raise pytest.UsageError("--refold-accept says what is recorded: leave out --refold-record")
+        raise pytest.UsageError("--refold-accept decides itself: leave out --refold-record")
     config.addinivalue_line("markers", _MARKER)
     config.pluginmanager.register(_Recorded(), "refold-recorded")
     if config.getoption("refold_check"):
@@ -164,7 +164,7 @@ def _problem(marker: pytest.Mark) -> str:
         return f"takes named arguments only: {', '.join(sorted(known))}"
     for name, value in marker.kwargs.items():
         if name not in known:
-            return f"there is no argument {name!r}; known: {', '.join(sorted(known))}"
+            return f"unknown argument {name!r}; known: {', '.join(sorted(known))}"
         if known[name] and value not in known[name]:
             return f"{name}={value!r}: expected one of {', '.join(map(str, known[name]))}"
     for name, what in (("tools", "tools"), ("upstreams", "[NAME=]URL")):
@@ -618,8 +618,8 @@ def _changes(item: pytest.Item) -> Iterator[tuple[str, str]]:
         yield (
             "refold: a snapshot of a recording",
             (
-                "A recording as a whole is another one each time and on each machine: compare its "
-                "output, or all of it with delegation_snapshot or log_snapshot"
+                "A recording differs on every run and machine: compare its output, or compare "
+                "all of it with delegation_snapshot or log_snapshot"
             ),
         )
     for fixture, title in (("delegation_snapshot", "delegation"), ("log_snapshot", "log")):

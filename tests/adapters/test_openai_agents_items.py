@@ -139,7 +139,7 @@ def test_settings_hold_neither_headers_nor_cache_keys() -> None:
 def test_what_is_no_answer_is_malformed() -> None:
     """Another version wrote it."""
     message = {"role": "assistant", "content": "", "provider": {"openai_agents": {"old": 1}}}
-    with pytest.raises(ModelError, match="no answer of OpenAI Agents"):
+    with pytest.raises(ModelError, match="not an answer of OpenAI Agents"):
         answer_of("m", ModelReply(message=message))
 
 

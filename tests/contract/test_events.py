@@ -37,7 +37,7 @@ from tests.support.each_kind import example
 CONTRACT: Final = (Path(__file__).parents[2] / "CONTRACT.md").read_text(encoding="utf-8")
 
 _TABLE: Final = re.compile(
-    r"^\*\*`(?P<kind>[a-z.]+)`\*\* — .+\n\n\| member \| type \| says \|\n\|(?:---\|)+\n"
+    r"^\*\*`(?P<kind>[a-z.]+)`\*\* — .+\n\n\| member \| type \| meaning \|\n\|(?:---\|)+\n"
     r"(?P<rows>(?:\|.*\|\n)+)",
     re.MULTILINE,
 )
@@ -123,7 +123,7 @@ def test_the_contract_names_the_kinds_of_the_world_and_those_without_a_digest() 
 
     assert set(re.findall(r"`([\w.]+)`", speaks)) == FROM_WORLD
     assert set(without) == UNDIGESTED
-    unseen = CONTRACT.partition("that no program sees (")[2].partition(")")[0]
+    unseen = " ".join(CONTRACT.split()).partition("that no program sees (")[2].partition(")")[0]
     assert set(re.findall(r"`(\w+\.\w+)`", unseen)) == UNSEEN | {"patch.marked"}
 
 

@@ -443,7 +443,7 @@ def test_two_runs_stand_side_by_side_with_the_first_difference_pinned(
     assert "root > clerk[5] > model" in browser.text(".pinned")
     assert "Tool calls\t77\t70" in browser.text(".sums table, table.sums")
     browser.reads(
-        ".compareview", "child.started\nclerk say where order 5 is · What it started differs."
+        ".compareview", "child.started\nclerk say where order 5 is · Its children differ."
     )
     browser.click(".pinned a")
     browser.reads(".difference", "It is late.")
@@ -603,7 +603,7 @@ def test_runs_are_found_by_status_and_words(browser: Browser, desk_log: Path) ->
         browser.reads(".start", "1 of 502 runs")
         _choose(browser, "[aria-label=Status]", "failed")
         browser.reads(".start", "0 of 502 runs")
-        browser.reads(".list", "No run is here, or none matches.")
+        browser.reads(".list", "No run matches.")
 
 
 def test_print_says_how_many_rows_it_leaves_out(browser: Browser, desk_log: Path) -> None:

@@ -68,7 +68,7 @@ def test_what_was_not_compared_is_in_the_summary(survey_log: Path, tmp_path: Pat
 
     text = summary(page(log, survey_log).document)
 
-    assert "not compared, for a log is missing: " in text
+    assert "not compared, because a log is missing: " in text
 
 
 def test_damage_is_said_in_words_and_what_is_left_out_is_counted(

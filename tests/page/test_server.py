@@ -156,7 +156,7 @@ def test_a_run_that_is_not_there_is_answered_with_words(served: tuple[Server, Pa
     status, headers, text = _get(served[0], "?log=two")
 
     assert (status, headers["Content-Type"]) == (404, "text/plain; charset=utf-8")
-    assert text.decode() == f"There is no run 'two' here. All runs: /?token={TOKEN}"
+    assert text.decode() == f"Run 'two' was not found. All runs: /?token={TOKEN}"
 
 
 def test_a_run_that_loses_its_writer_is_told_though_no_byte_came(

@@ -377,7 +377,7 @@ def test_a_variable_that_was_added_leads_to_the_record_again(tmp_path: Path) -> 
     assert (recorded.returncode, replayed.returncode, asked) == (0, 0, 1), replayed.stderr
     assert replayed.stdout == recorded.stdout
     assert (live.returncode, live.stdout) == (2, "")
-    assert "--upstream GROQ_BASE_URL=URL says where it leads" in live.stderr
+    assert "name the model's address with --upstream GROQ_BASE_URL=URL" in live.stderr
 
 
 def test_a_terminal_is_a_terminal_again_in_the_replay(tmp_path: Path) -> None:

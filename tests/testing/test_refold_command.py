@@ -101,7 +101,7 @@ def test_several_commands_have_a_recording_each(commands: Watched) -> None:
     assert commands.logs() == ["test_ask.command-second.jsonl", "test_ask.command.jsonl"]
 
     commands.write(test_it=source)
-    assert "recorded, and not used by this test" in commands.fails()
+    assert "recordings that this test did not use" in commands.fails()
 
 
 @pytest.mark.long

@@ -63,7 +63,7 @@ def test_once_replays_a_test_that_has_a_recording_and_new_records_what_is_missin
     suite.calls()
 
     said = suite.fails("--refold-record=once")
-    assert "test_dig-2.jsonl: no recording of this run. The test has others" in said
+    assert "test_dig-2.jsonl: no recording of this run. The test has other" in said
     assert "--refold-record=new" in said
     assert suite.calls() == []
 
@@ -218,7 +218,7 @@ def test_what_was_recorded_and_is_not_used_fails_the_test(suite: Suite) -> None:
     suite.edit("test_it", "    refold_run(dig, [], tools=[search])\n", "")
 
     said = suite.fails()
-    assert "recorded, and not used by this test: recordings/test_it/test_dig-2.jsonl" in said
+    assert "recordings that this test did not use: recordings/test_it/test_dig-2.jsonl" in said
     assert "pytest test_it.py::test_dig --refold-accept" in said
 
     suite.record("rewrite")
@@ -232,7 +232,7 @@ def test_a_call_that_was_recorded_and_is_not_made_fails_the_test(suite: Suite) -
     suite.edit("agent", "for query in queries]", "for query in queries[1:]]")
     suite.edit("test_it", "assert recording.output", "assert True or recording.output")
 
-    assert "missing_call: a recorded call is not made any more" in suite.fails()
+    assert "missing_call: a recorded call is no longer made" in suite.fails()
 
 
 # --- what is replayed ------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def test_a_program_that_does_something_else_fails_with_what_and_where(suite: Sui
 
     said = suite.fails()
 
-    assert "args_changed: a call is made with other arguments where dig > digger#2" in said
+    assert "args_changed: a call is made with different arguments where dig > digger#2" in said
     assert f"program {suite.folder}/agent.py:20" in said
     assert '/arguments/brief: "Dig." → "Dig deeper."' in said
     assert "(entry 3 of recordings/test_it/test_dig.jsonl)" in said

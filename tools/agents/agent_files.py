@@ -138,7 +138,9 @@ def load_agent(
     front, body = reading.parts()
     values = reading.members(front)
     if not values.get("description"):
-        raise reading.refused("description is required: say what the agent is for, and when")
+        raise reading.refused(
+            "description is required: describe the agent's purpose and when to use it"
+        )
     if values.get("provider") and not values.get("model"):
         raise reading.refused("provider: of which model? Give `model`, or remove it")
     return AgentDef(**{"id": reading.id, "name": reading.id, "system_prompt": body} | values)

@@ -220,7 +220,7 @@ class _Reading:
     def check_tools(self, member: Setting, names: tuple[str, ...]) -> tuple[str, ...]:
         if self.known_tools is not None:
             for name in names:
-                member.check_known(name, self.known_tools, "is no tool that is registered")
+                member.check_known(name, self.known_tools, "is not a registered tool")
         return names
 
 
@@ -258,7 +258,7 @@ def _models(member: Setting) -> dict[str, Any]:
     found: dict[str, Any] = {"default_pool": "", "pools": {}}
     found |= member.fields(default_pool=Setting.text, pools=_pools)
     default = member.at("default_pool")
-    default.check_known(found["default_pool"], found["pools"], "is no name of llm.pools")
+    default.check_known(found["default_pool"], found["pools"], "is not a name in llm.pools")
     return found
 
 

@@ -160,8 +160,8 @@ def _model_of(
         return pools[name]
     if spec is None and ":" not in name:
         raise UsageError(
-            f"agent {agent.id!r} names the model {name!r}, and nothing says which that is: "
-            f"--model {name}=openai:NAME, or a pool of that name in refold.yaml"
+            f"agent {agent.id!r} uses the model {name!r}, which is not defined: pass --model "
+            f"{name}=openai:NAME, or add a pool of that name to refold.yaml"
         )
     spec = spec or name
     return model_from(spec, None if spec.startswith("scripted:") else base_url)
@@ -288,7 +288,10 @@ class _Shelf:
 
     def _command(self) -> Tool:
         if not self.config.commands:
-            why = "run_command needs tools.run_command.allow in refold.yaml: what it may run"
+            why = (
+                "run_command needs the list of allowed commands: tools.run_command.allow in "
+                "refold.yaml"
+            )
             raise InvalidDefError(self.agent.id, why, os.fspath(self.path))
         variables = self.config.environment
         return run_command_tool(self.root, allow=self.config.commands, environment=variables)

@@ -400,7 +400,11 @@ def _unwrapped(function: Callable[..., Any]) -> Any:
         raise ToolRefused(repr(target)[:60], "function", "it is a tool already: decorate it once")
     if not inspect.isroutine(target):
         found = type(target).__name__ if not isinstance(target, type) else "a class"
-        raise ToolRefused(repr(target)[:60], "function", f"{found} is none: wrap it in a function")
+        raise ToolRefused(
+            repr(target)[:60],
+            "function",
+            f"expected a function, found {found}: wrap it in a function",
+        )
     return target
 
 

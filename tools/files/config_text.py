@@ -155,7 +155,7 @@ def _note(file: Path, node: yaml.Node | None, pointer: str, lines: dict[str, int
         member = f"{pointer}.{key.value}" if pointer else str(key.value)
         line = key.start_mark.line + 1
         if member in lines:
-            raise ConfigRefused(str(file), line, member, f"stands on line {lines[member]} already")
+            raise ConfigRefused(str(file), line, member, f"already set on line {lines[member]}")
         lines[member] = line
         _note(file, value, member, lines)
 

@@ -50,7 +50,7 @@ def checked_root(root: str | os.PathLike[str], tool: str) -> Path:
     """
     top = Path(root).resolve()
     if not top.is_dir():
-        raise ToolRefused(tool, "root", f"{top} is no folder: make it, or name another")
+        raise ToolRefused(tool, "root", f"{top} is not a folder: create it, or name another")
     return top
 
 

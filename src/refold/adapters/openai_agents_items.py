@@ -199,7 +199,7 @@ def answer_of(model: str, reply: ModelReply) -> ModelResponse:
             raw_usage=kept.get("raw_usage"),
         )
     except (ValueError, TypeError, KeyError) as error:
-        why = short(f"this is no answer of OpenAI Agents: {error!r}")
+        why = short(f"not an answer of OpenAI Agents: {error!r}")
     raise ModelError(model, why, "malformed")
 
 

@@ -38,8 +38,8 @@ def page_html(made: Page) -> str:
     for path in made.logs.values():
         if (size := path.stat().st_size) > _LOG_MAX:
             raise UsageError(
-                f"{path}: a page holds logs of at most {_LOG_MAX} bytes, and this has {size}; "
-                "where that is damage, `refold recover` says so"
+                f"{path}: a page holds logs of at most {_LOG_MAX} bytes; this one has {size}; if "
+                "it is damaged, `refold recover` shows it"
             )
     packed = [("log", name, path.read_bytes()) for name, path in made.logs.items()]
     packed += [("blob", name, content) for name, content in made.blobs.items()]

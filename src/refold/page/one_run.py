@@ -196,8 +196,8 @@ class OneRun:
 
 
 _SIGNED: Final = (
-    "Authentic: nothing is signed. Whoever can write the logs can write others that are intact; "
-    "only a head kept elsewhere shows that."
+    "Authentic: nothing is signed. Anyone who can write the logs can write other intact ones. "
+    "Only a head that is kept elsewhere can detect that."
 )
 _KERNEL: Final = (
     "Guarantee “kernel”: the program ran on Refold's kernel; replay executes it again and names "

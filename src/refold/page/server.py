@@ -212,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
         except KeyError:
             if "log" in given:
                 all_runs = f"/?token={self.server.token}"
-                what = f"There is no run {given['log']!a} here. All runs: {all_runs}"
+                what = f"Run {given['log']!a} was not found. All runs: {all_runs}"
                 self._text(HTTPStatus.NOT_FOUND, what)
                 return
         start = {"live": True, "token": self.server.token, "log": given.get("log"), "looks": LOOKS}

@@ -78,7 +78,7 @@ class CommandEnd:
                 str.strip, (self.complained or self.printed).decode(errors="replace").splitlines()
             )
         ]
-        words = f"its last words: {said[-1].strip()}" if said else "standard error may say why"
+        words = f"its last line: {said[-1].strip()}" if said else "see its standard error"
         return (
             f"the command failed by itself (exit code {self.exit_code}); {words}"
             if self.exit_code

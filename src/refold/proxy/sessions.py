@@ -81,8 +81,8 @@ _NOTHING: Final = (
 )
 
 _TYPED: Final = (
-    "the command was recorded at a terminal: what was typed, and when, is not in the record; its "
-    "requests are answered as recorded only where the same is typed again"
+    "the command was recorded at a terminal; its keyboard input is not in the record, so its "
+    "requests get the recorded answers only if you type the same"
 )
 
 _FIRST_AND_LAST: Final = 2

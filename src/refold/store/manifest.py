@@ -194,7 +194,7 @@ def _wrong(found: Manifest, run: str) -> tuple[str, str] | None:
         return f"1 to {FILES_MAX} files", str(len(found.files))
     names = [file.name for file in found.files]
     if names[0] != run or len(set(names)) != len(names):
-        return f"the files of {run!a:.80}, each once", f"those of {names[0]!a:.80}"
+        return f"the files of {run!a:.80}, each once", f"the files of {names[0]!a:.80}"
     odd = odd_name(list(dict.fromkeys(map(_whose, names))))
     if odd is not None:
         return "names that the files of a run have", f"{odd!a:.80}"

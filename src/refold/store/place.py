@@ -61,14 +61,16 @@ def stored_run(text: str) -> StoredRun:
     try:
         parts = urlsplit(text)
     except ValueError:
-        raise UsageError("this is no URL of a store: s3://BUCKET/PREFIX, file:///FOLDER") from None
+        raise UsageError(
+            "expected the URL of a store: s3://BUCKET/PREFIX, file:///FOLDER"
+        ) from None
     if parts.query or parts.fragment or "@" in parts.netloc:  # not told: it may be a secret
         raise UsageError(
             "the URL of a store has no user, password, query or fragment; credentials come from "
             "the environment, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY do"
         )
     if parts.scheme == "memory":
-        raise UsageError(f"{text}: what is put there is lost when the command ends")
+        raise UsageError(f"{text}: objects stored there are lost when the command ends")
     url, _, name = text.rstrip("/").rpartition("/")
     is_log = name.endswith(SUFFIX) and not url.endswith("/")
     return StoredRun(url, name) if is_log else StoredRun(text.rstrip("/"))

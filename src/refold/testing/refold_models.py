@@ -183,7 +183,7 @@ class RefoldModels:
         """
         self._front.wait(_WAIT_SECONDS)
         if self._side.made is None:
-            raise UsageError("refold_models.log: the test has asked no model yet: there is no log")
+            raise UsageError("refold_models.log: there is no log until the test has asked a model")
         return self._side.made
 
     def tree(self) -> RunNode:
@@ -203,7 +203,7 @@ class RefoldModels:
 
     def _must_be_first(self, method: str) -> None:
         if self._front.is_open:
-            raise UsageError(f"refold_models.{method}: say so before the first request")
+            raise UsageError(f"refold_models.{method}: call it before the first request")
 
     # --- the beginning -------------------------------------------------------------------
 
@@ -380,5 +380,6 @@ class RefoldModels:
         places = "\n  ".join(f"{each.file}:{each.line}: {each.method}" for each in self._watch.seen)
         return (
             f"the test used the network while it was replayed\n  {places}\n"
-            f"{_PASSED_BY} If the network is meant, say so: @pytest.mark.refold(network='any')"
+            f"{_PASSED_BY} If the network is intended, allow it: "
+            "@pytest.mark.refold(network='any')"
         )

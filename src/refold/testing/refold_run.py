@@ -101,9 +101,9 @@ class Settings:
     def unrecorded(self, log: Path, what: str, advice: str = "") -> str:
         """Return what to do where there is no recording; by default, to make the first."""
         first = (
-            "A test replays unless it is told to record. Record it once, live, and keep the file "
-            f"with the test:\n  {self.again('once')}\n"
-            "Of a test that was renamed or moved, the recording may be, too: to this place."
+            "Tests replay by default. Record this one once, live, and keep the file with the "
+            f"test:\n  {self.again('once')}\n"
+            "If the test was renamed or moved, move its recording here instead."
         )
         return f"{self.shown(log)}: no recording of {what}.\n{advice or first}"
 
@@ -167,7 +167,9 @@ class RecordedRuns:
         is_first = not self._had_recordings
         if self._mode == "new" or (self._mode == "once" and is_first):
             return False
-        others = f"The test has others; record what is missing, live:\n  {self._again('new')}"
+        others = (
+            f"The test has other recordings; record the missing one, live:\n  {self._again('new')}"
+        )
         advice = "" if is_first else others
         return fail(self._settings.unrecorded(log, "this run", advice))
 
@@ -192,9 +194,9 @@ class RecordedRuns:
         if (unused := self._unused()) and self._mode not in LIVE:
             listed = "\n  ".join(self._shown(log) for log in unused)
             fail(
-                f"recorded, and not used by this test:\n  {listed}\n"
-                "The test makes fewer runs than were recorded. If that is meant, remove the "
-                f"files, or accept what the test does now:\n  {self._again('accept')}"
+                f"recordings that this test did not use:\n  {listed}\n"
+                "The test makes fewer runs than were recorded. If that is intended, remove the "
+                f"files, or accept the current runs of the test:\n  {self._again('accept')}"
             )
 
     def keep(self) -> None:
@@ -274,7 +276,7 @@ class RefoldRun(RecordedRuns):
         """
         __tracebackhide__ = True
         if "log" in options:
-            raise UsageError("refold_run names the log after the test; name=… tells its runs apart")
+            raise UsageError("refold_run names the log after the test; use name=… to name its runs")
         given = {
             "model": model, "models": models, "session": session, "limits": limits, "seed": seed,
             **options,
@@ -301,9 +303,9 @@ class RefoldRun(RecordedRuns):
         except RefoldError as error:
             if isinstance(error, LogDamaged):
                 error.add_note(
-                    "Restore the recording from version control, where `recordings/** -text` in "
-                    ".gitattributes keeps its line ends; or record it anew, live:\n"
-                    f"  {self._again('accept')}"
+                    "Restore the recording from version control, with `recordings/** -text` in "
+                    ".gitattributes to keep its line ends; or record it again, live:\n  "
+                    f"{self._again('accept')}"
                 )
             raise error.with_traceback(None) from error.__cause__  # the place is the test's
 
@@ -391,7 +393,7 @@ def _network_text(log: str, seen: Sequence[OutsideLoop]) -> str:
     places = "\n  ".join(dict.fromkeys(str(each) for each in seen))
     return (
         f"the program used the network while {log} was replayed\n  {places}\n"
-        "If that is meant, say so: @pytest.mark.refold(network='loopback'), or 'any'"
+        "If that is intended, allow it: @pytest.mark.refold(network='loopback'), or 'any'"
     )
 
 

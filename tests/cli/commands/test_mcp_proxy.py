@@ -44,7 +44,7 @@ def test_standard_output_is_the_protocols(tmp_path: Path) -> None:
         "identical: 1 of 1 recorded request served; the server had no part in it\n"
     )
     assert json.loads(other.stdout)["error"]["code"] == -32000
-    assert "args_changed: a call is made with other arguments" in other.stderr
+    assert "args_changed: a call is made with different arguments" in other.stderr
     assert 'differs   /arguments/text: "a" → "b"' in other.stderr
     assert "Traceback" not in recorded.stderr + same.stderr + other.stderr
 

@@ -71,4 +71,4 @@ def test_a_store_that_fails_ends_the_command_with_what_to_do(
     said = invoke("push", log, (tmp_path / "nowhere").as_uri())
 
     assert said.exit_code == 2
-    assert "the same command goes on from there" in said.stderr
+    assert "repeat the command to continue" in said.stderr

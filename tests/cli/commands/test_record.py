@@ -79,8 +79,8 @@ def test_a_command_that_failed_before_it_asked_is_told_so(invoke: Invoke) -> Non
     mute = invoke("record", "--log", "mute.jsonl", "--", "sh", "-c", "exit 3")
 
     assert "no request was recorded, only the start and the end of the command" in done.stderr
-    assert "failed by itself (exit code 3); its last words: no auth\n" in done.stderr
-    assert "failed by itself (exit code 3); standard error may say why\n" in mute.stderr
+    assert "failed by itself (exit code 3); its last line: no auth\n" in done.stderr
+    assert "failed by itself (exit code 3); see its standard error\n" in mute.stderr
     assert "nothing connected" not in done.stderr + mute.stderr
 
 
@@ -174,7 +174,7 @@ def test_how_what_is_printed_is_compared(how: str, prints: str, code: int, invok
 
             assert done.exit_code == code
             assert (f"not compared (output): {how}" in done.stderr) == (how != "exact")
-            assert ("printed is not as recorded" in done.stderr) == (
+            assert ("output differs from the recorded one" in done.stderr) == (
                 how != "exact" and prints != "one two"
             )
 

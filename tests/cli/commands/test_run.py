@@ -338,7 +338,7 @@ researcher:
     without = invoke("run", "AGENT.md", "--task", "go", *words[:2])
     assert without.exit_code == 2
     assert "refold.yaml:8" in without.stderr
-    assert "'web_search' is no tool that is registered" in without.stderr
+    assert "'web_search' is not a registered tool" in without.stderr
 
 
 def test_the_sample_of_the_document_runs_with_tools_and_models_for_its_names(
@@ -451,5 +451,5 @@ def test_a_model_that_nothing_names_is_refused_before_anything_is_recorded(
     said = invoke(*words, "--model", f"scripted:{sages}/lead.yaml")
 
     assert said.exit_code == 2
-    assert "agent 'sage' names the model 'wise'" in " ".join(said.stderr.split())
+    assert "agent 'sage' uses the model 'wise'" in " ".join(said.stderr.split())
     assert not (sages / "run.jsonl").exists()

@@ -630,7 +630,10 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
         lambda run: run.delegate(_child(tools="search")),
         "expected a list of names: tools=['search']",
     ),
-    (lambda run: run.delegate(_child(tools=[search])), "the child's own stand in own_tools; found"),
+    (
+        lambda run: run.delegate(_child(tools=[search])),
+        "pass the child's own tools in own_tools; found",
+    ),
     (lambda run: run.delegate(_child(own_tools=search)), "expected a list of tools; found"),
     (lambda run: run.delegate(_child(own_tools=[_nothing])), "as @refold.tool makes them; found"),
 ]

@@ -63,16 +63,16 @@ def test_who_blocks_is_warned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             time.sleep(0.001)  # noqa: ASYNC251 - the fault itself
 
     line = inspect.getsourcelines(program)[1]
-    with pytest.warns(RuntimeWarning, match="held up its loop") as warned:
+    with pytest.warns(RuntimeWarning, match="blocked its event loop") as warned:
         recording = refold.record(program, 1, log=tmp_path / "a.jsonl")
 
     assert warned[0].filename == __file__
     assert warned[0].lineno in (line + 3, line + 4)
-    assert recording.warnings[0].startswith(f"{__file__}:{warned[0].lineno}: the program held up")
+    assert recording.warnings[0].startswith(f"{__file__}:{warned[0].lineno}: the program blocked")
     for each in threading.enumerate():
         if each.name == "refold-watch":
             each.join(60)
-    with pytest.warns(RuntimeWarning, match="held up its loop"):
+    with pytest.warns(RuntimeWarning, match="blocked its event loop"):
         refold.record(program, 1, log=tmp_path / "later.jsonl")
     other = refold.record(program, 0, log=tmp_path / "b.jsonl")
     monkeypatch.setattr(blocked, "watched", None)
@@ -111,7 +111,7 @@ def test_two_looks_at_one_call_tell_once(tmp_path: Path) -> None:
         look()
         return len(run._kernel.unheard)
 
-    with pytest.warns(RuntimeWarning, match="held up its loop"):
+    with pytest.warns(RuntimeWarning, match="blocked its event loop"):
         assert refold.record(program, log=tmp_path / "a.jsonl").output == 1
 
 

@@ -126,7 +126,7 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("entries", "why"),
-    [([], "the record does not say how it was"), ([FolderLost("disk full")], "disk full")],
+    [([], "the record does not describe it"), ([FolderLost("disk full")], "disk full")],
 )
 def test_without_an_end_it_is_said_that_nothing_was_compared(
     tmp_path: Path, entries: list[FolderLost], why: str

@@ -89,7 +89,7 @@ def test_a_copy_begins_as_recorded_below_its_top(
 
     assert (at, text) == (place.folders["folder"], "then")
     assert is_at is ("in a sandbox" in place.notes[0])
-    assert is_boxed or "at another path, for there is no sandbox: forbidden" in place.notes[0]
+    assert is_boxed or "because no sandbox is available: forbidden" in place.notes[0]
     assert list((log.parent / "tmp").iterdir()) == []
     assert [each.name for each in (log.parent / "home/project").iterdir()] == ["below"]
 

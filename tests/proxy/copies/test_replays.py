@@ -156,7 +156,7 @@ def test_a_changed_file_at_the_end_is_a_difference(scene: Scene, way: str) -> No
     assert found.category == "output_changed"
     assert found.as_json()["now"]["arguments"] == {"files": {"new.py": "newer"}}
     assert found.as_json()["recorded"]["arguments"] == {"files": {"new.py": "new"}}
-    assert "the command left other files: new.py" in str(report)
+    assert "the command left different files: new.py" in str(report)
     assert ignored.identical
 
 

@@ -167,7 +167,7 @@ def test_variables_of_a_record_lead_here_again() -> None:
     assert environment_of(again, "http://p")["GROQ_BASE_URL"] == "http://p/groq_base_url"
     assert with_recorded(given, ["GROQ_BASE_URL"], is_live=True, environment={}) == given
     assert live[-1].upstream == "https://b"
-    with pytest.raises(UsageError, match="--upstream GROQ_BASE_URL=URL says where"):
+    with pytest.raises(UsageError, match="address with --upstream GROQ_BASE_URL=URL"):
         with_recorded(routes_of([], {}), ["GROQ_BASE_URL"], is_live=True, environment={})
 
 

@@ -92,7 +92,7 @@ def test_a_name_that_was_not_recorded_is_said(tmp_path: Path) -> None:
     with replaying(log, name="other") as client:
         refused = client.called("echo", text="a")
 
-    assert "no MCP server of the name other was recorded (recorded: tiny)" in str(refused)
+    assert "no MCP server named other was recorded (recorded: tiny)" in str(refused)
     assert "--name NAME" in str(refused)
 
 
@@ -105,7 +105,7 @@ def test_another_tool_than_the_next_is_said(tmp_path: Path) -> None:
 
     first = reported(client).divergences[0]
     assert first.category == "name_changed"
-    assert first.cause == "fail is asked for where the record goes on with echo"
+    assert first.cause == "fail is called; the record continues with echo"
 
 
 @pytest.mark.parametrize("now", [0, 1, 5])

@@ -127,9 +127,9 @@ def test_a_log_without_a_signature_is_not_signed(signed: Signed) -> None:
 @pytest.mark.parametrize(
     ("options", "authentic", "said"),
     [
-        ('valid-after="20200101Z"', True, "valid from 2020-01-01 00:00 UTC; the log says"),
-        ('valid-before="20200101Z"', False, "until 2020-01-01 00:00 UTC; the log says"),
-        ('valid-after="29990101Z"', False, "from 2999-01-01 00:00 UTC; the log says"),
+        ('valid-after="20200101Z"', True, "valid from 2020-01-01 00:00 UTC; by its log"),
+        ('valid-before="20200101Z"', False, "until 2020-01-01 00:00 UTC; by its log"),
+        ('valid-after="29990101Z"', False, "from 2999-01-01 00:00 UTC; by its log"),
         ('namespaces="git"', None, "unknown signer SHA256:"),
     ],
 )

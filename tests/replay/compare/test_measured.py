@@ -80,7 +80,7 @@ def test_what_a_note_declares_is_left_out_and_listed(tmp_path: Path) -> None:
 
     assert found.identical
     assert found.notes == (
-        "not compared, as declared: note:charge ×1: /data/correlation_id, /data/started_at",
+        "not compared (as declared): note:charge ×1: /data/correlation_id, /data/started_at",
     )
     assert log_text(a.log) == log_text(b.log)
     line = json.loads(log_text(a.log).splitlines()[1])

@@ -228,7 +228,7 @@ def test_a_diff_leaves_out_what_either_log_declares(tmp_path: Path) -> None:
 
     assert same.identical, same
     assert same.notes == (
-        "not compared, being volatile: run/output, tool:fetch/arguments/ts, tool:fetch/result",
+        "not compared (volatile): run/output, tool:fetch/arguments/ts, tool:fetch/result",
     )
     assert {one.category for one in other.differences} == {"input", "arguments"}
 

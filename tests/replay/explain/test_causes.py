@@ -18,10 +18,10 @@ UUIDS = ("0b7c44a1-52f0-4c3e-9a55-1c2d3e4f5a6b", "8d3f1b22-0a4b-4b7d-8e0f-aabbcc
         ({"at": 1767225600.25}, {"at": 1767225601.5}, "run.now()"),
         ({"of": "<X object at 0x7f0012345678>"}, {"of": "<X object at 0x7f0087654321>"}, "repr"),
         (["a", "b", "c"], ["c", "a", "b"], "sort"),
-        ("one", "two", "something outside run decides"),
-        ({"id": "none"}, {"id": UUIDS[1]}, "something outside run decides"),
-        ({"id": UUIDS[0]}, {"id": "none"}, "something outside run decides"),
-        ({"id": UUIDS[0], "n": 1}, {"id": UUIDS[1], "n": 2}, "something outside run decides"),
+        ("one", "two", "depends on something outside run"),
+        ({"id": "none"}, {"id": UUIDS[1]}, "depends on something outside run"),
+        ({"id": UUIDS[0]}, {"id": "none"}, "depends on something outside run"),
+        ({"id": UUIDS[0], "n": 1}, {"id": UUIDS[1], "n": 2}, "depends on something outside run"),
     ],
     ids=[
         "uuid",
@@ -45,7 +45,7 @@ def test_what_the_program_raises_is_the_cause() -> None:
     said = likely_cause("unconsumed", (), {"source": ("1", "2")}, "KeyError: 'x' (a.py:3)")
 
     assert "KeyError: 'x' (a.py:3)" in said
-    assert "'b', and 'c'" in likely_cause("unconsumed", (), {"program": ("b", "c")}, "KeyError")
+    assert "'b', but 'c'" in likely_cause("unconsumed", (), {"program": ("b", "c")}, "KeyError")
 
 
 def test_a_changed_program_explains_another_order_before_a_set_does() -> None:

@@ -21,10 +21,10 @@ def with_messages(*messages: dict[str, object]) -> Asked:
     [
         (0, system("T"), "the system prompt was changed"),
         (1, user("V"), "the prompt was changed (message 1)"),
-        (2, says("x", *CALLS), "the program repeats an answer of the model otherwise (message 2)"),
+        (2, says("x", *CALLS), "the program sends back a changed answer of the model (message 2)"),
         (3, result("c1", "three"), 'the tool look(at="a") returned something else (message 3)'),
         (4, result("c2", "three"), 'the tool look(at="b") returned something else (message 4)'),
-        (1, system("U"), "message 1 is of another role: user → system"),
+        (1, system("U"), "message 1 has a different role: user → system"),
     ],
 )
 def test_the_role_of_a_message_says_what_was_changed(
@@ -46,7 +46,7 @@ def test_results_in_another_order_are_no_other_results() -> None:
 
     found = change_of(BEFORE, ask(*before, two, one), "0/1#1")
 
-    assert found.cause == "the same messages stand in another order, from message 3 on"
+    assert found.cause == "the same messages are in a different order, from message 3 on"
 
 
 def test_messages_that_changed_places_are_told_with_the_option_that_lets_them() -> None:
@@ -55,7 +55,7 @@ def test_messages_that_changed_places_are_told_with_the_option_that_lets_them() 
 
     found = change_of(ask(user("U"), one, two), ask(user("U"), two, one), "0/1#1")
 
-    assert found.cause.startswith("the same messages stand in another order, from message 1 on; ")
+    assert found.cause.startswith("the same messages are in a different order, from message 1 on; ")
     assert found.cause.endswith("--unordered 'Report of '")
 
 
@@ -74,7 +74,7 @@ def test_another_interface_is_told_before_what_follows_from_it() -> None:
     """The same conversation, in the words of another provider's."""
     found = change_of(BEFORE, attrs.evolve(BEFORE, api="messages"), "0/1#1")
 
-    assert found.cause == "another interface is spoken: chat → messages"
+    assert found.cause == "the API changed: chat → messages"
 
 
 DATED = ask(system("Today is 2024-01-02."), user("Plan."))
@@ -101,8 +101,8 @@ def test_how_many_messages_more_there_are_is_said() -> None:
         .cause for count in (1, 2, 3)
     ]  # fmt: skip
 
-    assert ["and so" in cause for cause in causes] == [False, True, True]
-    assert "and so 1 message after it" in causes[1]
+    assert [" after it" in cause for cause in causes] == [False, True, True]
+    assert "and 1 message after it" in causes[1]
 
 
 def test_tools_that_have_no_names_are_compared_by_place() -> None:
@@ -122,7 +122,7 @@ def test_tools_in_another_order_are_another_request() -> None:
 
     found = change_of(one, other, "0/1#1")
 
-    assert found.cause == "the same tools are offered in another order"
+    assert found.cause == "the same tools are offered in a different order"
     assert found.diff
 
 

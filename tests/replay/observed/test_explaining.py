@@ -17,7 +17,7 @@ WEATHER = {
     "type": "function",
     "function": {"name": "get_weather", "description": "Weather.", "parameters": {}},
 }
-LOOKS = "it looks like a date, a time or an id, another one at each run; to ignore it"
+LOOKS = "it looks like a date, a time or an id that changes on every run; to ignore it"
 OSLO = ("c1", "get_weather", {"city": "Oslo"})
 
 DESK = talk(
@@ -128,7 +128,7 @@ def test_a_tool_that_returned_something_else_is_named(log: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "cause"),
     [
-        ({"model": "gpt-6"}, "another model is asked: gpt-5 → gpt-6"),
+        ({"model": "gpt-6"}, "the model changed: gpt-5 → gpt-6"),
         (
             {"parameters": {"temperature": 0.7}},
             "the parameter temperature was changed",
@@ -137,7 +137,7 @@ def test_a_tool_that_returned_something_else_is_named(log: Path) -> None:
             {"parameters": {"temperature": 0.5, "seed": 3}},
             "the parameter seed was added: 3",
         ),
-        ({"parameters": {}}, "the parameter temperature is no longer given: 0.5"),
+        ({"parameters": {}}, "the parameter temperature is no longer set: 0.5"),
         (
             {
                 "tools": (
@@ -157,11 +157,11 @@ def test_a_tool_that_returned_something_else_is_named(log: Path) -> None:
         ),
         (
             {"messages": DESK[0].asked.messages[:1]},
-            "message 1 (user) is no longer there",
+            "message 1 (user) is missing now",
         ),
         (
             {"messages": DESK[0].asked.messages[::-1]},
-            "the same messages stand in another order, from message 0 on",
+            "the same messages are in a different order, from message 0 on",
         ),
     ],
 )
@@ -221,7 +221,7 @@ def test_a_conversation_that_goes_on_is_said_to(log: Path) -> None:
 
     found = only(replayed(log, [*asks(DESK, GUIDE, POET), more]))
 
-    assert found.cause == "the conversation goes on where its record ends"
+    assert found.cause == "the conversation continues after the end of its record"
     assert found.where.startswith("agent.py > conversation 3 (You write short poems")
     assert found.where.endswith("> request 1 (gpt-5) > a request past its record")
 
@@ -233,7 +233,7 @@ def test_what_was_not_asked_is_told_of_each_conversation(log: Path) -> None:
     left, unbegun = report.divergences
     assert (left.category, left.later_count) == ("unconsumed", 1)
     assert left.cause.startswith("2 recorded requests were not made")
-    assert unbegun.cause.startswith("this conversation was not begun")
+    assert unbegun.cause.startswith("this conversation did not start")
 
 
 def test_a_request_that_was_passed_over_is_missing(log: Path) -> None:
@@ -253,7 +253,7 @@ def test_the_end_of_the_command_is_compared_last(log: Path) -> None:
 
     end = report.divergences[-1]
     assert end.category == "output_changed"
-    assert "exit code 1 and not 0" in end.cause
+    assert "exit code 1 instead of 0" in end.cause
     assert "may follow from the first difference" in end.cause
     assert end.texts[0].lines == ("-done", "+Traceback")
 
@@ -269,7 +269,7 @@ def test_volatile_text_in_what_was_printed_is_not_compared(tmp_path: Path) -> No
     )
 
     assert [each.identical for each in (same, volatile, changed_)] == [True, True, False]
-    told = "what the command printed is as recorded but for texts that are not compared"
+    told = "the command's output matches the recorded one except for ignored texts"
     assert [told in each.notes for each in (same, volatile, changed_)] == [False, True, False]
 
 

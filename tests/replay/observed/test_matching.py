@@ -322,7 +322,7 @@ def test_that_order_alone_decided_is_told(tmp_path: Path) -> None:
 
     assert report.identical
     assert report.as_json()["notes"] == list(report.notes)
-    assert str(report).count("note: 1 request was asked at the same time as an equal one") == 1
+    assert str(report).count("note: 1 request was made at the same time as an equal one") == 1
 
 
 def test_nothing_is_told_where_order_says_nothing(tmp_path: Path) -> None:

@@ -26,7 +26,9 @@ def _cause(tmp_path: Path, now: str, was: str = PRINTED) -> str:
 def test_results_of_parallel_calls_that_are_printed_as_they_end_are_named(tmp_path: Path) -> None:
     cause = _cause(tmp_path, "4|6|six| and four|\n")
 
-    assert "the same words stand in another order, in which these parallel calls ended: " in cause
+    assert (
+        "the same words appear in a different order, in which these parallel calls ended: " in cause
+    )
     assert 'count(path="a"), count(path="b")' in cause
     assert cause.endswith("--output words")
 
@@ -44,7 +46,7 @@ def test_what_moved_otherwise_is_of_no_call(now: str, option: str, tmp_path: Pat
     cause = _cause(tmp_path, now)
 
     assert "parallel calls" not in cause
-    assert cause.endswith(option or "as recorded")
+    assert cause.endswith(option or "its recorded answer")
 
 
 def test_lines_are_suggested_before_words(tmp_path: Path) -> None:

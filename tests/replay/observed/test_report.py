@@ -96,7 +96,7 @@ def test_what_a_server_is_asked_otherwise_comes_before_what_follows(log: Path) -
 
     found = joined(nothing, [asked])
     assert [one.category for one in found] == ["args_changed", "unconsumed", "output_changed"]
-    assert "though all that it asked was answered" in alone[-1].cause
+    assert "although every request got its recorded answer" in alone[-1].cause
     assert "that may follow from the first difference" in joined(alone, [asked])[-1].cause
     assert joined(alone, []) == alone
 

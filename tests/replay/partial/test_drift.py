@@ -98,7 +98,7 @@ def test_a_tool_that_changes_the_world_runs_only_if_it_may(log: Path) -> None:
     assert kept == [3]
 
     (unseen,) = all_live.served  # identical, and no all-clear: §12.10
-    assert f"not compared, their results not live: {unseen}" in str(all_live)
+    assert f"not compared, because their results were not live: {unseen}" in str(all_live)
     assert unseen in tools.served
     assert {one.split()[0] for one in changed.served} == {"model", "child"}
     assert changed.as_json()["served"] == list(changed.served)

@@ -63,7 +63,9 @@ def test_what_did_not_run_live_keeps_a_report_from_reading_as_an_all_clear() -> 
     """Its result cannot drift: it came from the record, or was a stub."""
     lines = str(attrs.evolve(report(SAME), served=("tool pay (2)", "model m (1)"))).splitlines()
 
-    assert lines[-1] == "not compared, their results not live: tool pay (2), model m (1)"
+    assert (
+        lines[-1] == "not compared, because their results were not live: tool pay (2), model m (1)"
+    )
 
 
 def test_what_was_ignored_is_listed() -> None:

@@ -94,7 +94,7 @@ def test_a_child_that_crashes_before_its_record_does_diverges(
 
     assert (divergence.category, Path(divergence.log).name) == ("environment", "a.1.jsonl")
     assert divergence.now["kind"] == "process"
-    assert "before the record does" in divergence.cause
+    assert "before the end of the record" in divergence.cause
 
 
 def test_what_cannot_be_imported_elsewhere_is_re_executed_here(
@@ -132,7 +132,7 @@ def fetch(url: str, ts: str) -> str:
 
 
 def program_at(ts: str) -> Callable[[refold.PlainRun, Any], str]:
-    """Return a program that no other process can import."""
+    """Return a program that another process cannot import."""
 
     def fetching(run: refold.PlainRun, _input: Any) -> str:
         found: str = run.tool(fetch, url="u", ts=ts)

@@ -156,7 +156,7 @@ def test_an_exception_that_ends_the_program_now_is_the_cause(tmp_path: Path) -> 
     (found,) = reexecute(log, _twice(fails)).divergences
 
     assert found.category == "missing_call"
-    assert "raises now" in found.cause
+    assert "now raises" in found.cause
     assert "LookupError: a" in found.cause
     assert f"{__file__}:{fails.__code__.co_firstlineno + 1}" in found.cause
 

@@ -64,10 +64,10 @@ def test_what_stands_behind_the_end_is_told(tmp_path: Path) -> None:
 
     assert report.identical
     assert report.not_compared == (
-        "what stands behind the end of a.jsonl",
-        "what stands behind the end of a.1.jsonl",
+        "the bytes after the end of a.jsonl",
+        "the bytes after the end of a.1.jsonl",
     )
-    assert "behind the end of a.jsonl" in str(report)
+    assert "after the end of a.jsonl" in str(report)
 
 
 def test_a_childs_log_that_is_no_file_is_damage(tmp_path: Path) -> None:

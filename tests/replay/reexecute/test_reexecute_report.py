@@ -81,9 +81,9 @@ def test_a_program_without_an_input_is_refused_before_a_log_is_made(tmp_path: Pa
 @pytest.mark.parametrize(
     ("before", "after", "cause"),
     [
-        ("a" * 64, "b" * 64, "outside run decides"),
+        ("a" * 64, "b" * 64, "depends on something outside run"),
         ("a" * 32, "b" * 32, "uuid"),
-        ({"q": 1}, {"query": 1}, "outside run decides"),
+        ({"q": 1}, {"query": 1}, "depends on something outside run"),
         (["a", "b"], ["b", "a"], "order of a set"),
     ],
 )
@@ -193,7 +193,7 @@ def test_a_length_that_was_drawn_past_run_is_a_difference_that_says_so(tmp_path:
     assert "randomness or a clock outside run" in found.cause
 
 
-STRUCK = "timer 0@1 of 7 s in a.jsonl, which would have struck"
+STRUCK = "timer 0@1 of 7 s in a.jsonl, which would have fired"
 
 
 @pytest.mark.parametrize(("seconds", "struck"), [(60, []), (7, [STRUCK])])

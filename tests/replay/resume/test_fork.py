@@ -685,7 +685,7 @@ def test_a_key_beside_a_childs_log_is_the_childs(tmp_path: Path) -> None:
     assert _output(forked)[3] == [30, 6]
     assert _output(below)[3] == [3, 60]
     assert next(iter(read_entries(below.log))).data["origin"]["edits"] == ["0#2 > 0#2 > 0#1"]
-    with pytest.raises(ForkRefused, match="of this log or below it"):
+    with pytest.raises(ForkRefused, match="in this log or below it"):
         refold.fork(child, None, report, into=tmp_path / "d.jsonl", edits={"0#3": 1})
 
 

@@ -59,8 +59,8 @@ READS: list[tuple[Callable[[], object], str, str]] = [
     (socket.gethostname, "socket.gethostname", "make it a tool"),
     (os.getpid, "os.getpid", "make it a tool"),
     (lambda: subprocess.run(["true"], check=True), "subprocess.run", "make it a tool"),
-    (lambda: hash("a"), "hash", "nothing may hang on it"),
-    (lambda: id(READS), "id", "nothing may hang on it"),
+    (lambda: hash("a"), "hash", "do not depend on it"),
+    (lambda: id(READS), "id", "do not depend on it"),
 ]
 
 

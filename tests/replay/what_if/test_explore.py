@@ -204,9 +204,9 @@ def test_what_a_timer_gave_up_on_races_where_timers_do(tmp_path: Path) -> None:
     bound, free = explore(log, too_late), explore(log, too_late, timers=True)
 
     assert (bound.orders, bound.findings) == (1, ())
-    assert bound.headline() == "there is no other order of what was let race"
+    assert bound.headline() == "the raced outcomes have no other order"
     assert bound.left_out() == [
-        'given up in the record, so in no order here: late#1 (name="b")',
+        'cancelled in the record, so in no order here: late#1 (name="b")',
         "not raced: 1 timer; let them with timers=True (--timers)",
     ]
     (finding,) = free.findings
@@ -500,7 +500,7 @@ def test_a_program_that_draws_by_itself_is_refused(tmp_path: Path) -> None:
         pages = await asyncio.gather(*(run.tool("fetch", name=name) for name in names))
         return [pages, next(drawn) > 3]
 
-    with pytest.raises(UsageError, match="ends otherwise"):
+    with pytest.raises(UsageError, match="ends differently"):
         explored(tmp_path, drawing)
 
 

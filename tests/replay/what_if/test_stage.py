@@ -165,7 +165,7 @@ def test_a_program_that_stands_still_is_left_behind(tmp_path: Path) -> None:
     stands.set()
 
     assert stage.rehearse(RehearsalPlan()).how == "hung"
-    with pytest.raises(UsageError, match="comes to no end"):
+    with pytest.raises(UsageError, match="does not end within"):
         stage.baseline()
     goes_on.set()
 

@@ -123,9 +123,9 @@ def test_without_a_description_it_is_refused(folder: Path, front: str) -> None:
             ),
         ),
         ("max_turns: 3\nmaxTurns: 4", "maxTurns and max_turns are the same; keep one"),
-        ("name: a\nname: b", "name on line 4 stands on line 3 already"),
-        ("limits: {a: 1, a: 2}", "limits.a on line 3 stands on line 3 already"),
-        ("tools: [{a: 1, a: 2}]", "tools[0].a on line 3 stands on line 3 already"),
+        ("name: a\nname: b", "name on line 4 already set on line 3"),
+        ("limits: {a: 1, a: 2}", "limits.a on line 3 already set on line 3"),
+        ("tools: [{a: 1, a: 2}]", "tools[0].a on line 3 already set on line 3"),
         ("hooks: {}", "hooks: Refold does nothing of the kind; remove it"),
     ],
 )

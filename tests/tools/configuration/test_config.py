@@ -103,7 +103,7 @@ def test_a_folder_without_either_has_nothing(tmp_path: Path) -> None:
         ("limits:\n  max_depth: -1\n", 2, "limits.max_depth", "at least 0"),
         ("llm:\n  pools:\n    a: {base_url: x}\n", 3, "llm.pools.a", "expected a model"),
         ("llm:\n  pools: [a]\n", 2, "llm.pools", "expected an object"),
-        ("llm:\n  default_pool: a\n", 2, "llm.default_pool", "is no name of llm.pools"),
+        ("llm:\n  default_pool: a\n", 2, "llm.default_pool", "is not a name in llm.pools"),
         ("- a\n", 0, "", "expected an object"),
         ("limits:\n  3: 4\n", 2, "limits.3", "a name that is text"),
     ],

@@ -205,7 +205,7 @@ def test_an_agents_own_model_is_a_model_of_the_run(
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ({"": "openai:a"}, "agent 'sage' names the model 'wise', and nothing says which that is"),
+        ({"": "openai:a"}, "agent 'sage' uses the model 'wise', which is not defined"),
         ({"wise": "openai:b", "wize": "openai:c"}, "--model wize=…: no agent names that model"),
     ],
 )

@@ -256,10 +256,10 @@ def test_nonsense_is_refused(root: Path) -> None:
     for allow in ([], ["/bin/sh"], [""]):
         with pytest.raises(ToolRefused, match="allow"):
             run_command_tool(root, allow=allow)
-    with pytest.raises(ToolRefused, match="is no folder") as refused:
+    with pytest.raises(ToolRefused, match="is not a folder") as refused:
         write_file_tool(root / "absent")
     assert refused.value.tool == "write_file"
-    with pytest.raises(ToolRefused, match="is no folder") as refused:
+    with pytest.raises(ToolRefused, match="is not a folder") as refused:
         run_command_tool(root / "absent", allow=["a"])
     assert refused.value.tool == "run_command"
     with pytest.raises(LimitRefused):

@@ -288,7 +288,7 @@ def test_a_reference_makes_the_same_tool(folder: Path) -> None:
 
 def test_a_root_that_is_no_folder_is_refused(folder: Path) -> None:
     """When the tools are made; caps are positive."""
-    with pytest.raises(ToolRefused, match="is no folder"):
+    with pytest.raises(ToolRefused, match="is not a folder"):
         file_tools(folder / "README.md")
     with pytest.raises(ToolRefused, match="positive integer"):
         file_tools(folder, max_entries=0)

@@ -98,7 +98,7 @@ def models_said(texts: Iterable[str]) -> dict[str, str]:
         key, value = (name, spec) if name and _SPEC.match(spec) else ("", text)
         if said.setdefault(key, value) != value:
             which = f"{key}=…" if key else "without a name"
-            raise UsageError(f"--model {which} is given twice: {said[key]} and {value}")
+            raise UsageError(f"--model {which} is given twice: as {said[key]} and as {value}")
     return said
 
 

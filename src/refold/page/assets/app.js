@@ -84,9 +84,9 @@ function start(page) {
 		const complete = isComplete ? ["good", "complete"] : [told.standing ? tone(told.standing) : "warn", told.standing === "broke_off" || !told.standing ? `not complete${told.standing && ": broke off"}` : words(told.standing)];
 		const chip = ([tone, word], name) => h("span", { class: `chip ${tone}`, "data-answer": name }, h("span", { hush: true }, { good: "✓", bad: "✕", warn: "!" }[tone] ?? "·"), " ", word);
 		verdict.replaceChildren(h("summary", chip(intact, "intact"), chip(complete, "complete"), chip(["plain", "not signed"], "authentic"), chip(["plain", `guarantee: ${app.page.guarantee}`], "guarantee")),
-			h("div.panel", h("p", unable ? `Not checked here: ${now.why}. Whoever wrote this page was told: ${told.intact ? "intact" : "not intact"}.` : checking ? "This page is checking every line of its logs." : `This page has checked ${count(now.done, "entry", "entries")} in ${count(store.logs.size, "log")} itself: each line's hash over the line before it, and both ends of each child.`),
+			h("div.panel", h("p", unable ? `Not checked here: ${now.why}. When the page was written: ${told.intact ? "intact" : "not intact"}.` : checking ? "This page is checking every line of its logs." : `This page has checked ${count(now.done, "entry", "entries")} in ${count(store.logs.size, "log")} itself: each line's hash over the line before it, and both ends of each child.`),
 				h("ul", found.slice(0, 40).map((p) => h("li", p.log === null ? short(p.name, 120) : h("a", { href: to(p.log, p.seq, "entries") }, where(p)), `: ${short(p.what, 300)}`)), found.length > 40 && h("li", `and ${number(found.length - 40)} more`)),
-				h("p", isComplete ? "Complete: every log is sealed, or its parent holds its head." : `Not complete: ${open.join(", ")} has no end that anything holds.`),
+				h("p", isComplete ? "Complete: every log is sealed, or its parent holds its head." : `Not complete: ${open.join(", ")} has no recorded end.`),
 				told.words.map((each) => h("p", each)), h("p", "Head of the root: ", h("code.head", store.logs.get(store.root).said.head || "–"))));
 		verdict.open = wasOpen;
 	}
@@ -143,7 +143,7 @@ function start(page) {
 
 	/** Where a replay diverged: the first of each kind in full, links to the others. */
 	const link = ({ log, seq }) => (log === null ? "a run that is not in this page" : h("a", { href: to(log, seq ?? 0, "entries") }, `${app.nameOf(log)}, entry ${seq ?? 0}`));
-	const diverged = page.divergences && h("section.pinned.bad", { label: "Where its replay diverged" }, page.divergences.map((each) => [h("h3", "Its replay diverged: ", link(each)), folded(each.text),
+	const diverged = page.divergences && h("section.pinned.bad", { label: "Divergence of the replay" }, page.divergences.map((each) => [h("h3", "Its replay diverged: ", link(each)), folded(each.text),
 		each.more.length > 0 && h("details", h("summary", `The same in ${count(each.more.length, "more run")}`), h("ul", each.more.map((one) => h("li", link(one)))))]));
 
 	document.getElementById("app")?.replaceWith(h("div.app", { id: "app" }, h("a.skip", { href: "#main", onclick: (e) => { e.preventDefault(); (views[app.view].list?.element ?? panel).focus(); } }, "To the content"),

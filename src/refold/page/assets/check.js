@@ -76,7 +76,7 @@ function bonds(log, store, now) {
 		if (start?.started !== log.entry(0).data?.parent?.hash) bad(0, "it answers another start than its parent's log has");
 		else if (ended?.head) {
 			kept = ended.events === lines && ended.head === hashOf(log, lines - 1);
-			if (!kept && lines >= ended.events) bad(lines - 1, "its parent was told of another end");
+			if (!kept && lines >= ended.events) bad(lines - 1, "its parent recorded a different end");
 		}
 	}
 	if (!kept || log.filled > log.offsets[lines]) now.open.push(log.id);

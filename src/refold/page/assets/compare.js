@@ -3,9 +3,9 @@ import { List, count, duration, h, heads, json, money, number, quiet, short, to 
 import { summary } from "./data.js";
 
 const FORMS = { cost_usd_micros: money, time_us: duration };
-const SIGNS = { same: ["=", "Both say the same"], changed: ["≠", "Changed"], removed: ["◂", "Only in this run"], added: ["▸", "Only in the other run"] };
+const SIGNS = { same: ["=", "Equal"], changed: ["≠", "Changed"], removed: ["◂", "Only in this run"], added: ["▸", "Only in the other run"] };
 
-const DEEPER = "What it started differs.";
+const DEEPER = "Its children differ.";
 
 export function compare(app) {
 	const diff = app.page.diff;
@@ -45,7 +45,7 @@ export function compare(app) {
 		first ? h("a.button", { href: to(...(first.a ?? first.b), "compare") }, "Show it") : null);
 	const sums = h("table.sums", heads("", "This run", "The other"), h("tbody", Object.entries(diff.table).map(([name, [a, b]]) => { const form = FORMS[name] ?? number; return h("tr", h("th", { scope: "row" }, diff.labels[name]), h("td", form(a)), h("td", form(b))); })));
 	return {
-		element: h("section.view.compareview", { label: "Compare" }, h("div.tops", pinned, sums), h("div.bar", h("label", all, " Show what is the same, too"), h("button", { onclick: next }, "Next difference (d)"), said), list.element, detail),
+		element: h("section.view.compareview", { label: "Compare" }, h("div.tops", pinned, sums), h("div.bar", h("label", all, " Show equal entries too"), h("button", { onclick: next }, "Next difference (d)"), said), list.element, detail),
 		list, update, place, grown: update, next,
 	};
 }

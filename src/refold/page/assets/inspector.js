@@ -37,7 +37,7 @@ export function inspector(app) {
 		aside(`${log}:${seq}`, entry);
 		grow(app.store.cause(log, seq), entry);
 		if (!list.childNodes.length) return h("p.quiet", "Nothing: the run begins here.");
-		return app.page.left_out ? [list, h("p.quiet", "What else led here: ", h("code", `refold why LOG ${seq} --all`), ".")] : list;
+		return app.page.left_out ? [list, h("p.quiet", "Other causes: ", h("code", `refold why LOG ${seq} --all`), ".")] : list;
 	}
 	function run(node) {
 		const usage = node.usage;

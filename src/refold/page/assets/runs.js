@@ -18,7 +18,7 @@ export function runs(query) {
 	const said = h("span.quiet", { role: "status" }, "Reading …");
 	const go = (run) => query("", { log: run.id });
 	const draw = (i) => h("div", { class: `runrow ${tone(rows[i].status)}` }, Object.entries(COLUMNS).map(([name, [, of]]) => h("span", { class: name }, of(rows[i]))));
-	const list = new List({ label: "Runs", none: "No run is here, or none matches.", count: () => rows.length, draw, choose: (i, entered) => { if (entered && rows[i]) location.assign(go(rows[i])); } });
+	const list = new List({ label: "Runs", none: "No run matches.", count: () => rows.length, draw, choose: (i, entered) => { if (entered && rows[i]) location.assign(go(rows[i])); } });
 	const head = h("div.row.head.runrow", { hush: true }, Object.entries(COLUMNS).map(([name, [word]]) => h("span", { class: name }, word)));
 	function update() {
 		const needle = text.value.toLowerCase();

@@ -127,8 +127,13 @@ def _placed(
                 folders={"folder": at, "other_folder": at}, notes=(*told, *copy.notes),
             )  # fmt: skip
     here = str(Path(copy.top, recorded.below))
-    told = [f"ran in a copy of {recorded.path} at another path, for there is no sandbox: {why}"]
-    told.append("what the command does outside of the copy is done")
+    told = [
+        (
+            f"ran in a copy of {recorded.path} at another path, because no sandbox is available: "
+            f"{why}"
+        )
+    ]
+    told.append("changes that the command makes outside the copy are real")
     return Placement(
         start=_starting(copy, here), comparison=compared,
         folders={"folder": here, "other_folder": here}, notes=(*told, *copy.notes),

@@ -202,7 +202,7 @@ def _why_not(route: Route, incoming: Incoming) -> str:
         return _SIGNED
     if not route.upstream:
         name = route.variables[0]
-        return f"nothing says where {name} leads: set AWS_REGION, or --upstream {name}=URL"
+        return f"the target of {name} is unknown: set AWS_REGION, or --upstream {name}=URL"
     return ""
 
 

@@ -53,7 +53,7 @@ def routes_of(
         else:
             raise UsageError(
                 f"--upstream {upstream}: expected URL, openai=URL, anthropic=URL or "
-                "VARIABLE=URL, where VARIABLE is what the client reads its base URL from"
+                "VARIABLE=URL; the client reads its base URL from VARIABLE"
             )
     return tuple(known.values())
 
@@ -157,8 +157,8 @@ def with_recorded(
             )
         if is_live and not environment.get(name):
             raise UsageError(
-                f"{name} led the recorded command to a model, and is not set: "
-                f"--upstream {name}=URL says where it leads"
+                f"{name} pointed the recorded command to a model, and is not set: name the "
+                f"model's address with --upstream {name}=URL"
             )
         made.append(
             Route(name.lower(), (name,), _checked(environment[name], name) if is_live else "")

@@ -84,8 +84,8 @@ def _cause(record: McpRecord, miss: McpMiss, near: Cue | None) -> str:
     if not miss.connections:
         known = ", ".join(record.servers()) or "none"
         return (
-            f"no MCP server of the name {miss.server} was recorded (recorded: {known}); "
-            "`refold mcp-proxy --name NAME` says which one it is"
+            f"no MCP server named {miss.server} was recorded (recorded: {known}); choose one "
+            "with `refold mcp-proxy --name NAME`"
         )
     if miss.recorded:
         return f"{name} was asked {miss.recorded + 1} times like this, and recorded {miss.recorded}"
@@ -93,7 +93,7 @@ def _cause(record: McpRecord, miss: McpMiss, near: Cue | None) -> str:
         return "the program asks for more than was recorded"
     if near.name == name:
         return f"no such call of {name} was recorded: it has other arguments"
-    return f"{name} is asked for where the record goes on with {near.name}"
+    return f"{name} is called; the record continues with {near.name}"
 
 
 def answered_otherwise(
@@ -111,8 +111,8 @@ def answered_otherwise(
         call=cue.call,
         seq=step.seq,
         **_compared(*pair, cue.call),
-        cause="the client answers a request of the server otherwise; what the server would say "
-        "to that was not recorded",
+        cause="the client answers a request of the server differently; the server's reaction to "
+        "that was not recorded",
     )
 
 

@@ -118,8 +118,9 @@ def notes_on(serving: McpServing, on_miss: OnMiss, pace: Pace) -> list[str]:
     notes = []
     if on_miss == "live":
         notes.append(
-            "--on-miss live is for models: MCP servers are not started in a replay, and what was "
-            "not recorded of them is refused; `refold fork LOG -- COMMAND` goes on live with both"
+            "--on-miss live is for models: a replay starts no MCP servers, and refuses requests "
+            "to them that were not recorded; `refold fork LOG -- COMMAND` continues live with "
+            "both"
         )
     if pace == "recorded":
         notes.append("--pace recorded is for models: MCP servers were served at full speed")
