@@ -104,7 +104,7 @@ def test_a_log_may_have_so_much_time(
     fine = invoke("replay", *paths, "--program", f"{program}:first", "--timeout", "inf")
 
     assert slow.exit_code == 1, slow.output
-    assert "timed out: its re-execution was not at its end after 1 s" in slow.stdout
+    assert "timed out: its re-execution did not end within 1 s" in slow.stdout
     assert fine.exit_code == 0, fine.output
     assert invoke("replay", *paths, "--timeout", "0").exit_code == 2
     assert invoke("replay", *paths, "--timeout", "nan").exit_code == 2
