@@ -26,15 +26,16 @@ def found_today(started: FolderStarted) -> tuple[Path | None, Mapping[str, Git]]
     """Return the user's folder of today, and the repository of each base and repository in it.
 
     That is the recorded folder, else the one where this process stands: the first that has the
-    commits.  If none has, it is the first that is there, without repositories.
+    repositories and their commits.  If none has, it is the first that is there, without any.
     """
-    bases = started.tree.bases
-    places = {one.path for one in started.repositories} | {base.path for base in bases}
     first: Path | None = None
     for folder in (Path(started.path), *_here()):
         if folder.is_dir():
             first = first or folder
-            if bases and _has(folder, bases):
+            made = (one.path for one in started.repositories)
+            there = [path for path in made if Path(folder, path, ".git").exists()]
+            places = {*there, *(base.path for base in started.tree.bases)}
+            if places and _has(folder, started.tree.bases):
                 return folder, {path: Git(Path(folder, path)) for path in places}
     return first, {}
 

@@ -114,6 +114,25 @@ def test_the_folder_that_has_the_commits_is_found(
         pack_objects(state, tmp_path)
 
 
+def test_a_repository_without_a_commit_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it was, or where this process stands: a copy takes over how it is used."""
+    top, clone = tmp_path / "r", tmp_path / "clone"
+    for folder in (top, clone):
+        folder.mkdir()
+        git(folder, "init", "-q")
+    started = FolderStarted(str(top), "", FileTree(), (Repository("", "", "refs/heads/main"),))
+    monkeypatch.chdir(clone)
+
+    assert found_today(started)[0] == top
+    assert [*found_today(started)[1]] == [""]
+    top.rename(tmp_path / "away")
+    assert [*found_today(started)[1]] == [""]
+    (clone / ".git").rename(tmp_path / "git")
+    assert found_today(started) == (clone, {})
+
+
 def test_without_a_folder_there_is_nothing_to_pack(tmp_path: Path) -> None:
     assert pack_objects(FolderState(), tmp_path) == []
     assert packed_repository(tmp_path / "x.jsonl", tmp_path / "made") is None

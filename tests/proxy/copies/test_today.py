@@ -65,6 +65,23 @@ def test_what_changed_since_is_found(tmp_path: Path, *, is_committed: bool) -> N
     assert found == ["changed.py", "lib/prompts.py", "notes.md"]
 
 
+def test_what_was_committed_since_has_not_changed(tmp_path: Path) -> None:
+    """Not what the folder held at the first commit, either; another content is another file."""
+    top = tmp_path / "r"
+    (top / "lib").mkdir(parents=True)
+    git(top, "init", "-q")
+    for path, text in FILES.items():
+        (top / path).write_text(text)
+    state = recorded(top)
+    (top / "notes.md").write_text("new\n")
+    git(top, "add", "-A")
+    git(top, "-c", "user.name=a", "-c", "user.email=b", "commit", "-qm", "since")
+    started = state.started
+    assert started is not None
+
+    assert changed_since(state, started, tmp_path / "x.jsonl", top) == ["notes.md"]
+
+
 @pytest.mark.parametrize(
     ("command", "expected"),
     [

@@ -14,7 +14,6 @@ from typing import Final
 import attrs
 
 from refold.engine.errors import ContentMissing, FolderIncomplete
-from refold.engine.log.blobs import digest_only
 from refold.engine.workspace import paths
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState
@@ -23,7 +22,7 @@ from refold.engine.workspace.packing import contents_of
 from refold.engine.workspace.restoring import restore
 from refold.engine.workspace.tree import TreeEntry
 from refold.proxy.copies.history import make_history, object_folders
-from refold.proxy.copies.today import is_ordinary, names_of, taken_today
+from refold.proxy.copies.today import is_ordinary, names_of, taken_today, unchanged
 
 LENT_MAX: Final = 1024**3
 """Bytes that are copied of what git ignores and of what else was left out of a record."""
@@ -86,7 +85,7 @@ def make_copy(
         try:
             return contents.content(entry, started.tree)
         except ContentMissing:
-            held = _unchanged(today, entry)
+            held = unchanged(today, entry) if today is not None else None
             if held is None:
                 raise
             return held
@@ -187,17 +186,6 @@ def _led_into(top: Path, originals: Collection[Path]) -> list[str]:
             if within is not None:
                 link.symlink_to(top / real.relative_to(within))
     return led
-
-
-def _unchanged(today: Path | None, entry: TreeEntry) -> bytes | None:
-    """Return what a file of today's folder holds if it is the recorded content."""
-    if today is None or entry.kind != "own":
-        return None
-    try:
-        held = (today / entry.path).read_bytes()
-    except OSError:
-        return None
-    return held if digest_only(held) == entry.value else None
 
 
 class _Lent:

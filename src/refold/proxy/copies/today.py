@@ -95,10 +95,25 @@ def changed_since(folder: FolderState, started: FolderStarted, log: Path, today:
         if tree != base.tree:
             git = Git(Path(today, base.path))
             found |= {os.path.join(base.path, one[0]) for one in between(git, base.tree, tree)}  # noqa: PTH118 - texts
+    held = (one for one in then.differs if one.path in found)
+    same = {one.path for one in held if unchanged(today, one) is not None}  # committed since
     kept = (
-        path for path in found - folder.touched if not (is_volatile(path) or is_taken(Path(path)))
+        path
+        for path in found - folder.touched - same
+        if not (is_volatile(path) or is_taken(Path(path)))
     )
     return sorted(kept, key=os.fsencode)
+
+
+def unchanged(today: Path, entry: TreeEntry) -> bytes | None:
+    """Return what a file of today's folder holds if it is the recorded content."""
+    if entry.kind != "own":
+        return None
+    try:
+        held = (today / entry.path).read_bytes()
+    except OSError:
+        return None
+    return held if digest_only(held) == entry.value else None
 
 
 def _is_file(entry: TreeEntry | None) -> bool:
