@@ -139,6 +139,7 @@ _TESTED_ELSEWHERE: Final = {
             "claude_code",
             "codex",
             "gemini_cli",
+            "qwen_code",
             "google_adk",
             "langgraph",
             "opencode",

@@ -19,7 +19,7 @@ from datetime import date
 from hashlib import sha256
 from itertools import chain
 from operator import itemgetter
-from posixpath import relpath
+from posixpath import basename, relpath
 from typing import Any, Final, Self
 from urllib.parse import quote
 
@@ -105,7 +105,7 @@ KINDS: Final = ("id", "commit", "date", "measure", "text")
 """`id`, `commit`: bound · `date`: of the same form and order · `measure`, `text`: anything; the
 last three are ignored at their place alone."""
 _RULE: Final = re.compile(
-    rf"((?:system|user|assistant|printed|git|file|(?:result|call):[^ ,]+)(?:,[^ ]+)*) "
+    rf"((?:system|user|assistant|printed|git|file|(?:result|call|file):[^ ,]+)(?:,[^ ]+)*) "
     rf"({'|'.join(KINDS)}) (.+)",
     re.DOTALL,
 )
@@ -119,7 +119,7 @@ class ValuePlace:
 
     rule: str
     where: frozenset[str]
-    """`system`, `user`, `assistant`, `printed`, `result:TOOL`, `call:TOOL`."""
+    """`system`, `user`, `assistant`, `printed`, `result:TOOL`, `call:TOOL`, `file:NAME`."""
     kind: str
     pattern: Pattern
 
@@ -406,6 +406,13 @@ class Bindings:
             return self._join(self._known.following(), pairs)
         except _DiffersError:
             return None
+
+    def is_same_file(self, path: str, recorded: str, now: str) -> bool:
+        """Return whether two texts are the same that a file had at the end; bind what they show."""
+        joined = self.joined_values(recorded, now, f"file:{basename(path)}")
+        if joined is not None:
+            self.commit(joined)
+        return joined is not None
 
     def commit(self, joined: Joined) -> None:
         """Bind for good."""
@@ -733,7 +740,7 @@ def _apart(spans: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
     for start, end, mark in spans:
         if len(taken) < end:
             taken.extend(bytes(end - len(taken)))
-        if start < end and not any(taken[start:end]):
+        if start >= 0 and not any(taken[start:end]):  # a value may be empty
             taken[start:end] = b"\1" * (end - start)
             found.append((start, end, mark))
     return found

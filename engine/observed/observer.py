@@ -74,7 +74,7 @@ class Observer:
     def __init__(self, journal: Journal, profile: Profile = NO_PROFILE) -> None:
         self._profile = profile
         self._journal = journal
-        self._threads = Threads()
+        self._threads = Threads(profile.plain)
         self._conversations = Conversations()
         self._offered: set[str] = set()
         self.ended: list[UnansweredCall] = []

@@ -8,7 +8,7 @@ never decides what it is answered.  Pure.  Rules: CONTRACT.md §16.5.
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -66,6 +66,8 @@ class Thread:
     """The entry that what comes next follows from."""
     asking: int = 0
     """Requests that wait for an answer."""
+    brief: str = ""
+    """What it is to do, where examples stand before that which others of the program have, too."""
     said: str = ""
     """The chain digest of its last request."""
     stands: tuple[str, ...] = ()
@@ -91,7 +93,9 @@ class Thread:
 class Threads:
     """All conversations of one log."""
 
-    def __init__(self) -> None:
+    def __init__(self, plain: Callable[[str], str] = str) -> None:
+        """Take what leaves out of a brief what says nothing."""
+        self._plain = plain
         self._all: list[Thread] = []
         self._ends: dict[tuple[str, str], Thread] = {}
         """By the chain digest of all that was asked, or asked and answered, and whose it is."""
@@ -124,7 +128,8 @@ class Threads:
             is_gone_on = not any(each in reversed(chain) for each in thread.stands)
             twin = self._standing(chain[:-1], whose) if is_gone_on else None
             return twin or thread  # else its twin is being answered: another that asks the same
-        idle = [one for one in self._identities.get(_identity(asked, whose), ()) if not one.asking]
+        alike = self._identities.get(_identity(asked, whose), ())
+        idle = [one for one in alike if not one.asking and _holds(asked, one.brief)]
         return idle[-1] if idle and thread is None else None
 
     def _standing(self, chain: Sequence[str], whose: Whose) -> Thread | None:
@@ -174,6 +179,8 @@ class Threads:
             above.children += 1
             scope = f"{above.scope}/{above.children}"
         thread = Thread(scope, _identity(asked, whose), whose, _system(asked))
+        if any(each.get("role") == "assistant" for each in asked.messages):
+            thread.brief = self._plain(text_of_json(asked.messages[-1].get("content", "")))
         self._all.append(thread)
         self._identities.setdefault(thread.identity, []).append(thread)
         return thread
@@ -216,6 +223,10 @@ def _identity(asked: Asked, whose: Whose) -> str:
         path = str(asked.parameters.get("path", "")).partition("?")[0]
         return digest.of_key([asked.parameters.get("method"), path])
     return digest.of_key([whose.thread, _system(asked), first_text(asked)])
+
+
+def _holds(asked: Asked, text: str) -> bool:
+    return not text or any(text in text_of_json(m.get("content", "")) for m in asked.messages)
 
 
 def _system(asked: Asked) -> str:

@@ -1,9 +1,11 @@
 """Which folder is recorded, and which of its files are not.  Rules: CONTRACT.md §16.16."""
 
 import contextlib
+import fnmatch
 import os
 import re
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +32,17 @@ _KEYS: Final = re.compile(
 )
 _OF_A_LOG: Final = r"(\.\d+)*\.(jsonl(\..*)?|ray|(blobs|files)(/.*)?)"
 """Ends of the paths of a log's files, after its stem.  A program may have the same stem."""
+
+
+_VOLATILE: Final = ("*.pyc", "*.aider.tags.cache.v*/*", ".DS_Store", "*/.DS_Store")
+"""Files that programs write as a cache, or by chance."""
+OF_AIDER: Final = (".aider.*", "*/.aider.*")
+"""Files with times in them, of a record whose profile does not say where these stand."""
+
+
+def is_volatile(path: str, more: Iterable[str] = ()) -> bool:
+    """Return whether a file says nothing of a run by its path, or by other patterns."""
+    return any(fnmatch.fnmatchcase(path, each) for each in (*_VOLATILE, *more))
 
 
 def is_key(path: str) -> bool:

@@ -7,7 +7,7 @@ unequal.  What a log's calls are is `replay.compare.calls`'s to say, how they ar
 `replay.compare.pairing`'s, what a difference holds and how it reads `replay.compare.log_diff`'s.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from refold.replay.compare.log_diff import DiffCategory, LogDiff, LogDifference,
 from refold.replay.compare.pairing import ArgumentMode, MatchMode, Paired, is_alike, pairs_of
 from refold.replay.difference.pointer_diff import Difference, differences
 from refold.replay.index.guarantee import MATCHED, is_observed
+from refold.replay.observed.folder import FileDifference
 
 __all__ = [
     "ArgumentMode",
@@ -48,6 +49,7 @@ def diff(
     arguments: ArgumentMode = "exact",
     most: int | None = DIFFERENCES_MAX,
     pairs: list["Compared"] | None = None,
+    files: list[FileDifference] | None = None,
 ) -> LogDiff:
     """Compare the log `a` with the log `b`, and the logs of their children along their starts.
 
@@ -61,6 +63,7 @@ def diff(
             `superset`: the other way round.
         most: So many differences keep their details; more are only counted.  `None`: all keep them.
         pairs: Is given every pair of calls that was compared, a child's below its start.
+        files: Is given the files that two watched commands left otherwise behind.
 
     Raises:
         LogMissing: one of the two is not there; a missing log of a child is a note.
@@ -82,6 +85,8 @@ def diff(
         found, notes = _of_watched(runs, found)
         count -= len(comparison.found) - len(found)
         comparison.notes += notes
+        if files is not None:
+            files += _files(*runs)
     return LogDiff(
         a=fspath(a),
         b=fspath(b),
@@ -121,6 +126,12 @@ def _of_watched(
     used = [f"{tokens_in} in, {tokens_out} out" for tokens_in, tokens_out in (a.usage(), b.usage())]
     notes = [f"not compared (measured): tokens ({' and '.join(used)})"] * (used[0] != used[1])
     return causes_first(found, a, b), [*a.bound(), *notes]
+
+
+def _files(a: RunCalls, b: RunCalls) -> Sequence[FileDifference]:
+    from refold.replay.compare.observed_calls import ObservedCalls  # noqa: PLC0415
+
+    return a.files(b) if isinstance(a, ObservedCalls) and isinstance(b, ObservedCalls) else ()
 
 
 def _volatile(log: Path) -> list[str]:

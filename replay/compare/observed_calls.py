@@ -27,6 +27,7 @@ from refold.replay.compare.calls import NO_OUTCOME, Call, RunCalls
 from refold.replay.compare.log_diff import LogDifference
 from refold.replay.compare.measured import Declared
 from refold.replay.difference.pointer_diff import Difference, shared_ends
+from refold.replay.observed.folder import FileDifference, folder_differences
 from refold.replay.observed.record import ObservedRecord, RecordedTurn, read_record
 from refold.replay.observed.titles import conversation_name
 
@@ -132,6 +133,11 @@ class ObservedCalls(RunCalls):
     def bound(self) -> list[str]:
         """Return what of the other log was taken for what of this one, in words."""
         return self._bindings.lines()
+
+    def files(self, other: "ObservedCalls") -> tuple[FileDifference, ...]:
+        """Return the files that the other command left otherwise behind."""
+        ignored = {*self._record.volatile_files, *other._record.volatile_files}  # noqa: SLF001 - of its own kind
+        return folder_differences(self.path, other.path, self._bindings, ignored)
 
     def usage(self) -> tuple[int, int]:
         """Return the tokens of all answers, in and out: a measurement."""

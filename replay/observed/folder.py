@@ -4,7 +4,7 @@ import contextlib
 import functools
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import attrs
@@ -12,6 +12,7 @@ import attrs
 from refold.engine.errors import ContentMissing, EntryMissing, UsageError
 from refold.engine.events.events import FOLDER
 from refold.engine.log.reader import read_entries
+from refold.engine.observed.binding import Bindings
 from refold.engine.workspace import packing
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.diffs import unified
@@ -22,6 +23,7 @@ from refold.engine.workspace.entries import (
     FolderState,
     read_entry,
 )
+from refold.engine.workspace.left_out import is_volatile
 from refold.engine.workspace.paths import as_text
 from refold.engine.workspace.tree import FileTree
 
@@ -103,8 +105,12 @@ class FileDifference:
     """A unified diff from a to b; of what has no text, what is known."""
 
 
-def folder_differences(a: Path, b: Path) -> tuple[FileDifference, ...]:
+def folder_differences(
+    a: Path, b: Path, bindings: Bindings, ignored: Iterable[str]
+) -> tuple[FileDifference, ...]:
     """Return how the final folders of two runs differ; nothing, unless both have one.
+
+    `bindings` say which texts are the same, and `ignored` are patterns of paths.
 
     Raises:
         ContentMissing: they began at different commits, and one is not in the repository any more.
@@ -123,15 +129,22 @@ def folder_differences(a: Path, b: Path) -> tuple[FileDifference, ...]:
         paths = sorted(before.by_path.keys() | after.by_path.keys(), key=os.fsencode)
         found = []
         for path in paths:
-            if before.by_path.get(path) == after.by_path.get(path):
+            if before.by_path.get(path) == after.by_path.get(path) or is_volatile(path, ignored):
                 continue
             old, old_text = _held(path, one.tree, before, contents_a, whole_a)
             new, new_text = _held(path, other.tree, after, contents_b, whole_b)
-            if (old, old_text) != (new, new_text):
+            if old != new or not _is_same(path, old_text, new_text, bindings):
                 lines = unified(old_text, new_text, as_text(path))
                 ends = {"in_a": bool(old), "in_b": bool(new)}
                 found.append(FileDifference(path=as_text(path), **ends, diff=tuple(lines)))
         return tuple(found)
+
+
+def _is_same(path: str, old: bytes | None, new: bytes | None, bindings: Bindings) -> bool:
+    if old == new or old is None or new is None:
+        return old == new
+    texts = (each.decode(errors="surrogateescape") for each in (old, new))
+    return bindings.is_same_file(path, *texts)
 
 
 def _held(

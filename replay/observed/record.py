@@ -40,6 +40,7 @@ from refold.engine.observed.volatile import VolatileRules, match_key
 from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.engine.wire.parts.kept_answers import IDS, checked, pieces, why_unserved
 from refold.engine.workspace.entries import FolderState, read_entry
+from refold.engine.workspace.left_out import OF_AIDER
 from refold.replay.index.guarantee import refuse_program
 
 _MARKER: Final = b"[redacted"
@@ -157,6 +158,12 @@ class ObservedRecord:
         """What was noted of the place and time of the recording."""
         rules = self.started.rules
         return {**rules.get(NOTED, {}), **rules.get(FOLDERS, {})}
+
+    @property
+    def volatile_files(self) -> tuple[str, ...]:
+        """Patterns of files that are not compared: without places in them, those of aider."""
+        says = any(where.startswith("file:") for place in self.places for where in place.where)
+        return () if says else OF_AIDER
 
     def bindings(self, now: Mapping[str, str] | None = None) -> Bindings:
         """Return what binds this record's values to those of a run; `now` was noted of that."""

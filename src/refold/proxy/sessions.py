@@ -17,6 +17,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
+from refold.engine.observed.binding import Bindings
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import EXACT, Profile
 from refold.engine.observed.volatile import VolatileRules
@@ -280,7 +281,7 @@ def replay_command(
         mcp = serving_of(record.path, record.rules, journal, session.secrets, desk.bindings)
         ended = session.run(desk, mcp, journal, {**pinned(record), **keys})
         printed = output_of(ended, session.secrets)
-        files, more = session.left(record, desk.bindings.as_recorded_text)
+        files, more = session.left(record, desk.bindings)
         report = report_of(record, desk.matcher, live=desk.live, output=printed, files=files)
         report = with_mcp(report, mcp)
         notes = [] if report.requests else [_NOTHING]
@@ -509,19 +510,18 @@ class _Session:
             )
 
     def left(
-        self, record: ObservedRecord, spelled: Callable[[str], str]
+        self, record: ObservedRecord, bindings: Bindings
     ) -> tuple[tuple[dict[str, str], dict[str, str]], list[str]]:
-        """Return the files that differ at the end, recorded and now, and what is to be said.
-
-        `spelled` returns a text as the record would have it.
-        """
+        """Return the files that differ at the end, recorded and now, and what is to be said."""
         if self.place.comparison is None:
             return ({}, {}), []
-        ended = self.place.comparison.end(record.folder)
-        now = {path: spelled(text) for path, text in ended.now.items()}
-        same = {path for path, text in now.items() if ended.recorded.get(path) == text}
-        then = {path: text for path, text in ended.recorded.items() if path not in same}
-        now = {path: text for path, text in now.items() if path not in same}
+        ended = self.place.comparison.end(record.folder, record.volatile_files)
+        was = ended.recorded
+        here = {path for path in ended.now if path in was}
+        same = {path for path in here if bindings.is_same_file(path, was[path], ended.now[path])}
+        then = {path: text for path, text in was.items() if path not in same}
+        found = ((path, text) for path, text in ended.now.items() if path not in same)
+        now = {path: bindings.as_recorded_text(text) for path, text in found}
         return (then, now), [ended.note] if ended.note else []
 
     def here(self) -> dict[str, str]:

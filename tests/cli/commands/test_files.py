@@ -193,3 +193,16 @@ def test_a_changed_content_is_named_by_what_reads_it(
         what = "entries are inconsistent" if words[0] == "recover" else "damaged"
         assert what in said.output, words
     assert "a.py: " in invoke("verify", log).stdout
+
+
+@pytest.mark.long
+def test_a_folder_is_bound_in_the_files_of_two_runs(tmp_path: Path, invoke: Invoke) -> None:
+    """As in what they asked."""
+    logs = [record(tmp_path, name, {"new": f"{tmp_path / name}/x\n"}) for name in ("one", "two")]
+
+    same = json.loads(invoke("diff", *logs, "--json").stdout)
+    other = record(tmp_path, "three", {"new": f"{tmp_path / 'three'}/y\n"})
+    differs = json.loads(invoke("diff", logs[0], other, "--json").stdout)
+
+    assert (same["identical"], same["files"]) == (True, [])
+    assert [file["path"] for file in differs["files"]] == ["a.py"]

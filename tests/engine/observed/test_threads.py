@@ -53,3 +53,22 @@ def test_a_header_tells_conversations_apart() -> None:
     assert threads.found(asked, ("other",), Whose("one")) is thread
     assert threads.found(asked, ("other",), Whose("two")) is None
     assert threads.found(cut, _chain(cut), Whose("one")) is None
+
+
+def test_what_stands_before_the_task_makes_no_two_programs_one() -> None:
+    """Examples, or where the program works (aider, Qwen Code): what it is to do tells."""
+    threads = Threads(lambda text: text.removesuffix(" Be brief."))
+    shown = {"role": "assistant", "content": "Ok."}
+
+    def does(task: str, *more: dict[str, Any]) -> Asked:
+        return _asked("You are A.", "An example", shown, {"role": "user", "content": task}, *more)
+
+    one, other = does("Fix the notes. Be brief."), does("Fix the texts.")
+    first = _begun(threads, one)
+    threads.answered(first, "", "", is_whole=True)
+    assert threads.found(other, _chain(other)) is None
+    second = _begun(threads, other)
+    threads.answered(second, "", "", is_whole=True)
+    goes_on = does("Fix the notes.", shown, {"role": "user", "content": "and now?"})
+
+    assert threads.found(goes_on, _chain(goes_on)) is first

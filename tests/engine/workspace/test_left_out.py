@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import UsageError
-from refold.engine.workspace.left_out import folder_of, is_key
+from refold.engine.workspace.left_out import OF_AIDER, folder_of, is_key, is_volatile
 from tests.support.folders import repository
 
 
@@ -67,3 +67,12 @@ def test_what_looks_like_a_key(name: str) -> None:
 def test_what_does_not(name: str) -> None:
     """Templates and public halves are there to be read."""
     assert not is_key(name)
+
+
+def test_caches_say_nothing_of_a_run() -> None:
+    assert is_volatile("d/.DS_Store")
+    assert is_volatile("d/.aider.tags.cache.v4/00/x.val")
+    assert is_volatile("x.log", ["*.log"])
+    assert not is_volatile("x.log")
+    assert not is_volatile(".aider.chat.history.md")
+    assert is_volatile(".aider.chat.history.md", OF_AIDER)

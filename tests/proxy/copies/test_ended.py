@@ -102,7 +102,7 @@ def test_what_is_volatile_or_ignored_is_not_compared(tmp_path: Path) -> None:
 
     def other(top: Path) -> None:
         edit(top)
-        for name in ("x.log", "m.pyc", ".aider.chat.history.md", "skipped/x"):
+        for name in ("x.log", "m.pyc", ".aider.tags.cache.v4/x", "skipped/x"):
             (top / name).parent.mkdir(exist_ok=True)
             (top / name).write_text("x")
 

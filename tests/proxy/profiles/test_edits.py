@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.observed.binding import ValuePlace, places_of
+from refold.engine.observed.binding import Bindings, ValuePlace, places_of
 from refold.engine.observed.profile import Profile
 from refold.proxy.profiles import shipped
 from tests.support.watched import ask, record, replayed, result, says, system, talk, user
@@ -67,7 +67,15 @@ TOUCHED = {
         '"timestamp":"2026-11-22T17:12:31.648Z"',
         '"tool_id":"read_file__read_file_1795367552645_0"',
     ),
-    "aider": ("commit with git hash cc53533", "Commit cc53533 "),
+    "aider": (
+        "commit with git hash cc53533",
+        "Commit cc53533 ",
+        "# aider chat started at 2026-11-23 18:16:57",
+        "# 2026-11-23 18:16:58.939168",
+        "\nHTTPSConnectionPool(host='raw.githubusercontent.com', port=443): no 1\nAider v0.86.2",
+        "Cost: $0.00059 message",
+    ),
+    "Qwen Code": ("Process Group PGID: 4711",),
 }
 EACH = [(name, text) for name, texts in TOUCHED.items() for text in texts]
 ELSEWHERE = (
@@ -153,6 +161,11 @@ def test_at_its_place_a_value_may_be_another_one(
             return [user("Go."), says(found), user("on")]
         return [user("Go."), says("", ("c1", tool, {})), result("c1", found)]
 
+    if where.startswith("file:"):
+        assert Bindings([place]).is_same_file(f"below/{where[5:]}", text, edited)
+        assert not Bindings([place]).is_same_file("other.md", text, edited)
+        assert not Bindings([place]).is_same_file(where[5:], text, f"{edited} more")
+        return
     if where == "printed":
         ends = [{"exit_code": 0, "stdout": found, "stdout_bytes": 9} for found in (text, edited)]
         log = record(tmp_path / "a.jsonl", [], output=ends[0], profile=PROFILES[name])

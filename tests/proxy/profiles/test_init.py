@@ -23,6 +23,7 @@ URL = 'openai_base_url="http://h/w/openai"'
         ("timeout 60 env A=b opencode run hello", "opencode"),
         ("npx @google/gemini-cli -p hello", "Gemini CLI"),
         ("uv run adk run agent", "Google ADK"),
+        ("npx @qwen-code/qwen-code -p hello", "Qwen Code"),
         ("python agent.py codex", ""),
         ("grep claude notes.txt", ""),
         ("echo claude", ""),
@@ -45,7 +46,7 @@ def test_a_command_is_known_by_its_program(command: str, name: str) -> None:
         ("GeminiCLI/0.61.0/gemini-2.5-pro (linux; x64; terminal)", "", "Gemini CLI"),
         ("google-genai-sdk/2.34.0 gl-python/3.11.7 google-adk/2.13.0", "", "Google ADK"),
         ("OpenAI/Python 2.20.0", "You are like claude-cli/2.1.197", ""),
-        ("QwenCode/0.15.10 (linux; x64)", "You are Qwen Code", ""),
+        ("QwenCode/0.15.10 (linux; x64)", "You are Qwen Code", "Qwen Code"),
     ],
 )  # fmt: skip
 def test_a_program_is_known_by_what_it_asks(user_agent: str, system: str, name: str) -> None:
@@ -76,6 +77,8 @@ def test_a_script_is_known_by_the_library_that_starts_the_program(tmp_path: Path
         script = tmp_path / "agent.py"
         script.write_text(text)
         assert profile_of(["python", str(script)]).name == name
+        twice = f"python '{script}' one & python \"{script}\" two & wait"
+        assert profile_of(["bash", "-c", twice]).name == name
 
 
 @pytest.mark.parametrize(

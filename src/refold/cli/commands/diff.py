@@ -14,7 +14,7 @@ from refold.cli.output.pages import page
 from refold.engine.events.outcome import Usage
 from refold.replay.compare.diff import diff
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
-from refold.replay.observed.folder import folder_differences
+from refold.replay.observed.folder import FileDifference
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 
 _CALLS = click.Choice(["strict", "unordered", "subset", "superset"])
@@ -63,9 +63,9 @@ def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, ever
         started(one.path)  # a file without a first entry is no run that could differ
         started(other.path)
         most = None if every else output.LINES_MAX
-        found = diff(one.path, other.path, match=match, arguments=arguments, most=most)
+        files: list[FileDifference] = []
+        found = diff(one.path, other.path, match=match, arguments=arguments, most=most, files=files)
         trees = {"a": delegation_tree(one.path), "b": delegation_tree(other.path)}
-        files = folder_differences(one.path, other.path)
         pairs = zip((one, other), trees.values(), strict=True)
         gaps = dict.fromkeys(gap for log, tree in pairs for gap in log_gaps(log, tree))
     for each in gaps:  # what is not there, or says nonsense in a chain that holds, is no likeness

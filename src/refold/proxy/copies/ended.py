@@ -17,11 +17,10 @@ from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
 from refold.engine.log.blobs import BlobStore, digest_only
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderState
-from refold.engine.workspace.left_out import LogFiles
+from refold.engine.workspace.left_out import LogFiles, is_volatile
 from refold.engine.workspace.paths import as_text
 from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.tree import FileTree, TreeEntry
-from refold.proxy.copies.today import is_volatile
 
 _TEXT_MAX: Final = 1024 * 1024
 """Bytes of a file whose text is compared; of a larger one, its digest."""
@@ -70,8 +69,12 @@ class FolderComparison:
         with self._failing():
             self._scanner.scan()
 
-    def end(self, recorded: FolderState) -> EndedFolder:
-        """Look at what the command left, and compare it with the end of the record."""
+    def end(self, recorded: FolderState, ignored: Iterable[str] = ()) -> EndedFolder:
+        """Look at what the command left, and compare it with the end of the record.
+
+        `ignored` are more patterns of paths.
+        """
+        self._ignored = (*self._ignored, *ignored)
         tree = FileTree()
         with self._failing():
             tree = self._scanner.scan(is_last=True).tree

@@ -5,7 +5,6 @@ itself changed.  An agent from elsewhere gets the folder as it was.  Rules: CONT
 """
 
 import contextlib
-import fnmatch
 import itertools
 import os
 import shutil
@@ -18,13 +17,10 @@ from refold.engine.log.blobs import digest_only
 from refold.engine.log.names import is_taken
 from refold.engine.workspace.entries import FolderStarted, FolderState
 from refold.engine.workspace.git import Git, between
-from refold.engine.workspace.left_out import LogFiles
+from refold.engine.workspace.left_out import OF_AIDER, LogFiles, is_volatile
 from refold.engine.workspace.paths import as_text, is_git
 from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.tree import TreeEntry
-
-VOLATILE: Final = ("*.pyc", ".aider.*", "*/.aider.*", ".DS_Store", "*/.DS_Store")
-"""Files that programs write with dates in them, or by chance."""
 
 _PROGRAMS: Final = frozenset(
     (".py", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".sh", ".rb", ".php", ".pl", ".jar")
@@ -44,11 +40,6 @@ def is_ordinary(path: str) -> bool:
         f"{each}/".startswith(above) or (each != home and above.startswith(f"{each}/"))
         for each in (home, *_OF_SYSTEM)
     )
-
-
-def is_volatile(path: str, more: Iterable[str] = ()) -> bool:
-    """Return whether a path is one of those, or of other patterns."""
-    return any(fnmatch.fnmatchcase(path, each) for each in (*VOLATILE, *more))
 
 
 def runs_own(command: Sequence[str], folder: FolderState, today: Path) -> bool:
@@ -100,7 +91,7 @@ def changed_since(folder: FolderState, started: FolderStarted, log: Path, today:
     kept = (
         path
         for path in found - folder.touched - same
-        if not (is_volatile(path) or is_taken(Path(path)))
+        if not (is_volatile(path, OF_AIDER) or is_taken(Path(path)))
     )
     return sorted(kept, key=os.fsencode)
 

@@ -1,6 +1,6 @@
 """Profiles of agent programs, one a file; which of them a command is.
 
-    claude_code, codex, opencode, aider, gemini_cli, google_adk, langgraph
+    claude_code, codex, opencode, aider, gemini_cli, qwen_code, google_adk, langgraph
 
 To add one: a file with a `PROFILE` like the others, and its name in `NAMES`.  Try it on the real
 program: record it, replay it from another folder, add what differs as narrowly as it goes.
@@ -22,7 +22,8 @@ from refold.engine.ports.programs import load, reference_from
 from refold.engine.wire.apis import known_routes
 
 NAMES: Final = (
-    "claude_code", "codex", "opencode", "aider", "gemini_cli", "google_adk", "langgraph",
+    "claude_code", "codex", "opencode", "aider", "gemini_cli", "qwen_code", "google_adk",
+    "langgraph",
 )  # fmt: skip
 NONE: Final = "none"
 
@@ -31,6 +32,8 @@ _WRAPPERS: Final = frozenset(
     | {"python", "python3", "setsid", "stdbuf", "time", "timeout", "tsx", "uv", "uvx", "yarn"}
 )
 _SHELLS: Final = frozenset({"bash", "dash", "sh", "zsh"})
+_WORD: Final = re.compile(r"[^\s;&|()'\"]+")
+"""A word of a line of a shell."""
 _SCRIPT_BYTES: Final = 1024 * 1024
 
 
@@ -130,7 +133,7 @@ def _is_line(command: Sequence[str], at: int) -> bool:
 
 def _in_line(line: str, profile: Profile) -> Iterator[int]:
     """Yield where the name of the program ends in a line of a shell, each time it is run."""
-    for found in re.finditer(r"[^\s;&|()'\"]+", line):
+    for found in _WORD.finditer(line):
         if _program_name(found[0]) in profile.commands:
             before = re.split(r"[;&|(\n]", line[: found.start()])[-1].split()
             if _program_index([*before, found[0]], profile) is not None:
@@ -147,7 +150,7 @@ def _uses(command: Sequence[str], libraries: Sequence[str]) -> bool:
 
 
 def _scripts(command: Sequence[str]) -> Iterator[str]:
-    for word in command:
+    for word in dict.fromkeys(part for each in command for part in (each, *_WORD.findall(each))):
         if word.endswith((".py", ".js", ".mjs", ".cjs", ".ts")) and Path(word).is_file():
             with Path(word).open(errors="replace") as file:
                 yield file.read(_SCRIPT_BYTES)
