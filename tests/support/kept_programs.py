@@ -11,9 +11,12 @@ from refold.engine.models import ScriptedModel
 from refold.engine.program.agent import agent
 from refold.tools.agents.agent_files import AgentDef
 from refold.tools.agents.agent_prompts import agent_prompts
+from refold.tools.agents.profiles import SpawnProfile, SpawnSettings
 from refold.tools.contract.tool_types import DelegationTool, tool
 from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
 from refold.tools.delegation.shared import delegate_all
+from refold.tools.delegation.spawn import spawn_tools
+from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.delegation.subagent_dispatch import dispatch_tool
 
 LONG = "a long text, kept beside the log. " * 2000
@@ -328,6 +331,20 @@ async def budgeting(run: refold.Run, _: Any) -> list[str]:
     return told
 
 
+async def lacking(run: refold.Run, _: Any) -> list[Any]:
+    """Start children that lack something; before the flag `checks_needs`, only a model was told."""
+
+    async def mine(_run: refold.Run, _given: Any) -> str:
+        return "no other process imports this"
+
+    nowhere = subagent_tool(program=mine, runner="subprocess")
+    profile = SpawnProfile(system_prompt_file="GONE.md", tools=("add",))
+    spawn, wait = spawn_tools(SpawnSettings(enabled=True, profiles={"clerk": profile}))
+    result = await run.tool(nowhere, task="Do it.")
+    await run.tool(spawn, task="Add numbers.", profile="clerk")
+    return [result["error"], await run.tool(wait, job_ids="*")]
+
+
 PROGRAMS: dict[str, Any] = {
     "everything": everything,
     "plainly": plainly,
@@ -344,6 +361,7 @@ PROGRAMS: dict[str, Any] = {
     "forked": timing,
     "handing": handing,
     "budgeting": budgeting,
+    "lacking": lacking,
 }
 INPUTS: dict[str, Any] = {
     "everything": ["short", "long"],
@@ -361,5 +379,6 @@ INPUTS: dict[str, Any] = {
     "forked": None,
     "handing": None,
     "budgeting": None,
+    "lacking": None,
 }
 MODEL = ScriptedModel(["They have read two texts.", "Nothing more."])
