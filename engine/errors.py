@@ -20,8 +20,10 @@
         ToolUnknown              a name that no given tool has
         ToolNeeded               replay needs the tool's types to give its result back
           DelegationNeeded       … or its code, for a delegation tool is executed again
+          ProgramNeeded          … or the tool, for its children ran a program of its own
           ToolAbsent             a run that goes on live needs a tool that nobody passed
         SessionNeeded            the run had a session with reducers that nobody passed
+        NotReady                 children of the run lack something that they need
         ArgumentsRefused         arguments that do not fit the tool's signature
         InvalidDefError          an agent's definition file that is none
         DefNotFoundError         no agent has that id
@@ -355,6 +357,17 @@ class DelegationNeeded(ToolNeeded):
     )
 
 
+class ProgramNeeded(ToolNeeded):
+    """Children of a shipped delegation tool ran a program that no log can import (§10.4.5)."""
+
+    program: str
+
+    _text = (
+        "program needed: children of {tool} ran {program!r}; pass the tool, tools=[…] "
+        "(--tools FILE.py:TOOL on the command line)"
+    )
+
+
 class ToolAbsent(ToolNeeded):
     """A run that is to go on live was offered tools that nobody passed."""
 
@@ -384,6 +397,16 @@ class SessionNeeded(Detailed, UsageError):
             f"{where}the run had a session ({self.held}): pass a fresh one with the same "
             "reducers, session=… (--session FILE.py:NAME on the command line)"
         )
+
+
+class NotReady(Detailed, UsageError):
+    """Children of the run lack something that all of them need (CONTRACT.md §10.4.8)."""
+
+    problems: tuple[str, ...]
+    """What is missing, one text each, with the tools that need it."""
+
+    def __str__(self) -> str:
+        return "the run cannot begin: " + "; ".join(self.problems)
 
 
 class ArgumentsRefused(Detailed, UsageError):

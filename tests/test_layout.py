@@ -229,6 +229,7 @@ SHELL: Final = {
     "engine/recording/recorder.py": ("threads", "the living world of a kernel"),
     "engine/runners/recording.py": ("clock random", "seeds and names of recordings"),
     "engine/children/anchor.py": ("files", "reads a child's log"),
+    "engine/runners/preflight.py": ("files", "whether the files of profiles are there"),
     "engine/runners/child.py": ("files", "writes the reply of a subprocess child"),
     "engine/children/envelope.py": ("environment", "the working directory of a child"),
     "engine/runners/in_process.py": ("clock threads", "runs children on threads"),

@@ -14,7 +14,7 @@ import attrs
 from refold.engine.children.tokens import asking
 from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.encoding.plain import to_json
-from refold.engine.errors import LogUnsupported, ToolRefused, UsageError
+from refold.engine.errors import LogUnsupported, ProgramNotFound, ToolRefused, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.ports.clock import fixed_at
 from refold.engine.ports.ports import (
@@ -104,27 +104,51 @@ def unpack(line: bytes) -> ChildRequest:
 
 
 def _tool_reference(tool: Tool) -> dict[str, Json]:
-    if tool.reference is None:
-        raise ToolRefused(
-            tool.name,
-            "a subprocess child",
-            "another process cannot import it; define it at the top level of a module",
-        )
+    if (why := why_unreachable(tool)) or tool.reference is None:
+        raise ToolRefused(tool.name, "a subprocess child", why)
     return attrs.asdict(elsewhere(tool.reference))
+
+
+def why_unreachable(tool: Tool) -> str:
+    """Return why no other process can make a tool; empty if one can."""
+    try:
+        if tool.reference is not None:
+            elsewhere(tool.reference)
+            return ""
+        if (children := getattr(tool, "children", None)) is not None:
+            reference_of(children.program)
+    except ProgramNotFound as error:
+        return str(error)
+    return getattr(tool, "unreachable", "") or (
+        "another process cannot import it; define it at the top level of a module"
+    )
+
+
+def why_no_session(session: Any) -> str:
+    """Return why no other process can make a session; empty if one can."""
+    if session is None or getattr(session, "maker", None) is not None:
+        return ""
+    return (
+        "a subprocess child gets a session only if the session says how to make an empty one: "
+        "Session(factory=Reference(__name__, 'make_it', {}))"
+    )
+
+
+def why_no_model(model: Model) -> str:
+    """Return why no other process can make a model; empty if one can."""
+    if model.reference is not None:
+        return ""
+    return f"model {model.name!r}: another process cannot make it; give it a `reference`"
 
 
 def _session(session: Any) -> Json:
     """Return how another process makes the session: its factory, and its slices."""
     if session is None:
         return None
-    maker = getattr(session, "maker", None)
-    if maker is None:
-        raise UsageError(
-            "a subprocess child gets a session only if the session says how to make an empty one: "
-            "Session(factory=Reference(__name__, 'make_it', {}))"
-        )
+    if why := why_no_session(session):
+        raise UsageError(why)
     return {
-        "factory": attrs.asdict(elsewhere(maker)),
+        "factory": attrs.asdict(elsewhere(session.maker)),
         "snapshot": session.snapshot().as_json(),
         "events": _events(session),
     }
@@ -152,8 +176,6 @@ def _made_session(packed: Any) -> Any:
 
 
 def _model_reference(model: Model) -> dict[str, Json]:
-    if model.reference is None:
-        raise UsageError(
-            f"model {model.name!r}: another process cannot make it; give it a `reference`"
-        )
+    if (why := why_no_model(model)) or model.reference is None:
+        raise UsageError(why)
     return attrs.asdict(elsewhere(model.reference))

@@ -73,6 +73,10 @@ class Flags:
     """Whether the delegation tools word how a child ended alike, with its last words and what to
     do next, and refuse arguments before a child starts."""
 
+    checks_needs: bool = False
+    """Whether a child of a delegation tool that lacks what its host was to provide ends the run,
+    and a profile whose file is missing starts nothing; else only a model is told, or nobody."""
+
     def yields_after(self, count: int) -> bool:
         """Return whether the world has its turn between `count` items of a list and the next."""
         return bool(self.yields and count) and count % self.yields == 0
@@ -104,6 +108,7 @@ NOW: Final = Flags(
     due_order=True,
     spares_caller=True,
     tool_words=True,
+    checks_needs=True,
 )
 """The rules of runs that are recorded now."""
 

@@ -89,6 +89,8 @@ from refold.engine.ports.people import check_question
 from refold.engine.ports.ports import Identity, Model, ModelReply, ModelRequest, SessionPort, Tool
 from refold.engine.ports.programs import found_program, program_name
 
+_LACKS: Final = ("ProgramNotFound", "ProgramRefused", "ToolRefused", "UsageError", "ExtraMissing")
+"""Codes of a child that lacks what the host of the run was to provide: no model can mend it."""
 _UNHEARD_MAX: Final = 100
 """So many exceptions that nobody awaited are told."""
 
@@ -856,7 +858,9 @@ class Kernel:
             raise TypeError(f"decide gave {last!r} for a child")
         run_id = last.run_id
         limits = Limits.from_json(last.delegation["limits"])
-        child = self.children[call] = Child(call, last.number, run_id, limits=limits)
+        child = self.children[call] = Child(
+            call, last.number, run_id, limits=limits, tool=delegation.tool
+        )
         self._neglected.started(child)
         self.wanted.append(RunChild(call, delegation, last.number, run_id, limits))
         return child
@@ -955,6 +959,9 @@ class Kernel:
         if child is None:
             return
         child.outcome = self._neglected.ended(child, outcome, is_late=self.is_closing)
+        fault, ends = outcome.error, self.loop.flags.checks_needs and not self.is_closing
+        if ends and child.tool and fault is not None and fault.code in _LACKS:
+            self.stop(failed(fault.code, fault.message))
         for join in list(self._joins):
             if join.is_settled():
                 self._joins.remove(join)

@@ -64,6 +64,8 @@ class Child:
     """How it ended, once joined."""
     limits: Limits | None = None
     """What it was granted; `None` for a rejected one."""
+    tool: str = ""
+    """The delegation tool that started it; empty for `run.start`."""
 
     def __hash__(self) -> int:
         """Return its number: sets of children are in the same order in every process."""

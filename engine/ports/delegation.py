@@ -87,6 +87,28 @@ class Delegation:
         return asked
 
 
+@attrs.frozen(kw_only=True)
+class Children:
+    """What all children of a delegation tool need: checked before a run begins (§10.4.8)."""
+
+    program: Program | Reference | str = "agent"
+    """What they run."""
+    tools: tuple[str, ...] | None = None
+    """Names of their tools; `None` for all of their caller's."""
+    models: tuple[str, ...] = ()
+    """Names of models that the run has to have."""
+    files: tuple[str, ...] = ()
+    """Files that have to exist."""
+    levels: int | None = None
+    """As in `Delegation`."""
+    runner: str = ""
+    """As in `Delegation`."""
+    takes_session: bool = False
+    """Whether they begin with their caller's session, or a fork of it."""
+    shares_session: bool = False
+    """Whether they act on their caller's session itself."""
+
+
 def _refused(name: str, expected: str, value: object) -> UsageError:
     return UsageError(f"Delegation({name}=…): expected {expected}; found {shown(value)}")
 

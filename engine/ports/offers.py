@@ -6,13 +6,21 @@ from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.ports.people import needs_approval
 from refold.engine.ports.ports import Tool
+from refold.engine.ports.programs import SHIPPED, program_name
+
+
+def is_ours(tool: Tool | None) -> bool:
+    """Return whether Refold ships the tool: its definition may change from release to release."""
+    code = getattr(tool, "handler", None) or getattr(tool, "__wrapped__", None)
+    return str(getattr(code, "__module__", "")).startswith("refold.tools.")
 
 
 def offer_of(tool: Tool) -> dict[str, Any]:
     """Return a tool as `run.started` holds it: {name, description, effect, schema, digest, typed}.
 
     All that a model is shown stands in it, so that a replay needs no tool to ask the same; and
-    `delegates` and `approval`, for a tool that does, or that needs one.
+    `delegates` and `approval`, for a tool that does, or that needs one; and `runs`, the name of the
+    program of its children, if Refold does not ship it.
     """
     whole: Json = {
         "name": tool.name,
@@ -32,4 +40,7 @@ def offer_of(tool: Tool) -> dict[str, Any]:
         offer["delegates"] = True
     if needs_approval(tool):
         offer["approval"] = True
+    children = getattr(tool, "children", None)
+    if children is not None and str(children.program) not in SHIPPED:
+        offer["runs"] = program_name(children.program)
     return offer

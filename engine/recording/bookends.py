@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+import refold.engine
 from refold.engine.encoding import digest as digests
 from refold.engine.events import codec, data_digest
 from refold.engine.events.events import RunFinished, RunStarted
@@ -35,6 +36,7 @@ def versions() -> dict[str, Any]:
         "engine": ENGINE_VERSION,
         "state": STATE_VERSION,
         "python": ".".join(platform.python_version_tuple()[:2]),
+        "release": refold.__version__,
         "flags": NOW.as_json(),
     }
 

@@ -662,6 +662,8 @@ class Recorder(World):
             took, child = outcome.duration_ms, outcome.child
             refused = failed("malformed", "output", str(error), duration_ms=took, child=child)
             self._world(ChildFinished(refused), call, cause, meta)
+        if self._kernel.stopped is not None and self._stop_us is None:
+            self._stop_us = self._timers.now_us()  # the child lacked something: the run ends
         self._ledger.barrier()
 
     def _take_arrival(self, arrival: Arrival | CancelRun | SharedChange | TokensAsked) -> bool:

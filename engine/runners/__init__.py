@@ -4,6 +4,7 @@ Programs and their inputs flow in; recordings, and outcomes of children, flow ou
 `recording`, `children`, `process` and what stands below.  Rules: CONTRACT.md §7.3.
 
     recorded         what a caller learns of a recorded run
+    preflight        what children certainly need, checked before a run begins
     recording        `record` and `record_async`: a root run, from its call to its recording
     child_run        a child as a recording of its own, and what it hands back
     in_process       a child on a thread of this process; cooperative deadline

@@ -51,6 +51,8 @@ class InSubprocess:
     """
 
     name = "subprocess"
+    needs_references = True
+    """What its children get is imported again, by another process."""
     entry = "refold.engine.runners.child:run_envelope"
     """What the stub calls with the envelope."""
 

@@ -40,6 +40,7 @@ from refold.engine.recording.nested import check_may_start
 from refold.engine.recording.recorder import Recorder, unset_hits
 from refold.engine.recording.run_request import RecordedRun, RunRequest, by_name
 from refold.engine.recording.workers import in_thread, on_thread
+from refold.engine.runners.preflight import preflight
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.shipped import known_runners
 from refold.engine.secrets.redaction import Redaction, check_named
@@ -166,7 +167,7 @@ def root_request(
     name = program_name(program)
     seed_text = os.urandom(16).hex() if seed is None else digest.of_value(digest.VALUE, seed)[:32]
     run_id = digest.of_bytes(digest.IDENTITY, f"{seed_text}\0{name}".encode())[:16]
-    return RunRequest(
+    request = RunRequest(
         program=load_program(program),
         program_name=name,
         input=_input(argument),
@@ -185,6 +186,7 @@ def root_request(
             redaction, secrets=secrets, volatile=volatile, key_variables=key_variables(known)
         ),
     )
+    return preflight(request)
 
 
 def key_variables(models: Mapping[str, Model]) -> set[str]:

@@ -24,6 +24,7 @@ from refold.engine.errors import (
     LogMissing,
     LogNameRefused,
     LogUnsupported,
+    ProgramNeeded,
     ProgramNotFound,
     RefoldError,
     UsageError,
@@ -140,7 +141,7 @@ def replay_row(given: Path, reexecute: Callable[[Path, str], ReplayReport]) -> L
             if is_observed(path):
                 return _watched(given, program)
             return _row(given, program, reexecute(path, program))
-    except ProgramNotFound as error:
+    except (ProgramNeeded, ProgramNotFound) as error:
         return _bad(given, program, "program needed", error)
     except (LogError, LogMissing, LogNameRefused) as error:
         if isinstance(error, LogDamaged | LogUnsupported):

@@ -10,11 +10,12 @@ import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import refold.engine
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.events import RunStarted
 from refold.engine.log.reader import read_entries
-from refold.engine.ports.offers import offer_of
+from refold.engine.ports.offers import is_ours, offer_of
 from refold.engine.ports.ports import ModelRequest, Program, Tool
 from refold.engine.ports.programs import fingerprint_of, program_name
 from refold.engine.recording.bookends import ENGINE_VERSION, FORMAT_VERSION
@@ -79,6 +80,27 @@ def _definition(
         yield f"{name}: schema {one.pointer}", _pair(one)
     if len(places) > _SCHEMA_CHANGES:
         yield f"{name}: schema, {len(places) - _SCHEMA_CHANGES} more places", ("", "")
+
+
+def of_release(
+    started: RunStarted, tools: Mapping[str, Tool], changes: Changes, diff: Sequence[Difference]
+) -> str:
+    """Return which tools of Refold another release defines otherwise, in words.
+
+    Empty if the release is the same, or if anything else differs: then it is the program's change.
+    """
+    release = started.versions.get("release")
+    names = {name[5:].partition(":")[0] for name in changes if name.startswith("tool ")}
+    is_all = [one.pointer for one in diff] == ["/arguments/tools"]
+    ours = is_all and names and all(is_ours(tools.get(name)) for name in names)
+    if not ours or release == refold.__version__:
+        return ""
+    made = f"Refold {release}" if release else "an older release of Refold"
+    return (
+        f"{made} recorded this log, and Refold {refold.__version__} defines its own tools "
+        f"otherwise: {', '.join(sorted(names))}. The program did not change them: replay with that "
+        "release, or record again"
+    )
 
 
 def of_requests(

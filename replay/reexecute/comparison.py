@@ -244,7 +244,8 @@ class Comparison:
         changes |= fingerprints.of_requests(recorded, now, started.tools, asked)
         changes |= {f"prompt, {text.what}": ("", "") for text in texts if "(system)" in text.what}
         is_python = "python" in changes and "source" not in changes
-        name = "environment" if is_python else name
+        released = "" if is_python else fingerprints.of_release(started, tools, changes, diff)
+        name = "environment" if is_python or released else name
         last = explorer.first.last if explorer is not None else replayed.last
         place = explorer.first.place if explorer is not None else None
         file, line = place or self.raised or ("", 0)
@@ -263,7 +264,7 @@ class Comparison:
             file=file,
             line=line,
             fingerprints=changes,
-            cause=cause or self._cause(name, sides, diff, changes, found),
+            cause=released or cause or self._cause(name, sides, diff, changes, found),
             later=later[:LATER_MAX],
             later_count=len(later),
         )

@@ -25,6 +25,7 @@ from refold.engine.errors import (
     DelegationNeeded,
     EventMalformed,
     LogUnsupported,
+    ProgramNeeded,
     ProgramNotFound,
     SessionNeeded,
     ToolNeeded,
@@ -35,6 +36,7 @@ from refold.engine.events.events import (
     FROM_WORLD,
     KIND_BYTES,
     ChildFinished,
+    ChildStarted,
     ClockRead,
     EffectClass,
     Event,
@@ -178,7 +180,21 @@ class Replayed(World):
         elif self._is_excused(entry, event, call):
             self._take(event, call)
         else:
+            self._check_program(event, call, entry)
             self._differs(event, call, loads(encode(unstructure(event))), entry)
+
+    def _check_program(self, event: Event, call: str | None, entry: Entry) -> None:
+        """Refuse to compare a child of a tool that stands in for one with a program of its own.
+
+        Raises:
+            ProgramNeeded: the tool has to be passed.
+        """
+        if not isinstance(event, ChildStarted) or entry.kind != "child.started":
+            return
+        ran, now = self.cursor.data(entry)["delegation"], event.delegation
+        tool = self.kernel.tools.get(now.get("tool", ""))
+        if getattr(tool, "stands_in", False) and ran["program"] != now["program"]:
+            raise ProgramNeeded(now["tool"], call or "", ran["program"])
 
     def _is_excused(self, entry: Entry, event: Event, call: str | None) -> bool:
         """Return whether all that differs is volatile, or was taken out of the record (§12.7)."""

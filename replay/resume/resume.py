@@ -58,6 +58,7 @@ from refold.engine.recording.ledger import Handed, Ledger
 from refold.engine.recording.recorder import Recorder
 from refold.engine.recording.run_request import RecordedRun, RunRequest, by_name
 from refold.engine.recording.supplied import Supplied
+from refold.engine.runners.preflight import preflight
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import key_variables, run_to_end
 from refold.engine.runners.shipped import default_runners, known_runners
@@ -106,6 +107,7 @@ def resumed(
         LogError: the log is damaged, or there is none.
         ProgramNotFound: no program was given and the log's is none that Refold ships.
         ToolNeeded: a tool has to be passed.
+        NotReady: children of the run lack something; the log is as it was.
     """
     _check_open(path)
     standing = Standing(path)
@@ -117,20 +119,22 @@ def resumed(
         raise AttemptsExhausted(str(path), standing.fold.attempts + 1, most)
     _check_said(path, people)
     chosen = runner or _recorded_runner(path)
-    request = RunRequest(
-        program=program_of(program, started),
-        program_name=started.program,
-        input=started.input,
-        identity=identity_of(started),
-        limits=Limits.from_json(started.limits),
-        log=path,
-        tools=by_name(tools),
-        models=models,
-        runners=known_runners(chosen, runners),
-        runner=chosen,
-        people=people,
-        vault=_vault(started, secrets, models),
-        **terms,
+    request = preflight(
+        RunRequest(
+            program=program_of(program, started),
+            program_name=started.program,
+            input=started.input,
+            identity=identity_of(started),
+            limits=Limits.from_json(started.limits),
+            log=path,
+            tools=by_name(tools),
+            models=models,
+            runners=known_runners(chosen, runners),
+            runner=chosen,
+            people=people,
+            vault=_vault(started, secrets, models),
+            **terms,
+        )
     )
     return run_to_end(lambda host: continued(request, host).record(), request.cancel)
 

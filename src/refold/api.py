@@ -735,7 +735,8 @@ def _given(call: str, program: object, **options: Any) -> dict[str, Any]:
     # What an own program would still do with its session cannot be read in a log that broke off.
     if call != "resume" or program is None:
         given["session"] = _session_for(log, given["session"])
-    return given | {"tools": _with_shipped(log, given["tools"])}
+    is_live = call in ("resume", "fork", "drift")
+    return given | {"tools": _with_shipped(log, given["tools"], is_live=is_live)}
 
 
 def _again(
@@ -779,19 +780,23 @@ def _session_for(log: LogPath, given: "SessionPort | None") -> "SessionPort | No
     return planned()
 
 
-def _with_shipped(log: LogPath, tools: Sequence[Tool]) -> list[Tool]:
+def _with_shipped(log: LogPath, tools: Sequence[Tool], *, is_live: bool = False) -> list[Tool]:
     first = next(iter(read_entries(log, torn_ok=True)), None)
     started = first.data if first is not None else {}
     if tools and not started.get("versions", {}).get("flags", {}).get("tool_words"):
         from refold.tools.delegation.shipped import as_recorded  # noqa: PLC0415 - for older logs
 
         tools = as_recorded(tools, started)
-    return [*_shipped(started, {tool.name for tool in tools}), *tools]
+    return [*_shipped(started, {tool.name for tool in tools}, is_live=is_live), *tools]
 
 
-def _shipped(started: Mapping[str, Any], given: set[str]) -> list[Tool]:
-    """Return the shipped delegation tools that the run was offered and that nobody passed."""
+def _shipped(started: Mapping[str, Any], given: set[str], *, is_live: bool) -> list[Tool]:
+    """Return the shipped delegation tools that the run was offered and that nobody passed.
+
+    In a run that goes on live, none whose children run a program of their own: it has to be passed.
+    """
     offers = started.get("tools", [])
+    offers = [offer for offer in offers if not (is_live and offer.get("runs"))]
     names = {offer["name"] for offer in offers if offer.get("delegates")} - given
     if not names:
         return []

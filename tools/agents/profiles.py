@@ -21,7 +21,9 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.program.agent import caller
+from refold.engine.errors import ToolError
+from refold.engine.ports.delegation import Children
+from refold.engine.program.agent import REFUSED, caller
 from refold.engine.program.run import Run
 from refold.tools.contract.policy import POLICIES
 
@@ -51,6 +53,12 @@ class SpawnProfile:
     """Empty for all of the caller's."""
     pool: str = ""
     """Empty for the default pool."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it names, which have to be there; the default ones need not."""
+        own = (*self.bootstrap_files, self.system_prompt_file)
+        return tuple(name for name in own if name and name not in BOOTSTRAP_FILES)
 
 
 @attrs.frozen(kw_only=True)
@@ -97,6 +105,7 @@ class SubAgentFactory:
 
         Raises:
             KeyError: no profile has that name.
+            ToolError: a file of the profile is not there any more.
         """
         profile = self.profiles[profile_name] if profile_name else SpawnProfile()
         return SubAgent(
@@ -122,6 +131,16 @@ class SubAgentFactory:
         of = f"profile '{profile_name}': " if profile.pool else "default "
         return f"{of}unknown pool '{pool}'{nearest_of(pool, models)}"
 
+    @property
+    def children(self) -> Children:
+        """What children need, whichever profile they have."""
+        pools = {self.default_pool, *(each.pool for each in self.profiles.values())}
+        files = [name for each in self.profiles.values() for name in each.files]
+        return Children(
+            models=tuple(sorted(pools - {""})),
+            files=tuple(_path_in(self.workspace, name) for name in sorted({*files})),
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Return it as a log holds it."""
         return attrs.asdict(attrs.evolve(self, profiles=dict(sorted(self.profiles.items()))))
@@ -135,8 +154,13 @@ class SubAgentFactory:
     def _system(self, run: Run, profile: SpawnProfile, override: str) -> str:
         names = [*(profile.bootstrap_files or self.default_bootstrap_files)]
         names += [profile.system_prompt_file] if profile.system_prompt_file else []
-        texts = [run.read_text(_path_in(self.workspace, name)) or "" for name in names]
-        parts = [text.strip() for text in [*texts, override or profile.system_prompt]]
+        texts = {name: run.read_text(_path_in(self.workspace, name)) for name in names}
+        lost = [name for name in profile.files if texts[name] is None]
+        if lost and run.flags.checks_needs:
+            why = f"Error: the profile's files cannot be read: {', '.join(lost)}"
+            raise ToolError(SPAWN_TOOLS[0], why, REFUSED)
+        texts_said = [texts[name] or "" for name in names]
+        parts = [text.strip() for text in [*texts_said, override or profile.system_prompt]]
         inherited = caller().system.removesuffix(profiles_block(self.profiles)).strip()
         return SEPARATOR.join(filter(None, parts)) or inherited or FALLBACK_PROMPT
 

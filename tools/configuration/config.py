@@ -128,12 +128,19 @@ def spawn_settings(values: Mapping[str, Any]) -> SpawnSettings:
 
 
 def _found(path: Path) -> Path | None:
+    """Return the file of a folder; two would contradict each other unseen."""
     if not path.is_dir():
         return path
-    for name in (FILE_NAME, "pyproject.toml"):
-        if (path / name).is_file():
-            return path / name
-    return None
+    own, project = path / FILE_NAME, path / "pyproject.toml"
+    if not project.is_file():
+        return own if own.is_file() else None
+    if not own.is_file():
+        return project
+    values, lines = values_of(project)
+    if values:
+        why = f"[tool.refold] stands beside {FILE_NAME}, and only one of them can hold: remove one"
+        raise ConfigRefused(str(project), min(lines.values(), default=0), "", why)
+    return own
 
 
 # --- from values to a configuration --------------------------------------------------------------

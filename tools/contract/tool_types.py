@@ -22,6 +22,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import LimitRefused, ToolRefused
 from refold.engine.events.events import EffectClass
+from refold.engine.ports.delegation import Children
 from refold.engine.ports.executed import count_tool
 from refold.engine.ports.ports import CallContext, Reference, Tool
 from refold.engine.ports.programs import load
@@ -186,6 +187,10 @@ class KernelTool:
     """How a process of its own makes it; `None` if it cannot."""
     effect: EffectClass = "changes"
     """Its own calls say what they do to the world."""
+    children: Children | None = None
+    """What all children that it starts need: a run is refused that lacks some of it."""
+    unreachable: str = ""
+    """Why it has no `reference`, and what to do."""
     tell: Tell | None = None
     """What a model is told of a result; without it, the result itself as JSON, a text as it is."""
     delegates: bool = attrs.field(default=True, init=False)
@@ -220,6 +225,8 @@ class DelegationTool(KernelTool):
     """`async def handler(run, arguments)`; returns the result, JSON."""
     approval: bool = False
     """Whether a person is asked before each call."""
+    stands_in: bool = False
+    """Whether a replay made it, as the log offered it: it knows no program but ours."""
     measured: tuple[str, ...] = ()
     """JSON pointers into the result, `/duration_ms`: what another recording has otherwise, and
     diffs and snapshots do not compare (CONTRACT.md §13.2)."""

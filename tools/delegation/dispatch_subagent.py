@@ -121,6 +121,10 @@ class DispatchSubagentResult:
     """In the order of their first use."""
 
 
+_NO_REGISTRY: Final = (
+    "another process cannot make its registry of prompts: "
+    "PromptRegistry(reference=Reference('package.module', 'make_registry', {}))"
+)
 _EMPTY: Final = Reference(PromptRegistry.__module__, PromptRegistry.__qualname__, {})
 
 
@@ -342,6 +346,8 @@ def dispatch_subagent_tool(
         narrow=lambda schema: _with_prompts(schema, chosen.prompts.names),
         handler=handler,
         reference=chosen.reference,
+        children=chosen.children,
+        unreachable=_NO_REGISTRY if chosen.prompts.reference is None else "",
         tell=told,
     )
 

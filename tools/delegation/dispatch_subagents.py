@@ -286,6 +286,7 @@ def subagents_tool(
         handler=handler,
         accepts_overrides=chosen.accepts_overrides,
         reference=chosen.reference,
+        children=attrs.evolve(chosen.children, shares_session=chosen.isolation_level is not FULL),
     )
 
 

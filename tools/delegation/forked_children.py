@@ -18,7 +18,7 @@ from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Report
 from refold.engine.kernel.kernel import is_async
 from refold.engine.kernel.pending import Child
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.delegation import Children, Delegation
 from refold.engine.ports.ports import Policy, Program, Reference, Tool
 from refold.engine.ports.programs import load_program, program_name, reference_of
 from refold.engine.program.agent import caller
@@ -206,6 +206,17 @@ class ForkedOptions:
     """What children run on; empty for the run's default."""
     missing: str = ""
     """Why the program cannot be had; found out at the first call of a run."""
+
+    @property
+    def children(self) -> Children:
+        """What all children need."""
+        return Children(
+            program=self.program,
+            models=(self.model,) if self.model else (),
+            levels=self.levels,
+            runner=self.runner,
+            takes_session=True,
+        )
 
     @property
     def reference(self) -> Reference | None:

@@ -8,8 +8,11 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+import attrs
+
 from refold.engine.errors import ToolUnknown
 from refold.engine.events.flags import Flags
+from refold.engine.ports.offers import is_ours
 from refold.engine.ports.ports import Reference, Tool
 from refold.tools.contract.policy import POLICIES
 from refold.tools.contract.tool_types import DelegationTool, FunctionTool, with_approval
@@ -57,16 +60,12 @@ def as_recorded(tools: Iterable[Tool], started: Mapping[str, Any]) -> list[Tool]
 
 
 def _defined(tool: Tool, offer: Mapping[str, Any] | None) -> Tool:
-    code = getattr(tool, "handler", None) or getattr(tool, "__wrapped__", None)
-    if offer is None or not str(getattr(code, "__module__", "")).startswith(_OURS):
+    if offer is None or not is_ours(tool):
         return tool
     description, schema = offer["description"], offer["schema"]
     if isinstance(tool, FunctionTool):
         return tool.defined(description, schema)
     return _kernel_tool(tool, description, schema, tool.reference)
-
-
-_OURS: Final = "refold.tools."
 
 
 def _kernel_tool(
@@ -101,4 +100,4 @@ def as_offered(name: str, description: str, schema: dict[str, Any]) -> Delegatio
         raise ToolUnknown(name, tuple(_shipped()))
     definition = {"name": name, "description": description, "schema": schema}
     reference = Reference(__name__, "as_offered", definition)
-    return _kernel_tool(tool, description, schema, reference)
+    return attrs.evolve(_kernel_tool(tool, description, schema, reference), stands_in=True)

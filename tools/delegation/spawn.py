@@ -138,6 +138,7 @@ class SpawnTool(DelegationTool):
             parameters=_spawn_schema(sorted(plain["profiles"])),
             handler=handler,
             reference=Reference(__name__, "remade", plain),
+            children=SubAgentFactory.from_json(plain).children,
         )
 
 

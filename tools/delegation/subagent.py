@@ -22,7 +22,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.errors import LimitRefused
 from refold.engine.events.limits import Limits
 from refold.engine.kernel.pending import Child
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.delegation import Children, Delegation
 from refold.engine.ports.ports import Policy, Program, Reference
 from refold.engine.program.agent import caller
 from refold.engine.program.run import Run
@@ -102,6 +102,19 @@ class SubagentOptions:
                 raise LimitRefused(name, f"an integer of at least {smallest}", repr(value))
 
     @property
+    def children(self) -> Children | None:
+        """What all children need; None if none is started."""
+        if not self.enabled:
+            return None
+        return Children(
+            program=self.program,
+            tools=self.tools,
+            models=(self.model,) if self.model else (),
+            levels=self.max_depth,
+            runner=self.runner,
+        )
+
+    @property
     def reference(self) -> Reference | None:
         """How a subprocess makes the same tool; `None` if it cannot import the program."""
         return remaking(__name__, _changed(self), self.program)
@@ -127,6 +140,7 @@ def subagent_tool(options: SubagentOptions | None = None, /, **changes: Any) -> 
         parameters=_schema(chosen),
         handler=handler,
         reference=chosen.reference,
+        children=chosen.children,
         measured=("/duration_ms",),
     )
 

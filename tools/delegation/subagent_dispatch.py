@@ -23,7 +23,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import without_empty
 from refold.engine.errors import DefNotFoundError, InvalidDefError, ToolError
 from refold.engine.events.limits import Limits
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.delegation import Children, Delegation
 from refold.engine.ports.ports import Program, Reference
 from refold.engine.program.agent import REFUSED, caller
 from refold.engine.program.run import Run
@@ -173,6 +173,11 @@ def _made(catalog: _Catalog, context: SharedContext) -> DelegationTool:
         parameters=_schema(catalog.others),
         handler=handler,
         reference=remaking(__name__, {**plain, "runner": context.runner}, context.program),
+        children=Children(
+            program=context.program,
+            models=tuple(sorted({each.model_spec for each in catalog.others} - {""})),
+            runner=context.runner,
+        ),
     )
 
 

@@ -15,6 +15,7 @@ import pytest
 import structlog
 
 import refold.engine
+from refold.engine.errors import NotReady
 from refold.engine.events.events import MEASURED
 from refold.engine.events.limits import Limits
 from refold.engine.log.reader import read_entries
@@ -303,15 +304,26 @@ def test_080_so_is_a_runner_that_raises_and_one_that_nobody_gave(tmp_path: Path)
             raise OSError("no more processes")
 
     raised = call(tmp_path / "a.jsonl", TASK, runner=Broken())
-    absent = call(tmp_path / "b.jsonl", TASK, on="cluster")
+    with pytest.raises(NotReady, match="runner 'cluster': there is none of that name"):
+        call(tmp_path / "b.jsonl", TASK, on="cluster")
 
     assert raised["error"] == f"runner: broken: OSError: no more processes.{AGAIN}"
-    assert absent["error"].startswith("runner: no runner is named 'cluster'")
+    assert not (tmp_path / "b.jsonl").exists()
 
 
 def test_080_so_is_a_program_that_cannot_be_found_and_the_replay_needs_none(log: Path) -> None:
-    """The reason stands in the log, so a replay tells it where the program exists by now."""
-    result = call(log, TASK, program="no_such_module_x:leaf")
+    """Of a tool that the run was not given: §10.4.8 checks those that it was.
+
+    The reason stands in the log, so a replay tells it where the program exists by now.
+    """
+    lost = subagent_tool(program="no_such_module_x:leaf")
+
+    async def ask(run: Any, arguments: dict[str, Any]) -> Any:
+        return await run.tool(lost, **arguments)
+
+    with pytest.raises(NotReady, match="No module named 'no_such_module_x'"):
+        call(log, TASK, program="no_such_module_x:leaf")
+    result = record(ask, TASK, log=log).output
 
     error = "program 'no_such_module_x': No module named 'no_such_module_x'"
     assert result == dict(zip(KEYS, (False, "", [], error, False, 0), strict=True))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from refold.engine.errors import ConfigRefused, ModelError, ToolError
+from refold.engine.errors import ConfigRefused, ModelError, NotReady, ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel, Reply, ScriptedModel
@@ -280,7 +280,6 @@ def test_097_an_unknown_profile_is_an_error_that_names_it(
             {"profile": "coder"},
             "profile 'coder': unknown tool 'shell'; there are: read, search",
         ),
-        ({"profile": "sage"}, "profile 'sage': unknown pool 'smart'; there are: none"),
     ],
 )
 def test_097_so_is_an_unknown_tool_and_an_unknown_pool(
@@ -288,7 +287,7 @@ def test_097_so_is_an_unknown_tool_and_an_unknown_pool(
 ) -> None:
     """Told when it is named, not by a child without tools or a job that fails."""
     coder = SpawnProfile(tools=("shell", "read", "spawn"))
-    profiles = {"coder": coder, "sage": SpawnProfile(pool="smart")}
+    profiles = {"coder": coder}
 
     assert refused(log, tools_of(workspace, profiles), task="dig", **arguments) == f"Error: {words}"
     assert not log.with_name("run.1.jsonl").exists()
@@ -299,12 +298,19 @@ def test_097_so_is_an_unknown_tool_and_an_unknown_pool(
 def test_097_so_is_a_default_pool_that_the_run_has_not(log: Path, workspace: Path) -> None:
     """A profile's own pool comes before it, and the error says whose it was."""
     profiles = {"coder": SpawnProfile(), "sage": SpawnProfile(pool="smart")}
+    tools = tools_of(workspace, profiles, default_pool="cheap")
 
+    async def once(run: Any, name: str) -> Any:
+        with pytest.raises(ToolError) as caught:
+            await run.tool(tools[0], task="dig", profile=name)
+        return caught.value.message
+
+    with pytest.raises(NotReady, match=r"model 'cheap': .* model 'smart': "):
+        recorded(log, once, tools, None, "coder")  # §10.4.8: before the first line
     for name, words in (("coder", "default unknown pool 'cheap'"), ("sage", "profile 'sage': ")):
         log.unlink(missing_ok=True)
-        log.with_name("agent.jsonl").unlink(missing_ok=True)
-        tools = tools_of(workspace, profiles, default_pool="cheap")
-        assert refused(log, tools, task="dig", profile=name).startswith(f"Error: {words}")
+        said: str = recorded(log, once, (search, read), None, name).output
+        assert said.startswith(f"Error: {words}")
 
 
 def test_097_runs_recorded_before_that_was_an_error_replay(
@@ -370,13 +376,32 @@ def test_101_the_prompt_file_comes_second_and_the_inline_prompt_last(
     (workspace / "AGENTS.md").write_text("One.")
     (workspace / "SAGE.md").write_text("Two.")
     whole = SpawnProfile(system_prompt="Three.", system_prompt_file="SAGE.md")
-    gap = SpawnProfile(system_prompt="Three.", system_prompt_file="ABSENT.md")
-    tools = tools_of(workspace, {"whole": whole, "gap": gap})
 
-    first = spawned(log, tools, profile="whole")
+    first = spawned(log, tools_of(workspace, {"whole": whole}), profile="whole")
+
     assert system_of(first) == "One.\n\n---\n\nTwo.\n\n---\n\nThree."
-    other = log.with_name("other.jsonl")
-    assert system_of(spawned(other, tools, profile="gap")) == "One.\n\n---\n\nThree."
+
+
+def test_101_a_file_of_a_profile_that_is_not_there_is_told(log: Path, workspace: Path) -> None:
+    """Before the run begins; and if it goes later, by the call that needs it."""
+    gap = SpawnProfile(system_prompt_file="ABSENT.md", bootstrap_files=("SOUL.md",))
+    tools = tools_of(workspace, {"gap": gap})
+    with pytest.raises(NotReady, match=r"ABSENT\.md: there is none.*SOUL\.md: there is none"):
+        spawned(log, tools, profile="gap")
+    assert not log.exists()
+
+    async def late(run: Any, _: Any) -> Any:
+        (workspace / "SOUL.md").unlink(missing_ok=True)
+        with pytest.raises(ToolError) as caught:
+            await run.tool("spawn", task="dig", profile="gap")
+        return caught.value.message
+
+    (workspace / "ABSENT.md").write_text("Be brief.")
+    (workspace / "SOUL.md").write_text("Be kind.")
+    said = recorded(log, late, tools).output
+
+    assert said == "Error: the profile's files cannot be read: SOUL.md"
+    assert reexecute(log, late, tools=tools).identical
 
 
 def test_102_a_prompt_in_the_call_takes_the_place_of_the_profiles(

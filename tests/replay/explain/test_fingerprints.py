@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
+import refold
 from refold.engine.encoding import digest
 from refold.engine.events.events import ModelAnswered, ModelAsked, RunStarted
 from refold.engine.log.writer import LogWriter
@@ -17,6 +18,7 @@ from refold.replay.explain.fingerprints import conversation
 from refold.replay.index.asked_items import Item
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
+from refold.tools.files.file_tools import file_tools
 
 PROMPT = "You review code.\nBe kind.\nSay why."
 
@@ -179,3 +181,48 @@ def test_a_conversation_goes_on_from_a_request_that_failed(tmp_path: Path) -> No
     item = Item("model", "m", {"predecessor": at, "added": [again]}, "0#2", 3)
 
     assert conversation(tmp_path / "a.jsonl", item) == [hi, again]
+
+
+@pytest.mark.parametrize(
+    ("release", "says"),
+    [
+        ("0.0.9", "Refold 0.0.9 recorded this log, and Refold"),
+        (None, "an older release of Refold recorded this log, and Refold"),
+        (refold.__version__, "the definition of "),
+    ],
+)
+def test_a_shipped_tool_of_another_release_is_named_as_that(
+    release: str | None, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """§12.5: the program did not change it."""
+    now = [tool for tool in file_tools(tmp_path) if tool.name in ("list_files", "read_file")]
+    before = [
+        tool.defined("Older words.", tool.parameters) if tool.name == "read_file" else tool
+        for tool in now
+    ]
+    with monkeypatch.context() as older:
+        older.setattr(refold, "__version__", release)
+        log = refold.record(
+            "agent",
+            {"task": "x"},
+            log=tmp_path / "a.jsonl",
+            tools=before,
+            model=ScriptedModel(["a"]),
+        ).log
+
+    (found,) = refold.reexecute(log, tools=now).divergences
+
+    is_ours = release != refold.__version__
+    assert found.category == ("environment" if is_ours else "args_changed")
+    assert found.cause.startswith(says)
+    assert "read_file" in found.cause
+    assert "list_files" not in found.cause
+
+    @tool(effect="reads")
+    def read_file(path: str) -> str:
+        """Read it in another way."""
+        return path
+
+    own = read_file
+    mixed = refold.reexecute(log, tools=[now[0], own]).divergences
+    assert [one.category for one in mixed] == ["args_changed"]

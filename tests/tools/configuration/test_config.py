@@ -267,3 +267,18 @@ def test_a_cap_that_is_none_is_refused(tmp_path: Path, text: str, found: str) ->
 
     with pytest.raises(ConfigRefused, match=found):
         load_config(tmp_path)
+
+
+def test_two_configurations_in_one_folder_are_refused(tmp_path: Path) -> None:
+    """One of them would win without a word."""
+    (tmp_path / "refold.yaml").write_text("limits: {max_depth: 2}\n")
+    project = tmp_path / "pyproject.toml"
+    project.write_text('[project]\nname = "x"\n')
+    assert load_config(tmp_path).limits.max_depth == 2
+
+    project.write_text('[project]\nname = "x"\n\n[tool.refold]\nagents = "agents"\n')
+    with pytest.raises(ConfigRefused) as refused:
+        load_config(tmp_path)
+
+    assert (refused.value.line, refused.value.path) == (5, str(project))
+    assert "stands beside refold.yaml" in str(refused.value)

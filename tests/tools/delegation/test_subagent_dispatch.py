@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from refold.engine.errors import ToolError
+from refold.engine.errors import NotReady, ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
 from refold.engine.log.reader import read_entries
@@ -123,11 +123,13 @@ def test_a_model_that_the_run_has_not_is_refused_by_name(tmp_path: Path, provide
 
     async def program(run: Any, _: Any) -> Any:
         with pytest.raises(ToolError) as refused:
-            await run.tool("subagent_dispatch", agent_id="helper", task="help")
+            await run.tool(made(helper), agent_id="helper", task="help")
         return [refused.value.code, refused.value.message]
 
-    model = ScriptedModel(["helped"])
-    recording = record(program, log=tmp_path / "run.jsonl", tools=[made(helper)], model=model)
+    model, log = ScriptedModel(["helped"]), tmp_path / "run.jsonl"
+    with pytest.raises(NotReady, match=f"model {helper.model_spec!r}: there is none"):
+        record(program, log=log, tools=[made(helper)], model=model)
+    recording = record(program, log=log, model=model)
 
     code, message = recording.output
     assert code == "model"
@@ -144,10 +146,10 @@ def test_in_older_logs_such_a_child_had_its_callers_model(tmp_path: Path) -> Non
 
     async def program(run: Any, _: Any) -> Any:
         settings_of(run, "subagent_dispatch", lambda: older)
-        return await run.tool("subagent_dispatch", agent_id="helper", task="help")
+        return await run.tool(made(helper), agent_id="helper", task="help")
 
     log = tmp_path / "run.jsonl"
-    recording = record(program, log=log, tools=[made(helper)], model=ScriptedModel(["helped"]))
+    recording = record(program, log=log, model=ScriptedModel(["helped"]))
 
     assert recording.ok, recording.error
     assert reexecute(log, program, tools=[made(helper)]).identical
