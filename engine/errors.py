@@ -49,6 +49,7 @@
         LogUnsupported           written by a newer version
         LogLocked                another process writes this log
         LogSealed                `run.finished` was written; nothing follows
+          NothingToResume        … of a watched command that ended well
         LogUnsealed              the record has no end, and what was asked for needs one
         EventMalformed           data that is not what its kind says
         LogPoisoned              a write or sync failed; nothing more can be appended
@@ -682,6 +683,15 @@ class LogSealed(Detailed, LogError):
     )
 
 
+class NothingToResume(LogSealed):
+    """A watched command ended well, and all that it asked was answered (CONTRACT.md §16.21)."""
+
+    _text = (
+        "{path}: nothing to resume: the command ended well, and every request has its answer; "
+        "`refold fork LOG --retry AGENT -- COMMAND` asks again what one subagent asked"
+    )
+
+
 class LogObserved(Detailed, UsageError):
     """The log is a watched command's where a program's is needed, or the other way round.
 
@@ -698,7 +708,8 @@ class LogObserved(Detailed, UsageError):
                 f"{self.path} is the record of a command that Refold watched (guarantee: matched), "
                 f"not of a program on its kernel: run the command again against it with "
                 f"`refold replay {self.path} -- COMMAND …`, or change an answer first, with "
-                "`refold fork`; a test's recording, with pytest"
+                "`refold fork`, or go on where it broke off, with `refold resume`; a test's "
+                "recording, with pytest"
             )
         return (
             f"{self.path} is the record of a program on Refold's kernel, not of a command that it "

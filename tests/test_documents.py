@@ -58,7 +58,9 @@ _ENTER: Final = "$ source .venv/bin/activate && "
 _MEMBERS: Final = ("seq", "kind", "call", "cause", "data", "meta", "hash")
 _DIFFER: Final = ("refold replay", "refold explore", "refold diff", "refold drift ")
 """Commands that may end with 1: a difference was found."""
-_RECORD: Final = re.compile(r"^(refold rm .+ && )?refold record |^pytest -q --refold-record=")
+_RECORD: Final = re.compile(
+    r"^(refold rm .+ && )?refold record |^refold resume .+ -- |^pytest -q --refold-record="
+)
 """Commands that need a model: there is one for as long as they run, and for no other."""
 _WITHOUT: Final = "-p no:hypothesispytest -p no:xdist -p no:anyio"
 """Plugins that are slow to load, and of no use in what the documents show."""

@@ -66,6 +66,7 @@ class RequestUnderway:
     asked: Asked
     prefix: ConversationPrefix
     is_over: bool = False
+    answer: ModelAnswered | None = None
 
 
 class Observer:
@@ -134,7 +135,7 @@ class Observer:
         `answer_id` is what a later request may go on from (`Asked.follows`); empty for none.
         """
         seq = self._journal.append(answered, turn.call, turn.seq)
-        end = ""
+        turn.answer, end = answered, ""
         if answered.message is not None:
             end = self._conversations.answered(turn.prefix.end, answered.message)
         self._over(turn, seq, end, answer_id, is_whole=answered.status == "ok")

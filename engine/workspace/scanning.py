@@ -90,13 +90,18 @@ class Scanner:
         scrubbed: Callable[[bytes], bytes],
         *,
         keeps_all: bool = False,
+        keeps_commits: bool = False,
     ) -> None:
-        """Take the folder, resolved, and what keeps a content; `keeps_all` leaves none to git."""
+        """Take the folder, resolved, and what keeps a content; `keeps_all` leaves none to git.
+
+        `keeps_commits` leaves none to commits that are made later: the repository will be removed.
+        """
         self._top = top
         self._log_files = log_files
         self._put = put
         self._scrubbed = scrubbed
         self._keeps_all = keeps_all
+        self._keeps_commits = keeps_commits
         self._held: dict[str, _Held] = {}
         self._room = TOTAL_MAX
         self._known: dict[str, _Known] = {}
@@ -161,6 +166,8 @@ class Scanner:
             if mode_before != NOTHING:
                 self._in_base[whole] = _of_git(whole, mode_before, blob_before)
         looked_at = known.special | said.changed
+        if self._keeps_commits:
+            looked_at = dict.fromkeys(known.moved, ("", "")) | looked_at
         for path, in_commit in looked_at.items():
             self._look(at, path, known, known.moved.get(path, in_commit)[:2])
         by_git = len(known.files - looked_at.keys())

@@ -60,9 +60,15 @@ class WatchedFolder:
         log: Path,
         scanner: Scanner,
         append: Callable[[Extension], object],
+        *,
+        seen_at: str = "",
     ) -> None:
-        """Take the folder, where in it the command is started, and what writes an entry."""
+        """Take the folder, where in it the command is started, and what writes an entry.
+
+        `seen_at` is the path at which the log has it; by default where it is.
+        """
         self._top = top
+        self._seen_at = seen_at or os.fspath(top)
         self._below = "" if here == top else os.fspath(here.relative_to(top))
         self._log = log
         self._scanner = scanner
@@ -83,7 +89,7 @@ class WatchedFolder:
         self._last = scan
         self._contents = Contents.here(self._log, os.fspath(self._top), scan.tree)
         told = (scan.tree, scan.repositories, scan.by_git)
-        self._note(FolderStarted(os.fspath(self._top), self._below, *told).as_event())
+        self._note(FolderStarted(self._seen_at, self._below, *told).as_event())
 
     def look(self, calls: list[Suspect]) -> None:
         """Begin to look: the results of some of these calls are there, others are in progress."""
@@ -145,7 +151,7 @@ class WatchedFolder:
                 for one in (before.get(path), after.get(path))
             )
             old, new = (None if one and one.kind == "gone" else one for one in (old, new))
-            named = suspects(os.fspath(self._top), path, calls)
+            named = suspects(self._seen_at, path, calls)
             added, removed = self._lines(old, new, tree) or (None, None)
             by = () if named == every else named
             yield FileChange(path, old, new, path not in after, added, removed, by)

@@ -46,12 +46,16 @@ class OwnCalls(Document):
     unread: int
     """Answers that Refold does not read, or not to their end: they may ask for more."""
 
-    def __str__(self) -> str:
-        """Return how many calls of which tools a command will carry out, in one line."""
+    def tools(self) -> str:
+        """Return how often each tool is called: `Bash 9, Write 5`."""
         counts = Counter(effect.tool for effect in self.calls).most_common()
         tools = ", ".join(f"{tool:.40} {count}" for tool, count in counts[:_SHOWN])
-        tools += f" and {len(counts) - _SHOWN} more tools" if len(counts) > _SHOWN else ""
-        calls = counted(len(self.calls), "tool call")
+        more = f" and {len(counts) - _SHOWN} more tools" if len(counts) > _SHOWN else ""
+        return tools + more
+
+    def __str__(self) -> str:
+        """Return how many calls of which tools a command will carry out, in one line."""
+        tools, calls = self.tools(), counted(len(self.calls), "tool call")
         said = f"this record holds {calls} that COMMAND will carry out itself"
         said += f": {tools}" if tools else ""
         if not self.unread:

@@ -18,15 +18,18 @@ import attrs
 
 from refold.engine.log.reader import read_entries
 from refold.engine.observed.journal import ObservedLog
+from refold.proxy.bookends import here, resumed_rules
 from refold.proxy.desks.caps import Caps
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.ordering import Work
 from refold.proxy.desks.recording import READ_NOW, RecordingDesk
 from refold.proxy.desks.replaying import Replaying
+from refold.proxy.desks.resuming import Resuming
 from refold.proxy.http.routes import routes_of
 from refold.proxy.http.server import served
 from refold.proxy.http.turns import OnMiss, Pace
 from refold.replay.observed.record import read_record
+from refold.replay.resume.observed_resume import resumable_record
 
 KEY: Final = {"authorization": "Bearer sk-placeholder-4f1d"}
 TIMEOUT_SECONDS: Final = 60.0
@@ -34,7 +37,9 @@ TIMEOUT_SECONDS: Final = 60.0
 
 
 @contextlib.contextmanager
-def recorded(log: Path, upstream: str, *, caps: Caps | None = None, **rules: Any) -> Generator[str]:
+def recorded(
+    log: Path, upstream: str, *, caps: Caps | None = None, exit_code: int = 0, **rules: Any
+) -> Generator[str]:
     """Record what comes to the proxy whose base URL this gives; all routes lead to `upstream`."""
     secrets = Secrets()
     routes = routes_of([f"openai={upstream}", f"anthropic={upstream}"])
@@ -46,7 +51,8 @@ def recorded(log: Path, upstream: str, *, caps: Caps | None = None, **rules: Any
         with served(desk, [route.name for route in routes]) as base:
             secrets.hide_address(base)
             yield base
-        journal.seal("completed", "done", {"exit_code": 0, "stdout": "", "stdout_bytes": 0})
+        status: tuple[Any, Any] = ("failed", "error") if exit_code else ("completed", "done")
+        journal.seal(*status, {"exit_code": exit_code, "stdout": "", "stdout_bytes": 0})
 
 
 @contextlib.contextmanager
@@ -69,6 +75,34 @@ def replayed(
     with served(desk, [route.name for route in routes]) as base:
         secrets.hide_address(base)
         yield base, desk
+
+
+@contextlib.contextmanager
+def resumed(
+    log: Path,
+    upstream: str,
+    into: Path,
+    *,
+    on_miss: OnMiss = "fail",
+    retry: str = "",
+    caps: Caps | None = None,
+) -> Generator[tuple[str, Resuming]]:
+    """Resume a record for whoever comes to the base URL that this gives."""
+    secrets = Secrets()
+    routes = routes_of([f"openai={upstream}", f"anthropic={upstream}"])
+    given = resumable_record(log, retry=retry)
+    with ObservedLog(
+        into, program="test", input={"command": ["test"]}, vault=secrets,
+        rules=resumed_rules(given.served, {}), origin=given.origin,
+    ) as journal:  # fmt: skip
+        desk = Resuming(
+            given, secrets, routes=routes, on_miss=on_miss, log=journal,
+            profile=given.served.profile, here=here(), work=lambda: None, folder=None, caps=caps,
+        )  # fmt: skip
+        with served(desk, [route.name for route in routes]) as base:
+            secrets.hide_address(base)
+            yield base, desk
+        journal.seal("completed", "done", {"exit_code": 0, "stdout": "", "stdout_bytes": 0})
 
 
 @contextlib.contextmanager

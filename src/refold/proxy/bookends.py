@@ -24,6 +24,7 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.wire.apis import known_routes
 from refold.engine.wire.parts.format import Route
+from refold.engine.workspace.entries import FolderStarted
 from refold.engine.workspace.left_out import LogFiles
 from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.watching import WatchedFolder
@@ -164,6 +165,14 @@ def again_rules(record: ObservedRecord, model: str = "") -> dict[str, Json]:
     return {**kept, **record.rules.as_json(), **more}
 
 
+def resumed_rules(record: ObservedRecord, folders: Mapping[str, str]) -> dict[str, Json]:
+    """Return the rules of a log that resumes a record: as the record's, of here and now."""
+    noted = record.started.rules.get(NOTED, {})
+    kept = {name: noted[name] for name in ("zone", "locale") if name in noted}
+    now: dict[str, Json] = {FOLDERS: {**folders_here(), **folders}, NOTED: {**noted_here(), **kept}}
+    return {**again_rules(record), **now}
+
+
 def noted_here() -> dict[str, str]:
     """Return what else is noted of where and when a command runs: it is bound, or pinned."""
     zone = os.environ.get("TZ") or os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
@@ -230,14 +239,26 @@ def new_log(
 
 
 def watched_folder(
-    journal: ObservedLog, secrets: Secrets, top: Path, *, keeps_all: bool
+    journal: ObservedLog,
+    secrets: Secrets,
+    top: Path,
+    *,
+    keeps_all: bool,
+    copied: FolderStarted | None = None,
 ) -> WatchedFolder:
-    """Return what writes down the folder `top` while a command works in it, started here."""
-    here = Path.cwd()
+    """Return what writes down the folder `top` while a command works in it, started here.
+
+    Of a copy, which stands for the folder `copied`, the log has the path of that.
+    """
+    here = Path.cwd() if copied is None else top / copied.below
     store = BlobStore(files_of(journal.path), sync=False)
     log_files = LogFiles(journal.path, top, here)
-    scanner = Scanner(top, log_files, store.put, secrets.scrubbed_bytes, keeps_all=keeps_all)
-    return WatchedFolder(top, here, journal.path, scanner, journal.append)
+    scanner = Scanner(
+        top, log_files, store.put, secrets.scrubbed_bytes,
+        keeps_all=keeps_all, keeps_commits=copied is not None,
+    )  # fmt: skip
+    seen_at = copied.path if copied is not None else ""
+    return WatchedFolder(top, here, journal.path, scanner, journal.append, seen_at=seen_at)
 
 
 def remove(journal: ObservedLog) -> None:

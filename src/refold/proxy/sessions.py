@@ -17,6 +17,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
+from refold.engine.log.names import packs_of
 from refold.engine.observed.binding import Bindings
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import EXACT, Profile
@@ -43,6 +44,7 @@ from refold.proxy.bookends import (
     program_of,
     redaction_in,
     remove,
+    resumed_rules,
     seal,
     terminal_in,
     typed_at_in,
@@ -55,6 +57,7 @@ from refold.proxy.desks.examining import Examining
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import RecordingDesk
 from refold.proxy.desks.replaying import Replaying
+from refold.proxy.desks.resuming import Resuming
 from refold.proxy.http.routes import (
     environment_of,
     led_to,
@@ -76,6 +79,7 @@ from refold.replay.observed.explaining import asked_otherwise
 from refold.replay.observed.record import ObservedRecord, read_record
 from refold.replay.observed.report import ObservedReport, report_of
 from refold.replay.resume.observed_fork import kept_record
+from refold.replay.resume.observed_resume import ResumableRecord, resumable_record
 
 _NOTHING: Final = (
     "the record has no request: if the command asks a model, it does so past Refold, now too"
@@ -140,6 +144,26 @@ class ForkedCommand:
     live: int
     otherwise: tuple[Divergence, ...]
     """What was recorded up to `at`, and was asked otherwise: the command has changed."""
+    notes: tuple[str, ...] = ()
+    """Where it ran, in words."""
+
+
+@attrs.frozen(kw_only=True)
+class ResumedCommand:
+    """A command that broke off, and ran again."""
+
+    log: Path
+    ended: CommandEnd
+    served: int
+    """Requests that were answered from the record."""
+    live: int
+    unasked: int
+    """Recorded answers that were not asked for again."""
+    different: tuple[Divergence, ...]
+    """Questions that were not asked, for they are neither on record nor follow from a new answer:
+    the command has changed."""
+    reached: Mapping[CapReached, int] = attrs.field(factory=dict)
+    """Caps that refused requests, and how many."""
     notes: tuple[str, ...] = ()
     """Where it ran, in words."""
 
@@ -360,6 +384,85 @@ def fork_command(
             served=desk.served,
             live=desk.live,
             otherwise=asked_otherwise(record, desk.matcher),
+            notes=session.place.notes,
+        )
+
+
+def resume_command(
+    log: str | os.PathLike[str],
+    command: Sequence[str],
+    *,
+    retry: str = "",
+    on_miss: OnMiss = "fail",
+    into: str | os.PathLike[str] | None = None,
+    upstreams: Iterable[str] = (),
+    rules: VolatileRules | None = None,
+    profile: str = "",
+    output: str = "",
+    copying: Copying | None = None,
+    keeps_all: bool = False,
+    caps: Caps | None = None,
+    write: Write | None = None,
+    look: Callable[[ResumableRecord, str], None] = lambda _resumed, _head: None,
+) -> ResumedCommand:
+    """Run a command that broke off again: what ended well is served, the rest is asked.
+
+    `retry` names one agent, whose requests alone are asked again.  `look` gets what is served and
+    what is asked before anything runs.  All else is as for `record_command`, `replay_command`.
+
+    Raises:
+        FolderIncomplete: the folder cannot be restored.
+        LogExists: a log is never overwritten.
+        LogObserved: the log is a program's, and no command's.
+        NothingToResume: the command ended well, and all that it asked was answered.
+        UsageError: the command cannot be started, no one agent has the name `retry`, or an option
+            has no such form.
+    """
+    said = profile_of(command, profile) if profile else None
+    resumed = resumable_record(log, rules, profile=said, retry=retry)
+    record = resumed.served
+    record.output = output or record.output
+    look(resumed, record.head)
+    known = said or shipped_as(record.profile)
+    routes = with_recorded(
+        routes_of([*known.upstreams, *upstreams]), others_in(record), is_live=True
+    )
+    terminal = terminal_here() if write is None else None
+    timeout = caps.timeout if caps is not None else None
+    session = _Session(
+        command, known, routes, redaction_in(record), write, terminal, timeout=timeout
+    )
+    path = Path(into) if into is not None else fresh_path([f"{program_of(command)}-resume"])
+    with ExitStack() as stack:
+        stack.enter_context(session.signals)
+        place = placed(record.path, record.folder, command, copying or Copying())
+        session.place = stack.enter_context(place)
+        told = resumed_rules(record, session.place.folders)
+        journal = stack.enter_context(session.log(path, told, resumed.origin))
+        folder, top = None, session.place.top
+        copied = record.folder.started if top is not None else None
+        if top is None and record.folder.started is not None:
+            top, _ = folder_of(Path.cwd(), "")
+        if top is not None:
+            keeps_all = keeps_all or bool(packs_of(record.path))
+            folder = watched_folder(
+                journal, session.secrets, top, keeps_all=keeps_all, copied=copied
+            )
+            stack.enter_context(folder).begin()
+        desk = Resuming(
+            resumed, session.secrets, routes=routes, on_miss=on_miss, log=journal, profile=known,
+            here=session.here(), work=session.signals.work, folder=folder, caps=caps,
+        )  # fmt: skip
+        mcp = McpRecording(journal, session.secrets)
+        ended = session.run(desk, mcp, journal, pinned(record), desk.end)
+        return ResumedCommand(
+            log=path,
+            ended=ended,
+            served=desk.served,
+            live=desk.live,
+            unasked=len(desk.matcher.left()),
+            different=tuple(desk.different),
+            reached=desk.spending.reached if desk.spending is not None else {},
             notes=session.place.notes,
         )
 

@@ -95,6 +95,9 @@ LOGS: Final[dict[tuple[str, str], Row]] = {
     ("fork", "--into"): lambda folder, out: [
         "fork", folder / "same.jsonl", "--at", 1, "--into", out, "--program", "same.py:main",
     ],
+    ("resume", "--into"): lambda folder, out: [
+        "resume", folder / "same.jsonl", "--into", out, "--", sys.executable, "-c", "pass",
+    ],
     ("replay", "--into"): lambda folder, out: [
         "replay", folder / "same.jsonl", "--into", out, "--", sys.executable, "-c", "pass",
     ],
@@ -128,6 +131,7 @@ READ: Final = {
 ELSEWHERE: Final = {
     ("replay", "--keep"): "tests/proxy/copies/test_placing.py: a new folder alone",
     ("fork", "--keep"): "as of replay",
+    ("resume", "--keep"): "as of replay",
     ("pull", "--to"): "tests/store/test_pull.py: files are linked to their names, never replaced",
     ("sign", "logs"): "tests/engine/signing/test_signature.py: replaces a signature alone",
     ("files", "--out"): "tests/cli/commands/test_files.py: an empty folder, or a new one",

@@ -16,9 +16,13 @@ from refold.engine.models import ScriptedModel, model_from
 from refold.engine.ports.ports import Model
 from refold.engine.runners.recording import record
 from refold.programs.survey import survey_tools
+from refold.proxy.desks.caps import Caps
+from refold.proxy.sessions import record_command
+from tests.proxy.test_sessions import program
 from tests.support import resumable
 from tests.support.resumable import TOOLS, executed
 from tests.support.unfinished import cut, lines_of, rows_of
+from tests.support.upstream import Upstream
 
 Invoke = Callable[..., Result]
 
@@ -453,3 +457,69 @@ def test_an_agent_whose_tools_are_in_no_folder_needs_its_file(
 
     assert said.exit_code == 2
     assert "or pass --agent AGENT.md, as for `refold run`" in said.stderr
+
+
+# --- watched commands --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[str]]:
+    """The log of a command that a cap ended after one of two requests, and the command."""
+    monkeypatch.chdir(tmp_path)
+    command = program(tmp_path, "print(text_of(ask('Hello')), text_of(ask('Hello again')))")
+    with Upstream() as upstream:
+        for name, value in upstream.environment().items():
+            monkeypatch.setenv(name, value)
+        record_command(command, log=tmp_path / "run.jsonl", caps=Caps(max_requests=1))
+    return tmp_path / "run.jsonl", command
+
+
+def test_a_watched_command_is_resumed_from_the_command_line(
+    watched: tuple[Path, list[str]], invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says before what it will ask; the new log has nothing left, which is code 3."""
+    log, command = watched
+    with Upstream() as upstream:
+        for name, value in upstream.environment().items():
+            monkeypatch.setenv(name, value)
+        done = invoke("resume", log, "--into", "again.jsonl", "--json", "--", *command)
+        capped = invoke("resume", log, "--into", "c.jsonl", "--max-requests", "1", "--", *command)
+        again = invoke("resume", "again.jsonl", "--", *command)
+
+    assert (done.exit_code, capped.exit_code, again.exit_code) == (0, 0, 3), done.stderr
+    assert done.stderr.startswith("1 answer from the record, 1 to ask\n")
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, schema("resume-command"))
+    assert (document["served"], document["live"], document["status"]) == (1, 1, "completed")
+    assert "nothing to resume: the command ended well" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "with `refold resume`"),
+        (["--max-requests", "2"], "--max-requests needs -- COMMAND"),
+        (["--list", "--", "true"], "--list is not for -- COMMAND"),
+        (["--"], "no command behind --"),
+    ],
+)
+def test_what_makes_no_sense_with_a_watched_command_is_refused(
+    watched: tuple[Path, list[str]], invoke: Invoke, words: list[str], told: str
+) -> None:
+    done = invoke("resume", watched[0], *words)
+
+    assert done.exit_code == 2
+    assert told in " ".join(done.stderr.split())
+
+
+def test_another_command_is_told_apart_and_asks_nothing(
+    watched: tuple[Path, list[str]], invoke: Invoke, tmp_path: Path
+) -> None:
+    """The record of the first request goes unused, and is said to."""
+    other = program(tmp_path, "print(open('nowhere'))")
+
+    done = invoke("resume", watched[0], "--into", "again.jsonl", "--", *other)
+
+    assert done.exit_code == 5
+    assert "0 answers from the record, 0 asked" in done.stderr
+    assert "1 recorded answer not asked for again" in done.stderr

@@ -111,6 +111,11 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "help": "files that are not compared at the end: 'logs/*'.",
     },
     "--network": {"is_flag": True, "help": "let a sandbox have the network of this machine."},
+    "--keep-content": {
+        "is_flag": True,
+        "help": "keep all files in the log, also those that the git repository has.",
+    },
+    "--yes": {"is_flag": True, "help": "do not ask whether to run a log of unknown origin."},
 }  # fmt: skip
 _COPY: Final = ("--in-place", "--keep", "--network")
 _SHARED: Final = ("--upstream", "--volatile", "--volatile-text", "--unordered", "--profile")
@@ -168,6 +173,9 @@ replay_options: Final = _foreign(
     *("--on-miss", "--pace", "--into", "--upstream", *_SHARED[2:], "--output"),
     *("--volatile-file", *_COPY),
 )
+resume_options: Final = _foreign(
+    _WITH, "--on-miss", "--into", *_SHARED, "--output", *_COPY, "--keep-content", "--yes"
+)
 """Options of commands that run another one, always or if it is given."""
 
 
@@ -210,15 +218,20 @@ class GivenCaps:
         return proxy_module("desks.caps").Caps(**known) if known else None
 
 
-def _cap(name: str, text: str) -> Decorator:
+def _cap(name: str, text: str, kind_of_option: type[click.Option] = click.Option) -> Decorator:
     is_whole = name.endswith(("requests", "tokens", "subagents"))
     kind = click.IntRange(min=1) if is_whole else click.FloatRange(min=0, min_open=True)
     unit = "SECONDS" if name == "timeout" else "USD" if name.endswith("usd") else "N"
-    return click.option(f"--{name.replace('_', '-')}", type=kind, metavar=unit, help=text)
+    option = f"--{name.replace('_', '-')}"
+    return click.option(option, cls=kind_of_option, type=kind, metavar=unit, help=text)
 
 
 caps_options: Final = as_one("caps", GivenCaps, *(_cap(*each) for each in _CAPS.items()))
 """Options of what a watched command may spend."""
+resume_caps_options: Final = as_one(
+    "caps", GivenCaps,
+    *(_cap(name, _WITH + text[0].lower() + text[1:], _OfCommands) for name, text in _CAPS.items()),
+)  # fmt: skip
 
 
 def refuse_with_command(*shared: str) -> None:

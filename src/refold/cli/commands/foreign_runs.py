@@ -19,7 +19,7 @@ from refold.cli.arguments.foreign import proxy_module, sessions
 from refold.cli.arguments.logs import OpenedLog, opened_log
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE, NOT_COMPLETED, USAGE
-from refold.cli.output.printed import PrintedFork
+from refold.cli.output.printed import PrintedFork, PrintedResume
 from refold.engine.encoding.canonical import text_of_json
 from refold.engine.log.reader import read_entries
 from refold.page.output_files import OutputFile
@@ -91,19 +91,27 @@ def list_effects(log: Path) -> int:
     return output.answer({"log": output.shown_path(log), **found.as_json()}, describe, FINE)
 
 
-def _looking(log: Path, *, is_sure: bool) -> dict[str, Any]:
+def _told_effects(record: ObservedRecord) -> str:
+    """Return which tool calls will be carried out; empty for none."""
+    effects = effects_of(record)
+    return str(effects) if effects.calls or effects.unread else ""
+
+
+def _looking(
+    log: Path, *, is_sure: bool, told: Callable[[Any], str] = _told_effects
+) -> dict[str, Any]:
     """Return what a session is given to print with, and to look at a record with before it runs.
 
-    At a terminal, people are asked whether to run what this machine is not known to have recorded.
+    `told` is what is said of it.  At a terminal, people are asked whether to run what this machine
+    is not known to have recorded.
 
     Raises (when it looks):
         UsageError: they say no.
     """
 
-    def look(record: ObservedRecord, head: str) -> None:
-        effects = effects_of(record)
-        if effects.calls or effects.unread:
-            output.told((str(effects), "yellow"))
+    def look(record: Any, head: str) -> None:
+        if said := told(record):
+            output.told((said, "yellow"))
         known, is_asked = proxy_module("recorded_here"), proxy_module("command").is_typed_at()
         if is_sure or known.is_recorded_here(head) or not (is_asked and sys.stderr.isatty()):
             return
@@ -151,6 +159,44 @@ def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options:
         output.hint(f"1 log: {shown}; refold show {shown}")
 
     code = DIFFERS if forked.otherwise else FINE if is_fine else NOT_COMPLETED
+    return output.answer(document, describe, code)
+
+
+def resume_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options: Any) -> int:
+    """Run a command that broke off again; ask what has no answer, and tell what became of it."""
+    with opened_log(log) as opened:
+        way = _looking(log, is_sure=is_sure, told=str)
+        resumed = sessions().resume_command(opened.path, command, **way, **options)
+        sys.stdout.flush()
+        different = [_placed(one, opened) for one in resumed.different]
+    for one in different:
+        output.told_lines(str(one))
+    is_fine = resumed.ended.exit_code == 0
+    document = PrintedResume(
+        origin=output.shown_path(log),
+        log=output.shown_path(resumed.log),
+        status="completed" if is_fine else "failed",
+        served=resumed.served,
+        live=resumed.live,
+        unasked=resumed.unasked,
+        different=tuple(map(str, different)),
+    )
+
+    def describe() -> None:  # on standard error: standard output is the command's
+        served = words.counted(resumed.served, "answer")
+        told = f"  resumed from {document.origin}: {served} from the record, {resumed.live} asked"
+        output.told((document.status, output.status_style(document.status)), told)
+        if resumed.unasked:
+            answers = words.counted(resumed.unasked, "recorded answer")
+            output.told((f"note: {answers} not asked for again", "yellow"))
+        for cap, count in resumed.reached.items():
+            output.complain(f"{words.counted(count, 'request')} refused: {cap.why}")
+        for note in resumed.notes:
+            output.told((f"note: {note}", "yellow"))
+        shown = shlex.quote(document.log)
+        output.hint(f"1 log: {shown}; refold show {shown}")
+
+    code = DIFFERS if different else FINE if is_fine else NOT_COMPLETED
     return output.answer(document, describe, code)
 
 

@@ -13,6 +13,15 @@ import attrs
 import click
 
 from refold.api import resume
+from refold.cli.arguments.foreign import (
+    Foreign,
+    GivenCaps,
+    WithCommand,
+    command_given,
+    refuse_with_command,
+    resume_caps_options,
+    resume_options,
+)
 from refold.cli.arguments.loading import (
     base_url_option,
     import_from_here,
@@ -59,13 +68,15 @@ Examples:
          --answer '0#4=true' --by ada
   refold resume runs/audit.jsonl --program audit.py:audit \\
          --tools audit.py:TOOLS --retry '0#9' --fail '0#2 > 0#1'
+  refold resume runs/agent.jsonl -- claude -p "…"
 
 KEY is a call key, as --list prints it; in a child, the path of call keys from
 the root run.  A value is JSON, @FILE, or otherwise text.
 
 Exit code: 0 completed · 5 not completed, or waits for a person · 2 a person
-must decide first, or the run cannot be resumed · 1 the program differs from
-its log · 3 the log is damaged or has ended.
+must decide first, or the run cannot be resumed · 1 the program or COMMAND
+differs from its log · 3 the log is damaged or has ended, or nothing is left
+to resume.
 """
 
 
@@ -109,7 +120,7 @@ _KEPT: Final = (
 """Options that a run takes each time that it goes on."""
 
 
-@click.command("resume", epilog=page(_PAGE))
+@click.command("resume", cls=WithCommand, epilog=page(_PAGE))
 @click.argument("log", type=LOG)
 @program_option
 @click.option(
@@ -162,17 +173,34 @@ _KEPT: Final = (
     "--list", "is_list", is_flag=True,
     help="List open questions and doubts, and execute nothing.",
 )  # fmt: skip
+@resume_options
+@resume_caps_options
 @json_option
 @as_one("given", Given)
-def command(*, given: Given, is_list: bool) -> int:
+def command(*, given: Given, is_list: bool, foreign: Foreign, caps: GivenCaps, **more: Any) -> int:
     """Continue a run that broke off, or that waits for a person.
 
     The program runs again with the recorded results, and continues live at the
     end of the log.  Finished effects are not repeated; unfinished ones start
     again.  For a tool that may already have changed the world, pass --retry,
     --fail or --result.
+
+    With -- COMMAND, LOG is a log of `refold record` that broke off.  The command
+    runs again, in a copy of the recorded folder.  Recorded answers that ended
+    well are served, whatever failed or has no answer is asked again, and a new
+    log is written.
     """
     log, shown = given.log, output.shown_path(given.log)
+    again = command_given()
+    if again is not None:
+        refuse_with_command("log", "as_json")
+        if more["on_miss"] == "recorded":
+            raise click.UsageError("--on-miss recorded is for `refold replay`")
+        from refold.cli.commands.foreign_runs import resume_foreign  # noqa: PLC0415 - wire formats
+
+        asked = {"caps": caps.caps(), "copying": foreign.copying(), **foreign.passed(), **more}
+        asked["keeps_all"], is_sure = asked.pop("keep_content"), asked.pop("yes")
+        return resume_foreign(log, again, is_sure=is_sure, **asked)
     if log.suffix == PACKED_SUFFIX:
         raise click.UsageError(f"{shown} is packed, and cannot be resumed: unzip it first")
     with opened_log(log):

@@ -36,6 +36,23 @@ class PrintedFork(Document):
 
 
 @attrs.frozen(kw_only=True)
+class PrintedResume(Document):
+    """A command that broke off and ran again: `refold resume LOG -- COMMAND`."""
+
+    origin: str
+    log: str
+    status: str
+    served: int
+    """Requests that were answered from the record."""
+    live: int
+    """Requests that were sent on."""
+    unasked: int
+    """Recorded answers that were not asked for again."""
+    different: tuple[str, ...] = ()
+    """Questions that were refused, for the command has changed: each in words."""
+
+
+@attrs.frozen(kw_only=True)
 class PrintedState(Document):
     """The state after an entry: `refold state`."""
 

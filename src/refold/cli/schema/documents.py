@@ -210,6 +210,10 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "replays": ("refold replay DIR --json: several logs", lambda: _of(BulkReport)),
     "drift": ("refold drift --json", lambda: _of(DriftReport)),
     "fork": ("refold fork --json", lambda: _of(printed.PrintedFork)),
+    "resume-command": (
+        "refold resume LOG --json -- COMMAND",
+        lambda: _of(printed.PrintedResume),
+    ),
     "explore": ("refold explore --json", _explore),
     "sensitivity": ("refold sensitivity --json", _sensitivity),
     "show": ("refold show --json: the delegation tree", _show),

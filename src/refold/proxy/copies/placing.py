@@ -56,6 +56,8 @@ class Placement:
     """The proxy's socket, if the command has a loopback of its own."""
     folders: Mapping[str, str] = attrs.field(factory=dict)
     """The folder as the command sees it, if it is none of today's: {folder}."""
+    top: Path | None = None
+    """The copy; `None` where there is none."""
     comparison: FolderComparison | None = None
     """Of the copy with the record; `None` where there is no copy."""
     notes: tuple[str, ...] = ()
@@ -123,7 +125,7 @@ def _placed(
             told += ["the sandbox has the network"] if copying.has_network else []
             told += [] if layers else ["HOME is read-only: this system has no layers over folders"]
             return Placement(
-                start=box.start, listening=box.listening, comparison=compared,
+                start=box.start, listening=box.listening, top=copy.top, comparison=compared,
                 folders={"folder": at, "other_folder": at}, notes=(*told, *copy.notes),
             )  # fmt: skip
     here = str(Path(copy.top, recorded.below))
@@ -135,7 +137,7 @@ def _placed(
     ]
     told.append("changes that the command makes outside the copy are real")
     return Placement(
-        start=_starting(copy, here), comparison=compared,
+        start=_starting(copy, here), top=copy.top, comparison=compared,
         folders={"folder": here, "other_folder": here}, notes=(*told, *copy.notes),
     )  # fmt: skip
 

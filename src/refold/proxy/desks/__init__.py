@@ -5,6 +5,7 @@ Requests flow in from `http`; what to do with each flows back, and events flow t
 
     recording    each request and each answer passes, and is written down
     replaying    each request is served what was recorded for it, or is refused
+    resuming     each request is served its recorded answer, or asked again
     examining    each request is answered here, with one short text, and counted
     caps         what a command may spend: the request after that is refused
     keys         which values are secret, and are in no log

@@ -103,11 +103,15 @@ class RecordingDesk:
         """
         turn = self.written(self.read(incoming), incoming)
         self.log.sync()
+        self.look()
+        return self.passed_on(turn, incoming)
+
+    def look(self) -> None:
+        """Begin to look at the folder, if calls have ended that may have changed it."""
         ended = self.observer.ended
         if self._folder is not None and any(may_change(call.tool) for call in ended):
             self._folder.look(self.suspects())
         ended.clear()
-        return self.passed_on(turn, incoming)
 
     def settle(self) -> None:
         """Write down which files changed before an answer passes, after which others may."""

@@ -23,6 +23,8 @@ from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import pieces, served_headers
 from refold.engine.wire.spelling import can_spell, spelled
+from refold.engine.workspace.watching import WatchedFolder
+from refold.proxy.desks.caps import Caps
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.ordering import Order, Work
 from refold.proxy.desks.recording import MODEL, Log, RecordingDesk, reads_of, refusal
@@ -76,6 +78,8 @@ class Replaying:
         here: Mapping[str, str] | None = None,
         model: str = "",
         work: Work = lambda: None,
+        folder: WatchedFolder | None = None,
+        caps: Caps | None = None,
     ) -> None:
         """Take the record; `here` is what is noted of now, `profile` says who asks.
 
@@ -92,8 +96,9 @@ class Replaying:
         self._is_kept = log is not None
         rules = record.started.rules
         self._passing = RecordingDesk(
-            log or Nowhere(), secrets, routes, profile or record.profile, reads_of(rules)
-        )
+            log or Nowhere(), secrets, routes, profile or record.profile, reads_of(rules),
+            folder, caps,
+        )  # fmt: skip
         self._observer = self._passing.observer
         self._model = model or str(rules.get(MODEL, ""))
         # How often something is only read hangs on timing: no other answer waits for it.
@@ -115,7 +120,7 @@ class Replaying:
             target, body = with_model(*told, self._model)
             incoming = attrs.evolve(incoming, target=target, body=body)
             asked = self._passing.read(incoming)
-        plain = self.matcher.bound(asked)
+        plain = self._told(asked)
         turn = self._passing.written(plain, incoming)
         thread = turn.thread
         asked = asked if turn.asked is plain else turn.asked
@@ -124,6 +129,10 @@ class Replaying:
             return self._missed(found, turn, incoming)
         self.served += 1
         return self._served(found, turn)
+
+    def _told(self, asked: Asked) -> Asked:
+        """Return what is written of a request: it, in recorded words."""
+        return self.matcher.bound(asked)
 
     def _served(self, found: RecordedTurn, turn: RequestUnderway) -> Serve:
         self._again(found, turn)

@@ -1,0 +1,165 @@
+"""What a watched command that broke off is answered from its record, and what it asks again.
+
+A recorded answer that ended well is served; what failed, was cut off or has no answer is asked
+again, and so is what follows from it.  Any other question is a difference.  Pure.
+Rules: CONTRACT.md §16.21.
+"""
+
+from collections.abc import Iterator
+from os import PathLike
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.errors import NothingToResume, UsageError
+from refold.engine.observed.observer import RequestUnderway
+from refold.engine.observed.profile import Profile
+from refold.engine.observed.volatile import VolatileRules
+from refold.engine.wire.parts.exchange import Asked
+from refold.replay.difference.pointer_diff import counted
+from refold.replay.observed.effects import effects_of
+from refold.replay.observed.matching import Matcher, Miss
+from refold.replay.observed.reads import only_reads
+from refold.replay.observed.record import ObservedRecord, RecordedTurn, read_record
+from refold.replay.observed.titles import text_of
+from refold.replay.tree.observed_tree import observed_tree
+from refold.replay.tree.run_node import RunNode
+
+_SAID_MIN: Final = 8
+"""Characters of an answer from which on a request that has them is taken to show it."""
+
+
+@attrs.frozen
+class ResumableRecord:
+    """A record, parted into what is served and what is asked again."""
+
+    served: ObservedRecord
+    again: ObservedRecord
+    to_ask: frozenset[tuple[str, str]]
+    """Requests to be asked again, by conversation and key: a retry is no other request."""
+    is_cut: bool
+    """Whether the command broke off: what it would have asked next was never asked."""
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What the new log says of where it comes from: {nonce, head, at, edits}."""
+        record = self.served
+        at = record.entries - 1
+        return {"nonce": record.started.nonce, "head": record.head, "at": at, "edits": []}
+
+    def __str__(self) -> str:
+        """Return what will happen, in one line."""
+        answers = sum(not only_reads(turn.asked) for turn in self.served.turns)
+        plan = f"{counted(answers, 'answer')} from the record, {len(self.to_ask)} to ask"
+        calls = effects_of(self.served)
+        if not calls.calls:
+            return plan
+        made = counted(len(calls.calls), "tool call")
+        return f"{plan}, {made} will be carried out again ({calls.tools()})"
+
+
+def resumable_record(
+    log: str | PathLike[str],
+    rules: VolatileRules | None = None,
+    *,
+    profile: Profile | None = None,
+    retry: str = "",
+) -> ResumableRecord:
+    """Return what is served of a log, and what is asked again; with `retry`, of that agent alone.
+
+    Raises:
+        LogObserved: the log is a program's.
+        NothingToResume: the command ended well, and all that it asked was answered.
+        UsageError: no agent, or several, have the name `retry`.
+    """
+    record = read_record(log, rules, profile=profile)
+    scope = _scope_of(record, retry) if retry else None
+    if scope is None:
+        kept = list(filter(_ended_well, record.turns))
+    else:
+        kept = [turn for turn in record.turns if turn.scope != scope and turn.how != "open"]
+    calls = {turn.call for turn in kept}
+    again = [turn for turn in record.turns if turn.call not in calls]
+    answered = {(turn.scope, turn.key) for turn in kept}
+    to_ask = {(turn.scope, turn.key) for turn in again if not only_reads(turn.asked)} - answered
+    is_cut = record.finished is None or record.exit_code != 0
+    if not is_cut and not to_ask:
+        raise NothingToResume(str(log))
+    served, asked = (attrs.evolve(record, turns=turns) for turns in (kept, again))
+    for each in (served, asked):
+        each.entries, each.head = record.entries, record.head
+    return ResumableRecord(served, asked, frozenset(to_ask), is_cut)
+
+
+def _ended_well(turn: RecordedTurn) -> bool:
+    said = turn.answer
+    is_whole = bool(turn.parts) and turn.parts[-1].get("end") == "whole"
+    return is_whole and said is not None and said.status == "ok" and not turn.why_unserved
+
+
+def _scope_of(record: ObservedRecord, agent: str) -> str:
+    """Return the conversation that a name, as `refold show` has it, or a scope means."""
+    named = {node.scope: node.name for node in _below(observed_tree(record.path)) if node.scope}
+    found = [scope for scope, name in named.items() if agent in (name, scope)]
+    if len(found) == 1:
+        return found[0]
+    shown = ", ".join(f"{scope} ({named[scope]})" for scope in found or named)
+    what = "several agents have this name; say which" if found else "no agent has this name"
+    raise UsageError(f"--retry {agent}: {what}: {shown}")
+
+
+def _below(node: RunNode) -> Iterator[RunNode]:
+    for child in node.children:
+        yield child
+        yield from _below(child)
+
+
+class Continuation:
+    """Says which questions that have no answer may be asked; none after a difference."""
+
+    def __init__(self, resumed: ResumableRecord, matcher: Matcher) -> None:
+        """Take the record, and what matches the requests that are served."""
+        self._resumed = resumed
+        self._again = Matcher(resumed.again, bindings=matcher.bindings)
+        due = [turn for turn in resumed.again.turns if (turn.scope, turn.key) in resumed.to_ask]
+        self._expected = [*resumed.served.turns, *due]
+        self._live: list[RequestUnderway] = []
+        self._last: dict[str, RecordedTurn] = {}
+        """By conversation of this run: the recorded request that it made last."""
+
+    def may_ask(self, miss: Miss, turn: RequestUnderway) -> bool:
+        """Return whether a question was not answered on record, or follows from one of those."""
+        return self._again.has(miss.asked) or self._follows(miss, turn.thread.scope)
+
+    def asked(self, turn: RequestUnderway) -> None:
+        """Take note that a question is asked."""
+        self._live.append(turn)
+
+    def served(self, scope: str, turn: RecordedTurn) -> None:
+        """Take note that a conversation made a recorded request."""
+        self._last[scope] = turn
+
+    def _follows(self, miss: Miss, scope: str) -> bool:
+        over = [turn for turn in self._live if turn.is_over]
+        if any(_is_related(turn.thread.scope, scope) for turn in over):
+            return True
+        if any(_shows(miss.asked, turn) for turn in over):
+            return True
+        if (last := self._last.get(scope)) is not None and any(
+            turn.scope == last.scope and turn.ordinal > last.ordinal and not turn.is_served
+            for turn in self._expected
+        ):
+            return False  # its next question is on record, and another one
+        return self._resumed.is_cut or bool(over)
+
+
+def _is_related(one: str, other: str) -> bool:
+    """Return whether two conversations are one, or one stands below the other."""
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+
+
+def _shows(asked: Asked, turn: RequestUnderway) -> bool:
+    """Return whether a request shows what an answer said."""
+    message = turn.answer.message if turn.answer is not None else None
+    said = text_of(message) if message else ""
+    return len(said) >= _SAID_MIN and any(said in text_of(each) for each in asked.messages)

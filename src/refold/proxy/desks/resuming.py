@@ -1,0 +1,122 @@
+"""The log side that resumes: a request is served its recorded answer, or is asked again.
+
+The new log is that of a command which ran whole: in the words of now, with an entry for each answer
+that came from the record, which cost nothing this time.  Rules: CONTRACT.md §16.21.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Final
+
+import attrs
+
+from refold.engine.events.events import Extension
+from refold.engine.events.outcome import Usage
+from refold.engine.observed.observer import RequestUnderway
+from refold.engine.observed.profile import Profile
+from refold.engine.wire.apis import reader_of_part
+from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.format import Route
+from refold.engine.wire.parts.kept_answers import Wire, pieces
+from refold.engine.workspace.watching import WatchedFolder
+from refold.proxy.desks.caps import Caps, Spending
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.desks.ordering import Work
+from refold.proxy.desks.recording import Kept, Log
+from refold.proxy.desks.replaying import Replaying
+from refold.proxy.http.turns import Forward, Incoming, OnMiss, Serve
+from refold.replay.explain.divergence import Divergence
+from refold.replay.observed.explaining import REFUSAL, divergence_of
+from refold.replay.observed.matching import Miss
+from refold.replay.observed.record import RecordedTurn
+from refold.replay.resume.observed_resume import Continuation, ResumableRecord
+
+SERVED: Final = "x-refold.served"
+"""The next answer to the request that is the cause is from the origin: {call}, its key there."""
+_FREE: Final = Usage(cost_usd_micros=0)
+
+
+class Resuming(Replaying):
+    """Serves what ended well, and passes on what is to be asked again."""
+
+    def __init__(
+        self,
+        resumed: ResumableRecord,
+        secrets: Secrets,
+        *,
+        routes: Iterable[Route],
+        on_miss: OnMiss,
+        log: Log,
+        profile: Profile,
+        here: Mapping[str, str],
+        work: Work,
+        folder: WatchedFolder | None,
+        caps: Caps | None,
+    ) -> None:
+        """Take the record, and the rest as `Replaying` does.
+
+        With `on_miss` `live`, any question may be asked.
+        """
+        super().__init__(
+            resumed.served, secrets, routes=routes, on_miss=on_miss, log=log, profile=profile,
+            here=here, work=work, folder=folder, caps=caps,
+        )  # fmt: skip
+        self._continuation = Continuation(resumed, self.matcher)
+        self._log = log
+        self.different: list[Divergence] = []
+        """Questions that are neither on record nor follow from one that is asked again."""
+
+    @property
+    def spending(self) -> Spending | None:
+        """What was spent now, if there are caps."""
+        return self._passing.spending
+
+    def end(self, timed_out: bool) -> None:  # noqa: FBT001 - as of what records
+        """Write down how the folder is when the command has ended."""
+        self._passing.end(timed_out)
+
+    def _told(self, asked: Asked) -> Asked:
+        """Return what is written of a request: its own words, as if nothing had been before."""
+        self.matcher.bound(asked)
+        return asked
+
+    def _served(self, found: RecordedTurn, turn: RequestUnderway) -> Serve:
+        self._passing.look()
+        self._passing.settle()
+        self._continuation.served(turn.thread.scope, found)
+        return super()._served(found, turn)
+
+    def _again(self, found: RecordedTurn, turn: RequestUnderway) -> None:
+        """Write a recorded answer down as it is served, where it is from, and that it was free."""
+        self._log.append(Extension(SERVED, {"call": found.call}), None, turn.seq)
+        parts, moved = list(self._record.parts(found)), self._moved(found)
+        if moved:
+            anew = Wire(partial(self._observer.wire, turn), self._secrets.scrubbed_bytes)
+            anew.head(parts[0]["status"], parts[0]["headers"])
+            for _, chunk in moved:
+                anew.chunk(chunk, 0)
+            anew.end("whole")
+        for part in () if moved else parts:
+            self._observer.wire(turn, part)
+        if found.answer is None:
+            self._observer.gone(turn)
+            return
+        reader = reader_of_part(found.asked, parts[0])
+        for _, chunk in moved or pieces(parts):
+            reader.feed(chunk)
+        message = self.bindings.as_now(found.answer.message)
+        said = attrs.evolve(found.answer, message=message, usage=_FREE)
+        self._observer.answered(turn, said, reader.answer_id)
+
+    def _missed(self, miss: Miss, turn: RequestUnderway, incoming: Incoming) -> Forward | Serve:
+        self.order.stop()
+        self._passing.look()
+        may_ask = not self.different and self._continuation.may_ask(miss, turn)
+        if self._on_miss == "live" or may_ask:
+            self.live += 1
+            self._continuation.asked(turn)
+            return self._passing.passed_on(turn, incoming)
+        divergence = divergence_of(self._record, self.matcher, miss)
+        self.different.append(divergence)
+        why = f"{REFUSAL}, and it does not follow from one that was asked again"
+        return Kept(self._passing, turn).refused(f"{why} ({divergence.where}; {divergence.cause})")

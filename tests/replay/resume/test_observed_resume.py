@@ -1,0 +1,84 @@
+"""What of a record is served when its command runs again, and what is asked (§16.21)."""
+
+from pathlib import Path
+
+import pytest
+
+from refold.engine.errors import LogObserved, NothingToResume, UsageError
+from refold.replay.resume.observed_resume import resumable_record
+from tests.support.proxied import question, recorded, said
+from tests.support.upstream import Manner, Upstream
+
+
+def _broken(log: Path, *, exit_code: int = 1) -> None:
+    """Record one whole answer, and one question that is cut off twice."""
+    with (
+        Upstream() as upstream,
+        recorded(log, upstream.openai_url, exit_code=exit_code) as base,
+    ):
+        said(base, question("Hello"))
+        upstream.manner = Manner(cut_after=20)
+        for _ in range(2):
+            with pytest.raises(Exception, match="IncompleteRead"):
+                said(base, question("Hello again"))
+
+
+def test_a_plan_says_what_is_served_and_asked_and_counts_a_retry_once(tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    _broken(log, exit_code=0)
+
+    resumed = resumable_record(log)
+
+    assert str(resumed) == "1 answer from the record, 1 to ask"
+    assert len(resumed.again.turns) == 2
+    assert not resumed.is_cut
+    assert resumed.origin["at"] == resumed.served.entries - 1
+
+
+def test_what_failed_and_was_asked_again_with_success_is_not_asked(tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        upstream.manner = Manner(cut_after=20)
+        with pytest.raises(Exception, match="IncompleteRead"):
+            said(base, question("Hello"))
+        upstream.manner = Manner()
+        said(base, question("Hello"))
+
+    with pytest.raises(NothingToResume, match="nothing to resume: the command ended well"):
+        resumable_record(log)
+
+
+@pytest.mark.parametrize("exit_code", [1, 137])
+def test_a_command_that_failed_is_resumed_though_all_was_answered(
+    tmp_path: Path, exit_code: int
+) -> None:
+    """It may have been killed before it asked on."""
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream, recorded(log, upstream.openai_url, exit_code=exit_code) as base:
+        said(base, question("Hello"))
+
+    assert str(resumable_record(log)) == "1 answer from the record, 0 to ask"
+
+
+def test_an_agent_is_named_as_show_does_or_by_its_scope(tmp_path: Path) -> None:
+    """One name of several agents is refused, with the scopes that tell them apart."""
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        for _ in range(2):
+            said(base, question("Hello"))
+        said(base, question("Hello", system="You are the weather desk of the sea."))
+
+    for name in ("You are the weather desk of the sea.", "0/3"):
+        resumed = resumable_record(log, retry=name)
+        assert [turn.scope for turn in resumed.again.turns] == ["0/3"]
+        assert len(resumed.served.turns) == 2
+    with pytest.raises(UsageError, match=r"several agents .*: 0/1 \(You .*\), 0/2 \(You "):
+        resumable_record(log, retry="You are the weather desk.")
+    with pytest.raises(UsageError, match=r"no agent has this name: 0/1 .*0/3"):
+        resumable_record(log, retry="nobody")
+
+
+def test_a_log_of_a_program_is_refused() -> None:
+    log = next(Path("fixtures/logs").rglob("*.jsonl"))
+    with pytest.raises(LogObserved):
+        resumable_record(log)
