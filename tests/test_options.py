@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import refold
+from refold.cli.group import refold as commands
 from refold.engine.errors import OptionRefused, RunFailed
+from refold.engine.kernel.pending import Child
 from refold.engine.log.reader import read_entries
+from refold.engine.models.scripted import ScriptedModel
 from refold.options import _KINDS
 
 CALLS = ("record", "record_async", "reexecute", "resume", "fork", "drift", "explore", "sensitivity")
@@ -276,6 +280,74 @@ def test_why_a_question_stays_open_is_said(
     said = capsys.readouterr().err
     assert said.startswith("refold: the question 'Ready?' stays open: ")
     assert problem in said
+
+
+def test_a_question_may_be_answered_by_a_coroutine(tmp_path: Path) -> None:
+    """One that asks a chat, for example; an error of it leaves the question open."""
+
+    async def program(run: refold.Run, _input: Any) -> Any:
+        return await run.ask("Ready?", {"type": "string"})
+
+    async def chat(question: refold.Question) -> str:
+        await asyncio.sleep(0)
+        return f"yes: {question.question}"
+
+    async def nobody(_question: refold.Question) -> str:
+        raise refold.Unanswered("at lunch")
+
+    answered = refold.record(program, log=tmp_path / "a.jsonl", ask=chat)
+    waiting = refold.record(program, log=tmp_path / "b.jsonl", ask=nobody)
+
+    assert answered.output == "yes: Ready?"
+    assert (waiting.status, waiting.questions[0].problem) == ("suspended", "at lunch")
+
+
+MISTAKES: dict[str, tuple[Any, str]] = {
+    "a handle awaited": (
+        lambda run: run.start(refold.Delegation(program=_idle)),
+        "(outcome,) = await run.join(child)",
+    ),
+    "bounds of a random number": (lambda run: run.random(1, 6), "run.random().randint(1, 6)"),
+    "a program without a Delegation": (
+        lambda run: run.delegate(_idle, 1),
+        "await run.delegate(refold.Delegation(program=…, input=…))",
+    ),
+    "a program started without a Delegation": (
+        lambda run: run.start(_idle, 1),
+        "await run.start(refold.Delegation(program=…, input=…))",
+    ),
+    "a Delegation by position": (
+        lambda _run: refold.Delegation(_idle, 1),  # type: ignore[call-arg]
+        "refold.Delegation(program=…, input=…)",
+    ),
+    "the content of a reply": (
+        lambda run: run.model([{"role": "user", "content": "?"}]),
+        'reply.message["content"]',
+    ),
+}
+
+
+async def _idle(_run: refold.Run, _input: Any) -> None:
+    """Do nothing."""
+
+
+@pytest.mark.parametrize(("mistake", "advice"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_that_python_words_in_its_own_terms_is_told_what_to_write(
+    mistake: Callable[[Any], Any], advice: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By `record` and by `refold show`; the log has Python's words alone."""
+
+    async def program(run: refold.Run, _input: Any) -> Any:
+        made = await mistake(run)
+        return await made if isinstance(made, Child) else made.content  # type: ignore[misc]
+
+    log = tmp_path / "a.jsonl"
+    refold.record(program, log=log, model=ScriptedModel(["hello"]))
+    shown = CliRunner().invoke(commands, ["show", str(log)]).stdout
+
+    assert f"write `{advice}`" in capsys.readouterr().err
+    assert f"write `{advice}`" in " ".join(shown.split())
+    assert b"write `" not in log.read_bytes()
 
 
 def test_a_model_may_be_named_by_a_text(tmp_path: Path) -> None:

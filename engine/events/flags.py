@@ -77,6 +77,9 @@ class Flags:
     """Whether a child of a delegation tool that lacks what its host was to provide ends the run,
     and a profile whose file is missing starts nothing; else only a model is told, or nobody."""
 
+    refuses_input: bool = False
+    """Whether `input` is refused to an asynchronous program, and the threads of aiosqlite."""
+
     def yields_after(self, count: int) -> bool:
         """Return whether the world has its turn between `count` items of a list and the next."""
         return bool(self.yields and count) and count % self.yields == 0
@@ -109,6 +112,7 @@ NOW: Final = Flags(
     spares_caller=True,
     tool_words=True,
     checks_needs=True,
+    refuses_input=True,
 )
 """The rules of runs that are recorded now."""
 

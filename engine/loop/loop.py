@@ -778,8 +778,10 @@ class Loop(asyncio.AbstractEventLoop):
 
     # -- refusals -------------------------------------------------------------------------
 
-    def refuse(self, method: str) -> NoReturn:
+    def refuse(self, method: str, remedy: str = "") -> NoReturn:
         """Refuse to leave the loop, and remember it: a framework may swallow the error.
+
+        `remedy` says what to do instead, where making it a tool is not the answer.
 
         Raises:
             OutsideLoop: always; names the first caller outside asyncio and the engine, and of a
@@ -793,6 +795,8 @@ class Loop(asyncio.AbstractEventLoop):
         place = _programs_own(frame) or frame
         adapter = adapter_for(frame)
         error = OutsideLoop(method, place.f_code.co_filename, place.f_lineno, adapter)
+        if remedy:
+            error = OutsideLoop(method, place.f_code.co_filename, place.f_lineno, "", remedy)
         if self.refusal is None:
             self.refusal = error
         raise error

@@ -7,8 +7,9 @@
   of the tasks that other loops have had.
 - `gather` returns a future of a private class that hashes to its address.
 - `run` says only that a loop runs already; here it is refused as all that leaves the loop is.
-- `Thread.start` is refused to anyio: its worker threads run what `to_thread` and `open_file` are
-  given, and their refusal would be an error in a thread, while the program waits for ever.
+- `Thread.start` is refused to anyio and aiosqlite: their threads answer the loop, and that refusal
+  would be an error in a thread, while the program waits for ever.
+- `input` waits for a person, and nothing of it would be in the log; a debugger may ask.
 - `wrap_future` would leave the loop in another thread, whose refusal could name no line of the
   program; it is refused where the program calls it.
 
@@ -16,13 +17,18 @@ Installed once, when the first kernel is made.
 """
 
 import asyncio
+import builtins
 import inspect
+import sys
 import threading
 from asyncio import futures, runners, tasks
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from refold.engine.loop.loop import Loop
+
+_DEBUGGERS: Final = frozenset({"cmd", "code", "pdb"})
+"""Modules that ask the person who debugs the program."""
 
 
 def install() -> None:
@@ -34,6 +40,7 @@ def install() -> None:
     _replace(runners, "run", _refused_run)
     _replace(futures, "wrap_future", _refused_wrap_future)
     _replace(threading.Thread, "start", _refused_start)
+    _replace(builtins, "input", _refused_input)
     if not hasattr(asyncio, "eager_task_factory"):  # before Python 3.12
         _replace(tasks, "wait_for", _taskless_wait_for)
     gathering = getattr(tasks, "_GatheringFuture", None)
@@ -110,11 +117,27 @@ def _refused_wrap_future(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _refused_start(original: Callable[[threading.Thread], None]) -> Callable[..., None]:
     def start(self: threading.Thread) -> None:
-        if type(self).__module__.startswith("anyio.") and (loop := _our_loop()) is not None:
-            loop.refuse("anyio.to_thread (and open_file, and Path)")
+        work = getattr(self, "_target", None)
+        home = (getattr(work, "__module__", None) or type(self).__module__).partition(".")[0]
+        if home in ("anyio", "aiosqlite") and (loop := _our_loop()) is not None:
+            if home == "anyio":
+                loop.refuse("anyio.to_thread (and open_file, and Path)")
+            elif loop.flags.refuses_input:
+                loop.refuse("the thread of aiosqlite")
         original(self)
 
     return start
+
+
+def _refused_input(original: Callable[..., str]) -> Callable[..., str]:
+    def input(prompt: object = "", /) -> str:  # noqa: A001 - the builtin
+        loop = _our_loop()
+        asker = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 - who calls it
+        if loop is not None and loop.flags.refuses_input and asker not in _DEBUGGERS:
+            loop.refuse("input()", "Use `await run.ask(question)`: the answer is recorded")
+        return original(prompt)
+
+    return input
 
 
 async def _at_once(fut: Any) -> Any:

@@ -34,6 +34,8 @@ class _Watched:
     moves: int = -1
     """What `Loop.moves` was when it was last looked at."""
     told: set[tuple[str, int]] = attrs.field(factory=set)
+    looks: int = 0
+    """How often it was looked at since `moves` changed."""
 
     def look(self) -> None:
         loop = self.kernel.loop
@@ -43,12 +45,22 @@ class _Watched:
         if place is None or loop.moves != moves:
             self.moves = -1
         elif moves != self.moves:
-            self.moves = moves
-        elif place not in self.told:
-            self.told.add(place)
-            self.kernel.unheard.append(Slip(_TEXT, *place))
+            self.moves, self.looks = moves, 0
+        else:
+            self.looks += 1
+            if place not in self.told:
+                self.told.add(place)
+                self.kernel.unheard.append(Slip(_TEXT, *place))
+            if self.looks == STUCK_LOOKS and sys.stderr is not None:
+                sys.stderr.write(_STUCK.format(*place, seconds=STUCK_LOOKS * LONG_SECONDS))
 
 
+STUCK_LOOKS: Final = 5
+"""After so many, a line is written at once: a program that never waits comes to no end."""
+_STUCK: Final = (
+    "refold: {}:{}: the program has held its loop for {seconds:g} s: no limit can end it, and "
+    "Ctrl-C does; wait with `await run.sleep(…)`, and do long work in a tool\n"
+)
 _TEXT: Final = (
     f"the program blocked its event loop here for more than {LONG_SECONDS:g} s, so the rest of "
     "the run had to wait; a replay does the same: wait with `await run.sleep(…)`, and do long "

@@ -12,11 +12,12 @@ Threads cannot be killed: what a program gave up on may still end, and is record
 
 import asyncio
 import contextvars
+import inspect
 import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -403,13 +404,20 @@ def model_failure(code: str, message: str) -> ModelAnswered:
 
 def _ask_person(question: Question, ask: Callable[[Question], Json]) -> InputGiven | Unanswered:
     try:
-        answer = to_json(ask(question))
+        answer = ask(question)
+        if inspect.isawaitable(answer):
+            answer = asyncio.run(_awaited(answer))
+        answer = to_json(answer)
         check_answer(question, answer)
         return InputGiven(answer)
     except (Unanswered, AnswerRefused) as error:
         return Unanswered(str(error))
     except Exception as error:  # noqa: BLE001 - a question that nobody could answer stays open
         return Unanswered(f"{type(error).__name__}: {text_of(error)}")
+
+
+async def _awaited(answer: Awaitable[Json]) -> Json:
+    return await answer
 
 
 def _go_on(runner: ChildRunner, request: ChildRequest) -> Outcome | Suspended:

@@ -23,6 +23,16 @@ _DOLLAR: Final = 1_000_000
 _CENT: Final = 10_000
 MODELS: Final = "models: "
 """How the line begins that names the models of a conversation."""
+_ADVICE: Final = {
+    "object Child can't be used in 'await'": "write `(outcome,) = await run.join(child)`",
+    "Face.random() takes": "write `run.random().randint(1, 6)`",
+    "Run.delegate() takes": "write `await run.delegate(refold.Delegation(program=…, input=…))`",
+    "Run.start() takes": "write `await run.start(refold.Delegation(program=…, input=…))`",
+    "Delegation.__init__() takes": "write `refold.Delegation(program=…, input=…)`",
+    "'ModelReply' object has no attribute 'content'": 'write `reply.message["content"]`',
+    "'ModelReply' object has no attribute 'text'": 'write `reply.message["content"]`',
+}
+"""By words of Python's, what was meant.  It is shown, and no log has it."""
 _CONTROL: Final = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0020-\U000e007f]"
 )
@@ -74,6 +84,11 @@ def failures(reasons: Mapping[str, int]) -> str:
     """Return how many requests failed, and why: ` (3 failed: 529 ×2, cut)`; empty for none."""
     each = (f"{why} ×{count}" if count > 1 else why for why, count in reasons.items())
     return f" ({sum(reasons.values()):,} failed: {', '.join(each)})" if reasons else ""
+
+
+def advice(message: str) -> str:
+    """Return what to write instead, where Python's own words for a mistake do not say it."""
+    return next((f": {said}" for words, said in _ADVICE.items() if words in message), "")
 
 
 def printable(text: str) -> str:

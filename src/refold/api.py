@@ -103,8 +103,9 @@ def record(
         clock: A clock that fixes all times that programs and models see.
         session: The session of the run; the log begins with its snapshot.
         durability: `fast`, `group` or `strict` (CONTRACT.md §4.4).
-        ask: A function that answers `run.ask`.  It is called on a thread with a `refold.Question`,
-            and may raise `refold.Unanswered`.  An unanswered question suspends the run (§9.9).
+        ask: A function that answers `run.ask`, plain or `async def`.  It is called on a thread with
+            a `refold.Question`, and may raise `refold.Unanswered`.  An unanswered question suspends
+            the run (§9.9).
         secrets: Values by the names that `run.secret` uses.  Other names are environment variables.
         redaction: Values to redact before anything is written or delivered (§3.9).
         volatile: Paths that a replay does not compare, `tool:fetch/arguments/ts`.  The report
@@ -223,10 +224,11 @@ def told(recording: Recording) -> Recording:
     if not recording.ok and recording.status != "suspended":
         said.append(str(recording))
     if said and sys.stderr is not None:
-        from refold.replay.tree.tree_text import printable  # noqa: PLC0415 - most runs say nothing
+        from refold.replay.tree.tree_text import advice, printable  # noqa: PLC0415 - most say nothing
 
         for each in said:  # one line each, which moves no cursor: a server may have worded it
-            sys.stderr.write("refold: {}\n".format(printable(each).replace("\n", "\\n")))
+            line = printable(each + advice(each)).replace("\n", "\\n")
+            sys.stderr.write(f"refold: {line}\n")
     return recording
 
 

@@ -2,6 +2,9 @@
 
 import asyncio
 import contextlib
+import io
+import sys
+import threading
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -345,6 +348,28 @@ async def lacking(run: refold.Run, _: Any) -> list[Any]:
     return [result["error"], await run.tool(wait, job_ids="*")]
 
 
+class _Worker(threading.Thread):
+    """The thread of a library that answers the loop from there."""
+
+    __module__ = "aiosqlite.core"
+
+
+async def prompting(run: refold.Run, _: Any) -> list[str]:
+    """Read the terminal, and start a thread; before the flag `refuses_input`, both could be."""
+    before, sys.stdin = sys.stdin, io.StringIO("yes\n")
+    try:
+        said = input()  # noqa: ASYNC250 - the fault itself
+    except refold.RefoldError as error:
+        said = type(error).__name__
+    finally:
+        sys.stdin = before
+    try:
+        _Worker().start()
+    except refold.RefoldError as error:
+        return [said, type(error).__name__]
+    return [said, await run.tool("fetch", name="a")]
+
+
 PROGRAMS: dict[str, Any] = {
     "everything": everything,
     "plainly": plainly,
@@ -362,6 +387,7 @@ PROGRAMS: dict[str, Any] = {
     "handing": handing,
     "budgeting": budgeting,
     "lacking": lacking,
+    "prompting": prompting,
 }
 INPUTS: dict[str, Any] = {
     "everything": ["short", "long"],
@@ -380,5 +406,6 @@ INPUTS: dict[str, Any] = {
     "handing": None,
     "budgeting": None,
     "lacking": None,
+    "prompting": None,
 }
 MODEL = ScriptedModel(["They have read two texts.", "Nothing more."])

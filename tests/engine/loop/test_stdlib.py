@@ -2,14 +2,19 @@
 
 import asyncio
 import concurrent.futures
+import io
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from refold.engine.errors import OutsideLoop
 from refold.engine.loop import stdlib
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
+from refold.tools.contract.tool_types import tool
 from tests.engine.loop.test_loop import Bench, order_of
 
 
@@ -247,3 +252,58 @@ def test_what_is_wrapped_has_its_words_and_its_hash() -> None:
         return hash(future) == object.__hash__(future)
 
     assert asyncio.run(elsewhere())
+
+
+async def reads_the_terminal(_run: Run, _input: Any) -> str:
+    return input("name? ")  # noqa: ASYNC250 - the fault itself
+
+
+async def lets_a_tool_read_it(run: Run, _input: Any) -> str:
+    return str(await run.tool(reading))
+
+
+async def debugs(_run: Run, _input: Any) -> str:
+    found: dict[str, Any] = {"__name__": "pdb"}
+    exec("said = input()", found)
+    return str(found["said"])
+
+
+@tool(effect="reads")
+def reading() -> str:
+    """Read a line."""
+    return input()
+
+
+def test_a_program_is_refused_a_terminal_at_its_own_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a tool of it, nor whoever debugs it, nor who reads one outside of runs."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("ann\nbob\ncyd\n"))
+
+    refused = record(reads_the_terminal, log=tmp_path / "a.jsonl")
+    by_tool = record(lets_a_tool_read_it, log=tmp_path / "b.jsonl")
+    debugged = record(debugs, log=tmp_path / "c.jsonl")
+
+    line = reads_the_terminal.__code__.co_firstlineno + 1
+    assert refused.error is not None
+    assert refused.error.code == "outside_loop"
+    assert refused.error.message.startswith(f"{__file__}:{line}: input() would leave")
+    assert "run.ask(question)" in refused.error.message
+    assert (by_tool.output, debugged.output, input()) == ("ann", "bob", "cyd")
+
+
+class _Connection(threading.Thread):
+    __module__ = "aiosqlite.core"
+
+
+async def connects(_run: Run, _input: Any) -> None:
+    _Connection().start()
+
+
+def test_the_thread_of_aiosqlite_is_refused_where_it_starts(tmp_path: Path) -> None:
+    """Its answer would be refused in the thread, and the program would wait for ever."""
+    error = record(connects, log=tmp_path / "a.jsonl").error
+
+    line = connects.__code__.co_firstlineno + 1
+    assert error is not None
+    assert error.message.startswith(f"{__file__}:{line}: the thread of aiosqlite would leave")

@@ -154,3 +154,21 @@ def looker(run: refold.Run) -> Callable[[], None]:
         [each() for each in (begun.set, thread.join)]  # on one line: either may be seen
 
     return look
+
+
+def test_a_program_that_never_goes_on_is_named_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its warning would come at an end that it has not: after five looks, one line, and no more."""
+
+    async def program(run: refold.Run, _input: None) -> None:
+        look = looker(run)
+        for _ in range(4 + blocked.STUCK_LOOKS):
+            look()
+
+    with pytest.warns(RuntimeWarning, match="held up its loop"):
+        refold.record(program, log=tmp_path / "a.jsonl")
+
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"refold: {__file__}:")
+    assert ": the program has held its loop for 10 s" in said

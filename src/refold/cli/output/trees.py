@@ -13,6 +13,7 @@ from refold.cli.output.entries import compact
 from refold.cli.output.output import Part
 from refold.engine.events.outcome import Usage
 from refold.replay.tree.delegation_tree import RunNode, ToolUse
+from refold.replay.tree.tree_text import advice
 
 _STATUS_WIDTH: Final = 9
 """Of the column that a status, or the name of a detail, stands in."""
@@ -110,7 +111,8 @@ def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
     if node.error is not None:
         message = compact(" ".join(node.error.message.split()), _MESSAGE_MAX)
         where = f"  {node.where}" if node.where else ""
-        facts.append([(node.error.code, "red"), f": {message}", (where, "dim")])
+        said = (node.error.code, "red"), f": {message}", (where, "dim")
+        facts.append([*said, advice(node.error.message)])
     for limit, count in node.refused.items():
         refused = f"{words.counted(count, 'child run')} refused by {limit}, which nobody set"
         facts.append([(refused, "yellow")])
