@@ -58,8 +58,8 @@ class _Watched:
 STUCK_LOOKS: Final = 5
 """After so many, a line is written at once: a program that never waits comes to no end."""
 _STUCK: Final = (
-    "refold: {}:{}: the program has held its loop for {seconds:g} s: no limit can end it, and "
-    "Ctrl-C does; wait with `await run.sleep(…)`, and do long work in a tool\n"
+    "refold: {}:{}: the program has blocked its event loop for {seconds:g} s. No limit can end it; "
+    "Ctrl-C can. Wait with `await run.sleep(…)`, and do long work in a tool\n"
 )
 _TEXT: Final = (
     f"the program blocked its event loop here for more than {LONG_SECONDS:g} s, so the rest of "

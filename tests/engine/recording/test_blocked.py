@@ -166,9 +166,9 @@ def test_a_program_that_never_goes_on_is_named_at_once(
         for _ in range(4 + blocked.STUCK_LOOKS):
             look()
 
-    with pytest.warns(RuntimeWarning, match="held up its loop"):
+    with pytest.warns(RuntimeWarning, match="blocked its event loop"):
         refold.record(program, log=tmp_path / "a.jsonl")
 
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith(f"refold: {__file__}:")
-    assert ": the program has held its loop for 10 s" in said
+    assert ": the program has blocked its event loop for 10 s" in said
