@@ -6,6 +6,7 @@ holds no lone surrogates: there, a byte that is not UTF-8 is `\xHH`, and a backs
 
 import os
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from refold.engine.errors import FolderRefused
@@ -30,6 +31,13 @@ def as_text(path: str) -> str:
 def _escaped(found: re.Match[str]) -> str:
     char = found[0]
     return "\\\\" if char == "\\" else f"\\x{ord(char) - 0xDC00:02x}"
+
+
+def names_of(found: Iterable[str], most: int = 8) -> str:
+    """Return paths as a person reads them: the first ones, and how many more there are."""
+    names = [as_text(name) for name in found]
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest
 
 
 def of_text(text: str) -> str:

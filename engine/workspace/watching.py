@@ -25,7 +25,7 @@ from refold.engine.workspace.entries import (
     FolderLost,
     FolderStarted,
 )
-from refold.engine.workspace.paths import as_text
+from refold.engine.workspace.paths import as_text, names_of
 from refold.engine.workspace.scanning import FolderScan, Scanner
 from refold.engine.workspace.tree import FileTree, TreeEntry
 
@@ -36,8 +36,6 @@ _READS: Final = re.compile(
 """Names of tools that change the files that they name, and of those that change none."""
 _PATCHED: Final = r"(?:File: |Move to: |[+-]{3} (?:[ab]/)?)"
 """How lines of patches begin that name a file."""
-_NAMED_MAX: Final = 3
-"""Files that are left out, of which the line at the end says the names."""
 
 
 @attrs.frozen
@@ -182,9 +180,8 @@ class WatchedFolder:
         files = "1 file" if self._last.by_git == 1 else f"{self._last.by_git:,} files"
         text = f"{files} by git, {len(own)} by content ({size:,} bytes)"
         if left:
-            names = [as_text(each.path) for each in left[:_NAMED_MAX]]
-            more = [f"{len(left) - _NAMED_MAX} more"] if len(left) > _NAMED_MAX else []
-            text += f", {len(left)} left out: {', '.join([*names, *more])}"
+            names = names_of((each.path for each in left), most=3)
+            text += f", {len(left)} left out: {names}"
         return text
 
     def __enter__(self) -> Self:

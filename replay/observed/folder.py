@@ -69,6 +69,25 @@ def folder_changes(log: Path) -> Iterator[tuple[int, FolderChanged, FolderState]
             yield seq, entry, state
 
 
+def folder_diffs(
+    log: Path, *, has_diffs: bool = True
+) -> Iterator[tuple[int, tuple[str, ...], FileChange, list[str]]]:
+    """Yield each change: the seq of its entry, calls that can have made it, itself, its diff.
+
+    Raises:
+        LogDamaged: the log does not verify; what comes before is yielded.
+        FolderRefused: an entry says of a folder what none may say.
+    """
+    with contextlib.ExitStack() as left:
+        contents: Contents | None = None
+        for seq, entry, state in folder_changes(log):
+            if has_diffs and contents is None:
+                contents = left.enter_context(contents_of(log, state))
+            for change in entry.changes:
+                diff = [] if contents is None else diff_lines(change, contents, state.tree)
+                yield seq, entry.suspects(change), change, diff
+
+
 @contextlib.contextmanager
 def contents_of(log: Path, folder: FolderState) -> Iterator[Contents]:
     """Give what reads contents: from the log, today's repository, packs of git beside the log."""

@@ -30,11 +30,13 @@ from refold.page.server import Runs, Server
 from refold.replay.audit.refolding import state
 from refold.replay.audit.verify import verify
 from refold.replay.audit.why import why
+from refold.replay.observed.folder import folder_diffs
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.replay.tree.standing import with_standing
 from refold.tools.contract.tool_types import tool
 from tests.support.browsing import Browser, exported, ids
+from tests.support.editing import record_edits
 from tests.support.growing import count, family, growing
 from tests.support.shown_runs import HOSTILE, order_status
 from tests.support.trees import Latency, random_tree, tools_with, tree_program
@@ -242,6 +244,26 @@ def test_the_inspector_tells_why_with_times_and_what_it_led_to(
     assert browser.driver.current_url.endswith(f"#/log/{ids(desk_page)[23]}/1/entries")
     browser.all(".inspector .part summary")[-1].click()
     browser.reads(".inspector", '"kind":"tool.called"')
+
+
+def test_the_inspector_shows_the_files_of_a_run_and_the_diff_of_a_call(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Contents only where they were asked for."""
+    log = record_edits(tmp_path, "r", {"new": "two <b>"})
+    pages = {name: tmp_path / f"{name}.html" for name in ("plain", "full")}
+    for name, made in pages.items():
+        made.write_text(page_html(page(log, files=name == "full")), encoding="utf-8")
+    _, (call,), _, _ = next(folder_diffs(log, has_diffs=False))
+    edit = next(each.seq for each in read_entries(log) if each.call == call)
+
+    browser.open(pages["full"])
+    browser.click(".treeview .row.tree")
+    browser.reads(".inspector", "+ pkg/new.py +1 -0")
+    for name, made in pages.items():
+        browser.open(made, f"#/log/0/{edit}")
+        browser.reads(".inspector", f"~ a.py +1 -1, by {call}")
+        assert ("+two <b>" in browser.text(".inspector pre")) is (name == "full")
 
 
 def test_the_scrubber_shows_the_state_and_what_changed(browser: Browser, desk_page: Path) -> None:

@@ -30,6 +30,7 @@ from refold.replay.tree.delegation_tree import delegation_tree
 from refold.replay.tree.run_node import FileUse, RunNode
 from refold.replay.tree.standing import with_standing
 from tests.page.test_states import applied
+from tests.support.editing import record_edits
 from tests.support.growing import count, family, growing
 from tests.support.trees import Latency, random_tree, tools_with, tree_program
 from tests.support.watched import ask, says, user
@@ -267,3 +268,20 @@ def test_a_page_without_content_names_no_files() -> None:
     use = FileUse(path="secret-plan.md", change="added")
 
     assert without_content(RunNode(name="main", files=(use,))).files == ()
+
+
+def test_changes_of_files_are_told_and_their_diffs_only_on_request(tmp_path: Path) -> None:
+    """With the calls that can have made them; of a page without content, nothing."""
+    log = record_edits(tmp_path, "r", {"new": "two"})
+
+    plain, full, bare = page(log), page(log, files=True), page(log, content=False, files=True)
+
+    changes = plain.document["changes"]
+    assert [each["text"].partition(",")[0] for each in changes] == [
+        "~ a.py +1 -1", "- b.py +0 -1", "+ pkg/new.py +1 -0",
+    ]  # fmt: skip
+    assert all(each["calls"] and not each["diff"] for each in changes)
+    assert "-one\n+two" in full.document["changes"][0]["diff"]
+    assert bare.document["changes"] == []
+    files = [file["text"] for file in plain.document["tree"]["files"]]
+    assert files == ["~ a.py +1 -1", "- b.py +0 -1", "+ pkg/new.py +1 -0"]

@@ -5,13 +5,17 @@ list of calls; calls of one step are carried out at once.
 """
 
 import json
+import os
+import subprocess
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tests.support.folders import repository
 from tests.support.traffic import Call, Reply, Rule
+from tests.support.upstream import Upstream
 
 Step = Sequence[tuple[str, Mapping[str, Any]]]
 
@@ -101,3 +105,18 @@ def steps(task: str, listed: Sequence[Step]) -> list[Rule]:
         rules.append(Rule(name=f"{task}-{number}", when=when, then=reply))
         shown += len(calls)
     return rules
+
+
+def record_edits(folder: Path, name: str, edit: dict[str, str]) -> Path:
+    """Record a run whose main agent edits a file and whose subagent adds one and removes one."""
+    top = repository(folder / name, {"a.py": "one\n", "b.py": "bee\n", "pkg/x.py": "x\n"})
+    (top / "big").write_bytes(b"\0" * 100)
+    helped = ("Task", {"prompt": "helper", "subagent_type": "helper"})
+    rules = steps("main", [[("Edit", {"file_path": "a.py", "old": "one", **edit})], [helped]])
+    rules += steps("helper", [[("Bash", {"command": "rm b.py; echo new > pkg/new.py"})]])
+    log = folder / f"{name}.jsonl"
+    with Upstream(rules) as upstream:
+        env = {"PATH": os.environ["PATH"], "HOME": str(folder), **upstream.environment()}
+        words = ["record", "--log", str(log), "--", *agent(folder, "main")]
+        subprocess.run([sys.executable, "-m", "refold", *words], cwd=top, env=env, check=True)
+    return log

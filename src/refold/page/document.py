@@ -5,6 +5,7 @@ Rules: CONTRACT.md §14.16.
 """
 
 import contextlib
+import functools
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,20 +60,27 @@ class Page:
 
 
 def page(
-    log: Path, other: Path | None = None, *, content: bool = True, causes: bool = True
+    log: Path,
+    other: Path | None = None,
+    *,
+    content: bool = True,
+    causes: bool = True,
+    files: bool = False,
 ) -> Page:
     """Return the page of the run at `log`, and of all runs below it, `other` beside it.
 
     Without `content`, what tools and models said is left out, and so are the logs' bytes; without
-    `causes`, what led to each entry and what it changed, which is most of it for a long log.
+    `causes`, what led to each entry and what it changed, which is most of it for a long log.  Only
+    with `files`, the diffs of a watched command's files are on it.
 
     Raises:
         LogMissing: there is no log at one of them.
         LogDamaged: its first entry does not verify.
         LogUnsupported: it was written by a newer version.
     """
-    one = OneRun(log, content=content)
-    sides = [one] if other is None else [one, OneRun(other, {*one.ids.values()}, content=content)]
+    read = functools.partial(OneRun, content=content, files=files)
+    one = read(log)
+    sides = [one] if other is None else [one, read(other, {*one.ids.values()})]
     document = one.document(causes=causes or other is not None) | {
         "looks": LOOKS,
         "kinds": KIND_GROUPS,

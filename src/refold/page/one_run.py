@@ -21,12 +21,14 @@ from refold.engine.errors import RefoldError, damage_meaning
 from refold.engine.events.outcome import Fault, Priced, Usage
 from refold.engine.log.lock import is_locked
 from refold.engine.log.names import child_path
+from refold.engine.workspace.paths import as_text
 from refold.page.critical import Link, critical_path
 from refold.page.lanes import Lane, origin_of, read_lane, sound
 from refold.page.states import changes
 from refold.replay.audit.verify import Verification, verify
 from refold.replay.audit.why import direct_causes
 from refold.replay.index.guarantee import MAIN
+from refold.replay.observed.folder import folder_diffs
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.replay.tree.run_node import OBSERVED, UNFINISHED
 from refold.replay.tree.standing import STANDINGS, with_standing
@@ -37,15 +39,20 @@ VERSION: Final = 1
 ENTRIES_MAX: Final = 50_000
 """Of a log: of larger ones, what the page has of each entry is left out, and said to be."""
 
+DIFFS_MAX: Final = 20_000_000
+"""Characters of diffs of files in one page; those beyond are left out."""
+
 _LATER: Final = "the run is too large for this page: refold state LOG --at N, refold why LOG N"
 
 
 class OneRun:
     """One run, read once for each thing that is known of it."""
 
-    def __init__(self, log: Path, taken: Iterable[str] = (), *, content: bool) -> None:
+    def __init__(
+        self, log: Path, taken: Iterable[str] = (), *, content: bool, files: bool = False
+    ) -> None:
         """Read the run of `log`; ids in `taken` are those of other logs."""
-        self.log, self.content = log, content
+        self.log, self.content, self.has_diffs = log, content, files
         self.verification = verify(log)
         if not self.verification.intact and is_locked(log):
             self.verification = verify(log)  # its writer may just have cut off a torn tail
@@ -110,6 +117,7 @@ class OneRun:
             ),
             "logs": [self._log(path, starts.get(path)) for path in self.ids],
             "tree": self._tree(starts),
+            "changes": self._changes() if self.content and self.tree.guarantee else [],
             "totals": (told := totals(self.tree)),
             "failures": failures(told["requests_failed"]),
             "lanes": self.lanes,
@@ -140,10 +148,29 @@ class OneRun:
             for name in ("", "own_"):
                 usage, priced = node[f"{name}usage"], Priced(**node[f"{name}priced"])
                 usage["cost"] = cost(Usage(cost_usd_micros=usage["cost_usd_micros"]), priced)
+            for file in node["files"]:
+                unsure = "" if file["is_sole"] else " (perhaps by others)"
+                counts = file["lines_added"], file["lines_removed"]
+                file["text"] = _file_text(file["change"], file["path"], counts) + unsure
             # In the column of a table: `≥ $0.21` of `at least $0.21 (1 answer not counted)`.
             node["cost"] = re.sub("^at least (.*) \\(.*|^cost .*", _least, node["usage"]["cost"])
             waiting.extend(node["children"])
         return document
+
+    def _changes(self) -> list[dict[str, Any]]:
+        """Return each change of a file, with its diff if that was asked for."""
+        rows, rest = list[dict[str, Any]](), DIFFS_MAX
+        with contextlib.suppress(RefoldError):  # the verdict tells of damage
+            for seq, calls, change, lines in folder_diffs(self.log, has_diffs=self.has_diffs):
+                kind = "changed" if change.before and change.after else ""
+                kind = kind or ("added" if change.after else "removed")
+                text = _file_text(kind, as_text(change.path), (change.added, change.removed))
+                by = f", by {' or '.join(calls)}" if calls else ""
+                diff = "\n".join(lines)
+                rest -= len(diff)
+                diff = diff if rest >= 0 else "too large for this page: refold show LOG --files"
+                rows.append({"seq": seq, "calls": calls, "text": text + by, "diff": diff})
+        return rows
 
     def _main(self) -> int:
         """Return which of the threads is the main one.
@@ -327,6 +354,12 @@ def below(tree: RunNode) -> list[RunNode]:
     for node in nodes:
         nodes.extend(node.children)
     return nodes
+
+
+def _file_text(change: str, path: str, lines: tuple[int | None, int | None]) -> str:
+    """Return what became of a file, on one line: `~ src/app.py +2 -1`."""
+    mark = {"added": "+", "removed": "-"}.get(change, "~")
+    return f"{mark} {path}" + (f" +{lines[0]} -{lines[1]}" if None not in lines else "")
 
 
 def _least(found: re.Match[str]) -> str:

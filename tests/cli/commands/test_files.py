@@ -1,10 +1,7 @@
 """`refold files`, `refold show --files`: the folder of a recorded command, looked at."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,33 +11,17 @@ from click.testing import Result
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import files_of
 from refold.replay.testing.snapshot import delegation_text
-from tests.support.editing import agent, steps
-from tests.support.folders import git, repository
+from tests.support.editing import record_edits
+from tests.support.folders import git
 from tests.support.stores import folder_store
-from tests.support.upstream import Upstream
 
 Invoke = Callable[..., Result]
-
-
-def record(folder: Path, name: str, edit: dict[str, str]) -> Path:
-    """Record a run whose main agent edits a file and whose subagent adds one and removes one."""
-    top = repository(folder / name, {"a.py": "one\n", "b.py": "bee\n", "pkg/x.py": "x\n"})
-    (top / "big").write_bytes(b"\0" * 100)
-    helped = ("Task", {"prompt": "helper", "subagent_type": "helper"})
-    rules = steps("main", [[("Edit", {"file_path": "a.py", "old": "one", **edit})], [helped]])
-    rules += steps("helper", [[("Bash", {"command": "rm b.py; echo new > pkg/new.py"})]])
-    log = folder / f"{name}.jsonl"
-    with Upstream(rules) as upstream:
-        env = {"PATH": os.environ["PATH"], "HOME": str(folder), **upstream.environment()}
-        words = ["record", "--log", str(log), "--", *agent(folder, "main")]
-        subprocess.run([sys.executable, "-m", "refold", *words], cwd=top, env=env, check=True)
-    return log
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One run."""
-    return record(tmp_path_factory.mktemp("recorded"), "r", {"new": "two"})
+    return record_edits(tmp_path_factory.mktemp("recorded"), "r", {"new": "two"})
 
 
 def test_files_are_listed_at_the_end_and_at_any_entry(recorded: Path, invoke: Invoke) -> None:
@@ -133,7 +114,7 @@ def test_the_final_folders_of_two_runs_are_held_side_by_side(
     recorded: Path, invoke: Invoke
 ) -> None:
     """Files are compared by what they hold, though the runs began in two repositories."""
-    other = record(recorded.parent, "other", {"new": "three"})
+    other = record_edits(recorded.parent, "other", {"new": "three"})
     (recorded.parent / "other").rename(recorded.parent / "moved")
 
     said = json.loads(invoke("diff", recorded, other, "--json").stdout)["files"]
@@ -198,11 +179,26 @@ def test_a_changed_content_is_named_by_what_reads_it(
 @pytest.mark.long
 def test_a_folder_is_bound_in_the_files_of_two_runs(tmp_path: Path, invoke: Invoke) -> None:
     """As in what they asked."""
-    logs = [record(tmp_path, name, {"new": f"{tmp_path / name}/x\n"}) for name in ("one", "two")]
+    logs = [
+        record_edits(tmp_path, name, {"new": f"{tmp_path / name}/x\n"}) for name in ("one", "two")
+    ]
 
     same = json.loads(invoke("diff", *logs, "--json").stdout)
-    other = record(tmp_path, "three", {"new": f"{tmp_path / 'three'}/y\n"})
+    other = record_edits(tmp_path, "three", {"new": f"{tmp_path / 'three'}/y\n"})
     differs = json.loads(invoke("diff", logs[0], other, "--json").stdout)
 
     assert (same["identical"], same["files"]) == (True, [])
     assert [file["path"] for file in differs["files"]] == ["a.py"]
+
+
+def test_a_page_has_diffs_on_request_and_lists_the_files_first(
+    recorded: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    words = ("export", recorded, "--to", "html", "-o", tmp_path / "r.html")
+
+    said = invoke(*words, "--files")
+
+    assert said.exit_code == 0
+    assert "with r.jsonl: diffs of a.py, b.py, pkg/new.py" in said.stderr
+    assert "diffs of" not in invoke(*words).stderr
+    assert invoke(*words, "--files", "--without-content").exit_code == 2

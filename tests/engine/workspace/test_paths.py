@@ -71,3 +71,9 @@ def test_a_link_that_leads_out_is_known_by_its_text(
 ) -> None:
     """Nothing is followed to find out."""
     assert paths.leads_out(path, target) is is_out
+
+
+def test_many_names_are_counted() -> None:
+    """As a log holds them."""
+    assert paths.names_of(["a\\", "\udcff"]) == "a\\\\, \\xff"
+    assert paths.names_of("abcdefghij") == "a, b, c, d, e, f, g, h and 2 more"

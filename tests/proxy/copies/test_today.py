@@ -13,7 +13,6 @@ from refold.engine.workspace.tree import TreeEntry
 from refold.proxy.copies.today import (
     changed_since,
     is_ordinary,
-    names_of,
     runs_own,
     take_today,
     taken_today,
@@ -170,7 +169,3 @@ def test_folders_of_the_system_and_of_the_user_are_not_of_work(
     monkeypatch.setenv("HOME", "/home/ann")
 
     assert is_ordinary(path) is expected
-
-
-def test_many_names_are_counted() -> None:
-    assert names_of("abcdefghij") == "a, b, c, d, e, f, g, h and 2 more"

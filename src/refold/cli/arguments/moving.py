@@ -5,18 +5,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE, code_of
 from refold.engine.log.names import packs_of
 from refold.engine.workspace.packing import pack_objects
-from refold.engine.workspace.paths import as_text
+from refold.engine.workspace.paths import names_of
 from refold.replay.index.guarantee import is_observed
 from refold.store.push import Moved, StoreOutcome
-
-_SHOWN: Final = 10
-"""Names of files that are told."""
 
 
 def listed_contents(log: Path, left: contextlib.ExitStack) -> list[Path] | None:
@@ -33,12 +29,11 @@ def listed_contents(log: Path, left: contextlib.ExitStack) -> list[Path] | None:
     if folder is None or folder.started is None:
         return None
     entries = {*folder.started.tree.differs, *folder.tree.differs}
-    own = sorted({as_text(each.path) for each in entries if each.kind in ("own", "cut")})
-    shown = ", ".join(own[:_SHOWN]) + ", …" * (len(own) > _SHOWN)
+    own = sorted({each.path for each in entries if each.kind in ("own", "cut")})
     output.hint(
         f"with {log.name}: {folder.started.path}, "
         f"{words.counted(folder.started.by_git, 'file')} by git, "
-        f"{len(own)} by content{': ' * bool(own)}{shown}"
+        f"{len(own)} by content{': ' * bool(own)}{names_of(own)}"
     )
     if packs := packs_of(log):
         return packs

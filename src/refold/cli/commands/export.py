@@ -15,6 +15,7 @@ from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
 from refold.engine.log.names import tree
+from refold.engine.workspace.paths import names_of
 from refold.page.output_files import OutputKind
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ _SUFFIXES: Final[dict[OutputKind, str]] = {
 @click.option(
     "--without-content", is_flag=True, help="Leave out the text of tools, models and people."
 )
+@click.option(
+    "--files", is_flag=True, help="Add the diffs of recorded files, which are listed first."
+)
 @click.option("--large", is_flag=True, help="Also export logs of more than 100 MB.")
 @json_option
 def command(
@@ -65,6 +69,7 @@ def command(
     out: Path | None,
     other: Path | None,
     without_content: bool,
+    files: bool,
     large: bool,
 ) -> int:
     """Write a run, with all runs below it, to one file.
@@ -74,6 +79,8 @@ def command(
     """
     from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
 
+    if files and (to != "html" or without_content):
+        raise click.UsageError("--files is for --to html, and not with --without-content")
     is_printed = out == Path("-")
     if is_printed and output.is_json():
         raise click.UsageError("-o - and --json both print to standard output: use one of them")
@@ -83,15 +90,17 @@ def command(
         one, *rest = (stack.enter_context(opened_log(each)).path for each in (log, other) if each)
         stack.enter_context(output.progress(f"reading {log}"))
         _say_cost(_TIMES["html" if rest else to], one, *rest, large=large)
-        made = page_of(one, *rest, content=not without_content, causes=to == "html")
-        text = _exported(made, to)
-    content = text.encode()
+        for path in (one, *rest) if files else ():
+            _list_files(path)
+        content, causes = not without_content, to == "html"
+        made = page_of(one, *rest, content=content, causes=causes, files=files)
+        written = _exported(made, to).encode()
     code = _tell_damage(made.document["verdict"]["problems"])
     if file is None:
-        click.echo(content)
+        click.echo(written)
         return code
-    file.write(content)
-    size = len(content)
+    file.write(written)
+    size = len(written)
     shown = output.shown_path(target)
     document = {"exported": shown, "to": to, "bytes": size}
     return output.answer(
@@ -111,6 +120,15 @@ def _say_cost(times: int, *logs: Path, large: bool) -> None:
         if not large:
             raise click.UsageError(f"{cost}; add --large, or look at the log with refold tail, why")
         output.hint(f"reading {cost}")
+
+
+def _list_files(log: Path) -> None:
+    """List the files whose diffs go into a page."""
+    from refold.replay.observed.folder import folder_diffs  # noqa: PLC0415 - rarely
+
+    changes = folder_diffs(log, has_diffs=False)
+    names = dict.fromkeys(change.path for _, _, change, _ in changes)
+    output.hint(f"with {log.name}: diffs of {names_of(names) or 'no file'}")
 
 
 def _tell_damage(problems: Sequence[Mapping[str, Any]]) -> int:

@@ -22,7 +22,7 @@ from refold.engine.log.names import root_of
 from refold.engine.log.reader import read_entries, scan
 from refold.page.one_run import below, totals
 from refold.replay.index.guarantee import is_observed
-from refold.replay.observed.folder import contents_of, diff_lines, folder_at, folder_changes
+from refold.replay.observed.folder import folder_at, folder_diffs
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.replay.tree.run_node import COMPLETED
 from refold.replay.tree.standing import with_standing
@@ -110,17 +110,12 @@ def _changes(log: Path) -> None:
     tools = {
         each.call: each.data["tool"] for each in read_entries(log) if each.kind == "tool.called"
     }
-    start = folder_at(log)
-    with contents_of(log, start) as contents:
-        for seq, entry, state in folder_changes(log):
-            for change in entry.changes:
-                calls = ", ".join(
-                    f"{call} {tools.get(call, '')}" for call in entry.suspects(change)
-                )
-                by = f"  by {calls}" if calls else "  by no call"
-                output.line((f"entry {seq}", "cyan"), by, cut=True)
-                for line in diff_lines(change, contents, state.tree):
-                    output.line((line, _DIFF_STYLES.get(line[:1], "")))
+    folder_at(log)  # refuses a log without a folder
+    for seq, calls, _, diff in folder_diffs(log):
+        told = ", ".join(f"{call} {tools.get(call, '')}" for call in calls)
+        output.line((f"entry {seq}", "cyan"), f"  by {told or 'no call'}", cut=True)
+        for line in diff:
+            output.line((line, _DIFF_STYLES.get(line[:1], "")))
 
 
 def _tree(log: OpenedLog, *, details: bool, failed: bool, notable: bool) -> int:

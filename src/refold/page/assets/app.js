@@ -107,7 +107,6 @@ function start(page) {
 			known(root.duration_ms, (ms) => fact(millis(ms))),
 			app.page.content === false ? fact("content left out") : "", !given.live ? "" : app.lost ? h("span.fact.warn", "not followed: no answer") : root.status === "running" ? h("span.fact.live", "following") : "");
 	}
-	/** To the next run that did not complete, or the next call that failed. */
 	function fault(by) {
 		const bars = new Map(app.page.lanes.map((lane) => [`${lane.log}:${lane.scope ?? ""}`, lane.bars])), { at } = app;
 		const bad = nodesOf(app.page.tree).flatMap((node, i) => [...(!i || /^(completed|running)$/.test(node.status) ? [] : [[node]]),
@@ -186,18 +185,17 @@ function start(page) {
 	return app;
 }
 
-/** Part of an address, as a text */
 function plain(part) { try { return decodeURIComponent(part); } catch { return part; } }
 
 /** What the views ask of the document. */
 function lookups(store) {
 	const ofLog = new Map(), ofScope = new Map(), children = new Map();
-	for (const root of [store.page.tree, store.page.diff?.other?.tree]) for (const node of nodesOf(root)) {
+	for (const run of store.runs) for (const node of nodesOf(run.tree)) {
 		if (node.scope) ofScope.set(`${node.log}:${node.scope}`, node);
 		else if (node.log !== null && !ofLog.has(node.log)) ofLog.set(node.log, node);
 	}
 	for (const log of store.logs.values()) if (log.said.parent) children.set(`${log.said.parent.log}:${log.said.parent.seq}`, log.id);
-	const stems = new Map([store.page, store.page.diff?.other].flatMap((run) => (run?.logs ?? []).map((log) => [log.id, run.logs[0].name.length - 5])));
+	const stems = new Map(store.runs.flatMap((run) => run.logs.map((log) => [log.id, run.logs[0].name.length - 5])));
 	return {
 		nodeOf: (log, scope = null) => (scope && ofScope.get(`${log}:${scope}`)) || ofLog.get(log) || null,
 		childOf: (log, seq) => children.get(`${log}:${seq}`) ?? null,

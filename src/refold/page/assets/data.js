@@ -3,7 +3,6 @@ import { pause, short, starts } from "./dom.js";
 
 const decoder = new TextDecoder();
 
-/** An array with room for `size` numbers */
 function roomy(array, size) {
 	if (size <= array.length) return array;
 	const grown = new array.constructor(Math.max(size, array.length * 1.5));
@@ -38,7 +37,6 @@ export class Log {
 	}
 	/** Forget what came of a line that is not whole: a writer may cut it off. */
 	rewind() { this.filled = this.offsets[this.lines]; }
-	/** The line without its newline */
 	line(seq) { return this.bytes.subarray(this.offsets[seq], this.offsets[seq + 1] - 1); }
 	text(seq) { return this.rows ? "" : decoder.decode(this.line(seq)); }
 	/** The entry; of a line that is none, what can be said */
@@ -59,7 +57,6 @@ export class Log {
 /** The logs stand behind the script. */
 const read = new Promise((done) => (document.readyState === "loading" ? addEventListener("DOMContentLoaded", done) : done(null)));
 
-/** All that the page has. */
 export class Store {
 	constructor(page, server) {
 		this.server = server;
@@ -72,15 +69,16 @@ export class Store {
 		this.page = page;
 		this.root = page.logs[0].id;
 		this.logs = new Map();
-		for (const run of [page, page.diff?.other]) for (const said of run?.logs ?? []) {
+		for (const run of this.runs) for (const said of run.logs) {
 			const log = known.get(said.id) ?? new Log(said.id, said), rows = page.entries?.[said.id];
 			this.logs.set(said.id, log);
 			log.said = said;
 			if (rows) { log.rows = rows; log.lines = rows.length; log.ended = true; }
 		}
 	}
+	/** The run, and the one beside it */
+	get runs() { return [this.page, this.page.diff?.other].filter(Boolean); }
 	get loaded() { return [...this.logs.values()].every((log) => log.ended); }
-	/** More of a log has come. */
 	tell() {}
 
 	/** Unpack, or fetch, all logs, the root first. */
@@ -125,7 +123,7 @@ export class Store {
 		return own?.seq[seq] >= 0 ? [links.words[own.how[seq]], links.logs[own.log[seq]], own.seq[seq]] : null;
 	}
 	/** The links of the run that it belongs to */
-	linksOf(log) { return [this.page, this.page.diff?.other].map((run) => run?.links).find((links) => links?.[log]); }
+	linksOf(log) { return this.runs.map((run) => run.links).find((links) => links[log]); }
 	/** What an entry led to directly: a search is cheaper than an index. */
 	ledTo(log, seq) {
 		const found = [], links = this.linksOf(log), place = links?.logs.indexOf(log);
@@ -181,7 +179,6 @@ export const faultOf = (error) => (error ? `${error.code ?? "error"}: ${short(er
 
 const ending = (of, value) => short(of.error ? faultOf(of.error) : value);
 
-/** One line that says what an entry is */
 export function summary(e) {
 	if (e.left) return "content left out";
 	const d = e.data, o = d.outcome ?? d, g = d.delegation ?? {};

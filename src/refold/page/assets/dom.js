@@ -83,7 +83,6 @@ export const count = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one
 /** Sign and tone of each status, as the document says. */
 export const looks = {};
 export const tone = (status) => looks[status]?.[1] ?? "plain";
-/** A status as people read it */
 export const words = (status) => String(status).replaceAll("_", " ");
 /** @param {boolean} [word] whether the word stands beside the sign */
 export const badge = (status, word = true) =>
@@ -91,14 +90,11 @@ export const badge = (status, word = true) =>
 
 /** A status that is no success, as a badge. */
 export const trouble = (status) => (status && status !== "ok" && status !== "completed" ? badge(status) : null);
-/** A time since the run began. */
 export const offset = (us) => (typeof us === "number" ? `+${duration(Math.max(0, us))}` : "");
 
 export const quiet = (...words) => h("span.quiet", ...words);
-/** The head of a table */
 export const heads = (...names) => h("thead", h("tr", names.map((name) => h("th", { scope: "col" }, name))));
 
-/** The address of an entry */
 export const to = (log, seq, view) => `#/log/${encodeURIComponent(log)}/${seq}${view ? `/${view}` : ""}`;
 
 /** Give a select these [value, word]s; what was chosen stays, if it is still there. */
@@ -148,7 +144,7 @@ export function picture(given) {
 export function json(value, blob, open = 2) {
 	if (typeof value === "string") return value.length > 120 || value.includes("\n") ? folded(value, 800) : h("span.string", JSON.stringify(value));
 	if (value === null || typeof value !== "object") return h("span.atom", String(value));
-	if (typeof value.$blob === "string" && blob) return blob(value.$blob) ?? h("span.quiet", `blob ${value.$blob.slice(0, 12)}…, ${number(value.bytes)} bytes`);
+	if (typeof value.$blob === "string" && blob) return blob(value.$blob) ?? quiet(`blob ${value.$blob.slice(0, 12)}…, ${number(value.bytes)} bytes`);
 	const keys = Object.keys(value), list = Array.isArray(value);
 	if (!keys.length) return h("span.atom", list ? "[]" : "{}");
 	const rows = h("div.members");
@@ -188,13 +184,9 @@ export class List {
 		const rows = [];
 		for (let i = from; i < to; i++) {
 			const made = this.how.draw(i, i === this.active);
-			made.id = `${this.name}-${i}`;
-			made.classList.add("row");
-			if (i === this.active) made.classList.add("on");
-			made.setAttribute("role", this.how.role === "tree" ? "treeitem" : "option");
-			made.setAttribute("aria-selected", i === this.active ? "true" : "false");
-			made.setAttribute("aria-posinset", String(i + 1));
-			made.setAttribute("aria-setsize", String(n));
+			const on = i === this.active, said = { id: `${this.name}-${i}`, role: this.how.role === "tree" ? "treeitem" : "option", "aria-selected": on, "aria-posinset": i + 1, "aria-setsize": n };
+			for (const name in said) made.setAttribute(name, said[name]);
+			made.className += on ? " row on" : " row";
 			made.style.transform = `translateY(${i * row}px)`;
 			made.addEventListener("click", () => { this.active = i; how(i, true); this.draw(); });
 			rows.push(made);

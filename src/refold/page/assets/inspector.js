@@ -3,10 +3,14 @@ import { badge, duration, folded, h, json, offset, short, spent, to, trouble } f
 import { faultOf, statusOf, summary } from "./data.js";
 import { limitsOf, usesOf } from "./tree.js";
 
+const LEFT = "Content was left out of this page.";
+
+const told = (facts) => h("dl", Object.entries(facts).filter(([, fact]) => fact).map(([name, fact]) => [h("dt", name), h("dd", fact)]));
+
 export function inspector(app) {
 	const body = h("div.inside");
 	const element = h("aside.inspector", { label: "Inspector", tabindex: "-1" }, body);
-	const open = new Set(["Run", "Data", "Why", "Led to"]);
+	const open = new Set(["Run", "Data", "Files", "Why", "Led to"]);
 
 	function part(name, fill) {
 		const inner = h("div", {}), show = () => { if (made.open && !inner.childNodes.length) inner.append(...[fill()].flat().filter(Boolean)); };
@@ -41,15 +45,15 @@ export function inspector(app) {
 	}
 	function run(node) {
 		const usage = node.usage;
-		const facts = { Ended: h("span", badge(node.status), node.reason && node.reason !== "done" ? ` ${short(node.reason, 80)}` : ""), Fault: node.error && folded(faultOf(node.error), 600), Program: node.program, Brief: node.brief && folded(node.brief, 400), "Asked by": node.tool, Limits: limitsOf(node), Calls: usesOf(node), Models: node.models.join(", "),
+		const facts = { Ended: h("span", badge(node.status), node.reason && node.reason !== "done" ? ` ${short(node.reason, 80)}` : ""), Fault: node.error && folded(faultOf(node.error), 600), Program: node.program, Brief: node.brief && folded(node.brief, 400), "Asked by": node.tool, Files: node.files.length && folded(node.files.map((file) => file.text).join("\n"), 1000), Limits: limitsOf(node), Calls: usesOf(node), Models: node.models.join(", "),
 			Spent: usage.requests && `${spent(usage)}${node.children.length && node.own_usage.requests ? `, of these its own: ${spent(node.own_usage)}` : ""}`, Time: node.duration_ms !== null && duration(node.duration_ms * 1000), Artifacts: node.artifacts.map((each) => `${each.name} (${each.kind})`).join(", ") };
-		return h("dl", Object.entries(facts).filter(([, fact]) => fact).map(([name, fact]) => [h("dt", name), h("dd", fact)]));
+		return told(facts);
 	}
 	let shown = "";
 	function draw() {
 		const top = element.scrollTop, { log, seq } = app.at, of = app.store.logs.get(log), e = of && app.store.entry(log, seq), node = app.node ?? app.nodeOf(log);
 		element.classList.toggle("open", seq !== undefined || Boolean(app.node));
-		const step = (sign, label, to) => h("button", { label: label, title: label, disabled: !of || to < 0 || to >= of.lines, onclick: () => app.select(log, to) }, sign);
+		const step = (sign, label, to) => h("button", { label, title: label, disabled: !of || to < 0 || to >= of.lines, onclick: () => app.select(log, to) }, sign);
 		const close = h("button", { class: "close", label: "Close (Esc)", title: "Close (Esc)", onclick: () => app.close() }, "×");
 		if (!e) {
 			body.replaceChildren(...(node && app.node ? [h("header", h("h2", short(node.name, 100)), close), part("Run", () => run(node))] : [h("p.none", seq === undefined ? "Choose a run or an entry." : app.store.loaded ? `There is no entry ${seq} in log ${log}.` : "Reading …"), close]));
@@ -57,6 +61,7 @@ export function inspector(app) {
 		}
 		const at = app.store.at(e), status = statusOf(e), bad = (app.checked?.problems ?? []).filter((each) => each.log === log && each.seq === seq);
 		const led = () => { const found = app.store.ledTo(log, seq); return found.length ? h("ol.chain", found.slice(0, 50).map((each) => link(each[0], each[1], each[2])), found.length > 50 ? h("li", `and ${found.length - 50} more`) : null) : h("p.quiet", "Nothing that came later follows from it directly."); };
+		const changed = app.store.runs.flatMap((run) => (run.logs[0].id === log ? run.changes : [])).filter((each) => each.seq === seq || each.calls.includes(e.call));
 		const wall = e.meta?.wall_us ? new Date(e.meta.wall_us / 1000) : null;
 		body.replaceChildren(
 			h("header", h("h2", e.kind), status ? badge(status) : null, close),
@@ -64,10 +69,11 @@ export function inspector(app) {
 			h("div.steps", step("⇤", "First entry", 0), step("←", "Entry before (k)", seq - 1), step("→", "Entry after (j)", seq + 1), step("⇥", "Last entry", of.lines - 1), app.childOf(log, seq) !== null ? h("a.button", { href: to(app.childOf(log, seq), 0) }, "Its run") : null, of.said.parent ? h("a.button", { href: to(of.said.parent.log, of.said.parent.seq) }, "Who started it") : null),
 			...bad.map((each) => h("p.alarm", `Not intact: ${each.what}.`)),
 			seq === 0 || e.kind === "run.finished" || app.node ? (node ? part("Run", () => run(node)) : "") : "",
-			part("Data", () => (e.left ? h("p.quiet", "Content was left out of this page.") : json(e.data, app.blobOf, 3))),
+			part("Data", () => (e.left ? h("p.quiet", LEFT) : json(e.data, app.blobOf, 3))),
+			changed.length ? part("Files", () => changed.flatMap((each) => [h("p.where", each.text), each.diff && folded(each.diff, 4000)])) : "",
 			part("Why", () => why(log, seq, e)),
 			part("Led to", led),
-			part("Line and hash", () => [h("dl", h("dt", "Hash"), h("dd", h("code", e.hash ?? "–")), h("dt", "Before"), h("dd", h("code", app.store.entry(log, seq - 1)?.hash ?? "–")), wall && !Number.isNaN(+wall) ? [h("dt", "Written"), h("dd", wall.toISOString())] : null), of.rows ? h("p.quiet", "Content was left out of this page.") : folded(of.text(seq), 1000)]));
+			part("Line and hash", () => [told({ Hash: h("code", e.hash ?? "–"), Before: h("code", app.store.entry(log, seq - 1)?.hash ?? "–"), Written: +wall ? wall.toISOString() : "" }), of.rows ? h("p.quiet", LEFT) : folded(of.text(seq), 1000)]));
 		const now = `${log} ${seq} ${app.node?.key}`;
 		element.scrollTop = now === shown ? top : 0;
 		shown = now;

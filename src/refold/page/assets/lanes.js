@@ -37,7 +37,7 @@ export function lanes(app) {
 			return true;
 		},
 	});
-	const tool = (sign, label, act) => h("button", { title: label, label: label, onclick: act }, sign);
+	const tool = (sign, label, act) => h("button", { title: label, label, onclick: act }, sign);
 	const span = h("span.quiet.span");
 	const bar = h("div.bar", tool("−", "Zoom out (-)", () => zoom(2)), tool("+", "Zoom in (+)", () => zoom(0.5)), tool("Whole run", "Show the whole run (0)", () => fit()), span,
 		h("span.legend", [["model", "model"], ["tool", "tool"], ["wait", "waiting"], ["bad", "failed"], ["critical", "critical path"], ["limit", "limit"]].map(([kind, word]) => h("span", h("i", { class: `key-${kind}`, hush: true }), word))));

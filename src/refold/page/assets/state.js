@@ -1,5 +1,5 @@
 /** The scrubber: what the run knew before and after each entry, and what the entry changed. */
-import { choices, h, heads, json, short } from "./dom.js";
+import { choices, h, heads, json, quiet, short } from "./dom.js";
 import { summary } from "./data.js";
 
 /** Set a member as data, whatever its name. */
@@ -27,10 +27,10 @@ export function applied(state, changes) {
 export function state(app) {
 	const pick = h("select", { label: "Run", onchange: () => app.select(pick.value, 0) });
 	const slide = h("input", { type: "range", min: "0", value: "0", label: "Entry", oninput: () => app.select(app.at.log, Number(slide.value)) });
-	const step = (sign, label, by) => h("button", { label: label, onclick: () => app.select(app.at.log, Math.max(0, Math.min(Number(slide.max), Number(slide.value) + by))) }, sign);
+	const step = (sign, label, by) => h("button", { label, onclick: () => app.select(app.at.log, Math.max(0, Math.min(Number(slide.max), Number(slide.value) + by))) }, sign);
 	const now = h("p.now", { role: "status" }), body = h("div.states", { tabindex: "0", role: "region", label: "Before and after" });
 	let kept = null;
-	const of = (log) => app.page.states?.[log] ?? app.page.diff?.other?.states?.[log];
+	const of = (log) => app.store.runs.map((run) => run.states[log]).find(Boolean);
 	function after(all, log, seq) {
 		if (!kept || kept.of !== all || kept.seq > seq) kept = { log, seq: -1, value: {}, of: all };
 		while (kept.seq < seq) kept.value = applied(kept.value, all[++kept.seq]);
@@ -44,7 +44,7 @@ export function state(app) {
 		slide.value = String(seq);
 		const e = app.store.entry(log, seq);
 		slide.setAttribute("aria-valuetext", `entry ${seq}: ${e?.kind ?? ""}`);
-		now.replaceChildren(h("strong", `${seq} of ${most}`), " ", h("span.kind", e?.kind ?? "…"), " ", h("span.quiet", e ? short(summary(e), 160) : ""));
+		now.replaceChildren(h("strong", `${seq} of ${most}`), " ", h("span.kind", e?.kind ?? "…"), " ", quiet(e ? short(summary(e), 160) : ""));
 		if (!all || seq >= all.length) { body.replaceChildren(h("p.none", short(app.page.left_out || "The state after this entry is not in the page."), " Ask ", h("code", `refold state LOG --at ${seq}`), ".")); return; }
 		const changes = all[seq] ?? [], before = seq ? structuredClone(after(all, log, seq - 1)) : {}, here = after(all, log, seq);
 		const had = (pointer) => namesOf(pointer).reduce((on, name) => (on !== null && typeof on === "object" && Object.hasOwn(on, name) ? on[name] : undefined), before);

@@ -1,8 +1,7 @@
 /** The tree of delegations: who was asked by whom, how it ended, what it took. */
 import { faultOf } from "./data.js";
-import { List, badge, h, known, millis, number, short, tone } from "./dom.js";
+import { List, badge, h, known, millis, number, quiet, short, tone } from "./dom.js";
 
-/** Limits that were narrowed for it, in words */
 export const limitsOf = (node) => Object.entries(node.narrowed).map(([name, value]) => (name === "timeout_seconds" ? `${number(value)} s` : `${number(value)} ${name.replace("max_", "").replaceAll("_", " ")}`)).join(", ");
 
 /** Its calls, as `order_status ×3 (2 failed)` */
@@ -36,7 +35,7 @@ const COLUMNS = {
 /** The node and all below it, parents first; `key` names each in every document of the run. */
 export function nodesOf(root) {
 	const found = [];
-	const waiting = root ? [root] : [];
+	const waiting = [root];
 	while (waiting.length) {
 		const node = waiting.pop();
 		found.push(node);
@@ -104,7 +103,7 @@ export function tree(app) {
 		const twist = h("span.twist", { hush: true, onclick: (e) => { if (!below) return; e.stopPropagation(); if (!closed.delete(node.key)) closed.add(node.key); flatten(); list.draw(); } }, below ? (closed.has(node.key) ? "▸" : "▾") : "");
 		return h("div", { class: `tree ${tone(node.status)}`, "aria-level": String(depth + 1), "aria-expanded": below ? String(!closed.has(node.key)) : null },
 			h("span.run", { style: { "--depth": String(Math.min(depth, 12)) } }, twist, badge(node.status, node.status !== "completed"),
-				h("strong", short(node.name || "rejected", 80)), node.number ? h("span.quiet", `#${node.number}`) : null,
+				h("strong", short(node.name || "rejected", 80)), node.number ? quiet(`#${node.number}`) : null,
 				h("span", { class: gone ? "brief bad" : "brief", title: short(told, 1000) }, short(told))),
 			names.slice(1).map((name) => h("span", { class: name, title: COLUMNS[name][3]?.(node) || null }, COLUMNS[name][2](node))));
 	}

@@ -22,7 +22,7 @@ from refold.engine.workspace.packing import contents_of
 from refold.engine.workspace.restoring import restore
 from refold.engine.workspace.tree import TreeEntry
 from refold.proxy.copies.history import make_history, object_folders
-from refold.proxy.copies.today import is_ordinary, names_of, taken_today, unchanged
+from refold.proxy.copies.today import is_ordinary, taken_today, unchanged
 
 LENT_MAX: Final = 1024**3
 """Bytes that are copied of what git ignores and of what else was left out of a record."""
@@ -111,14 +111,11 @@ def make_copy(
     if not is_mounted:
         taken += (led := _led_into(top, originals))
         if led:
-            notes.append(f"links into {started.path} lead into the copy: {names_of(led)}")
-        out = [
-            one
-            for one in whole.differs
-            if one.kind == "link" and paths.leads_out(one.path, one.value) and one.path not in led
-        ]
+            notes.append(f"links into {started.path} lead into the copy: {paths.names_of(led)}")
+        links = (one for one in whole.differs if one.kind == "link" and one.path not in led)
+        out = [one.path for one in links if paths.leads_out(one.path, one.value)]
         if out:
-            notes.append(f"links that lead out of the copy: {names_of(each.path for each in out)}")
+            notes.append(f"links that lead out of the copy: {paths.names_of(out)}")
     return Copy(
         top=top, originals=originals, shown=tuple(shown), layered=tuple(lent.layered),
         notes=tuple(notes), contents=contents, taken=tuple(taken),
@@ -236,10 +233,10 @@ class _Lent:
         told = []
         if self._taken:
             told.append(
-                f"not in the log, taken from {self._today} as it is: {names_of(self._taken)}"
+                f"not in the log, taken from {self._today} as it is: {paths.names_of(self._taken)}"
             )
         if self._out:
-            told.append(f"not in the log, and not in the copy: {names_of(self._out)}")
+            told.append(f"not in the log, and not in the copy: {paths.names_of(self._out)}")
         return told
 
 

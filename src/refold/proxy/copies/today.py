@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import os
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +18,7 @@ from refold.engine.log.names import is_taken
 from refold.engine.workspace.entries import FolderStarted, FolderState
 from refold.engine.workspace.git import Git, between
 from refold.engine.workspace.left_out import OF_AIDER, LogFiles, is_volatile
-from refold.engine.workspace.paths import as_text, is_git
+from refold.engine.workspace.paths import is_git, names_of
 from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.tree import TreeEntry
 
@@ -28,8 +28,6 @@ _PROGRAMS: Final = frozenset(
 _OF_SYSTEM: Final = (
     "/proc", "/sys", "/dev", "/run", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64",
 )  # fmt: skip
-_SHOWN: Final = 8
-"""Names that are told."""
 
 
 def is_ordinary(path: str) -> bool:
@@ -146,10 +144,3 @@ def taken_today(
     paths = [path for path in paths if path in was]
     told = f"changed since the record, and in the copy as recorded: {names_of(paths)}"
     return [], [told] if paths else []
-
-
-def names_of(found: Iterable[str]) -> str:
-    """Return paths as a person reads them: the first ones, and how many more there are."""
-    names = [as_text(name) for name in found]
-    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + rest
