@@ -3,7 +3,8 @@
 One JSON body, or a stream of events; or that the request failed.  Pure.  Rules: CONTRACT.md §16.6.
 """
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.events import ModelAnswered
@@ -13,14 +14,20 @@ from refold.engine.wire.parts.framing import FRAMES, frame_of
 from refold.engine.wire.parts.kept_answers import body_of
 from refold.engine.wire.parts.spelled import SERVER_ERROR, SpelledEvent, json_of, refused_as_openai
 
+HTTP_ERROR: Final = re.compile(r"http_([45][0-9]{2})")
+"""The code of an answer that failed with a status."""
+_NOT_RECORDED: Final = {"type": "refold_not_recorded", "code": "not_recorded"}
+
 
 def spelled(asked: Asked, answered: ModelAnswered) -> dict[str, Json]:
     """Return the one part of the wire of an answer (CONTRACT.md §16.4)."""
-    if answered.status == "error":
-        message = str((answered.error or {}).get("message", ""))
-        said = json_of(refused(asked, SERVER_ERROR, message))
-        return _part(SERVER_ERROR, "application/json", said.encode())
     spells = FORMATS[asked.api]
+    if answered.status == "error":
+        error = answered.error or {}
+        found = HTTP_ERROR.fullmatch(str(error.get("code")))
+        status = int(found[1]) if found is not None else SERVER_ERROR
+        said = json_of(spells.refused(status, str(error.get("message", ""))))
+        return _part(status, "application/json", said.encode(), may_retry=found is not None)
     if asked.streamed:
         return _streamed(spells.framing(asked.place), list(spells.events(asked, answered)))
     return _part(200, "application/json", json_of(spells.body(asked, answered)).encode())
@@ -43,14 +50,19 @@ def can_spell(asked: Asked) -> bool:
 
 
 def refused(asked: Asked, status: int, message: str) -> dict[str, Any]:
-    """Return the body that says that a request failed, in the format of the request."""
+    """Return the body that says that Refold refuses a request, in the format of the request."""
     spells = FORMATS.get(asked.api)
-    return (spells.refused if spells else refused_as_openai)(status, message)
+    body = (spells.refused if spells else refused_as_openai)(status, message)
+    if "param" in body["error"]:  # as OpenAI's
+        body["error"] = {"message": message, **_NOT_RECORDED}
+    return body
 
 
-def _part(status: int, content_type: str, content: bytes) -> dict[str, Json]:
+def _part(
+    status: int, content_type: str, content: bytes, *, may_retry: bool = True
+) -> dict[str, Json]:
     headers: dict[str, Json] = {"content-type": content_type}
-    if status == SERVER_ERROR:
+    if not may_retry:
         headers["x-should-retry"] = "false"
     return {
         "status": status,

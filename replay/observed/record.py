@@ -83,6 +83,8 @@ class RecordedTurn:
     over: int | None = None
     """The seq of the entry that says that the program gave up on it."""
     is_served: bool = False
+    late_seconds: float = 0.0
+    """How much later its answer is to come, on purpose."""
 
     @property
     def why_unserved(self) -> str:

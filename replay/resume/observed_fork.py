@@ -1,6 +1,6 @@
 """What a fork of a watched command serves: the record up to an entry, with answers edited.
 
-A key of `edits` is an answer's call key, with its text, its whole message or an error; or that of a
+A key of `edits` is an answer's call key, with its text, its whole message or a fault; or that of a
 tool call, with other arguments: both change what the model said.  What the command then asks and
 was not recorded before that entry goes on live.  Rules: CONTRACT.md §16.6, §12.11.
 """
@@ -8,18 +8,26 @@ was not recorded before that entry goes on live.  Rules: CONTRACT.md §16.6, §1
 from collections.abc import Mapping
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.strict import nearest
 from refold.engine.errors import EntryMissing, ForkRefused, UsageError
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import ModelAnswered
 from refold.engine.observed.volatile import VolatileRules
-from refold.engine.wire.spelling import can_spell, spelled
+from refold.engine.wire.apis import reader_of_part
+from refold.engine.wire.parts.kept_answers import body_of
+from refold.engine.wire.spelling import HTTP_ERROR, can_spell, spelled
 from refold.replay.observed.record import ObservedRecord, RecordedTurn, read_record
 from refold.replay.resume.transplant import edited
+
+_LATE_MAX: Final = 86_400
+_FORMS: Final = ("content", "error", "late_seconds", "refusal")
+_USUAL: Final = (400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503, 504, 529)
+_CODES: Final = ("cut", *(f"http_{status}" for status in _USUAL))
 
 
 @attrs.frozen
@@ -58,9 +66,9 @@ def kept_record(
     last = _entry(whole, at, [turn.over or 0 for turn in answers.values()])
     record = read_record(path, rules, until=last + 1)
     record.turns = [turn for turn in record.turns if turn.how != "open"]
-    for key in sorted(edits, key=lambda key: key != answers[key].call):  # whole answers first
-        _edit(record, key, answers[key].call, edits[key])
-    _spell(record, {turn.call for turn in answers.values()})
+    whole_first = sorted(edits, key=lambda key: key != answers[key].call)
+    anew = [key for key in whole_first if _edit(record, key, answers[key].call, edits[key])]
+    _spell(record, {answers[key].call for key in anew})
     origin = {
         "nonce": record.started.nonce,
         "head": record.head,
@@ -103,7 +111,8 @@ def _calls_of(record: ObservedRecord, turn: RecordedTurn) -> list[str]:
     return after[: len(message.get("tool_calls") or ())]
 
 
-def _edit(record: ObservedRecord, key: str, call: str, value: Json) -> None:
+def _edit(record: ObservedRecord, key: str, call: str, value: Json) -> bool:
+    """Change an answer; return whether it is to be spelled anew."""
     turn = next((each for each in record.turns if each.call == call), None)
     if turn is None or turn.answer is None:
         problem = f"{key!r} is answered after the last entry that is kept: pass a later --at"
@@ -111,10 +120,55 @@ def _edit(record: ObservedRecord, key: str, call: str, value: Json) -> None:
     if not can_spell(turn.asked):
         problem = f"{key!r} is an answer of an API that Refold cannot encode"
         raise ForkRefused(str(record.path), problem)
+    if key == call and isinstance(value, dict) and "content" not in value:
+        return _fail(record, turn, turn.answer, value)
     if key == call:
         turn.answer = edited(turn.answer, key, value)
     else:
         turn.answer = _with_arguments(turn.answer, _index(record, turn, key), key, value)
+    return True
+
+
+def _fail(
+    record: ObservedRecord, turn: RecordedTurn, answer: ModelAnswered, value: Mapping[str, Json]
+) -> bool:
+    """Let an answer fail on purpose (CONTRACT.md §16.6); return whether to spell it anew.
+
+    Raises:
+        UsageError: it is none of the forms.
+    """
+    said = f"the edit of {turn.call!r}: {value!r:.60}"
+    match value:
+        case {"late_seconds": int() | float() as late} if len(value) == 1 and 0 < late <= _LATE_MAX:
+            turn.late_seconds = float(late)
+            return False
+        case {"refusal": str() as text} if len(value) == 1:
+            message = {"role": "assistant", "content": text}
+            turn.answer = ModelAnswered("ok", message, answer.usage, "refusal")
+        case {"error": {"code": "cut"}} if value == {"error": {"code": "cut"}}:
+            body = b"".join(chunk for _, chunk in record.pieces(turn))
+            half = body[: len(body) // 2]
+            reader = reader_of_part(turn.asked, turn.parts[0])
+            reader.feed(half)
+            turn.answer = reader.answered()
+            head = {name: turn.parts[0][name] for name in ("status", "headers")}
+            sizes = {"sizes": [len(half)], "at_ms": [0]}
+            turn.parts = [{**head, **body_of(half), **sizes, "end": "cut"}]
+            return False
+        case {"error": {"code": str() as code, **more}} if more.keys() <= {"message"}:
+            if HTTP_ERROR.fullmatch(code) is None:
+                near = nearest(code, _CODES)
+                raise UsageError(f"{said}: expected a code http_400 to http_599, or cut{near}")
+            words = f"the request failed with status {code[-3:]}"
+            error = {"code": code, "message": str(more.get("message", words))}
+            turn.answer = ModelAnswered("error", error=error)
+        case {"error": {"message": str() as text}} if value == {"error": {"message": text}}:
+            turn.answer = edited(answer, turn.call, dict(value))
+        case _:
+            near = next((nearest(name, _FORMS) for name in value if name not in _FORMS), "")
+            forms = '{"error": {"code": "http_429"}}, {"refusal": "…"}, {"late_seconds": 30}'
+            raise UsageError(f"{said}: expected a text, a message with content, {forms}{near}")
+    return True
 
 
 def _index(record: ObservedRecord, turn: RecordedTurn, key: str) -> int:

@@ -36,15 +36,21 @@ def _usage(answered: ModelAnswered) -> dict[str, int]:
 
 def _choice(answered: ModelAnswered, holder: str, said: dict[str, Any]) -> dict[str, Any]:
     is_last = holder == "message" or not said
-    reason = answered.stop_reason if is_last else None
+    stop = "stop" if answered.stop_reason == "refusal" else answered.stop_reason
+    reason = stop if is_last else None
     return {"index": 0, holder: said, "logprobs": None, "finish_reason": reason}
+
+
+def _said(answered: ModelAnswered) -> dict[str, Any]:
+    text = said_in(answered) or None
+    is_refusal = answered.stop_reason == "refusal"
+    return {"content": None if is_refusal else text, "refusal": text if is_refusal else None}
 
 
 def body(asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
     """Return the JSON body of an answer."""
     calls = [_call(call) for call in calls_in(answered)]
-    message: dict[str, Any] = {"role": "assistant", "content": said_in(answered) or None}
-    message |= {"refusal": None} | ({"tool_calls": calls} if calls else {})
+    message = {"role": "assistant", **_said(answered), **({"tool_calls": calls} if calls else {})}
     return {
         **_base(asked, "chat.completion"),
         "choices": [_choice(answered, "message", message)],
@@ -55,7 +61,7 @@ def body(asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
 def events(asked: Asked, answered: ModelAnswered) -> Iterator[SpelledEvent]:
     """Yield the events of an answer that is streamed."""
     base = _base(asked, "chat.completion.chunk")
-    first: dict[str, Any] = {"role": "assistant", "content": said_in(answered)}
+    first = {"role": "assistant", **_said(answered)}
     calls = enumerate(calls_in(answered))
     more = [{"tool_calls": [{"index": at, **_call(call)}]} for at, call in calls]
     for delta in (first, *more, {}):

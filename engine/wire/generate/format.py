@@ -26,4 +26,5 @@ FORMAT: Final = WireFormat(
     events=spelling.events,
     served=served,
     framing=lambda place: "sse" if "alt=sse" in place.partition("?")[2] else "array",
+    refused=spelling.refused,
 )

@@ -6,7 +6,7 @@ Rules: CONTRACT.md §16.6.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.events import ModelAnswered
@@ -16,6 +16,13 @@ from refold.engine.wire.parts.spelled import (
     calls_in,
     said_in,
 )
+
+_REASONS: Final = {"length": "MAX_TOKENS", "refusal": "SAFETY"}
+_STATUSES: Final = {
+    400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED",
+}  # fmt: skip
+"""What an error is called, by status."""
 
 
 def body(_asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
@@ -27,7 +34,7 @@ def body(_asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
         parts.append({"functionCall": made if is_ours else {"id": call["id"], **made}})
     usage = answered.usage
     counts = {"promptTokenCount": usage.input_tokens, "candidatesTokenCount": usage.output_tokens}
-    reason = "MAX_TOKENS" if answered.stop_reason == "length" else "STOP"
+    reason = _REASONS.get(answered.stop_reason, "STOP")
     content = {"role": "model", "parts": parts}
     candidate = {"content": content, "finishReason": reason, "index": 0}
     return {"candidates": [candidate], "usageMetadata": counts}
@@ -36,3 +43,9 @@ def body(_asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
 def events(asked: Asked, answered: ModelAnswered) -> Iterator[SpelledEvent]:
     """Yield the events of an answer that is streamed."""
     yield "", body(asked, answered)
+
+
+def refused(status: int, message: str) -> dict[str, Any]:
+    """Return the body of a failure."""
+    name = _STATUSES.get(status, "UNKNOWN")
+    return {"error": {"code": status, "message": message, "status": name}}

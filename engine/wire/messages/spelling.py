@@ -21,6 +21,12 @@ from refold.engine.wire.parts.spelled import (
 )
 
 _STOPS: Final = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"}
+_KINDS: Final = {
+    401: "authentication_error", 403: "permission_error", 404: "not_found_error",
+    413: "request_too_large", 429: "rate_limit_error", 504: "timeout_error",
+    529: "overloaded_error",
+}  # fmt: skip
+"""What an error is called, by status."""
 
 
 def _message(asked: Asked, answered: ModelAnswered, content: list[Json]) -> dict[str, Any]:
@@ -80,5 +86,6 @@ def events(asked: Asked, answered: ModelAnswered) -> Iterator[SpelledEvent]:
 
 def refused(status: int, message: str) -> dict[str, Any]:
     """Return the body of a failure."""
-    kind = "api_error" if status == SERVER_ERROR else "invalid_request_error"
+    usual = "api_error" if status >= SERVER_ERROR else "invalid_request_error"
+    kind = _KINDS.get(status, usual)
     return {"type": "error", "error": {"type": kind, "message": message}}

@@ -16,14 +16,22 @@ ID: Final = "refold-fork"
 CREATED: Final = 0
 """The time of an answer that nobody gave."""
 SERVER_ERROR: Final = 500
-"""The status of an answer that is an error; any other says that the request is refused."""
+"""The status of an answer that is an error, if nothing says another."""
+
+
+_OF_OPENAI: Final = {
+    401: ("invalid_request_error", "invalid_api_key"),
+    404: ("invalid_request_error", "model_not_found"),
+    429: ("requests", "rate_limit_exceeded"),
+}
+"""By status: what an error is of, and its code."""
 
 
 def refused_as_openai(status: int, message: str) -> dict[str, Any]:
     """Return the body of a failure as OpenAI's servers spell it, and many that follow them."""
-    if status == SERVER_ERROR:
-        return {"error": {"message": message, "type": "server_error", "param": None, "code": None}}
-    return {"error": {"message": message, "type": "refold_not_recorded", "code": "not_recorded"}}
+    usual = "server_error" if status >= SERVER_ERROR else "invalid_request_error"
+    kind, code = _OF_OPENAI.get(status, (usual, None))
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 def json_of(value: Json) -> str:

@@ -57,7 +57,9 @@ def _response(asked: Asked, answered: ModelAnswered, status: str, output: Json) 
 
 def _items(answered: ModelAnswered) -> list[dict[str, Any]]:
     text = said_in(answered)
-    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    part: dict[str, Any] = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    if answered.stop_reason == "refusal":
+        part = {"type": "refusal", "refusal": text}
     said = {
         "id": f"msg_{ID}",
         "type": "message",
@@ -107,10 +109,12 @@ def _unnumbered(asked: Asked, answered: ModelAnswered) -> Iterator[dict[str, Any
 def _said(at: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
     (part,) = item["content"]
     inside = {"output_index": at, "item_id": item["id"], "content_index": 0}
-    yield {"type": "response.content_part.added", **inside, "part": {**part, "text": ""}}
-    text = part["text"]
-    yield {"type": "response.output_text.delta", **inside, "delta": text, "logprobs": []}
-    yield {"type": "response.output_text.done", **inside, "text": text, "logprobs": []}
+    kind, member = part["type"], "refusal" if part["type"] == "refusal" else "text"
+    text: str = part[member]
+    more: dict[str, Json] = {} if member == "refusal" else {"logprobs": []}
+    yield {"type": "response.content_part.added", **inside, "part": {**part, member: ""}}
+    yield {"type": f"response.{kind}.delta", **inside, "delta": text, **more}
+    yield {"type": f"response.{kind}.done", **inside, member: text, **more}
     yield {"type": "response.content_part.done", **inside, "part": part}
 
 

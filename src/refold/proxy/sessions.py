@@ -363,6 +363,8 @@ def fork_command(
     routes = with_recorded(routes_of(upstreams), others_in(record), is_live=True)
     terminal = terminal_here() if write is None else None
     session = _Session(command, known, routes, redaction_in(record), write, terminal)
+    keys = placeholders(record.started.rules, routes, is_live=True)
+    session.secrets.learn_environment(keys)
     path = Path(into) if into is not None else fresh_path([f"{program_of(command)}-fork"])
     place = placed(record.path, record.folder, command, copying or Copying())
     with contextlib.ExitStack() as left:
@@ -375,7 +377,7 @@ def fork_command(
             profile=known, here=session.here(), model=model, reads_again=False,
             work=session.signals.work,
         )  # fmt: skip
-        ended = session.run(desk, McpRecording(journal, session.secrets), journal)
+        ended = session.run(desk, McpRecording(journal, session.secrets), journal, keys)
         return ForkedCommand(
             origin=Path(log),
             at=kept.at,

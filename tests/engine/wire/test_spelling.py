@@ -127,6 +127,51 @@ def test_an_error_is_one_of_the_server(api: str) -> None:
     assert "no more" in found.error["message"]
 
 
+@pytest.mark.parametrize("status", [400, 401, 429, 500, 503, 529])
+@pytest.mark.parametrize(
+    ("api", "form"),
+    [
+        ("chat", {429: {"type": "requests", "code": "rate_limit_exceeded"}}),
+        ("responses", {401: {"code": "invalid_api_key"}}),
+        ("messages", {429: {"type": "rate_limit_error"}, 529: {"type": "overloaded_error"}}),
+        ("generate", {429: {"code": 429, "status": "RESOURCE_EXHAUSTED"}}),
+    ],
+)
+def test_an_error_with_a_status_has_it_in_the_form_of_its_provider(
+    api: str, form: dict[int, dict[str, Any]], status: int
+) -> None:
+    """Clients may ask again, as they would of the provider; nothing says that Refold refused."""
+    asked = Asked(api=api, model="m")
+    error = {"code": f"http_{status}", "message": "no more"}
+
+    part = spelled(asked, ModelAnswered("error", error=error))
+    body = json.loads(part["text"])
+
+    assert (part["status"], part["headers"]) == (status, {"content-type": "application/json"})
+    assert {**body["error"], **form.get(status, {}), "message": "no more"} == body["error"]
+    assert "not_recorded" not in part["text"]
+    assert read(api, ModelAnswered("error", error=error), streamed=True).error == error
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("api", [*APIS, "generate"])
+def test_a_refusal_is_read_as_one(api: str, streamed: bool) -> None:  # noqa: FBT001 - a parameter
+    """As the provider's own: with its text, and why it stopped; as its SDK expects it."""
+    answer = ModelAnswered("ok", says("I cannot."), stop_reason="refusal")
+
+    found = read(api, answer, streamed=streamed)
+
+    assert (found.status, found.stop_reason) == ("ok", "refusal")
+    assert found.message["content"] == "I cannot."
+    if api == "responses" and streamed:
+        responses = pytest.importorskip("openai.types.responses")
+        expected: TypeAdapter[Any] = TypeAdapter(responses.ResponseStreamEvent)
+        asked = Asked(api=api, model="m", parameters={"stream": True})
+        lines = str(spelled(asked, answer)["text"]).splitlines()
+        for line in (each for each in lines if each.startswith("data: ")):
+            expected.validate_json(line.removeprefix("data: "))
+
+
 def test_other_requests_have_no_spelling() -> None:
     """What they are answered is nobody's to guess."""
     assert not can_spell(Asked(api="other", model=""))

@@ -4,22 +4,28 @@ import contextlib
 import http.client
 import json
 import select
+import tempfile
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.observer import Observer, RequestUnderway
 from refold.engine.secrets.vault import Vault
 from refold.engine.wire.apis import read_request
+from refold.proxy.bookends import again_rules
 from refold.proxy.desks.keys import Secrets
+from refold.proxy.desks.recording import READ_NOW
 from refold.proxy.desks.replaying import Replaying
 from refold.proxy.http.server import served
 from refold.proxy.http.turns import Pace
 from refold.replay.observed.record import read_record
+from refold.replay.resume.observed_fork import kept_record
 from tests.support.proxied import (
     RawServer,
     answering,
@@ -443,3 +449,109 @@ def test_what_an_agent_is_told_at_once_is_there_when_its_answer_ends(tmp_path: P
     assert len(there) == 2
     assert [b"four" in read[0], b"six" in read[1], last[0]] == [True, True, 200]
     assert (desk.order.notes(), desk.matcher.left()) == ([], [])
+
+
+ASKED: dict[str, tuple[str, dict[str, Any]]] = {
+    "chat": ("/openai/chat/completions", {"model": "m", "messages": [user("Q")]}),
+    "responses": ("/openai/responses", {"model": "m", "input": "Q"}),
+    "messages": (
+        "/anthropic/v1/messages",
+        {"model": "m", "max_tokens": 9, "messages": [user("Q")]},
+    ),
+    "generate": (
+        "/google/v1beta/models/m",
+        {"contents": [{"role": "user", "parts": [{"text": "Q"}]}]},
+    ),
+}
+FAULTS = [
+    {"error": {"code": "http_429"}},
+    {"error": {"code": "http_529"}},
+    {"error": {"code": "http_401", "message": "no such key"}},
+    {"error": {"code": "cut"}},
+    {"refusal": "I cannot."},
+    {"late_seconds": 0.01},
+    "",
+]
+
+
+def told(base: str, path: str, body: Any) -> tuple[int, bytes, bool]:
+    """Return the status and the body that a client gets, and whether it broke off."""
+    with asked(base, body, path=path) as response:
+        try:
+            return response.status, response.read(), False
+        except http.client.IncompleteRead as error:
+            return response.status, error.partial, True
+
+
+def check_fork(requests: list[tuple[str, bool]], faults: list[Any]) -> None:
+    """Fork a record of requests (format, streamed) with a fault in each answer; replay the fork."""
+    sent_ = []
+    for at, (api, is_streamed) in enumerate(requests):
+        path, body = ASKED[api]
+        if api == "generate":
+            path += ":streamGenerateContent?alt=sse" if is_streamed else ":generateContent"
+        elif is_streamed:
+            body = {**body, "stream": True}
+        sent_.append((path, json.loads(json.dumps(body).replace("Q", f"Question {at}"))))
+    exchanges = [
+        Exchange(
+            read_request("POST", path[path.index("/", 1) :], json.dumps(body).encode()),
+            says(f"Answer {path}"),
+        )
+        for path, body in sent_
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        log, new = Path(folder, "a.jsonl"), Path(folder, "b.jsonl")
+        record(log, exchanges, reads=READ_NOW)
+        calls = [turn.call for turn in read_record(log).turns]
+        kept = kept_record(log, -1, dict(zip(calls, faults, strict=True)))
+        rules = again_rules(kept.record)
+        with ObservedLog(new, program="test", input={}, vault=Secrets(), rules=rules) as journal:
+            with replayed(kept.record, log=journal) as (base, _):
+                forked = [told(base, *each) for each in sent_]
+            journal.seal("completed", "done", {"exit_code": 0, "stdout": "", "stdout_bytes": 0})
+        with replayed(new) as (base, desk):
+            again = [told(base, *each) for each in sent_]
+
+    assert again == forked
+    assert (desk.matcher.misses, desk.matcher.left()) == ([], [])
+    for (status, _, is_cut), fault in zip(forked, faults, strict=True):
+        code = fault["error"]["code"] if isinstance(fault, dict) and "error" in fault else ""
+        assert status == (int(code[5:]) if code.startswith("http_") else 200)
+        assert is_cut == (code == "cut")
+
+
+@pytest.mark.parametrize("api", [*ASKED])
+def test_a_fork_with_faults_replays_as_it_went(api: str) -> None:
+    """In each wire format, streamed or not: what a client got, it gets again."""
+    check_fork([(api, at % 2 == 0) for at in range(len(FAULTS))], FAULTS)
+
+
+@pytest.mark.long
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([*ASKED]), st.booleans(), st.sampled_from(FAULTS)),
+        min_size=1, max_size=4,
+    )
+)  # fmt: skip
+def test_any_fork_with_faults_replays_as_it_went(drawn: list[tuple[str, bool, Any]]) -> None:
+    check_fork([each[:2] for each in drawn], [each[2] for each in drawn])
+
+
+def test_a_late_answer_that_the_program_did_not_wait_for_is_one_that_it_gave_up(
+    hello: Path, tmp_path: Path
+) -> None:
+    call = read_record(hello).turns[0].call
+    kept, new = kept_record(hello, -1, {call: {"late_seconds": 60}}), tmp_path / "b.jsonl"
+    rules = again_rules(kept.record)
+    with ObservedLog(new, program="test", input={}, vault=Secrets(), rules=rules) as journal:
+        with (
+            replayed(kept.record, log=journal) as (base, desk),
+            sent(base, question("Hello", stream=True)),
+        ):
+            while not desk.served:
+                time.sleep(0)
+        journal.seal("completed", "done", {"exit_code": 0, "stdout": "", "stdout_bytes": 0})
+
+    assert [turn.how for turn in read_record(new).turns] == ["gone"]

@@ -1,6 +1,8 @@
 """A fork serves the record up to an entry, with answers as they are edited."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,6 +111,63 @@ def test_an_error_makes_a_request_fail(log: Path) -> None:
     assert turn.answer is not None
     assert turn.answer.status == "error"
     assert turn.parts[0]["status"] == 500
+
+
+@pytest.mark.parametrize(
+    ("value", "status", "code"),
+    [
+        ({"error": {"code": "http_429"}}, 429, "http_429"),
+        ({"error": {"code": "http_529", "message": "Busy"}}, 529, "http_529"),
+        ({"error": {"code": "cut"}}, 200, "malformed"),
+        ({"refusal": "I cannot."}, 200, ""),
+        ("", 200, ""),
+    ],
+)
+def test_an_answer_fails_as_a_fault_says(value: Any, status: int, code: str, log: Path) -> None:
+    (turn,) = kept_record(log, None, {"0/1#1": value}).record.turns
+
+    assert turn.answer is not None
+    assert (turn.parts[0]["status"], (turn.answer.error or {}).get("code", "")) == (status, code)
+    assert turn.why_unserved == ""
+    if code == "http_529":
+        assert turn.answer.error == {"code": code, "message": "Busy"}
+
+
+def test_a_cut_answer_has_the_first_half_of_its_bytes(log: Path) -> None:
+    whole = read_record(log)
+    body = b"".join(chunk for _, chunk in whole.pieces(whole.turns[0]))
+    kept = kept_record(log, None, {"0/1#1": {"error": {"code": "cut"}}}).record
+
+    half = b"".join(chunk for _, chunk in kept.pieces(kept.turns[0]))
+    assert half == body[: len(body) // 2]
+    assert kept.turns[0].parts[0]["end"] == "cut"
+
+
+def test_a_late_answer_is_the_recorded_one(log: Path) -> None:
+    (turn,) = kept_record(log, None, {"0/1#1": {"late_seconds": 9}}).record.turns
+
+    recorded = read_record(log).turns[0]
+    assert (turn.late_seconds, recorded.late_seconds) == (9, 0)
+    assert (turn.answer, turn.parts) == (recorded.answer, recorded.parts)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"error": {"code": "htp_429"}}, "did you mean 'http_429'?"),
+        ({"error": {"code": "http_200"}}, "expected a code http_400 to http_599, or cut"),
+        ({"error": {"code": "http_429", "mesage": "x"}}, "expected a text"),
+        ({"refusl": "no"}, "did you mean 'refusal'?"),
+        ({"late": 3}, "late_seconds"),
+        ({"late_seconds": -1}, "late_seconds"),
+        ({"error": "http_429"}, '{"error": {"code": "http_429"}}'),
+    ],
+)
+def test_a_fault_that_is_none_is_refused_with_the_nearest_name(
+    value: Any, told: str, log: Path
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(told)):
+        kept_record(log, None, {"0/1#1": value})
 
 
 def test_a_fork_of_nowhere_is_refused(log: Path, tmp_path: Path) -> None:

@@ -37,8 +37,10 @@ KEY is a call key, as `refold show LOG --events` lists them; for a call of a
 child, with the calls that lead there: "0#1 > 0#2".  The value replaces a
 tool's result, a model's text or message, or a child's output;
 {"error": {"message": "…"}} makes the call fail.  With -- COMMAND, the value
-replaces a model's text or message, or the arguments of a tool call; --model
-names the model, of the same API, for all later requests.
+replaces a model's text or message, or the arguments of a tool call, or is a
+fault: {"error": {"code": "http_429"}} or another status, {"error": {"code":
+"cut"}}, {"refusal": "…"}, {"late_seconds": 30}.  --model names the model, of
+the same API, for all later requests.
 
 After the fork, requests that match the log get their recorded results.  Other
 requests need --model, --tools or --children.

@@ -5,6 +5,7 @@ retried, unless it is said that it may go on live, or that a changed one gets th
 turn.  Rules: CONTRACT.md §16.6.
 """
 
+import asyncio
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -135,9 +136,10 @@ class Replaying:
         return self.matcher.bound(asked)
 
     def _served(self, found: RecordedTurn, turn: RequestUnderway) -> Serve:
-        self._again(found, turn)
+        if not found.late_seconds:
+            self._again(found, turn)
         ending = _ending(self._record, found)
-        done = partial(self.order.done, found)
+        done = partial(self._done, found, turn)
         self.order.came(found)
         if found.parts:
             is_cut = ending == "cut"
@@ -147,7 +149,7 @@ class Replaying:
                 headers=self._secrets.shown_in(served_headers(found.parts[0]["headers"])),
                 pieces=itertools.chain(pieces, [(0, b"")]) if is_cut else pieces,
                 ending=ending,
-                ready=partial(self.order.ready, found),
+                ready=partial(self._ready, found, turn),
                 last=self.order.broken if is_cut else partial(self.order.last, found),
                 done=done,
             )
@@ -204,6 +206,22 @@ class Replaying:
             return
         self._observer.answered(turn, found.answer)
 
+    async def _ready(self, found: RecordedTurn, turn: RequestUnderway) -> None:
+        """Return when it is the answer's turn, and one that is late has come."""
+        if found.late_seconds:
+            await asyncio.sleep(found.late_seconds)
+            self._again(found, turn)
+        await self.order.ready(found)
+
+    def _done(self, found: RecordedTurn, turn: RequestUnderway) -> None:
+        """Take note that an answer is out, or that the program left before it came."""
+        self._gone(turn)
+        self.order.done(found)
+
+    def _gone(self, turn: RequestUnderway) -> None:
+        if not turn.is_over:
+            self._observer.gone(turn)
+
     def _missed(self, miss: Miss, turn: RequestUnderway, incoming: Incoming) -> Forward | Serve:
         if self._on_miss == "recorded":
             if miss.is_known:
@@ -226,7 +244,7 @@ class Replaying:
         """Take note that an answer is out, or that the program left before it was found."""
         if miss in self._unpaired:
             self._unpaired.remove(miss)
-            self._observer.gone(turn)
+            self._gone(turn)
 
     def _lent(self, miss: Miss, turn: RequestUnderway) -> Serve:
         """Answer a changed request as the same turn was answered; refuse it if there is none."""
