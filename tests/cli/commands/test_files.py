@@ -125,6 +125,22 @@ def test_the_final_folders_of_two_runs_are_held_side_by_side(
     assert file["diff"][-2:] == ["-two", "+three"]
     assert same == []
     assert "a.py: the files differ at the end" in invoke("diff", recorded, other).stdout
+    first, second = json.loads(invoke("compare", recorded, other, "--json").stdout)["runs"]
+    assert (first["differing_files"], second["differing_files"]) == ([], ["a.py"])
+
+
+def test_runs_are_compared_by_their_files(recorded: Path, tmp_path: Path, invoke: Invoke) -> None:
+    """What each changed, and which are others; those that cannot be read are said."""
+    other = Path(shutil.copy(recorded, tmp_path))
+    shutil.copytree(files_of(recorded), files_of(other))
+
+    said = invoke("compare", recorded, other)
+    rows = json.loads(invoke("compare", recorded, other, "--json").stdout)["runs"]
+
+    assert said.exit_code == 0
+    assert [row["changed_files"] for row in rows] == ["+1 ~1 -1"] * 2
+    assert [row["differing_files"] for row in rows] == [[], []]
+    assert said.stdout.count("+1 ~1 -1") == 2
 
 
 def test_contents_go_into_a_store_on_request_and_are_listed_first(

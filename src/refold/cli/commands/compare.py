@@ -11,8 +11,10 @@ from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
 from refold.cli.output.printed import ComparedRun
+from refold.engine.errors import ContentMissing
 from refold.page.one_run import totals
 from refold.replay.compare.diff import diff
+from refold.replay.observed.folder import FileDifference
 from refold.replay.tree.delegation_tree import delegation_tree
 from refold.replay.tree.standing import with_standing
 
@@ -36,14 +38,15 @@ in the sums.
 def command(*, logs: tuple[Path, ...]) -> int:
     """Compare runs in a table, with the first difference from the first run.
 
-    The columns are status, subagents, calls, tokens, cost (if known) and time.
+    The columns are status, subagents, calls, tokens, cost (if known), time and
+    changed files (+ added, ~ changed, - removed).
     """
     with output.progress(f"comparing {len(logs)} runs"):
         rows = [_row(log, logs[0]) for log in logs]
     gaps = list(dict.fromkeys(gap for row in rows for gap in row.gaps))
     for gap in gaps:
         output.complain(gap)
-    differ = DIFFERS if any(row.differences for row in rows) else FINE
+    differ = DIFFERS if any(row.differences or row.differing_files for row in rows) else FINE
     code = DAMAGED if gaps else differ
     document = {"runs": [row.as_json() for row in rows]}
     return output.answer(document, lambda: output.table([_HEADING, *map(_shown, rows)]), code)
@@ -54,7 +57,12 @@ def _row(log: Path, first: Path) -> ComparedRun:
         started(opened.path)  # a file without a first entry is no run
         tree = with_standing(delegation_tree(opened.path))
         gaps = gaps_of(opened, tree)
-        found = diff(reference.path, opened.path, most=1) if log != first else None
+        files = list[FileDifference]()
+        try:
+            found = diff(reference.path, opened.path, most=1, files=files) if log != first else None
+        except ContentMissing as error:  # of a file, in a repository of another day
+            gaps = (*gaps, str(error))
+            found = diff(reference.path, opened.path, most=1)
     told = totals(tree)
     return ComparedRun(
         log=output.shown_path(log),
@@ -67,6 +75,8 @@ def _row(log: Path, first: Path) -> ComparedRun:
         duration_ms=tree.duration_ms,
         differences=found.count if found else 0,
         first_difference=_first(found.differences) if found else "",
+        changed_files=tree.changed,
+        differing_files=tuple(file.path for file in files),
         gaps=gaps,
     )
 
@@ -75,8 +85,10 @@ def _first(differences: tuple[Any, ...]) -> str:
     return f"{differences[0].where}: {differences[0].category}" if differences else ""
 
 
+_SHOWN: Final = 3
+"""Names of files in a row."""
 _HEADING: Final[list[output.Part]] = [
-    "status", "subagents", "failed", "calls", "requests", "tokens", "cost", "time", "run",
+    "status", "subagents", "failed", "calls", "requests", "tokens", "cost", "time", "files", "run",
     "first difference",
 ]  # fmt: skip
 
@@ -89,6 +101,7 @@ def _shown(row: ComparedRun) -> list[output.Part]:
         f"{row.input_tokens + row.output_tokens:,}",
         "-" if cost is None else words.dollars(cost),
         "-" if took is None else words.seconds(took),
+        row.changed_files or "-",
         row.log,
-        row.first_difference,
+        row.first_difference or ", ".join(row.differing_files[:_SHOWN]),
     ]

@@ -229,8 +229,12 @@ class ComparedRun(Document):
     differences: int
     """From the first run."""
     first_difference: str
+    changed_files: str
+    """How many files of its folder it added, changed and removed: `+2 ~3 -1`; empty for none."""
+    differing_files: tuple[str, ...]
+    """Files of its folder that differ at the end from those of the first run."""
     gaps: tuple[str, ...]
-    """Logs and large texts below it that could not be read: its sums are without them."""
+    """Logs, large texts and contents of files that could not be read: it is without them."""
 
 
 @attrs.frozen(kw_only=True)
