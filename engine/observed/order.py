@@ -20,6 +20,8 @@ ORDER: Final = "order of parallel results"
 """The rule by which another order is listed."""
 LINES: Final = "order of the lines of a listing"
 """Likewise, within a message."""
+SET: Final = "order of a set"
+"""Likewise, of a list or of the lines of a text, at a place that a rule names."""
 
 
 def order_of(messages: Sequence[Message], is_notice: Callable[[Message], bool]) -> Sequence[int]:

@@ -8,6 +8,7 @@ logs, too, so those that could take for ever are refused.  Pure.  Rules: CONTRAC
 
 import fnmatch
 import functools
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_not
 from typing import Any, Final
@@ -19,7 +20,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.patterns import Pattern, PatternRefusedError, compiled
 from refold.engine.errors import UsageError
 from refold.engine.observed.order import in_order, order_of, with_lines_in_order
-from refold.engine.secrets.redaction import replaced
+from refold.engine.secrets.redaction import changed_at, replaced
 from refold.engine.secrets.vault import checked_volatile
 from refold.engine.wire.parts.exchange import Asked
 
@@ -36,8 +37,16 @@ def _checked(patterns: Iterable[str], what: str = "volatile text") -> tuple[str,
     return found
 
 
-def _beginnings(patterns: Iterable[str]) -> tuple[str, ...]:
-    return _checked(patterns, "--unordered")
+def _unordered(given: Iterable[str]) -> tuple[str, ...]:
+    found = tuple(given)
+    checked_volatile(each for each in found if _is_set(each))
+    _checked((each for each in found if not _is_set(each)), "--unordered")
+    return found
+
+
+def _is_set(rule: Any) -> bool:
+    """Return whether a rule of `unordered` is a place: `model:*/tools`."""
+    return isinstance(rule, str) and rule.startswith("model:") and "/" in rule
 
 
 def _names(given: Iterable[str]) -> tuple[str, ...]:
@@ -71,8 +80,9 @@ class VolatileRules:
 
     paths: tuple[str, ...] = attrs.field(default=(), converter=checked_volatile)
     texts: tuple[str, ...] = attrs.field(default=(), converter=_checked)
-    unordered: tuple[str, ...] = attrs.field(default=(), converter=_beginnings)
-    """How messages begin that stand beside each other in any order."""
+    unordered: tuple[str, ...] = attrs.field(default=(), converter=_unordered)
+    """How messages begin that stand beside each other in any order; places whose items, or whose
+    lines, do: `model:*/tools`."""
     unordered_lines: tuple[str, ...] = attrs.field(default=(), converter=_names)
     """Tools whose results are lists: their lines stand in any order."""
 
@@ -144,7 +154,7 @@ class VolatileRules:
     def _is_notice(self, message: dict[str, Any]) -> bool:
         said = message.get("content")
         return isinstance(said, str) and any(
-            _compiled(each).expression.match(said) for each in self.unordered
+            _compiled(each).expression.match(said) for each in self.unordered if not _is_set(each)
         )
 
     def listed(self, messages: Sequence[Any], line_key: Change = str) -> list[Any]:
@@ -160,6 +170,11 @@ class VolatileRules:
         if self.paths or self.texts:
             value = self.applied_to(asked.as_json(), f"model:{asked.model}")
             asked = asked.asking(value)
+        for place in filter(_is_set, self.unordered):
+            selector, _, pointer = place.partition("/")
+            if fnmatch.fnmatchcase(f"model:{asked.model}", selector):
+                said = functools.partial(_sorted, line_key)
+                asked = asked.asking(changed_at(asked.as_json(), pointer.split("/"), said))
         if self.unordered_lines:
             lines = self.listed(asked.messages, line_key)
             if any(map(is_not, lines, asked.messages)):
@@ -168,6 +183,17 @@ class VolatileRules:
         if isinstance(order, range):
             return asked
         return attrs.evolve(asked, messages=in_order(asked.messages, order), said=None)
+
+
+def _sorted(line_key: Change, value: Any) -> Any:
+    """Return a list, or a text by its lines, in the order in which it is compared."""
+    if isinstance(value, str):
+        return "\n".join(sorted(value.splitlines(), key=lambda line: (line_key(line), line)))
+    if isinstance(value, list):
+        texts = [json.dumps(item, sort_keys=True) for item in value]
+        order = sorted(range(len(value)), key=lambda at: (line_key(texts[at]), texts[at]))
+        return [value[at] for at in order]
+    return value
 
 
 def _after(line_key: Change, plain: Change, line: str) -> str:

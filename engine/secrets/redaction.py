@@ -372,17 +372,22 @@ def replaced(value: Json, steps: list[str], inside: Json) -> Json:
 
     `*` is any member and any element.
     """
+    return changed_at(value, steps, lambda _value: inside)
+
+
+def changed_at(value: Json, steps: list[str], change: Callable[[Json], Json]) -> Json:
+    """Return `value` with what stands at the steps of a pointer changed; `*` as above."""
     if not steps:
-        return inside
+        return change(value)
     step, rest = unescaped(steps[0]), steps[1:]
     if isinstance(value, dict):
         return {
-            key: replaced(item, rest, inside) if step in ("*", key) else item
+            key: changed_at(item, rest, change) if step in ("*", key) else item
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
         return [
-            replaced(item, rest, inside) if step in ("*", str(at)) else item
+            changed_at(item, rest, change) if step in ("*", str(at)) else item
             for at, item in enumerate(value)
         ]
     return value

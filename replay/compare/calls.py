@@ -32,6 +32,9 @@ from refold.replay.index.asked_items import named
 NO_OUTCOME: Final[Json] = {"status": "no outcome"}
 """How the end of a call reads that has none in its log."""
 
+RETRIES: Final = "retries"
+"""The member of an ending that has why the same request failed before."""
+
 _ENDS: Final = frozenset({*COMPLETES, "effect.cancelled"})
 _ENDED: Final = REQUEST_KINDS | {"limit.hit"}
 """Kinds whose call ends in a later entry."""

@@ -7,7 +7,7 @@ unequal.  What a log's calls are is `replay.compare.calls`'s to say, how they ar
 `replay.compare.pairing`'s, what a difference holds and how it reads `replay.compare.log_diff`'s.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.log.names import child_path, log_path
 from refold.engine.log.reader import read_entries
-from refold.replay.compare.calls import Call, RunCalls
+from refold.replay.compare.calls import RETRIES, Call, RunCalls
 from refold.replay.compare.log_diff import DiffCategory, LogDiff, LogDifference, RunContext
 from refold.replay.compare.pairing import ArgumentMode, MatchMode, Paired, is_alike, pairs_of
 from refold.replay.difference.pointer_diff import Difference, differences
@@ -72,7 +72,8 @@ def diff(
     """
     log_a, log_b = log_path("diff", a, "a"), log_path("diff", b, "b")
     volatile = {path for log in (log_a, log_b) for path in _volatile(log)}
-    comparison = _Comparison(match, arguments, most, pairs)
+    is_watched = is_observed(log_a) and is_observed(log_b)
+    comparison = _Comparison(match, arguments, None if is_watched else most, pairs)
     if volatile:
         comparison.notes.append(f"not compared (volatile): {', '.join(sorted(volatile))}")
     runs = _runs(log_a, log_b, volatile)
@@ -81,12 +82,16 @@ def diff(
     comparison.header(*runs)
     comparison.runs_differ(*runs, _ROOT)
     count, found = comparison.count, comparison.found
-    if is_observed(log_a) and is_observed(log_b):
+    if is_watched:
         found, notes = _of_watched(runs, found)
-        count -= len(comparison.found) - len(found)
+        count = len(found)
         comparison.notes += notes
         if files is not None:
             files += _files(*runs)
+        kept = {(each.category, each.call_a, each.call_b): each for each in found}
+        if pairs is not None:
+            pairs[:] = [each.telling(kept) for each in pairs]
+        found = found[:most]
     return LogDiff(
         a=fspath(a),
         b=fspath(b),
@@ -151,7 +156,13 @@ class Compared:
     differs: bool
     """Whether they differ, or, of children, anything below them."""
     differences: tuple[LogDifference, ...]
-    """Their own; none where more were found than keep their details."""
+    """Their own; none where more were found than keep their details, or where they only repeat
+    another one."""
+
+    def telling(self, kept: Mapping[Any, LogDifference]) -> "Compared":
+        """Return it with those of its differences that are kept, by category and calls."""
+        own = ((each.category, each.call_a, each.call_b) for each in self.differences)
+        return attrs.evolve(self, differences=tuple(kept[each] for each in own if each in kept))
 
 
 @attrs.define
@@ -253,8 +264,9 @@ class _Comparison:
             return  # the child's own run says how it ended otherwise
         if one.ended != other.ended:
             ended = differences(a.ending(one), b.ending(other))
+            is_retry = all(each.pointer.startswith(f"/{RETRIES}") for each in ended)
             if ended:
-                self._call_differs("result", one, other, run, ended)
+                self._call_differs("retry" if is_retry else "result", one, other, run, ended)
 
     def _children_differ(self, one: Call, other: Call, a: RunCalls, b: RunCalls, run: str) -> bool:
         """Compare two children; return whether a difference in how they ended was reported."""

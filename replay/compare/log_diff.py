@@ -20,6 +20,7 @@ DiffCategory = Literal[
     "only_in_b",
     "arguments",
     "result",
+    "retry",
     "name",
     "kind",
     "output",
@@ -29,7 +30,8 @@ DiffCategory = Literal[
     "header",
 ]
 """`only_in_…`: a call that the other log lacks · `arguments`: asked otherwise · `result`: ended
-otherwise · `name`, `kind`: another tool, or another kind of call, in its place · `order`: asked
+otherwise · `retry`: failed before, and was tried again ·
+`name`, `kind`: another tool, or another kind of call, in its place · `order`: asked
 elsewhere in its scope · `output`, `status`, `input`: of a run · `header`: program, limits, rules
 and tools of the run that was asked for."""
 

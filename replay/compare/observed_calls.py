@@ -23,7 +23,7 @@ from refold.engine.log.reader import scan
 from refold.engine.observed.binding import FOLDERS, NOTED
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
-from refold.replay.compare.calls import NO_OUTCOME, Call, RunCalls
+from refold.replay.compare.calls import NO_OUTCOME, RETRIES, Call, RunCalls
 from refold.replay.compare.log_diff import LogDifference
 from refold.replay.compare.measured import Declared
 from refold.replay.difference.pointer_diff import Difference, shared_ends
@@ -71,6 +71,9 @@ class ObservedCalls(RunCalls):
             for name, value in self.started["rules"].items()
             if name not in (FOLDERS, NOTED)
         }
+        self._retries = self._record.retries()
+        self._again = {turn.call for each in self._retries.values() for turn in each}
+        """Requests that failed and were tried again: told with the last one."""
         self._bindings = self._record.bindings()
         self._is_now = False
         self.finished = _end(self._record)
@@ -102,12 +105,13 @@ class ObservedCalls(RunCalls):
         self._bindings = other._bindings = other._record.bindings(self._record.here)  # noqa: SLF001 - of its own kind
         self._is_now = True
         scopes = paired(other, self)
-        turns = {turn.call: turn for turn in other._record.turns}  # noqa: SLF001 - of its own kind
-        for turn in self._record.turns:
-            same = turns.get(scopes[turn.scope] + turn.call.removeprefix(turn.scope))
-            if same is not None:
-                settled = (self._settled(same.asked), self._settled(turn.asked))
-                self._bindings.learn(*settled)
+        theirs = other._by_scope()  # noqa: SLF001 - of its own kind
+        pairs = (
+            zip(theirs.get(scopes[s], ()), ours, strict=False)
+            for s, ours in self._by_scope().items()
+        )
+        for same, turn in sorted(itertools.chain(*pairs), key=lambda pair: pair[1].seq):
+            self._bindings.learn(self._settled(same.asked), self._settled(turn.asked))
         other.renamed({})
         self.renamed(scopes)
         for side in (self, other):
@@ -115,6 +119,14 @@ class ObservedCalls(RunCalls):
             if side.finished is not None and isinstance(output, dict):
                 side.finished["output"] = self._printed(side, output)
         self.started["input"] = self._bindings.as_recorded_value(self.started["input"])
+
+    def _by_scope(self) -> dict[str, list[RecordedTurn]]:
+        """Return the requests of each conversation, of those that were tried again the last."""
+        found: dict[str, list[RecordedTurn]] = defaultdict(list)
+        for turn in self._record.turns:
+            if turn.call not in self._again:
+                found[turn.scope].append(turn)
+        return found
 
     def _printed(self, side: "ObservedCalls", output: dict[str, Json]) -> dict[str, Json]:
         """Return how a command ended, without how long that is which it printed."""
@@ -169,7 +181,8 @@ class ObservedCalls(RunCalls):
         self.calls, self._asked, self._ended, self._ids = [], {}, {}, {}
         said: dict[str, list[Any]] = {}
         offered: dict[str, Json] = {}
-        seqs, turns = self._record.seqs, {turn.call: turn for turn in self._record.turns}
+        kept = (turn for turn in self._record.turns if turn.call not in self._again)
+        seqs, turns = self._record.seqs, {turn.call: turn for turn in kept}
         for key in sorted([*turns, *self._record.tools], key=seqs.__getitem__):
             scope = scope_of(key)
             renamed = scopes.get(scope, scope) + key.removeprefix(scope)
@@ -213,9 +226,11 @@ class ObservedCalls(RunCalls):
 
     def _answer(self, turn: RecordedTurn) -> Json:
         answer = turn.answer
+        failed: list[Json] = [each.failure for each in self._retries.get(turn.call, ())]
+        again: dict[str, Json] = {RETRIES: failed} if failed else {}
         if answer is None:
-            return {"status": "cancelled"} if turn.how == "gone" else NO_OUTCOME
-        told: dict[str, Json] = {"status": answer.status, "stop_reason": answer.stop_reason}
+            return {"status": "cancelled" if turn.how == "gone" else "no outcome", **again}
+        told = {"status": answer.status, "stop_reason": answer.stop_reason, **again}
         if answer.message is not None:
             told["message"] = self._without_ids(turn.scope, self._value(answer.message))
         return told | ({"error": answer.error} if answer.error is not None else {})

@@ -9,6 +9,7 @@ inserted element is one addition; what an alignment of whole calls needs is in
 Pure: nothing here reads a log.
 """
 
+import json
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal, TypeVar
@@ -57,7 +58,8 @@ class Difference(Document):
             case "removed":
                 return f"{where}: removed {shown(self.before)}"
             case "changed":
-                return f"{where}: {_pair(self.before, self.after)}"
+                told = reordered(self.before, self.after) or _pair(self.before, self.after)
+                return f"{where}: {told}"
 
 
 def differences(before: Json, after: Json) -> tuple[Difference, ...]:
@@ -79,6 +81,19 @@ def same(before: Json, after: Json) -> bool:
     if isinstance(before, float):
         return repr(before) == repr(after)  # -0.0 is written otherwise than 0.0
     return bool(before == after)
+
+
+def reordered(before: Json, after: Json) -> str:
+    """Return that two lists, or texts of lines, are the same in a different order; else empty."""
+    if isinstance(before, str) and isinstance(after, str):
+        olds, news, thing = before.splitlines(), after.splitlines(), "line"
+    elif isinstance(before, list | tuple) and isinstance(after, list | tuple):
+        olds, news = ([json.dumps(item, sort_keys=True) for item in e] for e in (before, after))
+        thing = "item"
+    else:
+        return ""
+    is_same = len(olds) == len(news) and olds != news and sorted(olds) == sorted(news)
+    return f"the same {counted(len(olds), thing)} in a different order" if is_same else ""
 
 
 def shown(value: Json, characters_max: int = _CHARACTERS_SHOWN) -> str:
@@ -140,9 +155,15 @@ def _members(before: dict[str, Json], after: dict[str, Json], pointer: str) -> I
 
 
 def _elements(before: Sequence[Json], after: Sequence[Json], pointer: str) -> Iterator[Difference]:
-    """Compare what lies between the common start and the common end, place by place."""
+    """Compare what lies between the common start and the common end, place by place.
+
+    The same elements in a different order are one difference.
+    """
     start, end = shared_ends(before, after)
     olds, news = before[start : len(before) - end], after[start : len(after) - end]
+    if reordered(olds, news):
+        yield Difference(pointer, "changed", list(before), list(after))
+        return
     paired = min(len(olds), len(news))
     for at in range(paired):
         yield from _walk(olds[at], news[at], f"{pointer}/{start + at}")

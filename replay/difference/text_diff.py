@@ -19,6 +19,7 @@ from refold.replay.difference.pointer_diff import (
     Difference,
     cut,
     differences,
+    reordered,
     same,
     shared_ends,
     shown,
@@ -74,6 +75,8 @@ def message_changes(before: Sequence[Json], after: Sequence[Json]) -> tuple[Text
 
 def changed_lines(before: str, after: str) -> tuple[str, ...]:
     """Return how one text became the other: lines, or, where they have one line, words."""
+    if told := reordered(before, after):
+        return (f" {told}",)
     if "\n" not in before and "\n" not in after:
         return _capped([_words(before, after)])
     found = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=1, lineterm=""))

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from refold.engine.encoding.canonical import encode, text_of_json
-from refold.replay.difference.pointer_diff import Difference
+from refold.engine.encoding.canonical import text_of_json
+from refold.replay.difference.pointer_diff import Difference, reordered
 
 _BY_LOOKS: Final = {
     re.compile(
@@ -82,7 +82,4 @@ def likely_cause(
 
 
 def _is_shuffled(diff: tuple[Difference, ...]) -> bool:
-    before = sorted(encode(one.before) for one in diff if one.kind != "added")
-    after = sorted(encode(one.after) for one in diff if one.kind != "removed")
-    in_arrays = all(one.pointer.rpartition("/")[2].isdecimal() for one in diff)
-    return len(diff) > 1 and in_arrays and before == after
+    return bool(diff) and all(reordered(one.before, one.after) for one in diff)

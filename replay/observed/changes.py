@@ -15,6 +15,7 @@ from refold.replay.difference.pointer_diff import (
     Difference,
     counted,
     differences,
+    reordered,
     same,
     shared_ends,
     shown,
@@ -151,10 +152,14 @@ def _causes(recorded: Asked, now: Asked, diff: Sequence[Difference]) -> Iterator
     yield from _of_tools(recorded.tools, now.tools)
     yield from _of_parameters(diff)
     options, is_all = suggestions(recorded, now)
-    if options:
+    orders = [each for each in options if each.startswith("--unordered ")]
+    others = [each for each in options if each not in orders]
+    if orders:
+        yield f"if that order is chance, it may be any with {' '.join(orders)}"
+    if others:
         what = "it looks" if is_all else "part of it looks"
         told = "like a date, a time or an id that changes on every run; to ignore it"
-        yield f"{what} {told}: {' '.join(options)}"
+        yield f"{what} {told}: {' '.join(others)}"
 
 
 def _of_messages(recorded: Asked, now: Asked) -> Iterator[str]:
@@ -198,7 +203,8 @@ def _of_message(at: int, old: Message, new: Message, all_now: Sequence[Message])
     place = f"message {at}"
     match _role(old), _role(new):
         case "system", "system":
-            return "the system prompt was changed"
+            told = reordered(old.get("content"), new.get("content"))
+            return f"the system prompt says {told}" if told else "the system prompt was changed"
         case "user", "user":
             first = next((i for i, each in enumerate(all_now) if _role(each) == "user"), at)
             return f"{'the prompt' if at == first else 'a user message'} was changed ({place})"
@@ -258,9 +264,16 @@ def _of_tools(before: Sequence[Any], after: Sequence[Any]) -> Iterator[str]:
     for name in (each for each in olds if each in news):
         places = differences(olds[name], news[name])
         if places:
-            where = ", ".join(one.pointer for one in places[:_NAMED_MAX])
+            shown_ = places[:_NAMED_MAX]
+            orders = [reordered(one.before, one.after) for one in shown_]
+            where = ", ".join(
+                f"{one.pointer}: {order}" if order else one.pointer
+                for one, order in zip(shown_, orders, strict=True)
+            )
             said.append(f"the definition of the tool {name} was changed ({where})")
-    yield from _first(said or ["the same tools are offered in a different order"], "tool")
+    yield from _first(
+        said or [f"the same {len(olds)} tools are offered in a different order"], "tool"
+    )
 
 
 def _of_parameters(diff: Sequence[Difference]) -> Iterator[str]:

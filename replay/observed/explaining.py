@@ -144,11 +144,14 @@ class _Telling:
             call=turn.call,
             seq=turn.seq,
             recorded=item_of(turn.asked, turn.call),
-            cause=self._why_left(is_begun=is_begun, count=count),
+            cause=self._why_left(turn, is_begun=is_begun, count=count),
             later_count=count - 1,
         )
 
-    def _why_left(self, *, is_begun: bool, count: int) -> str:
+    def _why_left(self, turn: RecordedTurn, *, is_begun: bool, count: int) -> str:
+        retried = [each.failure for each in self._record.retries().get(turn.call, ())]
+        if retried and count == 1:
+            return f"the request was tried again after {retried[-1]}, and is not tried again now"
         requests = "1 recorded request was" if count == 1 else f"{count} recorded requests were"
         what = f"{requests} not made" if is_begun else "this conversation did not start"
         if self._matcher.misses:
@@ -228,6 +231,9 @@ def _where(record: ObservedRecord, miss: Miss, near: RecordedTurn | None) -> str
 def _why_extra(record: ObservedRecord, miss: Miss) -> str:
     if miss.recorded:
         counts = f"asked {times(miss.count)}, recorded {times(miss.recorded)}"
+        last = next((e for e in reversed(record.turns) if e.asked == miss.asked), None)
+        if last is not None and last.failure:
+            return f"the request is tried again after {last.failure}, more often: {counts}"
         return f"the same request is made more often than it was recorded: {counts}"
     if miss.is_known:
         return "the conversation continues after the end of its record"

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.observed.binding import Bindings, IgnoredValue
-from refold.engine.observed.order import LINES, ORDER, in_order
+from refold.engine.observed.order import LINES, ORDER, SET, in_order
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.difference.excuses import IGNORED_MAX, Excuses, Ignored
-from refold.replay.difference.pointer_diff import Difference, differences, shown
+from refold.replay.difference.pointer_diff import Difference, differences, reordered, shown
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
 _REDACTION: Final = "redaction"
@@ -88,7 +88,8 @@ class Ignoring:
             )  # fmt: skip
 
     def _rule(self, what: str, one: Difference) -> str:
-        rule = self._excuses.rule(what, one)
+        is_order = one.kind == "changed" and reordered(one.before, one.after)
+        rule = SET if is_order else self._excuses.rule(what, one)
         if rule or not (isinstance(one.before, str) and isinstance(one.after, str)):
             return rule or _REDACTION
         found = [each.texts[0] for each in self._texts if _says(each, one.before, one.after)]

@@ -98,6 +98,14 @@ class RecordedTurn:
         return why_unserved(self.parts)
 
     @property
+    def failure(self) -> str:
+        """Why it has no whole answer: `http_429`, `cut`, `gave up`; empty if it has one."""
+        if self.answer is None:
+            return "gave up" if self.how == "gone" else ""
+        is_failed = self.answer.status == "error"
+        return str((self.answer.error or {}).get("code") or "error") if is_failed else ""
+
+    @property
     def scope(self) -> str:
         """The conversation."""
         return scope_of(self.call)
@@ -171,6 +179,17 @@ class ObservedRecord:
         """Return what binds this record's values to those of a run; `now` was noted of that."""
         is_noted = NOTED in self.started.rules
         return Bindings(self.places, self.here, now or self.here, is_noted=is_noted)
+
+    def retries(self) -> dict[str, list[RecordedTurn]]:
+        """Return the requests that failed and were tried again next, by the call of the last."""
+        found: dict[str, list[RecordedTurn]] = {}
+        last: dict[str, RecordedTurn] = {}
+        for turn in self.turns:
+            before = last.get(turn.scope)
+            if before is not None and before.failure and before.asked == turn.asked:
+                found[turn.call] = [*found.pop(before.call, []), before]
+            last[turn.scope] = turn
+        return found
 
     def pieces(self, turn: RecordedTurn) -> Iterator[tuple[int, bytes]]:
         """Yield the chunks of a recorded answer, each with its milliseconds after the request."""

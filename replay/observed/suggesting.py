@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from refold.engine.observed.volatile import MARK, VolatileRules
 from refold.engine.wire.parts.exchange import Asked
-from refold.replay.difference.pointer_diff import differences
+from refold.replay.difference.pointer_diff import differences, reordered
 
 _MONTH: Final = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _WEEKDAY: Final = "(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
@@ -44,6 +44,8 @@ _MEMBERS: Final = re.compile(
 )
 """Members of requests that say who asks, or when."""
 _PARAMETERS: Final = "/parameters/"
+_ALL_MESSAGES: Final = "/messages"
+_OF_TOOL: Final = re.compile(r"(?<=\A)/tools/\d+")
 
 
 _BEFORE_MAX: Final = 24
@@ -62,14 +64,18 @@ def suggestions(recorded: Asked, now: Asked) -> tuple[tuple[str, ...], bool]:
     same = [text for text in _texts(before) if text not in changed]
     paths: dict[str, None] = {}
     texts: dict[str, None] = {}
+    sets: dict[str, None] = {}
     for one in found:
         if one.kind != "changed":
             continue  # no rule makes a place of nothing
+        if one.pointer != _ALL_MESSAGES and reordered(one.before, one.after):
+            sets[f"model:*{_OF_TOOL.sub('/tools/*', one.pointer)}"] = None
+            continue
         if one.pointer.startswith(_PARAMETERS) and _MEMBERS.fullmatch(one.pointer):
             paths[f"model:*{one.pointer}"] = None
         else:
             texts |= dict.fromkeys(text_rules(one.before, one.after, same))
-    rules = VolatileRules(tuple(paths), tuple(texts))
+    rules = VolatileRules(tuple(paths), tuple(texts), tuple(sets))
     is_all = bool(found) and rules.applied(recorded) == rules.applied(now)
     return options_of(rules), is_all
 

@@ -9,7 +9,7 @@ import pytest
 from refold.engine.observed.profile import Profile
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
-from refold.replay.compare.diff import LogDiff, diff
+from refold.replay.compare.diff import Compared, LogDiff, diff
 from tests.support.watched import Exchange, Message, record, result, says, system, talk, user
 
 EAT, WALK = "Find a place to eat", "Find a place to walk"
@@ -83,6 +83,54 @@ def test_changed_tool_definitions_are_told_where_they_are_offered_first(tmp_path
     (difference,) = compared(tmp_path, one, other).differences
 
     assert difference.differences[0].pointer == "/tools/0/description"
+
+
+def tried(*failures: str) -> list[Exchange]:
+    """Return a conversation whose second request failed so often before it was answered."""
+    first, second, third = talk(
+        *(system("You plan."), user("Plan."), says("Where?"), user("Home."), says("By bus.")),
+        *(user("Go."), says("Gone.")),
+    )
+    return [first, *(Exchange(second.asked, None, why) for why in failures), second, third]
+
+
+def test_what_was_tried_again_is_a_retry_and_no_other_request(tmp_path: Path) -> None:
+    """In either log; what comes after it is the same."""
+    again = tried("http_429", "cut")
+    for one, other, number in ((tried(), again, 2), (again, tried(), 4)):
+        for path in tmp_path.glob("*.jsonl"):
+            path.unlink()
+        (found,) = compared(tmp_path, one, other).differences
+
+        assert (found.category, found.where) == ("retry", f"root > main > model gpt-5#{number}")
+        (place,) = found.differences
+        assert (place.pointer, place.before or place.after) == ("/retries", ["http_429", "cut"])
+
+
+def test_the_first_of_few_differences_is_the_cause(tmp_path: Path) -> None:
+    """Where few keep their details, and among the pairs that the page shows."""
+    eat, walk = lead("c1", "c2"), guide(EAT, "fish hall")
+    changed = guide(EAT, "the bakery")
+    told = attrs.evolve(
+        eat[1],
+        asked=attrs.evolve(
+            eat[1].asked,
+            messages=tuple(
+                {**each, "content": "the bakery"} if each.get("content") == "fish hall" else each
+                for each in eat[1].asked.messages
+            ),
+        ),
+    )
+    one = record(tmp_path / "a.jsonl", [eat[0], *walk, eat[1]])
+    other = record(tmp_path / "b.jsonl", [eat[0], *changed, told])
+    pairs: list[Compared] = []
+
+    whole, few = diff(one, other, pairs=pairs), diff(one, other, most=1)
+
+    assert whole.count == few.count == 1
+    assert whole.differences == few.differences
+    assert [each for pair in pairs for each in pair.differences] == [*whole.differences]
+    assert sum(pair.differs for pair in pairs) > 1
 
 
 def test_volatile_places_are_not_compared(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import attrs
 import pytest
 
+from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.changes import change_of, item_of
 from tests.support.watched import ask, result, says, system, user
@@ -122,8 +123,38 @@ def test_tools_in_another_order_are_another_request() -> None:
 
     found = change_of(one, other, "0/1#1")
 
-    assert found.cause == "the same tools are offered in a different order"
-    assert found.diff
+    assert found.cause == (
+        "the same 2 tools are offered in a different order; if that order is chance, it may be any "
+        "with --unordered 'model:*/tools'"
+    )
+    (place,) = found.diff
+    assert str(place) == "/arguments/tools: the same 2 items in a different order"
+
+
+def test_a_set_in_another_order_is_said_to_be_that() -> None:
+    """The lines of a system prompt, and the values of an argument; the rules make them equal."""
+    skills = [f"- {name}\n" for name in ("draw", "sing", "walk")]
+    asked = [
+        ask(
+            system("Skills:\n" + "".join(each)),
+            user("x"),
+            tools=[{"name": "go", "schema": {"enum": each}}],
+        )
+        for each in (skills, skills[::-1])
+    ]
+
+    found = change_of(asked[0], asked[1], "0/1#1")
+
+    assert found.cause == (
+        "the system prompt says the same 4 lines in a different order; "
+        "the definition of the tool go was changed (/schema/enum: the same 3 items in a different "
+        "order); if that order is chance, it may be any with "
+        "--unordered 'model:*/messages/0/content' --unordered 'model:*/tools/*/schema/enum'"
+    )
+    assert [each.lines for each in found.texts] == [(" the same 4 lines in a different order",)]
+    rules = VolatileRules(unordered=["model:*/messages/0/content", "model:*/tools/*/schema/enum"])
+    assert rules.applied(asked[0]) == rules.applied(asked[1])
+    assert rules.applied(asked[0]) != rules.applied(ask(system("Skills:\n- draw"), user("x")))
 
 
 def test_an_item_holds_the_whole_request() -> None:

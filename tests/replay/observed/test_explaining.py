@@ -327,3 +327,19 @@ def test_what_an_agent_is_told_of_a_refusal_is_no_difference_of_its_own(tmp_path
     assert "the system prompt was changed" in told.cause
     assert told.later_count == 1
     assert REFUSAL not in str(report)
+
+
+def test_what_is_tried_again_otherwise_is_a_retry(tmp_path: Path) -> None:
+    """Fewer times than recorded, and more often."""
+    (one,) = talk(user("Plan."), says("By bus."))
+    failed = Exchange(one.asked, None, "http_429")
+    again = record(tmp_path / "again.jsonl", [failed, one])
+    failing = record(tmp_path / "failing.jsonl", [failed])
+
+    (left,) = replayed(again, [one.asked]).divergences
+    (more,) = replayed(failing, [one.asked, one.asked]).divergences
+
+    assert left.cause == "the request was tried again after http_429, and is not tried again now"
+    assert more.cause == (
+        "the request is tried again after http_429, more often: asked 2 times, recorded once"
+    )

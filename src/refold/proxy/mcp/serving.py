@@ -99,7 +99,7 @@ class McpServing:
         """Return whether two requests are the same, as far as they are compared; bind what is."""
         one, other = (applied(each, self._rules) for each in (recorded, now))
         was, here = ([each.name, each.arguments, each.more] for each in (one, other))
-        joined = self.bindings.joined_values(was, here)
+        joined = self.bindings.joined_values(was, here, f"call:{now.name}")
         if joined is not None:
             self.bindings.commit(joined)
         return joined is not None
