@@ -62,6 +62,7 @@ def test_a_second_agent_is_asked_twice_at_once(pytestconfig: pytest.Config) -> N
             ends_well(script, process, upstream)
 
 
+@pytest.mark.long
 def test_a_script_prints_while_the_answer_comes(pytestconfig: pytest.Config) -> None:
     """The first piece is on standard output while the upstream still holds the rest."""
     script = SCRIPTS["openai_stream.py"]

@@ -148,6 +148,7 @@ LOST = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", LOST.values(), ids=LOST)
 def test_snapshots_that_no_assertion_reads_are_kept(
     pytester: pytest.Pytester,

@@ -139,6 +139,7 @@ def test_a_folder_further_down_and_one_that_is_named(tmp_path: Path) -> None:
     assert len(changed.calls) == 1
 
 
+@pytest.mark.long
 def test_none_is_recorded_if_told_so_and_never_a_home_folder(tmp_path: Path) -> None:
     """The first says nothing, the second one line."""
     top = repository(tmp_path / "r", FILES)
@@ -156,6 +157,7 @@ def test_none_is_recorded_if_told_so_and_never_a_home_folder(tmp_path: Path) -> 
     )
 
 
+@pytest.mark.long
 def test_a_change_after_the_last_request_is_in_the_end(tmp_path: Path) -> None:
     """By no call: the program made it itself, or what it left in the background."""
     top = repository(tmp_path / "r", FILES)

@@ -98,6 +98,7 @@ def test_a_command_is_recorded_and_replayed(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_standard_input_passes_through(tmp_path: Path) -> None:
     command = program(tmp_path, "print(text_of(ask(sys.stdin.read())))")
     with Upstream() as upstream:
@@ -132,6 +133,7 @@ def test_words_of_a_command_say_how_its_output_is_compared(tmp_path: Path) -> No
     assert how == ["lines", None]
 
 
+@pytest.mark.long
 def test_a_profile_gives_variables_that_a_log_only_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -402,6 +404,7 @@ def test_a_terminal_is_a_terminal_again_in_the_replay(tmp_path: Path) -> None:
     assert first.data["input"]["terminal"] == [80, 24]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("paints", "compared"), [(r"\x1b[2K\x1b[1G", 0), (r"\x1b[31m", 1)], ids=["moves", "colours"]
 )
@@ -449,6 +452,7 @@ def test_what_prints_much_is_compared_as_far_as_it_is_kept(tmp_path: Path) -> No
     assert output["stdout_bytes"] == 2_000_001
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("missing", ["uvicorn", "httpx2"])
 def test_without_the_extra_it_is_said_what_to_install(missing: str, tmp_path: Path) -> None:
     """And the rest of Refold works."""
@@ -469,6 +473,7 @@ def test_without_the_extra_it_is_said_what_to_install(missing: str, tmp_path: Pa
     assert helped.returncode == 0
 
 
+@pytest.mark.long
 def test_the_report_names_the_guarantee_as_a_document(tmp_path: Path) -> None:
     """What the command prints goes to standard error then."""
     record_command(["echo", "a"], log=tmp_path / "run.jsonl", write=lambda _: None)

@@ -59,6 +59,7 @@ def named(suite: Suite, *options: str) -> list[str]:
     return [name for line in lines for name in shlex.split(line)]
 
 
+@pytest.mark.long
 def test_what_every_test_uses_is_not_named(suite: Suite) -> None:
     """Second and named runs, cases, classes, other folders."""
     assert named(suite) == []
@@ -121,6 +122,7 @@ def test_a_run_of_some_tests_names_none(suite: Suite) -> None:
     assert named(suite) != []
 
 
+@pytest.mark.long
 def test_a_run_of_those_that_failed_names_none(suite: Suite, pytester: pytest.Pytester) -> None:
     """The cache leaves out files of tests that passed, and says nothing of it."""
     suite.edit("test_other", "pass", "assert False")
@@ -140,6 +142,7 @@ def test_a_file_that_is_skipped_or_broken_keeps_its_recordings(suite: Suite) -> 
     assert named(suite, "--continue-on-collection-errors") == []
 
 
+@pytest.mark.long
 def test_what_failed_of_a_test_that_is_gone_is_named_and_what_is_no_log_is_not(
     suite: Suite,
 ) -> None:
@@ -169,6 +172,7 @@ def test_what_models_were_asked_is_its_tests(suite: Suite) -> None:
     assert named(suite) == ["recordings/test_it/test_asks.models.jsonl"]
 
 
+@pytest.mark.long
 def test_a_test_that_may_ask_for_the_fixture_keeps_its_recording(suite: Suite) -> None:
     """By name, which only its run shows; another that has no use for it does not."""
     suite.edit("test_it", "def test_dig(refold_run, what):", "def test_dig(request, what):")
@@ -192,6 +196,7 @@ def test_workers_name_them_once(suite: Suite, pytester: pytest.Pytester) -> None
     assert said.count("0 days  ") == 13
 
 
+@pytest.mark.long
 def test_old_recordings_are_listed_with_their_age(suite: Suite) -> None:
     """Those of the selected tests, by when the run began: the file's own time is another's."""
     log = suite.recordings / "test_dig[tin].jsonl"

@@ -120,6 +120,7 @@ def test_a_command_that_fails_is_a_recording_if_the_test_passes(commands: Watche
     assert commands.logs() == ["test_ask.command.failed.jsonl", "test_ask.command.jsonl"]
 
 
+@pytest.mark.long
 def test_a_command_that_asks_nothing_is_no_recording(commands: Watched) -> None:
     """With what is likely to be why; a replay of it fails, too."""
     commands.record()
@@ -132,6 +133,7 @@ def test_a_command_that_asks_nothing_is_no_recording(commands: Watched) -> None:
     assert "asked no model, and ended with 0: nothing connected" in one_line(result.stdout.str())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["none", "once"])
 def test_without_a_recording_it_is_recorded_only_where_that_is_asked(
     mode: str, commands: Watched
@@ -143,6 +145,7 @@ def test_without_a_recording_it_is_recorded_only_where_that_is_asked(
         assert "no recording of this run" in one_line(result.stdout.str())
 
 
+@pytest.mark.long
 def test_what_it_returns_is_a_snapshot(commands: Watched) -> None:
     """Who asked what, of a recording and of its replay."""
     commands.edit("test_it", "tmp_path):", "tmp_path, delegation_snapshot):")
@@ -154,6 +157,7 @@ def test_what_it_returns_is_a_snapshot(commands: Watched) -> None:
     commands.passes()
 
 
+@pytest.mark.long
 def test_a_command_is_not_led_through_the_proxy_of_the_session(commands: Watched) -> None:
     """Where a file of it names `refold_models`: requests go to where they went without that."""
     commands.write(test_other="def test_other(refold_models): pass\n")

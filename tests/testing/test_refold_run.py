@@ -434,6 +434,7 @@ def test_two_runs_of_a_test_have_two_names(tmp_path: Path) -> None:
         runs(_doubled, 4, tools=[_double], name="first")
 
 
+@pytest.mark.long
 def test_an_interrupted_recording_leaves_nothing(suite: Suite) -> None:
     """Ctrl-C while it records: no file under a hidden name stays behind."""
     suite.edit(

@@ -571,6 +571,7 @@ def test_at_a_terminal_people_are_asked_about_what_was_recorded_elsewhere(
     assert (ANNOUNCED in shown, ASKS in shown, Path("started").exists()) == (True, False, True)
 
 
+@pytest.mark.long
 def test_what_was_recorded_here_is_replayed_at_a_terminal(folder: Path) -> None:
     """By its head, wherever the log is now: packed, too; changed, it is another one."""
     state = {"XDG_STATE_HOME": str(folder / "state")}

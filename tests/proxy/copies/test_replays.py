@@ -198,6 +198,7 @@ def test_a_replay_that_is_killed_changes_nothing(scene: Scene) -> None:
     assert scene.replayed().identical
 
 
+@pytest.mark.long
 def test_a_pack_is_replayed_without_the_repository(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
