@@ -59,7 +59,7 @@ _MEMBERS: Final = ("seq", "kind", "call", "cause", "data", "meta", "hash")
 _DIFFER: Final = ("refold replay", "refold explore", "refold diff", "refold drift ")
 """Commands that may end with 1: a difference was found."""
 _RECORD: Final = re.compile(
-    r"^(refold rm .+ && )?refold record |^refold resume .+ -- |^pytest -q --refold-record="
+    r"^(refold rm .+ && )?refold record |^refold (resume|fork) .+ -- |^pytest -q --refold-record="
 )
 """Commands that need a model: there is one for as long as they run, and for no other."""
 _WITHOUT: Final = "-p no:hypothesispytest -p no:xdist -p no:anyio"

@@ -123,7 +123,8 @@ class Continuation:
         self._again = Matcher(resumed.again, bindings=matcher.bindings)
         due = [turn for turn in resumed.again.turns if (turn.scope, turn.key) in resumed.to_ask]
         self._expected = [*resumed.served.turns, *due]
-        self._live: list[RequestUnderway] = []
+        self._new: list[RequestUnderway] = []
+        """Those that are answered otherwise than on record."""
         self._last: dict[str, RecordedTurn] = {}
         """By conversation of this run: the recorded request that it made last."""
 
@@ -133,14 +134,21 @@ class Continuation:
 
     def asked(self, turn: RequestUnderway) -> None:
         """Take note that a question is asked."""
-        self._live.append(turn)
+        self._new.append(turn)
 
-    def served(self, scope: str, turn: RecordedTurn) -> None:
-        """Take note that a conversation made a recorded request."""
-        self._last[scope] = turn
+    def served(self, turn: RequestUnderway, found: RecordedTurn) -> None:
+        """Take note that a question got a recorded answer.
+
+        Where the same was answered with an error, too, it and what comes after it may be new to
+        who asks now.
+        """
+        self._last[turn.thread.scope] = found
+        is_after = any(turn.thread is other.thread for other in self._new)
+        if is_after or self._again.has(found.asked):
+            self._new.append(turn)
 
     def _follows(self, miss: Miss, scope: str) -> bool:
-        over = [turn for turn in self._live if turn.is_over]
+        over = [turn for turn in self._new if turn.is_over]
         if any(_is_related(turn.thread.scope, scope) for turn in over):
             return True
         if any(_shows(miss.asked, turn) for turn in over):

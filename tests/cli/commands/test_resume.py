@@ -523,3 +523,25 @@ def test_another_command_is_told_apart_and_asks_nothing(
     assert done.exit_code == 5
     assert "0 answers from the record, 0 asked" in done.stderr
     assert "1 recorded answer not asked for again" in done.stderr
+
+
+def test_one_agent_is_asked_again_and_the_rest_is_kept(
+    watched: tuple[Path, list[str]], invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`fork --retry`: errors are kept as recorded, too; a name of nobody lists who is there."""
+    log, command = watched
+    with Upstream() as upstream:
+        for name, value in upstream.environment().items():
+            monkeypatch.setenv(name, value)
+        words = ["fork", log, "--into", "again.jsonl", "--retry", "0/1", "--json", "--", *command]
+        done = invoke(*words)
+        none = invoke("fork", log, "--retry", "nobody", "--", *command)
+        both = invoke("fork", log, "--retry", "0/1", "--at", "3", "--", *command)
+        asked = len(upstream.received)
+
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, schema("resume-command"))
+    assert (done.exit_code, document["served"], document["live"], asked) == (5, 1, 1, 1)
+    assert (none.exit_code, both.exit_code) == (2, 2)
+    assert "no agent has this name: 0/1 (the weather desk), 0/2" in none.stderr
+    assert "--retry stands alone" in both.stderr

@@ -115,6 +115,11 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "is_flag": True,
         "help": "keep all files in the log, also those that the git repository has.",
     },
+    "--retry": {
+        "metavar": "AGENT", "default": "",
+        "help": "ask again what this subagent asked, and keep the rest; a name or scope as "
+        "`refold show` has it.",
+    },
     "--yes": {"is_flag": True, "help": "do not ask whether to run a log of unknown origin."},
 }  # fmt: skip
 _COPY: Final = ("--in-place", "--keep", "--network")
@@ -167,7 +172,7 @@ def _foreign(begins: str, *names: str) -> Decorator:
 
 
 record_options: Final = _foreign("", *_SHARED, "--output")
-fork_options: Final = _foreign(_WITH, *_SHARED, *_COPY)
+fork_options: Final = _foreign(_WITH, *_SHARED, *_COPY, "--retry")
 replay_options: Final = _foreign(
     _WITH,
     *("--on-miss", "--pace", "--into", "--upstream", *_SHARED[2:], "--output"),

@@ -162,7 +162,9 @@ def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options:
     return output.answer(document, describe, code)
 
 
-def resume_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options: Any) -> int:
+def resume_foreign(
+    log: Path, command: Sequence[str], *, is_sure: bool, verb: str = "resumed", **options: Any
+) -> int:
     """Run a command that broke off again; ask what has no answer, and tell what became of it."""
     with opened_log(log) as opened:
         way = _looking(log, is_sure=is_sure, told=str)
@@ -184,7 +186,7 @@ def resume_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **option
 
     def describe() -> None:  # on standard error: standard output is the command's
         served = words.counted(resumed.served, "answer")
-        told = f"  resumed from {document.origin}: {served} from the record, {resumed.live} asked"
+        told = f"  {verb} from {document.origin}: {served} from the record, {resumed.live} asked"
         output.told((document.status, output.status_style(document.status)), told)
         if resumed.unasked:
             answers = words.counted(resumed.unasked, "recorded answer")

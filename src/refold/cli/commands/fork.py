@@ -32,6 +32,7 @@ Examples:
   refold fork agent.jsonl --set "0/1#1=No idea." -- python agent.py
   refold fork agent.jsonl --set '0/1#2={"city":"Bergen"}' -- python agent.py
   refold fork agent.jsonl --at 12 --model gpt-5-mini -- python agent.py
+  refold fork agent.jsonl --retry reviewer -- python agent.py
 
 KEY is a call key, as `refold show LOG --events` lists them; for a call of a
 child, with the calls that lead there: "0#1 > 0#2".  The value replaces a
@@ -78,6 +79,7 @@ def command(
     into: Path | None,
     foreign: Foreign,
     live: Live,
+    retry: str,
 ) -> int:
     """Copy LOG up to an entry, change results, and continue from there.
 
@@ -99,12 +101,21 @@ def command(
                 "with -- COMMAND, pass only --at, --set, --model NAME, --into, --upstream, "
                 "--volatile, --volatile-text and --unordered"
             )
-        from refold.cli.commands.foreign_runs import fork_foreign  # noqa: PLC0415 - wire formats
+        from refold.cli.commands.foreign_runs import (  # noqa: PLC0415 - wire formats
+            fork_foreign,
+            resume_foreign,
+        )
 
         model = next((name for name in reversed(live.models) if name != "recorded"), "")
         asked: dict[str, Any] = {"at": at, "edits": edits_of(edits), "into": into, "model": model}
         is_sure = live.may_change
+        if retry and (at is not None or edits or model):
+            raise click.UsageError("--retry stands alone: without --at, --set and --model")
+        if retry:
+            asked = {"retry": retry, "into": into, "verb": "forked"}
         asked["copying"] = foreign.copying()
+        if retry:
+            return resume_foreign(log, again, is_sure=is_sure, **asked, **foreign.passed())
         return fork_foreign(log, again, is_sure=is_sure, **asked, **foreign.passed())
     with opened_log(log) as opened:
         sources = live_of(opened, program, "recorded", live)

@@ -83,7 +83,7 @@ class Resuming(Replaying):
     def _served(self, found: RecordedTurn, turn: RequestUnderway) -> Serve:
         self._passing.look()
         self._passing.settle()
-        self._continuation.served(turn.thread.scope, found)
+        self._continuation.served(turn, found)
         return super()._served(found, turn)
 
     def _again(self, found: RecordedTurn, turn: RequestUnderway) -> None:
