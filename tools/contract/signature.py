@@ -219,7 +219,7 @@ def _signature(function: Callable[..., Any], tool: str) -> Iterator[tuple[str, i
         if name in given:
             continue
         if parameter.kind is parameter.VAR_POSITIONAL:
-            raise ToolRefused(tool, f"parameter {name!r}", "spell out what it takes, by name")
+            raise ToolRefused(tool, f"parameter {name!r}", "name each parameter instead")
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise ToolRefused(
                 tool, f"parameter {name!r}", "arguments are passed by name: remove the `/`"
