@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from refold.replay.what_if.sensitivity import SensitivityReport
 
 LogPath = str | os.PathLike[str]
-"""A path, or a `Recording`, which stands for its log."""
+"""A path, or a `Recording`, which represents its log."""
 
 
 def record(
@@ -183,8 +183,8 @@ async def record_async(
 ) -> Recording:
     """Record like `record`, from a coroutine; asynchronous tools run on the caller's loop.
 
-    Cancelling the awaiting task cancels the run, which ends as `cancelled`.  Arguments and errors
-    are those of `record`.
+    Cancelling the awaiting task cancels the run, which ends as `cancelled`. Arguments and
+    errors are those of `record`.
     """
     options = checked("record_async", **locals())  # all that was passed, and nothing else yet
     del options["check"]
@@ -212,7 +212,7 @@ _BLOCKS: Final = (
 def told(recording: Recording) -> Recording:
     """Say on standard error that a run failed, or why a question stays open.
 
-    Of a log under a hidden name nothing is said: whoever gave it that moves it (`refold.testing`).
+    Nothing is printed about a log with a hidden name: the caller moves it (`refold.testing`).
     """
     if recording.log.name.startswith("."):
         return recording
@@ -233,7 +233,7 @@ def told(recording: Recording) -> Recording:
 
 
 def _check_program(call: str, program: object) -> None:
-    """Refuse what `survey(run, …)` returned, where `survey` is meant, and what else is none."""
+    """Refuse a program's result in place of the program, and anything else that is not one."""
     if inspect.iscoroutine(program):
         name = program.__name__
         program.close()  # else Python warns that it was never awaited
@@ -250,7 +250,7 @@ def _is_checked(check: bool | None) -> bool:  # noqa: FBT001 - as `record` takes
 
 
 def _warned(recording: Recording) -> Recording:
-    """Say what was found to who did not ask for it in the call, and may not look at the result."""
+    """Print the findings for a caller who did not ask for them and may not read the result."""
     for text in recording.warnings:
         warnings.warn(text, RuntimeWarning, stacklevel=3)
     return recording
@@ -266,7 +266,7 @@ def _checked(
 ) -> Recording:
     """Re-execute a fresh recording, here and in fresh processes.
 
-    Who did not ask for it in the call is not told of what another process cannot import.
+    A caller who did not ask for it is not warned about objects that cannot be imported elsewhere.
     """
     from refold.replay.bulk.bulk import named  # noqa: PLC0415 - as in `reexecute`
     from refold.replay.testing.selfcheck import checked, checked_elsewhere, twin_of  # noqa: PLC0415 - same
@@ -725,7 +725,7 @@ def fork(
 
 
 def _given(call: str, program: object, **options: Any) -> dict[str, Any]:
-    """Return what was passed, checked, with what every run of a recorded program takes.
+    """Return the checked arguments, with those that every run of a recorded program takes.
 
     Raises:
         UsageError: an option is wrong, or this is called by a program.

@@ -1,8 +1,8 @@
 """Options of the public calls, checked before anything happens: each error names its argument.
 
-`checked` takes what was passed by name, refuses what is of another kind, and returns it as the
-engine wants it: functions as tools, `openai:gpt-5` as a model.  To add one: a row in `_KINDS`.
-Rules: CONTRACT.md §9.6.
+`checked` takes the arguments that were passed by name, refuses those of the wrong kind, and returns
+them in the engine's form: functions as tools, `openai:gpt-5` as a model. To add one: a row in
+`_KINDS`. Rules: CONTRACT.md §9.6.
 """
 
 import inspect
@@ -95,7 +95,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "twice": _BOOL,
     "volatile": _LIST,
 }
-"""What each option takes; `None` is the default, but for those of `_NEEDED`."""
+"""The kind of each option; `None` is the default, except for those of `_NEEDED`."""
 _NEEDED: Final = ("fail", "only", "orders", "retry", "volatile", ("fork", "into"))
 
 
@@ -103,7 +103,7 @@ def checked(call: str, **options: Any) -> dict[str, Any]:
     """Return the options of `refold.<call>` as the engine takes them, without program and input.
 
     Raises:
-        OptionRefused: one is of another kind; names it, with what was expected and what was found.
+        OptionRefused: an option is of the wrong kind; names it, the expected and the found value.
         ToolRefused: one of `tools` can be no tool.
         ModelNotFound: a text names no model.
     """
@@ -131,7 +131,7 @@ def checked(call: str, **options: Any) -> dict[str, Any]:
 
 
 def shown(value: object) -> str:
-    """Return the kind and the text of what was passed, in at most 80 characters."""
+    """Return the kind and the text of an argument, in at most 80 characters."""
     return f"{type(value).__name__} {value!r}"[:80]
 
 

@@ -1,12 +1,12 @@
 """The pytest plugin: options, a marker and fixtures for tests of programs that delegate.
 
-pytest imports this file at every start, so it imports nothing but pytest; what a fixture needs is
-imported when a test asks for it.  What a run is recorded or replayed like is `refold.testing`'s to
-say, what models are asked `refold.testing.refold_models`'s, what a snapshot holds
-`refold.replay.testing.snapshot`'s.
+pytest imports this file at every start, so it imports nothing but pytest; a fixture's imports
+happen when a test asks for it. `refold.testing` records and replays runs,
+`refold.testing.refold_models` requests to models, and `refold.replay.testing.snapshot` makes
+snapshots.
 
-To add an option: declare it in `pytest_addoption`, obey it in `pytest_configure`.  To add a
-fixture: import what it needs inside of it.  The rules are CONTRACT.md §13.11 to §13.15, and §16.12.
+To add an option: declare it in `pytest_addoption`, obey it in `pytest_configure`. To add a fixture:
+put its imports inside it. The rules are CONTRACT.md §13.11 to §13.15, and §16.12.
 """
 
 import ast
@@ -49,7 +49,7 @@ _DONE: Final = pytest.StashKey[bool]()
 """Whether a test has passed; absent of one that was not run."""
 
 _UNJUDGED: Final = (KeyboardInterrupt, pytest.exit.Exception, pytest.skip.Exception)
-"""What ends a test without saying anything of what it did."""
+"""Exceptions that end a test without a verdict."""
 _MODES: Final = ("none", "once", "new", "all", "rewrite")
 _NETWORKS: Final = ("none", "loopback", "any")
 _MARKER: Final = (
@@ -155,7 +155,7 @@ def pytest_make_collect_report(
 
 
 def _problem(marker: pytest.Mark) -> str:
-    """Return what is wrong with a marker; empty for nothing."""
+    """Return the problem of a marker; empty for none."""
     known = {
         "record": _MODES, "network": _NETWORKS, "tools": (), "recordings": (), "upstreams": (),
         "tokens": (True, False), "files": (True, False),
@@ -209,7 +209,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 def _test_files(config: pytest.Config) -> Iterator[Path]:
-    """Yield the files that pytest may be going to import, below what it was asked for."""
+    """Yield the files that pytest may import, below its arguments."""
     folder, ini = config.invocation_params.dir, config.getini
     given = config.known_args_namespace.file_or_dir or ini("testpaths") or ["."]
     patterns = [*ini("python_files"), "conftest.py"]
@@ -245,7 +245,7 @@ def _names_proxied(file: Path) -> bool:
 def _without_keys(node: pytest.Collector | pytest.Item, *, is_named: bool) -> Any:
     """Return a block without the placeholder keys for what does not name the fixture.
 
-    A test that is skipped where there is no key is skipped all the same.
+    A test that is skipped without a key is skipped all the same.
     """
     session: SessionProxy | None = node.config.stash.get(_SESSION, None)
     if session is None or is_named:
@@ -260,9 +260,9 @@ def _without_keys(node: pytest.Collector | pytest.Item, *, is_named: bool) -> An
 def refold_run(request: pytest.FixtureRequest) -> "RefoldRun":
     """Record a run, or replay the recording: `refold_run(program, input, tools=[…])`.
 
-    Takes what `refold.record` takes, and returns a recording in both cases.  A replay executes
-    neither tool nor model nor child; the test fails if the program no longer does what was
-    recorded under `recordings/<test file>/<test>.jsonl`.  `--refold-record=once` records.
+    Takes what `refold.record` takes, and returns a recording in both cases. A replay executes
+    neither tool nor model nor child; the test fails if the program no longer matches the recording
+    `recordings/<test file>/<test>.jsonl`. `--refold-record=once` records.
     """
     from refold.testing.refold_run import RefoldRun  # noqa: PLC0415 - only where it is used
 
@@ -275,13 +275,13 @@ def refold_run(request: pytest.FixtureRequest) -> "RefoldRun":
 def refold_command(request: pytest.FixtureRequest) -> "RefoldCommand":
     """Run a command, recorded or answered from the recording: `refold_command(["claude", …])`.
 
-    It does what `refold record -- COMMAND` and `refold replay LOG -- COMMAND` do, and returns the
-    exit code, what was printed, and the tree.  A replay needs no key and no network; the test
-    fails if the command does something else than was recorded under
-    `recordings/<test file>/<test>.command.jsonl`.  `--refold-record=once` records.
+    It works like `refold record -- COMMAND` and `refold replay LOG -- COMMAND`, and returns the
+    exit code, the output, and the tree. A replay needs no key and no network; the test fails if the
+    command does something else than was recorded under `recordings/<test
+    file>/<test>.command.jsonl`. `--refold-record=once` records.
 
     Raises:
-        ExtraMissing: what the proxy needs is not installed.
+        ExtraMissing: the proxy's packages are not installed.
     """
     with _of_extra():
         from refold.testing.refold_command import PART, RefoldCommand  # noqa: PLC0415 - the extra
@@ -297,7 +297,7 @@ def refold_models(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> "Iterator[RefoldModels]":
-    """Record what a test asks of models, by whatever client, or answer it from the recording.
+    """Record a test's requests to models, by any client, or answer them from the recording.
 
     Clients that the test makes, and processes that it starts, find the proxy by OPENAI_BASE_URL
     and ANTHROPIC_BASE_URL; others take `refold_models.url("GROQ_BASE_URL", "https://…")`.  A
@@ -305,7 +305,7 @@ def refold_models(
     recorded under `recordings/<test file>/<test>.models.jsonl`.  `--refold-record=once` records.
 
     Raises:
-        ExtraMissing: what the proxy needs is not installed.
+        ExtraMissing: the proxy's packages are not installed.
     """
     with _of_extra():
         from refold.testing.refold_models import PART, RefoldModels  # noqa: PLC0415 - the extra
@@ -342,7 +342,7 @@ def _of_extra() -> Iterator[None]:
 
 
 def _settings(request: pytest.FixtureRequest, part: str = "") -> "Settings":
-    """Return how a test is recorded or replayed; `part` stands behind its recordings' names."""
+    """Return the settings of a test; `part` follows its recordings' names."""
     from refold.replay.testing.recordings import Place  # noqa: PLC0415 - only where it is used
     from refold.testing.refold_run import Settings, folder_of  # noqa: PLC0415 - see above
 
@@ -369,7 +369,7 @@ def _settings(request: pytest.FixtureRequest, part: str = "") -> "Settings":
 
 
 def _stem(item: pytest.Item) -> str:
-    """Return what the recordings of a test are called: its class, its function, its case."""
+    """Return the name of a test's recordings: its class, its function, its case."""
     from refold.replay.testing.recordings import stem_of  # noqa: PLC0415 - only where it is used
 
     case = getattr(item, "callspec", None)
@@ -468,7 +468,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def _results_of(syrupy: Any, item: pytest.Item) -> Iterator[Any]:
-    """Yield what the assertions of a test came to."""
+    """Yield the results of a test's assertions."""
     for assertion in syrupy._assertions:  # noqa: SLF001 - there is no other way, in 5 to 7
         if assertion.test_location.item is item:
             yield from assertion.executions.values()
@@ -540,7 +540,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
-    """Keep what a test recorded once its tear-down has passed, too."""
+    """Keep a test's recordings once its tear-down has passed, too."""
     yield
     for part in _parts(item):
         if item.stash.get(_DONE, False):
@@ -554,7 +554,7 @@ def _parts(item: pytest.Item) -> "list[RefoldRun | RefoldCommand | RefoldModels]
 
 
 def _failure_of_unittest(item: pytest.Item) -> BaseException | None:
-    """Return what a test of a `TestCase` failed with: it raises nothing, and is asked later."""
+    """Return the failure of a test of a `TestCase`: it raises nothing, and is asked later."""
     found: list[pytest.ExceptionInfo[BaseException]] = getattr(item, "_excinfo", None) or []
     return found[0].value if found else None
 
@@ -584,7 +584,7 @@ def pytest_runtest_makereport(
 
 
 def _pages(item: pytest.Item, parts: list[Any], folder: str) -> Iterator[str]:
-    """Write the pages of a failed test, each named after it; yield where, or why there is none."""
+    """Write the pages of a failed test, each named after it; yield paths, or reasons."""
     from refold.engine.errors import RefoldError  # noqa: PLC0415 - for what failed
     from refold.page.document import page  # noqa: PLC0415 - the same
     from refold.page.html import page_html  # noqa: PLC0415 - the same
@@ -645,7 +645,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 class _Recorded:
-    """Says at the end what was recorded and what stops several tests, whatever process ran them."""
+    """Reports at the end the recordings and the changes that stop several tests, of all
+    processes."""
 
     def __init__(self) -> None:
         self._logs: list[str] = []

@@ -1,10 +1,10 @@
 """Records one call of a framework's tool, and one request to its model, as effects.
 
 The work of such an effect is a coroutine of the framework's own, with its own objects; the log gets
-a projection of them to JSON.  So an effect is made for one call and thrown away, and in a replay,
-where nothing is executed, its work is never begun.  Both run on the loop of asynchronous tools, as
-clients with sockets need one.  What is projected, and how results are read back, is each adapter's.
-Rules: CONTRACT.md §17.
+a projection of them to JSON. So an effect is made for one call and thrown away. A replay executes
+nothing, so it never begins the work. Both run on the loop of asynchronous tools, as clients with
+sockets need one. Each adapter decides how to project requests and how to read results back. Rules:
+CONTRACT.md §17.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,14 +22,14 @@ from refold.engine.ports.ports import CallContext, ModelReply, ModelRequest, Too
 from refold.engine.program.run import PlainRun, Run, current_run
 
 ToolKind = EffectClass | Literal["program"]
-"""What a framework's tool is taken for: its effect class, or `program`: it runs on the kernel, as
-part of the program, and reaches the world through effects of its own."""
+"""How Refold treats a framework's tool: its effect class, or `program`: it runs on the kernel,
+as part of the program, and reaches the world through effects of its own."""
 
 _KINDS: Final = (*get_args(EffectClass), "program")
 
 
 def program_run(given: Run | None) -> Run | None:
-    """Return the run to record in: the one given, else that of the program which calls this.
+    """Return the run to record in: the given one, else that of the calling program.
 
     Raises:
         UsageError: it is the run of a plain program, which cannot await an agent.
@@ -43,7 +43,7 @@ def checked_kinds(kinds: Mapping[str, str]) -> dict[str, ToolKind]:
     """Return what tools are taken for, by name.
 
     Raises:
-        ToolRefused: it is no effect class, and not `program`.
+        ToolRefused: neither an effect class nor `program`.
     """
     return {name: checked_kind(name, kind) for name, kind in kinds.items()}
 
@@ -52,7 +52,7 @@ def checked_kind(name: str, kind: object) -> ToolKind:
     """Return what one tool is taken for.
 
     Raises:
-        ToolRefused: it is no effect class, and not `program`.
+        ToolRefused: neither an effect class nor `program`.
     """
     if kind not in _KINDS:
         raise ToolRefused(name, "effect", f"expected one of {', '.join(_KINDS)}; found {kind!r}")
@@ -76,7 +76,7 @@ class ForeignTool:
     reference: None = attrs.field(default=None, init=False)
 
     def call(self, _arguments: Mapping[str, Json], _context: CallContext, /) -> Any:
-        """Begin the work; what is awaited is its result."""
+        """Begin the work; await the returned value for its result."""
         return self.work()
 
     def delegate(self, _run: Any, _arguments: Mapping[str, Json], /) -> Awaitable[Json]:
@@ -107,7 +107,7 @@ class ForeignModel:
     reference: None = attrs.field(default=None, init=False)
 
     def complete(self, _request: ModelRequest, /) -> Any:
-        """Begin the request; what is awaited is the `ModelReply`.
+        """Begin the request; await the returned value for the `ModelReply`.
 
         Raises:
             ModelError: the framework's model raised: `http_<status>`, or `raised`.
@@ -130,7 +130,7 @@ def message_of(role: str, content: str) -> dict[str, Any]:
 
 
 def result_message(call: str, name: str, content: str, *, is_error: bool) -> dict[str, Any]:
-    """Return the neutral message of what the tool `name` gave for the call of that id."""
+    """Return the neutral message for the result of the call with that id to the tool `name`."""
     of_call = {"role": "tool", "tool_call_id": call, "name": name}
     return {**of_call, "content": content, "is_error": is_error}
 
@@ -159,5 +159,5 @@ def is_exact(value: object) -> bool:
 
 
 def plain_of(value: Any) -> Any:
-    """Return a value as JSON; of what has none, the name of its type."""
+    """Return a value as JSON, or the name of its type if it has no JSON form."""
     return pydantic_core.to_jsonable_python(value, fallback=lambda odd: type(odd).__name__)

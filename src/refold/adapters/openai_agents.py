@@ -6,9 +6,9 @@
 
     refold.record(ask, "How deep is the sea?")
 
-Options of `RunConfig` are given to `recorded`.  Models are asked by name, as agents and `RunConfig`
+Options of `RunConfig` are given to `recorded`. Models are asked by name, as agents and `RunConfig`
 have them; an agent with a model object of its own has it wrapped: `Agent(model=RecordedModel(…))`.
-Outside of a recorded run both do nothing but what the framework does.
+Outside of a recorded run both behave as the framework does.
 
 Guaranteed: each request to a model is a model request of the run, and each call of a function tool
 an effect.  Both are recorded before the agent sees what came of them, and re-executed without
@@ -16,13 +16,13 @@ asking a model or running a tool.  Handoffs, agents as tools, parallel tools, gu
 types and streams work as they are: they are code of the program.  A synchronous function tool runs
 on a thread of the host and not of the program.  Traces are not exported from a recorded run.
 
-Not guaranteed: what a tool does beside returning (to the context object) is not done again in a
-replay; a tool that must, or that runs another agent in the same run, is declared as `program`, and
-is asynchronous.  A result that is no JSON value is what a model would be shown of it, its text.
-A stream arrives whole: each item and text as one event.  What opens files, sockets or threads by
-itself (an MCP server, a session in a database, a run that was not given the configuration) leaves
-the program's loop, and is refused there; so is an agent whose model object is not wrapped.
-The shape of messages is in `adapters.openai_agents_items`.  Rules: CONTRACT.md §17.
+Not guaranteed: a replay does not repeat a tool's side effects (on the context object). A tool that
+needs them, or that runs another agent in the same run, is declared as `program`, and is
+asynchronous. A result without a JSON form is recorded as the text that a model would see. A stream
+arrives whole: each item and text as one event. What opens files, sockets or threads by itself (an
+MCP server, a session in a database, a run that was not given the configuration) leaves the
+program's loop, and is refused there; so is an agent whose model object is not wrapped. The shape of
+messages is in `adapters.openai_agents_items`. Rules: CONTRACT.md §17.
 """
 
 import copy
@@ -88,15 +88,15 @@ def recorded(
     """Return a `RunConfig` under which an agent's requests and tool calls are effects of a run.
 
     Args:
-        run: The run to record in; by default that of the program which calls this.  Outside of a
-            program it is an ordinary `RunConfig`.
+        run: The run to record in; by default that of the calling program. Outside of a program it
+            is an ordinary `RunConfig`.
         effects: What tools are taken for, by name: an effect class, by default `changes`, or
             `program`.
         options: Those of `RunConfig`.
 
     Raises:
-        ToolRefused: one of `effects` is no effect class, and not `program`.
-        UsageError: the run is that of a plain program.
+        ToolRefused: one of `effects` is neither an effect class nor `program`.
+        UsageError: the run belongs to a plain program.
     """
     kinds = checked_kinds(effects or {})
     found = program_run(run)
@@ -155,7 +155,7 @@ class RecordedModel(Model):
     ) -> None:
         """Take a model, or what makes one where it is first asked.
 
-        `name` is what the log shows; by default the model's own, else its class.
+        The log shows `name`; by default the model's own name, else its class.
         """
         self._made = model if isinstance(model, Model) else None
         self._make = model
@@ -172,7 +172,7 @@ class RecordedModel(Model):
         return bool(supports()) if callable(supports) else False
 
     def get_retry_advice(self, request: ModelRetryAdviceRequest) -> ModelRetryAdvice | None:
-        """Return what the model advises; nothing in a recorded run: a replay has no such error."""
+        """Return the model's advice; nothing in a recorded run: a replay has no such error."""
         is_recorded = program_run(self._recorder.run if self._recorder else None) is not None
         return None if is_recorded else self._model().get_retry_advice(request)
 
@@ -182,7 +182,7 @@ class RecordedModel(Model):
             await self._made.close()
 
     async def get_response(self, *asked: Any, **more: Any) -> ModelResponse:
-        """Return the model's answer to what the framework asks.
+        """Return the model's answer to the framework's request.
 
         Raises:
             ModelError: the request failed.
@@ -245,7 +245,7 @@ class RecordedModel(Model):
 
 
 _PLACES: Final = inspect.getfullargspec(Model.get_response).args[1:]
-"""What the framework asks a model by place, too."""
+"""Arguments that the framework also passes to a model by position."""
 
 
 def _by_name(asked: tuple[Any, ...], more: dict[str, Any]) -> dict[str, Any]:
@@ -288,7 +288,7 @@ class _RecordedCall:
 
 
 def _shown(result: Any) -> Json:
-    """Return a result as JSON; what has no exact form there is what a model would be shown."""
+    """Return a result as JSON, or as the text for a model if it has no exact JSON form."""
     if isinstance(result, list) and any(isinstance(item, _SHOWN) for item in result):
         return [_shown(item) for item in result]
     if isinstance(result, _SHOWN):

@@ -1,11 +1,11 @@
 """Items of OpenAI Agents as neutral messages, and answers back.
 
-What a log holds, and a re-execution compares, is what a provider is shown: instructions, texts,
-calls, results, tools, settings.  The key under which the framework lets a provider cache is left
-out: it is drawn anew each time and changes no answer.  An answer is kept whole beside its neutral
-shape, under `provider`, for the framework is given the same one again.  The framework sends back an
-answer as several items; where they are those of an answer of the same conversation, they are the
-one message again, which the log has already.  Rules: CONTRACT.md §17.2, §17.3.
+A log holds, and a re-execution compares, the request as a provider sees it: instructions, texts,
+calls, results, tools, settings. The key under which the framework lets a provider cache is left
+out: it is drawn anew each time and changes no answer. An answer is kept whole beside its neutral
+shape, under `provider`, for the framework is given the same one again. The framework sends an
+answer back as several items. If they belong to an answer of the same conversation, they become its
+one message again, which is in the log already. Rules: CONTRACT.md §17.2, §17.3.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ from refold.engine.ports.ports import ModelReply, ToolDefinition
 from refold.engine.wire.parts.texts import short
 
 PROVIDER: Final = "openai_agents"
-"""Under which name messages and parameters hold what the neutral shape has no place for."""
+"""The name under which messages and parameters hold parts without a neutral form."""
 
 _OUTPUT: Final = TypeAdapter[list[Any]](list[ResponseOutputItem])
 _USAGE: Final = TypeAdapter(AgentsUsage)
@@ -95,7 +95,7 @@ def _text_of(content: Any) -> str:
 
 
 def neutral_tools(tools: Sequence[Tool], handoffs: Sequence[Handoff[Any, Any]]) -> list[Any]:
-    """Return what a model is offered: functions, hosted tools and handoffs."""
+    """Return the tools offered to a model: functions, hosted tools and handoffs."""
     offered = [_tool(tool) for tool in tools]
     for handoff in handoffs:
         name, said = handoff.tool_name, handoff.tool_description
@@ -114,7 +114,7 @@ def _tool(tool: Tool) -> ToolDefinition:
 def neutral_parameters(
     settings: ModelSettings, schema: AgentOutputSchemaBase | None, **more: Any
 ) -> dict[str, Json]:
-    """Return settings by name, and under `openai_agents` what else a provider is told.
+    """Return settings by name; settings without a neutral form are under `openai_agents`.
 
     Of headers there are only the names: they may hold keys.
     """
@@ -134,7 +134,7 @@ def neutral_parameters(
 
 
 def _answer(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return what a model said as one message; what is no text and no call is under `provider`."""
+    """Return a model's answer as one message; under `provider`, all but texts and calls."""
     texts = [_text_of(item.get("content")) for item in items if item.get("role") == "assistant"]
     calls = [
         endpoint.call_of("", item["call_id"], item["name"], item["arguments"])
@@ -148,7 +148,7 @@ def _answer(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def reply_of(model: str, answer: ModelResponse) -> ModelReply:
-    """Return what the log holds of an answer.
+    """Return the log's form of an answer.
 
     Raises:
         ModelError: `malformed`: a log cannot hold it.
@@ -182,7 +182,7 @@ def reply_of(model: str, answer: ModelResponse) -> ModelReply:
 
 
 def answer_of(model: str, reply: ModelReply) -> ModelResponse:
-    """Return the answer that a log holds; of an edited one, what its neutral shape says.
+    """Return the answer in a log; for an edited one, built from its neutral shape.
 
     Raises:
         ModelError: `malformed`: another version of the framework wrote it.

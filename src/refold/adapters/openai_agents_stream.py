@@ -1,6 +1,7 @@
 """Streams of OpenAI Agents: the answer at the end of one, and an answer as one.
 
-A recorded answer is whole; what a program streams is made of it.  Rules: CONTRACT.md §17.3.
+A recorded answer is whole; a streaming program gets a stream made from it. Rules: CONTRACT.md
+§17.3.
 """
 
 from collections.abc import AsyncIterator
@@ -40,7 +41,7 @@ async def drained(stream: AsyncIterator[TResponseStreamEvent]) -> ModelResponse:
 
 
 def _unfinished(last: Response | None) -> str:
-    """Return why a response is not completed, as its provider says."""
+    """Return the provider's reason for an incomplete response."""
     if last is None:
         return "no answer"
     if last.error is not None:
@@ -59,7 +60,7 @@ _TOKENS: Final = (
 
 
 def _tokens(spent: Usage | ResponseUsage | None) -> dict[str, Any]:
-    """Return what both kinds of usage say."""
+    """Return the values of both kinds of usage."""
     return {} if spent is None else {name: getattr(spent, name) for name in _TOKENS}
 
 

@@ -17,15 +17,15 @@ work as they are.  A synchronous tool runs on a thread of the host and not of th
 functions of an agent (instructions, validators, output functions, hooks) run in the program.  Run
 ids are drawn from the run, and times come from its clock.
 
-A model named by a text is made by the framework, which wants its key even for a replay, where any
-value will do.
+For a model named by a text, the framework makes the client and needs its key even in a replay, with
+any value.
 
-Not guaranteed: what a tool does beside returning (to `deps`, to the context) is not done again in a
-replay; a tool that must, or that asks another agent in the same run, is declared as `program`.
-A stream arrives whole: each part as one event.  What an agent opens by itself (an MCP server, a
-realtime session, token counting, compaction) leaves the program's loop, and is refused there.
-The shapes of messages and results are in `pydantic_ai_messages` and `pydantic_ai_results`.
-Rules: CONTRACT.md §17.
+Not guaranteed: a replay does not repeat a tool's side effects (on `deps` or the context). A tool
+that needs them, or that asks another agent in the same run, is declared as `program`. A stream
+arrives whole: each part as one event. Connections that an agent opens itself (an MCP server, a
+realtime session, token counting, compaction) leave the program's loop, and are refused there. The
+shapes of messages and results are in `pydantic_ai_messages` and `pydantic_ai_results`. Rules:
+CONTRACT.md §17.
 """
 
 import functools
@@ -76,7 +76,7 @@ from refold.engine.program.run import Run
 __all__ = ["Refold"]
 
 METADATA: Final = "refold"
-"""The member of a tool's metadata that says what it is taken for."""
+"""The member of a tool's metadata that sets its treatment."""
 
 _CONVERSATIONS: Final = uuid.UUID("7d1b5a5c-6b3e-5c0e-9a53-6f1f0d1f8a55")
 
@@ -89,20 +89,20 @@ class Refold(AbstractCapability[Any]):
     """
 
     run: Run | None = None
-    """The run to record in; by default that of the program which awaits the agent."""
+    """The run to record in; by default that of the program that awaits the agent."""
     effects: Mapping[str, ToolKind] = field(default_factory=dict)
-    """What tools are taken for, by name: an effect class, by default `changes`, or `program`.
-    A tool can say so itself: `metadata={"refold": "reads"}`."""
+    """What tools are taken for, by name: an effect class, by default `changes`, or `program`. A
+    tool can declare it itself: `metadata={"refold": "reads"}`."""
     _: KW_ONLY
     id: str | None = "refold"
     """One of an agent, and it is always on."""
 
     def __post_init__(self) -> None:
-        """Judge what was given.
+        """Check the arguments.
 
         Raises:
-            ToolRefused: one of `effects` is no effect class, and not `program`.
-            UsageError: the run is that of a plain program.
+            ToolRefused: one of `effects` is neither an effect class nor `program`.
+            UsageError: the run belongs to a plain program.
         """
         program_run(self.run)
         self.effects = checked_kinds(self.effects)
@@ -152,7 +152,7 @@ class Refold(AbstractCapability[Any]):
 
 
 def _date(messages: list[ModelMessage], now: datetime) -> None:
-    """Date what the program wrote as its answer is dated: the machine's time is never the same."""
+    """Date answers that the program wrote like others: the machine's time changes."""
     for message in reversed(messages):
         if isinstance(message, ModelResponse):
             now = message.timestamp
@@ -265,7 +265,7 @@ class _RecordedModel(WrapperModel):
         return answer_of(name, reply, self._run.now())
 
     def _as_theirs(self, error: ModelError) -> Exception:
-        """Return a failure as the framework has it, so that what handles failures goes on."""
+        """Return a failure as the framework's own exception, so that its handlers work."""
         status = status_of(error)
         if status is not None:
             return ModelHTTPError(status, self.wrapped.model_name, error.message)

@@ -1,8 +1,8 @@
 """Requests of Pydantic AI's agents as neutral ones.
 
-What a log holds, and a re-execution compares, is what a provider is shown: texts, calls, results,
-files, tools, settings.  Times, ids of runs and conversations, and metadata are left out: they are
-drawn anew each time and reach no provider.  Answers are `engine.models.pydantic_ai`'s.  Rules:
+A log holds, and a re-execution compares, the request as a provider sees it: texts, calls, results,
+files, tools, settings. Times, ids of runs and conversations, and metadata are left out: they are
+drawn anew each time and reach no provider. Answers are `engine.models.pydantic_ai`'s. Rules:
 CONTRACT.md §17.2.
 """
 
@@ -31,7 +31,7 @@ _OUTPUT: Final = (
     "output_object",
     "prompted_output_template",
 )
-"""Of a request's parameters: what a provider is told beside tools and instructions."""
+"""Parameters of a request that a provider sees, except tools and instructions."""
 
 
 # -- requests ---------------------------------------------------------------------------------

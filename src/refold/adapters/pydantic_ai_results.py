@@ -1,8 +1,8 @@
 """Calls of Pydantic AI's tools as JSON, and results and errors back.
 
-A result that is a JSON value is itself.  `ToolReturn`s and files have to be read back as such, so
-they stand in the log with a tag; of anything else the log has what a model is shown.  What a tool
-raises for the model to see has a code of its own.  Rules: CONTRACT.md §17.4, §17.5.
+A result that is a JSON value is itself. `ToolReturn`s and files must be read back unchanged, so
+they have a tag in the log; for any other value the log has the text that a model sees. Exceptions
+that a tool raises for the model have codes of their own. Rules: CONTRACT.md §17.4, §17.5.
 """
 
 import functools
@@ -43,7 +43,7 @@ async def called(name: str, call: Callable[[], Any]) -> Json:
     """Call a tool on the host, and return its result as JSON.
 
     Raises:
-        ToolError: what the tool tells the agent by raising, with a code for it.
+        ToolError: an exception that the tool raised for the agent, with a code for it.
     """
     try:
         result = await call()
@@ -59,7 +59,7 @@ async def called(name: str, call: Callable[[], Any]) -> Json:
 
 
 def raised_back(error: ToolError) -> Exception:
-    """Return what the agent is to see of a failed call: what the tool raised, or the error."""
+    """Return the agent's view of a failed call: the tool's exception, or the error."""
     match error.code:
         case "retry":
             return ModelRetry(error.message)
@@ -88,7 +88,7 @@ def dumped(result: Any) -> Json:
 
 
 def loaded(result: Json) -> Any:
-    """Return the result of a call as the agent is given it, of what the log holds."""
+    """Return the result of a recorded call as the agent receives it."""
     match result:
         case {"$pydantic_ai": "return", "value": value}:
             return _RETURN.validate_python(value)

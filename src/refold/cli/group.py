@@ -2,8 +2,7 @@
 
 To add one: a module in `commands/` with a click command named `command`, a line in `GROUPS`, the
 schema of its document in `cli.schema.documents`, its name in CONTRACT.md §14.1; `tests/cli/` fails
-until all of them exist.  What an error becomes is for `cli.output.exit_codes`.  Rules: CONTRACT.md
-§14.
+until all of them exist. `cli.output.exit_codes` handles errors. Rules: CONTRACT.md §14.
 """
 
 import codecs
@@ -63,7 +62,7 @@ GROUPS: Final = {
         "schema": "Print the JSON schema of a document or an event.",
     },
 }
-"""Every command with its line in `refold --help`, by what it is for."""
+"""Every command with its line in `refold --help`, by purpose."""
 
 COMMANDS: Final = tuple(name for group in GROUPS.values() for name in group)
 
@@ -223,7 +222,7 @@ _IN_ASCII: Final = {
 
 
 def _shown(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Return what is printed in the place of a character that the encoding lacks."""
+    """Return the replacement for a character that the encoding lacks."""
     if isinstance(error, UnicodeEncodeError) and error.object[error.start] in _IN_ASCII:
         return _IN_ASCII[error.object[error.start]], error.start + 1
     return codecs.backslashreplace_errors(error)

@@ -1,8 +1,8 @@
 """The page that shows a run: one file to open from disk, or served while a log grows.
 
-Logs flow in; one document of plain data flows out, and a page that shows it.  What is a rule is
-computed here, or by `refold.replay`; the page displays it, and checks the chain by itself.  Imports
-`refold.replay` and `refold.engine`.  Rules: CONTRACT.md §14.16.
+Logs flow in; one document of plain data flows out, and a page that shows it. Rules are computed
+here, or by `refold.replay`; the page displays the results, and checks the chain by itself. Imports
+`refold.replay` and `refold.engine`. Rules: CONTRACT.md §14.16.
 
     document    everything that the page shows, as plain data
     one_run     what it shows of one run

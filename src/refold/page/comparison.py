@@ -1,6 +1,6 @@
 """Two runs side by side on the page: which call answers which, and where they differ.
 
-The alignment and the differences are those of `refold diff`.  Rules: CONTRACT.md §13, §14.16.
+The alignment and the differences are those of `refold diff`. Rules: CONTRACT.md §13, §14.16.
 """
 
 from pathlib import Path
@@ -21,15 +21,15 @@ _LABELS: Final = {
     "cost_usd_micros": "Cost",
     "time_us": "Time",
 }
-"""What the rows of the table are called."""
+"""The names of the rows of the table."""
 _SHOWN: Final = 2_000
 """Characters of a value in a difference; longer ones are cut in their middle."""
 
 
 def compared(a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
-    """Return what two runs say differently, call by call, as `refold diff` does.
+    """Return the differences of two runs, call by call, as `refold diff` does.
 
-    Where they cannot be compared, `error` says why.
+    If they cannot be compared, `error` gives the reason.
     """
     pairs: list[Compared] = []
     found: dict[str, Any] = {"other": b.document(), "first": None}
@@ -104,8 +104,8 @@ def _when(row: list[Any], a: OneRun, b: OneRun) -> int:
 def _differs_at(pair: Compared, row: list[Any], a: OneRun, b: OneRun) -> int:
     """Return when a pair began to differ: by its request, or else by its answer.
 
-    So a subagent's answer comes before the call of its caller, which asked earlier and was told of
-    it later.
+    So a subagent's answer comes before the call of its caller, which asked earlier and received it
+    later.
     """
     log, seq = row[:2]
     answered = a.ends.get((log, seq)) if seq is not None else None
@@ -115,7 +115,7 @@ def _differs_at(pair: Compared, row: list[Any], a: OneRun, b: OneRun) -> int:
 
 
 def _sums(side: OneRun) -> dict[str, int | None]:
-    """Return what the table of two runs has of one."""
+    """Return one run's side of the table of two."""
     total, times = totals(side.tree), side.times[side.ids[side.log]]
     return {
         "runs": total["runs"],

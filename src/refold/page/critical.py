@@ -1,7 +1,7 @@
-"""The critical path of a run: back from its end over what was delivered last, each time.
+"""The critical path of a run: from its end back over the last delivered outcome, each time.
 
-The links are those of `refold why`; where a child's outcome was waited for, the path goes through
-the child.  Rules: CONTRACT.md §14.14, §14.16.
+The links are those of `refold why`; if the run waited for a child's outcome, the path goes through
+the child. Rules: CONTRACT.md §14.14, §14.16.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,8 @@ def critical_path(
 ) -> list[list[Any]]:
     """Return the segments `[log, from seq, to seq, start, end]` of the path, in order of time.
 
-    A segment between two logs stands in the one that it leads to, from that entry to itself.
-    Neighbours in one log are one segment, where each entry of it is on the path.
+    A segment between two logs belongs to the one that it leads to, from that entry to itself.
+    Neighbours in one log are one segment if each entry of it is on the path.
     """
     if not times.get(root):
         return []
@@ -52,9 +52,9 @@ def critical_path(
 
 
 def _busy(times: Sequence[int], scopes: Sequence[str], seq: int, ended: int) -> int | None:
-    """Return what the task that is given a child's outcome did last, after the child's end.
+    """Return the last entry, after the child's end, of the task that gets its outcome.
 
-    `None`: nothing, so it waited for the child.  What other tasks did meanwhile says nothing.
+    `None`: nothing, so it waited for the child. Entries of other tasks in between do not count.
     """
     for at in range(seq - 1, max(0, seq - LOOK_MAX), -1):
         if times[at] <= ended:

@@ -1,7 +1,7 @@
 """Everything that the page shows, as plain data, and the bytes that it shows it of.
 
-What is known of one run is `page.one_run`'s, how two differ `page.comparison`'s.
-Rules: CONTRACT.md §14.16.
+`page.one_run` has the data of one run, `page.comparison` the differences of two. Rules: CONTRACT.md
+§14.16.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from refold.replay.tree.run_node import RunNode
 from refold.replay.tree.standing import RUNNING
 
 KIND_GROUPS: Final = list(dict.fromkeys(kind.partition(".")[0] for kind in KINDS))
-"""`run`, `tool`, …: what the kinds of entries begin with."""
+"""`run`, `tool`, …: the first parts of the kinds of entries."""
 
 BLOBS_MAX: Final = 20_000_000
 """Bytes of large texts in one file; those beyond are left out, and counted."""
@@ -69,12 +69,12 @@ def page(
 ) -> Page:
     """Return the page of the run at `log`, and of all runs below it, `other` beside it.
 
-    Without `content`, what tools and models said is left out, and so are the logs' bytes; without
-    `causes`, what led to each entry and what it changed, which is most of it for a long log.  Only
-    with `files`, the diffs of a watched command's files are on it.
+    Without `content`, the texts of tools and models are left out, and so are the logs' bytes;
+    without `causes`, the causes and changes of each entry, which are most of it for a long log.
+    Only with `files`, the diffs of a watched command's files are on it.
 
     Raises:
-        LogMissing: there is no log at one of them.
+        LogMissing: one of them does not exist.
         LogDamaged: its first entry does not verify.
         LogUnsupported: it was written by a newer version.
     """
@@ -96,7 +96,7 @@ def page(
 
 
 def _written(tree: RunNode) -> tuple[Path, ...]:
-    """Return the logs by whose locks runs are said to be running: of a tree, the topmost."""
+    """Return the logs whose locks show that runs are active: of a tree, the topmost."""
     found, waiting = list[Path](), [tree]
     for node in waiting:
         if node.status == RUNNING and node.log:

@@ -53,7 +53,7 @@ def diverged_html(log: Path, divergences: Iterable[Divergence]) -> str:
     """Return the page of a recording, with where its replay diverged: each kind once.
 
     Raises:
-        RefoldError: whatever `page` raises.
+        RefoldError: an error of `page`.
     """
     made = page(log)
     ids = {path.name: name for name, path in made.logs.items()}
@@ -72,7 +72,7 @@ def diverged_html(log: Path, divergences: Iterable[Divergence]) -> str:
 def shell(document: str, logs: str = "", *, title: str, connect: str) -> str:
     """Return index.html with its style and script in place, and the blocks that these read.
 
-    The script stands before the logs: it shows the document while the browser still reads them.
+    The script comes before the logs: it shows the document while the browser still reads them.
     """
     parts = {
         "csp": escape(policy(connect)),
@@ -86,7 +86,7 @@ def shell(document: str, logs: str = "", *, title: str, connect: str) -> str:
 
 
 def policy(connect: str) -> str:
-    """Return what the page may do: run its one script, apply its one style, ask `connect`."""
+    """Return the page's permissions: its one script, its one style, requests to `connect`."""
     return (
         f"default-src 'none'; script-src {_hash(bundled())}; "
         f"style-src {_hash(_asset('style.css'))}; img-src data: blob:; connect-src {connect}; "
@@ -96,7 +96,7 @@ def policy(connect: str) -> str:
 
 @functools.cache
 def bundled() -> str:
-    """Return the modules as one script: each in a scope of its own, what it imports before it."""
+    """Return the modules as one script: each in a scope of its own, after its imports."""
     done: dict[str, str] = {}
     _bundle(_ENTRY, done)
     return "\n".join(['"use strict";', *done.values()])

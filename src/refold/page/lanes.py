@@ -1,8 +1,7 @@
 """Lays out a lane for each run or conversation, with bars for its calls, on one clock.
 
 A log's times count from its first line by the clock that never jumps; logs, and parts of one that
-went on in another process, are laid beside each other by the wall clock.  Rules: CONTRACT.md
-§14.16.
+continued in another process, are placed by the wall clock. Rules: CONTRACT.md §14.16.
 """
 
 import re
@@ -54,7 +53,7 @@ class Lane:
     scopes: dict[str, int] = attrs.field(factory=dict)
     """In which a model was asked, its conversations, with the first entry that asked."""
     joined: dict[int, list[Any]] = attrs.field(factory=dict)
-    """Bars of children, by number, of which this log does not say when they ended."""
+    """Bars of children, by number, whose end times this log does not have."""
 
     def talks(self) -> list[dict[str, Any]]:
         """Return its conversations, in the order in which they begin; of one without, itself."""
@@ -101,7 +100,7 @@ class LogTimes:
         self._last_us = 0
 
     def at(self, entry: Entry) -> int:
-        """Return when an entry was written; of one that does not say, when the last was."""
+        """Return the time of an entry; for one without, the time of the last."""
         wall, mono = entry.meta.get("wall_us"), entry.meta.get("mono_us")
         if type(wall) is not int or type(mono) is not int:
             return self._last_us
@@ -113,7 +112,7 @@ class LogTimes:
         return self._last_us
 
     def ended(self, entry: Entry) -> int | None:
-        """Return when the child ended that an entry delivers; `None`: it does not say."""
+        """Return the end time of the child that an entry delivers; `None` if unknown."""
         ended = entry.meta.get("ended_us")
         return ended + self._offset_us if type(ended) is int else None
 

@@ -1,4 +1,4 @@
-"""Collects what the page shows of one run, as plain data.
+"""Collects the page's data of one run.
 
 Nothing is judged here: the tree is `replay.tree.delegation_tree`'s, what led to what
 `replay.audit.why`'s, whether the logs are true `replay.audit.verify`'s.  A log is named by the id
@@ -37,7 +37,7 @@ from refold.replay.tree.tree_text import cost, failures
 VERSION: Final = 1
 
 ENTRIES_MAX: Final = 50_000
-"""Of a log: of larger ones, what the page has of each entry is left out, and said to be."""
+"""Entries of a log; of larger ones, the page leaves out the details of each entry, with a note."""
 
 DIFFS_MAX: Final = 20_000_000
 """Characters of diffs of files in one page; those beyond are left out."""
@@ -89,7 +89,7 @@ class OneRun:
             self.threads += [talk for lane in there for talk in lane.talks()]
 
     def document(self, *, causes: bool = True) -> dict[str, Any]:
-        """Return what the page shows of this run alone, `causes` and states of entries included."""
+        """Return the page's data of this run alone, `causes` and states of entries included."""
         counts = {path: report.entries for path, report in self.reports.items()}
         is_large = max(counts.values()) > ENTRIES_MAX or not causes
         links = _links(counts if causes else {}, self.ids)
@@ -186,7 +186,7 @@ class OneRun:
         return heavy.index(max(heavy)) if heavy else 0
 
     def _critical(self, links: dict[tuple[str, int], list[Link]]) -> list[list[Any]]:
-        """Return the critical path; a watched command's is in no log, nor what it waited for."""
+        """Return the critical path; a watched command's waiting is in no log."""
         if self.tree.guarantee:
             return []
         return critical_path(links, self.times, self.scopes, self.ids[self.log])
@@ -237,11 +237,11 @@ _NOT_FAILED: Final = ("completed", UNFINISHED, *STANDINGS)
 _RUN_ID: Final = re.compile(r"[0-9a-f]{8,64}")
 
 _VALUE: Final = 2
-"""Where a change of a state has its value."""
+"""The index of a state change's value."""
 
 
 def left_out(value: Any) -> Any:
-    """Return what stands in the place of content: its size."""
+    """Return the replacement for content: its size."""
     if value is None or value in ("", [], {}):
         return value
     size = len(value.encode()) if isinstance(value, str) else len(encode(value))
@@ -249,7 +249,7 @@ def left_out(value: Any) -> Any:
 
 
 def without_content(tree: RunNode) -> RunNode:
-    """Return a tree without what tools and models said: sizes stand in its place."""
+    """Return a tree with sizes in place of the texts of tools and models."""
     error = tree.error and Fault(code=tree.error.code, message=left_out(tree.error.message))
     name = tree.name
     if tree.scope and not tree.agent and name != MAIN:  # the beginning of a prompt
@@ -266,7 +266,7 @@ def without_content(tree: RunNode) -> RunNode:
 
 
 def _ids(paths: Iterable[Path], tree: RunNode, taken: set[str]) -> dict[Path, str]:
-    """Name logs by the runs that their parents started there, else by what their first lines say.
+    """Name logs by the runs that their parents started, else by their first lines.
 
     One of no known run, or of a run that has a log, is named by its file.
     """
@@ -299,8 +299,8 @@ def _as_told(
     """Return by log the link of each entry's chain; and by entry, what else led to it.
 
     The links of a log are three lists, which a browser holds in a tenth of the memory of one list
-    of links: `how`, a number of `words`, and of what it follows from, `log`, a number of `logs`
-    (-1: it is not here), and `seq`, which is -1 of an entry that follows from nothing.
+    of links: `how`, a number of `words`, and for its origin, `log`, a number of `logs` (-1: it is
+    not here), and `seq`, which is -1 for an entry without a cause.
     """
     words: dict[str, int] = {}
     main: dict[str, Any] = {each: {"how": [], "log": [], "seq": []} for each in logs}
@@ -315,7 +315,7 @@ def _as_told(
 
 
 def totals(tree: RunNode) -> dict[str, Any]:
-    """Return what a tree comes to: runs by status, tool calls, requests, tokens and cost.
+    """Return the sums of a tree: runs by status, tool calls, requests, tokens and cost.
 
     `own` is the root's, `all` with all runs below it; a cost that is not known is `None`.
     `unseen` are delegations of a watched command of which no conversation is known, by status.

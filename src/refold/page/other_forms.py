@@ -1,6 +1,6 @@
 """The page's document in other forms: Chrome trace events, and a summary in Markdown.
 
-What a log says is text in both: markup in it is escaped.  Rules: CONTRACT.md §14.16.
+Text of a log is text in both: markup in it is escaped. Rules: CONTRACT.md §14.16.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Writes what commands and tests make of logs to files: whole, private, and never over a log.
 
-A file is replaced if its first bytes say that the same option wrote it, or if `force` is set.
-Pipes and devices are written to directly.  Rules: CONTRACT.md §4.9.
+A file is replaced if its first bytes show that the same option wrote it, or if `force` is set.
+Pipes and devices are written to directly. Rules: CONTRACT.md §4.9.
 """
 
 import os
@@ -59,7 +59,7 @@ class OutputFile:
             self._place()
 
     def write(self, content: bytes) -> None:
-        """Write the file: `path` names all of `content` afterwards, or what it named before.
+        """Write the file: `path` refers to all of `content` afterwards, or to the earlier file.
 
         Raises:
             OutputRefused: the name or the file is a log's; or it is a link, a folder, or a file
@@ -90,7 +90,7 @@ class OutputFile:
 
     @property
     def _number(self) -> int | None:
-        """The descriptor of this process that the path stands for, `/dev/stdout` for one."""
+        """The descriptor of this process that the path refers to, as `/dev/stdout` does."""
         found = _DESCRIPTOR.fullmatch(str(self.path))
         return int(found[1]) if found else _STREAMS.get(str(self.path))
 
@@ -119,7 +119,7 @@ class OutputFile:
         return place
 
     def _beginning(self, place: Path) -> bytes:
-        """Return how the file at `place` begins: nothing if there is none.
+        """Return the first bytes of the file at `place`; empty if there is none.
 
         Raises:
             OutputRefused: its name or its content is a log's.

@@ -1,8 +1,8 @@
 """The page from a small server on loopback: a list of runs, live follow, logs by range.
 
-Whoever can name the token may read, nobody else: a page of another site that this browser shows can
-reach loopback, so the host is checked (DNS rebinding) and the token stands in every address.
-Nothing is written, and only listed runs are read.  Rules: CONTRACT.md §14.16.
+The token is required for reading. A page of another site in this browser can reach loopback, so the
+host is checked (DNS rebinding) and the token is in every address. Nothing is written, and only
+listed runs are read. Rules: CONTRACT.md §14.16.
 """
 
 import hmac
@@ -28,7 +28,7 @@ from refold.page.html import policy, shell
 RAW_MAX: Final = 4 * 1024 * 1024
 """Bytes of a log that one answer holds."""
 _LOOK_SECONDS: Final = 0.5
-"""A log that grows is looked at so often; more rarely, where making its page takes long."""
+"""The interval between reads of a growing log; longer if making its page is slow."""
 _REST: Final = 5
 """Times as long as making a page took is waited before the next; but not at the end of a run."""
 _PING_SECONDS: Final = 15.0
@@ -57,7 +57,7 @@ class Runs(Protocol):
         """Return the log of the run `run`.
 
         Raises:
-            KeyError: there is none of that name.
+            KeyError: no run has that name.
         """
         ...
 
@@ -123,7 +123,7 @@ class Server(ThreadingHTTPServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: what a stranger sends is no matter of the terminal's."""
+        """Print nothing: requests of strangers do not belong on the terminal."""
 
     def page(self, log: Path) -> _Kept:
         """Return the page of a run, made anew if a log of it has grown, or lost its writer."""
@@ -206,7 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
     # --- what is asked for ---------------------------------------------------------------
 
     def index(self, given: Mapping[str, str]) -> None:
-        """Send the page; what it shows, it asks for."""
+        """Send the page; it asks for its data."""
         try:
             self.server.runs.log(given["log"])
         except KeyError:

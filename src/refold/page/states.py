@@ -1,7 +1,7 @@
 """Lists what each entry changed of the state of its run, for a scrubber.
 
-The same states as `refold state --at N`, in one pass: where a state holds lists that grow with the
-log, only what the entry touched is compared.  Rules: CONTRACT.md §6.1, §14.16.
+The same states as `refold state --at N`, in one pass: if a state holds lists that grow with the
+log, only the touched part is compared. Rules: CONTRACT.md §6.1, §14.16.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ _OF_TALKS: Final = ("model.asked", "model.answered")
 
 
 def changes(entries: Iterable[Entry]) -> Iterator[list[list[Any]]]:
-    """Yield for each entry what it changed, to be applied in order to the state before, `{}`.
+    """Yield the changes of each entry, to be applied in order to the state before, `{}`.
 
     `["=", pointer, value]` puts a value in the place of another, `["+", pointer, value]` adds a
     member or inserts an element, `["-", pointer]` takes one out.

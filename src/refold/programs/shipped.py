@@ -13,7 +13,7 @@ def tools_of(program: str, root: str | os.PathLike[str] = os.curdir) -> tuple[To
     """Return the tools of a shipped program over the folder `root`; of any other, none.
 
     Raises:
-        ToolRefused: `root` is no folder.
+        ToolRefused: `root` is not a folder.
     """
     if program.startswith("survey"):
         from refold.programs.survey import survey_tools  # noqa: PLC0415 - one of several

@@ -42,14 +42,14 @@ _BATCH: Final = 40
 _TOP: Final = 10
 _COUNTED: Final = ("file", "line", "function")
 _ENTRIES_MAX: Final = 20_000
-"""Files that one listing may hold; what lies beyond is said to be left out."""
+"""Files that one listing may hold; the report mentions that there are more."""
 
 
 def survey_tools(root: str | os.PathLike[str]) -> tuple[Tool, ...]:
     """Return the tools of a survey of the folder `root`.
 
     Raises:
-        ToolRefused: it is no folder.
+        ToolRefused: not a folder.
     """
     files = file_tools(root, max_entries=_ENTRIES_MAX)
     return (*files, parse_tool(root=os.fspath(root)))

@@ -1,9 +1,9 @@
 """The recording proxy: commands that know nothing of Refold, recorded and replayed (extra `proxy`).
 
-A command flows in; its log flows out, or, in a replay, a report of what it asked otherwise.
-Imports `refold.replay` and `refold.engine`.  Each room may import those above it in this list.
-What events are made of exchanges is `refold.engine.observed`'s, what matches what is
-`refold.replay.observed`'s.  Rules: CONTRACT.md §16.
+A command flows in; its log flows out, or, in a replay, a report of its differences. Imports
+`refold.replay` and `refold.engine`. Each room may import those above it in this list.
+`refold.engine.observed` turns exchanges into events, `refold.replay.observed` matches requests.
+Rules: CONTRACT.md §16.
 
     http/              one application, its client, its thread
     desks/             what passes is recorded; what is asked is served

@@ -1,6 +1,6 @@
-"""The first and the last entry of a watched command's log, and what a replay takes from them.
+"""The first and the last entry of a watched command's log, and their use in a replay.
 
-What stands between the two is `proxy.desks.recording`'s; who runs a command, `proxy.sessions`'s.
+`proxy.desks.recording` writes the entries between the two; `proxy.sessions` runs the command.
 Rules: CONTRACT.md §16.2.
 """
 
@@ -37,16 +37,16 @@ from refold.replay.observed.record import OUTPUT, ObservedRecord
 PLACEHOLDER: Final = "refold-replay"
 """How the keys begin that a replay gives where one is missing."""
 LISTENING: Final = "listen"
-"""What a record is called that was made of no command."""
+"""The name of a record without a command."""
 TYPED_AT: Final = "typed_at"
-"""The member of a command's input that says that its standard input was a terminal."""
+"""The member of a command's input that marks a terminal as its standard input."""
 SCREEN: Final = "screen"
 """How a recording at a terminal is compared: as it is, unless it is a screen that was painted."""
 IGNORED: Final = "ignore"
 _PAINTED: Final = re.compile(r"\x1b\[(?:[0-9;]*[A-HJKSTf]|\?[0-9;]+[hl])")
 """What moves a cursor, erases, or changes how a terminal works; colours do not."""
 KEYS: Final = "keys"
-"""The member of `run.started.rules` that says how keys begin, by variable."""
+"""The member of `run.started.rules` with the beginnings of keys, by variable."""
 _KEY_BEGINS: Final = re.compile(
     r"sk-ant-(?:api|oat)\d\d-|sk-(?:proj|svcacct|or-v1)-|sk-|gsk_|xai-|AIza"
 )
@@ -58,7 +58,7 @@ _INTERPRETERS: Final = re.compile(
     r"(?:python|pypy|node|nodejs|bun|deno|ruby|uv|npx|bash|sh)[0-9.]*"
 )
 _SCRIPT: Final = re.compile(r"[^-\s]\S*\.\w+")
-"""An argument with a suffix, that is no option and no code."""
+"""An argument with a suffix that is neither an option nor code."""
 
 
 def input_of(
@@ -96,7 +96,7 @@ def terminal_in(record: ObservedRecord) -> Size | None:
 
 
 def output_in(record: ObservedRecord) -> str:
-    """Return how a replay compares what is printed, unless it is told: a screen not at all."""
+    """Return the default comparison of output in a replay: none for a screen."""
     if record.output != SCREEN:
         return record.output
     ended = record.finished.output if record.finished is not None else None
@@ -112,10 +112,10 @@ def typed_at_in(record: ObservedRecord) -> bool:
 def placeholders(
     rules: Mapping[str, Any], routes: Iterable[Route], *, is_live: bool = False
 ) -> dict[str, str]:
-    """Return the keys that a command is given in a replay; `rules` are those of the record.
+    """Return the keys of a command in a replay; `rules` are those of the record.
 
-    They replace those that it would send by these routes, unless a request may go on live, and
-    stand for those that are missing: what clients want, and what was there when it was recorded.
+    They replace those that it would send by these routes, unless a request may continue live, and
+    fill in missing ones: keys that clients want, and keys that were set when it was recorded.
     """
     ours = set(keys_of(known_routes()))  # of which AWS_BEARER_TOKEN_BEDROCK ends like no key
     listed = rules.get("redaction", {}).get("environment", ())
@@ -128,7 +128,7 @@ def placeholders(
 
 
 def placeholder(name: str, begin: str = "") -> str:
-    """Return what stands for the key of a variable: no key, in the shape of one.
+    """Return the replacement for a variable's key: not a key, but in the shape of one.
 
     It begins as the recorded one did if that is a beginning that we know, else as the one of now:
     Claude Code asks another model with a key of another shape.
@@ -138,7 +138,7 @@ def placeholder(name: str, begin: str = "") -> str:
 
 
 def first_rules(rules: VolatileRules, profile: Profile, output: str = "") -> dict[str, Json]:
-    """Return what `run.started` lists: what is not compared, and what a replay goes by."""
+    """Return the rules of `run.started`: ignored places, and settings of a replay."""
     told: dict[str, Json] = {**rules.as_json(), **READ_NOW}
     begins = {name: _KEY_BEGINS.match(value) for name, value in os.environ.items()}
     if keys := {name: found[0] for name, found in begins.items() if found is not None}:
@@ -150,9 +150,9 @@ def first_rules(rules: VolatileRules, profile: Profile, output: str = "") -> dic
 
 
 def again_rules(record: ObservedRecord, model: str = "") -> dict[str, Json]:
-    """Return the rules of a log that goes on from a record, or says what its replay did.
+    """Return the rules of a log that continues a record, or reports its replay.
 
-    `model` is what it goes on with, where that is another than the command names.
+    `model` is the model of the continuation, if it differs from the command's.
     """
     own = record.started.rules
     kept: dict[str, Json] = {
@@ -187,12 +187,12 @@ def noted_here() -> dict[str, str]:
 
 
 def rules_here() -> dict[str, Json]:
-    """Return what a log notes of where and when its command runs."""
+    """Return a log's notes of where and when its command runs."""
     return {FOLDERS: dict(folders_here()), NOTED: dict(noted_here())}
 
 
 def here() -> dict[str, str]:
-    """Return what is noted, as `Bindings` takes it."""
+    """Return the notes in the form of `Bindings`."""
     return {**folders_here(), **noted_here()}
 
 
@@ -204,9 +204,10 @@ def pinned(record: ObservedRecord) -> dict[str, str]:
 
 
 def folders_here() -> dict[str, str]:
-    """Return the folders that a command is likely to name in what it asks.
+    """Return the folders that a command is likely to name in its requests.
 
-    Where links lead there, or HOME is no plain path, as programs spell it that look closer, too.
+    If links lead there, or HOME is not a plain path, also in the form of programs that resolve
+    them.
     """
     named = {"folder": os.getcwd(), "home": os.environ.get("HOME", "")}  # noqa: PTH109 - a text
     named["tmp"] = os.environ.get("TMPDIR", "/tmp")  # noqa: S108 - what programs take
@@ -270,7 +271,7 @@ def remove(journal: ObservedLog) -> None:
 
 
 def program_of(command: Sequence[str]) -> str:
-    """Return what a command is called: its script, else the command itself."""
+    """Return a command's name: its script, else the command itself."""
     if not command:  # a proxy that was held open
         return LISTENING
     name = Path(command[0]).name
@@ -283,7 +284,7 @@ def program_of(command: Sequence[str]) -> str:
 def output_of(ended: CommandEnd, secrets: Secrets) -> dict[str, Json]:
     """Return how a command ended as `run.finished` has it, without secrets.
 
-    Where secrets change what was printed, its bytes are counted as they are then.
+    If redaction changes the output, its bytes are counted after it.
     """
     printed = secrets.scrubbed_bytes(ended.printed)
     beyond = ended.printed_bytes - len(ended.printed)

@@ -1,9 +1,8 @@
-"""Runs a command to its end: its environment, what it prints, and how it ended.
+"""Runs a command to its end: its environment, its output, and its exit code.
 
-The command has this process's standard input and error, and stands in its process group.  What it
-writes to standard output passes through, and its beginning is kept; where standard output is a
-terminal, the command gets one, too.  Which signals it is sent is `proxy.signals`'s.
-Rules: CONTRACT.md §16.2.
+The command has this process's standard input and error, and is in its process group. Its standard
+output passes through, and its beginning is kept; if standard output is a terminal, the command gets
+one, too. Which signals it is sent is `proxy.signals`'s. Rules: CONTRACT.md §16.2.
 """
 
 import contextlib
@@ -30,23 +29,23 @@ KEPT_BYTES: Final = 1024 * 1024
 
 _READ_BYTES: Final = 64 * 1024
 _LEFT_BYTES: Final = 1024 * 1024
-"""What a pipe can hold: read after the command's end while others still have its output open."""
+"""The size of a pipe: read after the command's end while others still have its output open."""
 _LEFT_MS: Final = 50
-"""In which a terminal hands over what a command that has ended printed."""
+"""The time for a terminal to hand over the output of a command that has ended."""
 _MARGIN_BYTES: Final = 16 * 1024
 """Kept beyond `KEPT_BYTES`, so that a secret that lies across its end is found."""
 
 Size = tuple[int, int]
 """Columns and rows of a terminal."""
 Starter = Callable[[Sequence[str], Mapping[str, str], int, int | None], "subprocess.Popen[bytes]"]
-"""Starts a command with these variables, standard output and error (`None`: that of this process);
-raises OSError, ValueError."""
+"""Starts a command with these variables, standard output and error (`None`: that of this
+process); raises OSError, ValueError."""
 
 
 def started(
     command: Sequence[str], variables: Mapping[str, str], output: int, errors: int | None
 ) -> "subprocess.Popen[bytes]":
-    """Start a command where this process stands.
+    """Start a command in this process's folder.
 
     Raises:
         OSError, ValueError: it cannot be started.
@@ -59,9 +58,9 @@ class CommandEnd:
     """The end of a command."""
 
     exit_code: int
-    """As a shell says it: 128 and the number of the signal that ended it."""
+    """As in a shell: 128 and the number of the signal that ended it."""
     printed: bytes
-    """The beginning of what it printed: of `KEPT_BYTES`, and some more."""
+    """The beginning of its output: of `KEPT_BYTES`, and some more."""
     printed_bytes: int
     """Of all that it printed."""
     complained: bytes = b""
@@ -87,7 +86,7 @@ class CommandEnd:
 
 
 def terminal_here() -> Size | None:
-    """Return the size of the terminal that standard output is; `None` if it is none."""
+    """Return the size of the terminal that is standard output; `None` if it is not one."""
     try:
         size = os.get_terminal_size(sys.stdout.fileno())
     except (OSError, ValueError, AttributeError):
@@ -117,11 +116,11 @@ def run_command(
 ) -> CommandEnd:
     """Run a command with `variables` added to this environment, and wait for its end.
 
-    `write` gets what it prints; by default it goes to standard output.  With `terminal`, its
-    standard output is one of that size, and, if it `follows`, of that which ours has now.
-    Children of the command that go on after its end are not waited for, and what they print is not
-    read.  If it `keeps_errors`, standard error passes through here, too; else it is ours.  After
-    `timeout` seconds the command is asked to end, and killed if it does not.
+    `write` gets the output; by default it goes to standard output. With `terminal`, its standard
+    output is one of that size, and, if it `follows`, of that which ours has now. Children of the
+    command that continue after its end are not waited for, and their output is not read. If it
+    `keeps_errors`, standard error passes through here, too; else it is ours. After `timeout`
+    seconds the command is asked to end, and killed if it does not.
 
     Raises:
         UsageError: it cannot be started.
@@ -155,10 +154,10 @@ def run_command(
 
 @contextlib.contextmanager
 def _resized(ours: int, size: Size) -> Iterator[None]:
-    """Let a terminal have the size of that of this process, whenever it changes.
+    """Give a terminal the size of that of this process, after each change.
 
     The command learns of a change from its controlling terminal, which is ours: it may look before
-    the new size is there, so it is told once more.
+    the new size is there, so it gets the signal once more.
     """
     last = [size]
 
@@ -181,7 +180,7 @@ def _resized(ours: int, size: Size) -> Iterator[None]:
 
 
 def _terminal(size: Size) -> tuple[int, int]:
-    """Return both ends of a terminal that passes on what is written as it is."""
+    """Return both ends of a terminal that passes bytes on unchanged."""
     ours, its = os.openpty()
     termios.tcsetwinsize(its, size[::-1])
     settings = termios.tcgetattr(its)
@@ -200,7 +199,7 @@ def _why_not(name: str, error: Exception) -> str:
 
 
 class _Output:
-    """Passes on what is printed, and keeps its beginning."""
+    """Passes output on, and keeps its beginning."""
 
     def __init__(self, descriptor: int, write: Callable[[bytes], None]) -> None:
         self._descriptor = descriptor
@@ -211,7 +210,7 @@ class _Output:
 
     @contextlib.contextmanager
     def drained(self) -> Iterator[None]:
-        """Read until the block ends, and then what is left."""
+        """Read until the block ends, and then the rest."""
         stop, stopping = os.pipe()
         thread = threading.Thread(target=self._drain, args=(stop,), name="refold-output")
         thread.start()

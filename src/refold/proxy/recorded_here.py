@@ -1,9 +1,8 @@
 """Keeps which runs were recorded on this machine: a folder of empty files, named by their heads.
 
-A log can say anything of where it comes from, so this stands beside it, in the user's state folder
-(`$XDG_STATE_HOME/refold/recorded`, else below `~/.local/state`).  Where that cannot be written,
-nothing is kept: then a run is one that nobody here is known to have recorded.  Rules: CONTRACT.md
-§16.6.
+A log can claim any origin, so this is kept beside it, in the user's state folder
+(`$XDG_STATE_HOME/refold/recorded`, else below `~/.local/state`). If that cannot be written, nothing
+is kept: then the run counts as recorded elsewhere. Rules: CONTRACT.md §16.6.
 """
 
 import contextlib

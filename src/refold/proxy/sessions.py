@@ -105,7 +105,7 @@ _NO_KEYS: Final[Mapping[str, str]] = MappingProxyType({})
 
 Write = Callable[[bytes], None]
 Look = Callable[[ObservedRecord, str], None]
-"""Gets what a command will be answered from, and the head of its log; raises to run nothing."""
+"""Gets the record that answers a command, and the head of its log; raises to run nothing."""
 
 
 @attrs.frozen
@@ -117,13 +117,13 @@ class RecordedCommand:
     entries: int
     ended: CommandEnd
     profile: str = ""
-    """What the command is known as; empty for nothing."""
+    """The name of the command; empty for nothing."""
     refused: tuple[str, ...] = ()
     """Why requests were not passed on."""
     websockets: tuple[str, ...] = ()
     """Paths at which a WebSocket was refused."""
     folder: str = ""
-    """What was recorded of the folder, on one line; empty if none was to be."""
+    """The recorded part of the folder, on one line; empty if none was to be."""
     is_empty: bool = False
     """Whether nothing is recorded but how it began and ended."""
     reached: Mapping[CapReached, int] = attrs.field(factory=dict)
@@ -132,7 +132,7 @@ class RecordedCommand:
 
 @attrs.frozen(kw_only=True)
 class ForkedCommand:
-    """A command that left its record at an entry, and went on live."""
+    """A command that left its record at an entry, and continued live."""
 
     origin: Path
     at: int
@@ -143,9 +143,9 @@ class ForkedCommand:
     """Requests that were answered from the record."""
     live: int
     otherwise: tuple[Divergence, ...]
-    """What was recorded up to `at`, and was asked otherwise: the command has changed."""
+    """The differences before `at`: the command has changed."""
     notes: tuple[str, ...] = ()
-    """Where it ran, in words."""
+    """Its place, in words."""
 
 
 @attrs.frozen(kw_only=True)
@@ -170,14 +170,14 @@ class ResumedCommand:
 
 @attrs.frozen
 class Listening:
-    """Where a proxy is held open for what runs elsewhere, until a signal comes.
+    """The address of a proxy that is held open for other machines, until a signal comes.
 
     Raises:
         UsageError: the address has another form.
     """
 
     ready: Callable[[Mapping[str, str]], None]
-    """Is told the variables that lead clients there."""
+    """Gets the variables that lead clients there."""
     address: str = attrs.field(default="")
     """HOST, HOST:PORT or :PORT; by default a free port of the loopback."""
 
@@ -203,14 +203,13 @@ def record_command(
     caps: Caps | None = None,
     write: Write | None = None,
 ) -> RecordedCommand:
-    """Run a command, and record what it asks of models and is answered.
+    """Run a command, and record its requests to models with their answers.
 
-    With `listening` there is no command, and what comes by is recorded.
-    `profile` is what `--profile` says: a name, `none`, FILE.py:NAME; by default, the command says.
-    `output` is how a replay compares what it prints: `exact`, `lines`, `ignore`.
-    `workspace` is the folder that is recorded, `none` for none; by default, the git work tree that
-    the command is started in, or the current folder.  With `keeps_all`, all its files are kept.
-    `caps` is what it may spend (§16.19).
+    With `listening` there is no command, and all requests are recorded. `profile` is the value of
+    `--profile`: a name, `none`, FILE.py:NAME; by default, the command's. `output` is the comparison
+    of its output in a replay: `exact`, `lines`, `ignore`. `workspace` is the folder that is
+    recorded, `none` for none; by default, the git work tree that the command is started in, or the
+    current folder. With `keeps_all`, all its files are kept. `caps` limits its spending (§16.19).
 
     Raises:
         LogExists: a log is never overwritten.
@@ -265,15 +264,15 @@ def replay_command(
     write: Write | None = None,
     look: Look = lambda _record, _head: None,
 ) -> ObservedReport:
-    """Run a command again, answered from the record; say what it asks otherwise.
+    """Run a command again, answered from the record; report its differences.
 
-    `on_miss` says what a request without an answer gets: it is refused (`fail`) or passed on
+    `on_miss` decides about a request without an answer: it is refused (`fail`) or forwarded
     (`live`), or a changed one gets the answer to the same turn (`recorded`; not with `into`, nor
     with the user's own files in the place of a recorded folder).
 
     The command carries out the tool calls of the record itself: in a copy of the recorded folder,
-    unless the log holds none or `copying` says otherwise.  `look` gets the record before.  With
-    `into`, what happens is recorded in a new log.
+    unless the log holds none or `copying` differs. `look` gets the record before. With `into`, what
+    happens is recorded in a new log.
 
     Raises:
         FolderIncomplete: the folder cannot be restored.
@@ -337,15 +336,15 @@ def fork_command(
         log: The record; it is only read.
         command: The command and its arguments.
         into: The new log; by default a new file in runs/.
-        at: The last entry that is kept, negative from the end; by default that of the first
-            edited answer.
+        at: The last entry that is kept, negative from the end; by default that of the first edited
+            answer.
         edits: What answers are to be, by call key: of a request its text or message, of a tool
             call its arguments.
         upstreams: As for `record_command`.
-        rules: What is not compared, besides what the record lists.
+        rules: Volatile rules, in addition to those of the record.
         profile: As for `record_command`; by default, that of the record.
-        model: What is asked of from there on, by the same API; by default the command says.
-        copying: Where it runs, as for `replay_command`.
+        model: The model from there on, by the same API; by default the command's.
+        copying: The place, as for `replay_command`.
         write: As for `record_command`.
         look: As for `replay_command`.
 
@@ -353,7 +352,7 @@ def fork_command(
         LogObserved: the log is a program's, and no command's.
         LogExists: a log is never overwritten.
         EntryMissing: the log has no such entry.
-        ForkRefused: nothing says where, or an edit names no answer.
+        ForkRefused: no place is given, or an edit names no answer.
         UsageError: an edit has a value of another kind, or the command cannot be started.
     """
     kept = kept_record(log, at, edits or {}, rules)
@@ -471,19 +470,19 @@ def resume_command(
 
 @attrs.frozen(kw_only=True)
 class ExaminedCommand:
-    """What a command asked of an upstream that answers one short text."""
+    """The requests of a command to an upstream that answers one short text."""
 
     ended: CommandEnd
     profile: str
     variables: tuple[str, ...]
     """Those that led it here."""
     seen: dict[tuple[str, str, str, str], int]
-    """Route, method, path and format of what it asked, and how often."""
+    """Route, method, path and format of each request, and how often."""
     models: int
     """Requests to a model that were read."""
     websockets: tuple[str, ...]
     advice: tuple[str, ...]
-    """What is likely to be why nothing was read."""
+    """The likely reason why nothing could be parsed."""
 
 
 def examine_command(
@@ -492,7 +491,7 @@ def examine_command(
     upstreams: Iterable[str],
     profile: str,
 ) -> ExaminedCommand:
-    """Run a command with the answer to all that it asks made here; say what it asked.
+    """Run a command with all answers made here; return its requests.
 
     Raises:
         UsageError: it cannot be started, or an option has no such form.
@@ -535,7 +534,7 @@ class _Session:
     upgrades: list[str] = attrs.field(init=False, factory=list)
     """Paths at which a WebSocket was refused."""
     place: Placement = attrs.field(init=False, factory=Placement)
-    """Where it runs."""
+    """Its place."""
 
     @secrets.default
     def _learnt(self) -> Secrets:
@@ -591,9 +590,9 @@ class _Session:
         *,
         keeps_errors: bool = False,
     ) -> CommandEnd:
-        """Run the command to its end, with what it asks led to a desk.
+        """Run the command to its end, with its requests led to a desk.
 
-        `variables` says what else it is given, of the base URL of the proxy.
+        `variables` gives its other variables, for the base URL of the proxy.
         """
         names = [ROUTE, *(route.name for route in self.routes)]
         known = {name: os.environ.get(name, v) for name, v in self.profile.variables.items()}
@@ -617,7 +616,7 @@ class _Session:
     def left(
         self, record: ObservedRecord, bindings: Bindings
     ) -> tuple[tuple[dict[str, str], dict[str, str]], list[str]]:
-        """Return the files that differ at the end, recorded and now, and what is to be said."""
+        """Return the files that differ at the end, recorded and now, and the notes."""
         if self.place.comparison is None:
             return ({}, {}), []
         ended = self.place.comparison.end(record.folder, record.volatile_files)
@@ -630,7 +629,7 @@ class _Session:
         return (then, now), [ended.note] if ended.note else []
 
     def here(self) -> dict[str, str]:
-        """Return what is noted of where the command runs."""
+        """Return the notes of the command's place."""
         return {**here(), **self.place.folders}
 
     def held_open(self, desk: Desk, listening: Listening, journal: ObservedLog) -> None:

@@ -1,8 +1,8 @@
 """Signals while a command runs: they are the command's, each once, and leave time for the log.
 
-A terminal sends Ctrl-C to all that stand in its foreground, so the command has it already; anybody
-else sends a signal to this process alone, and it is passed on.  Only the main thread of a process
-can obey signals.  Rules: CONTRACT.md §16.2.
+A terminal sends Ctrl-C to its whole foreground group, so the command has it already; other senders
+send a signal to this process alone, and it is passed on. Only the main thread of a process can obey
+signals. Rules: CONTRACT.md §16.2.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ from refold.engine.process.tree import system_view, work_of
 from refold.engine.recording.interrupts import LOOK_SECONDS
 
 _OF_KEYS: Final = (signal.SIGINT, signal.SIGQUIT)
-"""What a terminal sends to all in its foreground when a key is typed."""
+"""The signals that a terminal sends to its foreground group when a key is typed."""
 _PASSED_ON: Final = (*_OF_KEYS, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
-    """Keeps this process alive until what it does for a command is done; a context manager."""
+    """Keeps this process alive until its work for a command is done; a context manager."""
 
     def __init__(self) -> None:
         self.came = False
@@ -104,7 +104,7 @@ def waited(process: "subprocess.Popen[bytes]", timeout: float | None = None) -> 
 
 
 def _is_in_the_foreground() -> bool:
-    """Return whether the terminal of this process sends it what is typed."""
+    """Return whether this process gets the signals of its terminal's keys."""
     try:
         with Path("/dev/tty").open("rb", buffering=0) as terminal:
             return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()

@@ -1,8 +1,8 @@
 """Heads of root logs in a file that is kept elsewhere: `refold heads`, `refold verify --heads`.
 
 Each line is JSON: the log's name below its folder, its run's id, how many entries it has, and its
-head.  Who can write a folder can make other logs that are intact; such a file says which ones they
-were.  Rules: CONTRACT.md §5.6.
+head. Anyone who can write a folder can make other logs that are intact; such a file records the
+original ones. Rules: CONTRACT.md §5.6.
 """
 
 import os

@@ -1,10 +1,10 @@
-"""What a stored run consists of, by names, sizes and digests: `runs/<stem>.json` in its store.
+"""The parts of a stored run, by names, sizes and digests: `runs/<stem>.json` in its store.
 
-A file lies in the store as pieces of 4 MiB, each by the sha256 of its bytes: what is the same is
-there once, whatever run it belongs to, and no object is too large for one conditional write, which
-multipart uploads do not have.  The same run makes the same bytes.  A manifest that is read is not
-trusted: names that the rule does not give are refused, and sizes are checked before anything is
-asked for.  Rules: CONTRACT.md §4.8.
+A file is stored as pieces of 4 MiB, each by the sha256 of its bytes: equal pieces are there once,
+for all runs, and no object is too large for one conditional write, which multipart uploads do not
+have. The same run makes the same bytes. A manifest that is read is not trusted: names that the rule
+does not give are refused, and sizes are checked before anything is asked for. Rules: CONTRACT.md
+§4.8.
 """
 
 import re
@@ -111,7 +111,7 @@ def manifest_of(log: Path, files: RunFiles, beside: Mapping[str, Path] | None = 
     Raises:
         LogDamaged: it is not intact.
         LogLocked: somebody writes it.
-        LogNameRefused: `log` is no root's, or has a name that a store does not take.
+        LogNameRefused: `log` is not a root's, or has a name that a store does not take.
         LogUnsealed: it has no end.
     """
     check_root(log)
@@ -158,10 +158,10 @@ def manifest_in(place: ObjectStore, run: str) -> Manifest:
     """Return the manifest of a stored run.
 
     Raises:
-        LogMissing: there is no such run.
+        LogMissing: no such run.
         LogNameRefused: no run can have this name.
         LogUnsupported: it is stored in a form that this version does not know.
-        StoreDamaged: it is no manifest, or not that of this run.
+        StoreDamaged: not a manifest, or not that of this run.
     """
     if odd_name([run]):
         raise LogNameRefused(f"{place.url}/{run}", "no run has this name")
@@ -189,7 +189,7 @@ def _checked(content: bytes, run: str, where: str) -> Manifest:
 
 
 def _wrong(found: Manifest, run: str) -> tuple[str, str] | None:
-    """Return what was expected of a manifest and is not so; `None` if all is."""
+    """Return what a manifest should have and what it has; `None` if it is right."""
     if not 0 < len(found.files) <= FILES_MAX:
         return f"1 to {FILES_MAX} files", str(len(found.files))
     names = [file.name for file in found.files]
@@ -229,7 +229,7 @@ def head_in(place: ObjectStore, run: str) -> str:
 
     Raises:
         LogMissing: none is.
-        StoreDamaged: what is kept is no head.
+        StoreDamaged: the file holds no head.
     """
     key = key_of(run, HEADS)
     content = place.get(key, 1000)

@@ -1,8 +1,7 @@
 """An object store below a URL: objects are made or read, and never replaced.
 
-What `obstore` raises becomes an error of ours, without what a URL may hold of secrets.  Credentials
-come from the environment, as `obstore` takes them, and are never seen here.  Rules: CONTRACT.md
-§4.8.
+Exceptions of `obstore` become errors of ours, without secrets of a URL. Credentials come from the
+environment, as `obstore` takes them, and are never seen here. Rules: CONTRACT.md §4.8.
 """
 
 import contextlib
@@ -28,13 +27,13 @@ from refold.engine.errors import (
 from refold.engine.log.names import SUFFIX
 
 _MARK: Final = "refold-store.json"
-"""The object that says: runs are stored here, in this form."""
+"""The object that marks a store of runs, in this form."""
 _FORMAT: Final = b'{"format":1}'
 _RETRIES: Final = {"max_retries": 5, "retry_timeout": dt.timedelta(seconds=60)}
 _CODE: Final = re.compile(r"<Code>(\w{1,80})</Code>")
 _QUERY: Final = re.compile(r"\?\S*")
 _TOLD: Final = 300
-"""Characters of what a store says that are told."""
+"""Characters of a store's message that are shown."""
 
 
 @attrs.frozen
@@ -53,7 +52,7 @@ class StoredRun:
 
 
 def stored_run(text: str) -> StoredRun:
-    """Return what a URL names: a log, if its last part ends in `.jsonl`, else a store.
+    """Return the object of a URL: a log, if its last part ends in `.jsonl`, else a store.
 
     Raises:
         UsageError: it holds what may be a secret, or names no place that lasts.
@@ -87,7 +86,7 @@ class ObjectStore:
             LogMissing: no runs are stored there.
             LogUnsupported: they are stored in a form that this version does not know.
             StoreFailed: it cannot be reached, or it overwrites.
-            UsageError: the URL is none of a store.
+            UsageError: not the URL of a store.
         """
         self.url = stored_run(url).url
         try:
@@ -108,7 +107,7 @@ class ObjectStore:
             raise LogUnsupported(self.url, f"a store of runs, {_FORMAT.decode()}", f"{mark!a:.80}")
 
     def _mark(self) -> None:
-        """Say that runs are stored here, and see that what is there is not overwritten.
+        """Mark a store of runs, and check that objects in it are not overwritten.
 
         Some servers that speak S3 ignore `If-None-Match`, and then a second writer would win.
         """
@@ -132,7 +131,7 @@ class ObjectStore:
         """Return an object; `None` for none.
 
         Raises:
-            StoreDamaged: it has more bytes than it may have, and they are not read; or it is no
+            StoreDamaged: it has more bytes than it may have, and they are not read; or it is not a
                 regular file of a folder.
             StoreFailed: the store did not give it.
         """
@@ -150,7 +149,7 @@ class ObjectStore:
         """Return the size of an object in bytes; `None` for none.
 
         Raises:
-            StoreFailed: the store did not say.
+            StoreFailed: the store did not answer.
         """
         self._check_file(name)
         with self._asking():
@@ -163,7 +162,7 @@ class ObjectStore:
         """Refuse a pipe in a folder that is a store: who opens one waits for ever.
 
         Raises:
-            StoreDamaged: it is no regular file.
+            StoreDamaged: not a regular file.
         """
         if not self.url.startswith("file:"):
             return
@@ -185,7 +184,7 @@ class ObjectStore:
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
-        """Turn what the store raises into an error of ours."""
+        """Turn the store's exceptions into errors of ours."""
         try:
             yield
         except (self._obstore.exceptions.BaseError, OSError, ValueError) as error:
@@ -200,7 +199,7 @@ class ObjectStore:
 
 
 def _one_line(said: str) -> str:
-    """Return what a store said in one line, without queries: they may sign a request."""
+    """Return a store's message in one line, without queries: they may sign a request."""
     first = " ".join(said.partition("Debug source")[0].partition("<?xml")[0].split())
     code = _CODE.search(said)
     return _QUERY.sub("?…", first[:_TOLD]).rstrip(": ") + (f" ({code[1]})" if code else "")

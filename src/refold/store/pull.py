@@ -1,8 +1,8 @@
 """A run comes out of a store, whole and checked: into a folder, or for as long as it is read.
 
 It is put together in a hidden folder beside its place, each piece checked against its digest and
-the run verified, and only then linked to its names, the root's log last: what is interrupted reads
-as no run, and goes on when it is pulled again.  Rules: CONTRACT.md §4.8.
+the run verified, and only then linked to its names, the root's log last: an interrupted pull leaves
+no run, and continues when it is repeated. Rules: CONTRACT.md §4.8.
 """
 
 import contextlib
@@ -50,13 +50,13 @@ def pull(
 ) -> Iterator[tuple[str, StoreOutcome]]:
     """Put runs of the store at `url` into `folder`, and yield what became of each, in order.
 
-    Without names, all runs are meant.  With `heads`, a run is taken whose head is kept there; with
-    `large`, one of more than 4 GiB.  What an older pull left is removed after a day.
+    Without names, all runs are meant. With `heads`, a run is taken whose head is kept there; with
+    `large`, one of more than 4 GiB. Leftovers of an older pull are removed after a day.
 
     Raises:
         LogMissing: no runs are stored there.
         StoreFailed: the store cannot be reached, or refuses.
-        UsageError: a URL is none.
+        UsageError: not a URL of a store.
     """
     place, kept = ObjectStore(url), ObjectStore(heads) if heads else None
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def pull(
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove what interrupted and refused pulls left in a folder for a day, unless one goes on."""
+    """Remove the day-old leftovers of other pulls in a folder, unless one is active."""
     for each in folder.glob(f"{_BESIDE}*"):
         with contextlib.suppress(OSError, LogLocked):
             if each.stat(follow_symlinks=False).st_mtime < time.time() - _LEFT_SECONDS:
@@ -107,12 +107,12 @@ def _pulled(
 
 
 def stored(url: str, names: Iterable[str]) -> Iterator[tuple[str, StoreOutcome]]:
-    """Yield what the store at `url` says of runs, by default of all, in order; none is fetched.
+    """Yield the manifests of the store at `url`, by default all, in order; no run is fetched.
 
     Raises:
         LogMissing: no runs are stored there.
         StoreFailed: the store cannot be reached, or refuses.
-        UsageError: the URL is none.
+        UsageError: not a URL of a store.
     """
     place = ObjectStore(url)
 
@@ -169,7 +169,7 @@ def _locked(beside: Path) -> Iterator[None]:
 
 
 def _verify(manifest: Manifest, place: ObjectStore, folder: Path) -> None:
-    """Refuse what is not the intact and ended run that the manifest says it is.
+    """Refuse all but the intact and ended run of the manifest.
 
     Raises:
         StoreDamaged: with the first damage.
@@ -256,8 +256,8 @@ def fetched(stored: StoredRun) -> Iterator[Path]:
     Each piece is checked against its digest; whether the run is intact is for the reader to ask.
 
     Raises:
-        LogMissing: there is no such run.
-        StoreDamaged: an object is missing, or is not what the manifest says.
+        LogMissing: no such run.
+        StoreDamaged: an object is missing, or differs from the manifest.
         UsageError: it is a store, or a run of more than 4 GiB, or of more than there is room for.
     """
     if not stored.name:

@@ -1,8 +1,8 @@
 """A run goes into a store whole or not at all: its pieces first, and last the manifest.
 
 Each object is made by a conditional write, so that nothing is overwritten: of two writers of one
-name, the store decides which is the run.  What was interrupted is taken up by doing it again: what
-is there is not sent a second time.  Rules: CONTRACT.md §4.8.
+name, the store decides which is the run. To continue an interrupted push, repeat it: objects that
+are there are not sent a second time. Rules: CONTRACT.md §4.8.
 """
 
 import functools
@@ -55,7 +55,7 @@ class Moved(Document):
     bytes: int = 0
     """Of all files."""
     moved_bytes: int = 0
-    """Of what was not there before."""
+    """Bytes of objects that were not there before."""
     problem: str = ""
     """Why it was refused."""
 
@@ -84,7 +84,7 @@ def in_order(
 def at_once(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
     """Yield the results for items in their order, from threads of their own.
 
-    What they hold of temporary folders is removed before SIGTERM ends the process.
+    Their temporary folders are removed before SIGTERM ends the process.
     """
     with removed_if_stopped(), ThreadPoolExecutor(AT_ONCE) as pool:
         yield from in_order(function, items, pool)
@@ -101,7 +101,7 @@ def push(
 
     Raises:
         StoreFailed: the store cannot be reached, or refuses.
-        UsageError: a URL is none.
+        UsageError: not a URL of a store.
     """
     place = ObjectStore(url, is_made=True)
     kept = ObjectStore(heads, is_made=True) if heads else None
@@ -177,7 +177,7 @@ class Piece:
         return f"objects/{self.sha256[:2]}/{self.sha256}"
 
     def here(self) -> bytes:
-        """Return what is here in its place, which may be less or something else."""
+        """Return the file here in its place, which may be shorter or different."""
         with self.path.open("rb") as file:
             file.seek(self.offset)
             return file.read(self.size)
@@ -192,7 +192,7 @@ def pieces(
 ) -> Iterator[Piece]:
     """Yield the pieces of all files of a run that lies, or is to lie, in a folder.
 
-    `beside` says of some names which file it is.
+    `beside` maps some names to their files.
     """
     for file in manifest.files:
         for number, name in enumerate(file.pieces):
@@ -205,8 +205,8 @@ def _sent(piece: Piece, place: ObjectStore) -> int:
     """Return how many bytes were sent: none of a piece that is there.
 
     Raises:
-        StoreDamaged: what is there has another size.
-        UsageError: the file is no longer what it was.
+        StoreDamaged: the stored object has another size.
+        UsageError: the file has changed.
     """
     size = place.size(piece.key) if piece.size >= _ASKED_FIRST else None
     if size is None:

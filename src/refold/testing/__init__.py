@@ -1,8 +1,8 @@
 """Implements the fixtures `refold_run`, `refold_command` and `refold_models`.
 
 A test's programs and requests flow in; recordings flow out on the first run, and from them replays.
-`refold.pytest_plugin` starts and ends all this.  Imports `refold.api`, `proxy`, `programs`,
-`replay` and what stands below.  Rules: CONTRACT.md §13.10 to §13.15.
+`refold.pytest_plugin` starts and ends all this. Imports `refold.api`, `proxy`, `programs`, `replay`
+and the folders below them. Rules: CONTRACT.md §13.10 to §13.15.
 
     refold_run       a call that records a run, or replays it
     refold_command   a command that is recorded, or replayed

@@ -1,9 +1,9 @@
 """The desks of a test's proxy: one that records, one that replays, one that has no recording.
 
-Each is opened by the first request, so that a test which asks nothing has no log, and may say until
-then what is not compared.  When a test records and when it replays is
-`refold.testing.refold_models`'s to say, and so is what becomes of the logs.  Requests come on the
-proxy's thread, all else on the test's.  The rules are CONTRACT.md §16.12.
+Each is opened by the first request, so that a test which asks nothing has no log, and may set
+volatile rules until then. `refold.testing.refold_models` decides when a test records or replays,
+and keeps the logs. Requests come on the proxy's thread, all else on the test's. The rules are
+CONTRACT.md §16.12.
 """
 
 import threading
@@ -52,11 +52,11 @@ class Opening:
     profile: Profile = NO_PROFILE
     """Of the program that asks."""
     folders: Mapping[str, str] = attrs.field(factory=dict)
-    """Those that the test has, by what they are."""
+    """Those that the test has, by their kinds."""
 
 
 class LoggedDesk:
-    """What a test's requests come to, and the log of them."""
+    """The results of a test's requests, and their log."""
 
     def __init__(self) -> None:
         self._journal: ObservedLog | None = None
@@ -66,7 +66,7 @@ class LoggedDesk:
     def begun(
         self, path: Path, opening: Opening, rules: Mapping[str, Json]
     ) -> tuple[ObservedLog, Secrets]:
-        """Begin a log of what the test asks; return it, and what is to be in no log."""
+        """Begin a log of the test's requests; return it, and the secrets."""
         secrets = Secrets()
         secrets.learn_environment()
         secrets.hide_address(opening.base)
@@ -82,7 +82,7 @@ class LoggedDesk:
 
 
 class Front:
-    """The desk that the proxy is given: opened by the first request; knows what is on its way."""
+    """The proxy's desk: opened by the first request; knows the requests in flight."""
 
     def __init__(self, opened: Callable[[Incoming], Desk]) -> None:
         self._opened = opened
@@ -117,7 +117,7 @@ class Front:
 
 
 class _Followed:
-    """Passes on what it is told of an answer; `gone` is told last, whatever came before."""
+    """Passes on the parts of an answer; `gone` comes last, in every case."""
 
     def __init__(self, passing: Passing, over: Callable[[], None]) -> None:
         self._over = over
@@ -185,7 +185,7 @@ class RecordedDesk(LoggedDesk):
         return self._replaying
 
     def report(self, *, is_over: bool) -> ObservedReport:
-        """Return what was asked otherwise; when all is over, also what was not asked."""
+        """Return the different requests; at the end, also the missing ones."""
         record = self._record or read_record(self.log)
         matcher = self._replaying.matcher if self._replaying else Matcher(record)
         report = report_of(record, matcher, live=0, output=None)
@@ -208,6 +208,6 @@ class Unrecorded(LoggedDesk):
         return self
 
     def begin(self, _incoming: Incoming) -> Serve:
-        """Refuse a request, so that clients of any provider can say why."""
+        """Refuse a request, so that clients of any provider can report the reason."""
         error = {"type": "invalid_request_error", "code": "not_recorded", "message": self._why}
         return Serve.json(REFUSED, {"type": "error", "error": error}, may_retry=False)

@@ -1,7 +1,7 @@
 """Says which recordings no test uses, and how old the others are.
 
-Tests that were collected flow in; paths of recordings flow out.  Nothing is removed.  When a run of
-pytest saw all tests of a file is `refold.pytest_plugin`'s to say.  Rules: CONTRACT.md §13.12.
+Tests that were collected flow in; paths of recordings flow out. Nothing is removed.
+`refold.pytest_plugin` knows whether pytest ran all tests of a file. Rules: CONTRACT.md §13.12.
 """
 
 import os
@@ -25,7 +25,7 @@ _DAY_SECONDS: Final = 86_400
 def unused(tests: Iterable[Test]) -> list[Path]:
     """Return recordings that belong to no test, of these files or of files that are gone.
 
-    What a test that failed left beside is among them.
+    Leftovers of a failed test are among them.
     """
     stems = _stems(tests)
     homes: dict[Path, set[Path]] = {}
@@ -63,7 +63,7 @@ def _stems(tests: Iterable[Test]) -> dict[Path, set[str]]:
 
 
 def _recorded_at(log: Path) -> float | None:
-    """Return when a run was begun, in seconds since 1970; `None` of what is no log."""
+    """Return when a run was begun, in seconds since 1970; `None` if it is not a log."""
     try:
         first = next(read_entries(log, verify=False))
     except (RefoldError, StopIteration):

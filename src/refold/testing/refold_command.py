@@ -1,8 +1,8 @@
 """Implements the fixture `refold_command`: runs a command, recorded or answered from its recording.
 
-All of it is what `refold record` and `refold replay` do: profile, arguments, variables, folders,
-shapes of keys, and what is printed.  When a test records is `refold.testing.refold_run`'s to say;
-`refold.pytest_plugin` starts and ends this.  Rules: CONTRACT.md §16.12.
+It works like `refold record` and `refold replay`: profile, arguments, variables, folders, shapes of
+keys, and output. `refold.testing.refold_run` decides when a test records; `refold.pytest_plugin`
+starts and ends this. Rules: CONTRACT.md §16.12.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from refold.testing.reproduce import explained
 from refold.testing.session_proxy import SessionProxy, variables
 
 PART: Final = ".command"
-"""What the recordings of a test's commands have behind the test's name."""
+"""The suffix of the recordings of a test's commands."""
 _INTERRUPTED: Final = BY_SIGNAL + signal.SIGINT
 _BOOKENDS: Final = 2
 """Entries of a log of a command that asked nothing."""
@@ -40,7 +40,7 @@ class RanCommand:
     """A command that has ended."""
 
     exit_code: int
-    """As a shell says it: 128 and the number of the signal that ended it."""
+    """As in a shell: 128 and the number of the signal that ended it."""
     stdout: str
     log: Path
     """Its recording; it moves when the test has ended, if it was made by this test."""
@@ -81,7 +81,7 @@ class RefoldCommand(RecordedRuns):
         Args:
             command: The program and its arguments.
             cwd: The folder where it runs.
-            env: Variables that it gets besides those of the test; `None` takes one away.
+            env: Variables that it gets besides those of the test; `None` removes one.
             input: Its standard input.
             name: What this command is called among several of a test; by default they are counted.
             profile: As `refold record --profile`.
@@ -93,7 +93,7 @@ class RefoldCommand(RecordedRuns):
         Raises:
             UsageError: the command cannot be started, or an option has no such form.
             LogDamaged: the recording does not verify.
-            Failed: as `pytest.fail` does; it did not do what was recorded, or none was recorded.
+            Failed: as `pytest.fail` raises it; the run differs from the recording, or none exists.
         """
         __tracebackhide__ = True
         words = [os.fspath(word) for word in command]
@@ -157,7 +157,7 @@ class RefoldCommand(RecordedRuns):
 
 
 class _Printed:
-    """Keeps what a command prints, and prints it, for pytest to show of a test that fails."""
+    """Keeps a command's output, and prints it, for pytest to show if the test fails."""
 
     def __init__(self) -> None:
         self._kept = bytearray()

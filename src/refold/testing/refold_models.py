@@ -1,10 +1,10 @@
 """Implements the fixture `refold_models`: a proxy between a test's clients and their models.
 
-Whatever client the test makes finds the proxy by the usual variables; what it asks is recorded, or
-answered from the recording and judged when the test has passed.  Modes are those of
-`refold.testing`; the proxy's desks are in `refold.testing.desks`; what differs is
-`refold.replay.observed`'s to say.  `refold.pytest_plugin` starts and ends all this, and imports the
-file when a test first asks for the fixture.  The rules are CONTRACT.md §16.12.
+Every client of the test finds the proxy by the usual variables; its requests are recorded, or
+answered from the recording and judged when the test has passed. Modes are those of
+`refold.testing`; the proxy's desks are in `refold.testing.desks`; `refold.replay.observed` finds
+the differences. `refold.pytest_plugin` starts and ends all this, and imports the file when a test
+first asks for the fixture. The rules are CONTRACT.md §16.12.
 """
 
 import contextlib
@@ -37,9 +37,9 @@ from refold.testing.reproduce import explained
 from refold.testing.session_proxy import SessionProxy
 
 PART: Final = ".models"
-"""What the recording of a test's models has behind the test's name."""
+"""The suffix of the recording of a test's models."""
 WATCHED: Final = "watched"
-"""The status of a tree's root: its test goes on, so it has no end yet."""
+"""The status of a tree's root: its test is still running."""
 
 _PASSED_BY: Final = (
     "A client with a base_url of its own leads past the proxy: leave it out, or give the client "
@@ -55,7 +55,7 @@ _WAIT_SECONDS: Final = 1.0
 
 
 class RefoldModels:
-    """Records what a test asks of models, or answers it from the recording."""
+    """Records a test's requests to models, or answers them from the recording."""
 
     def __init__(
         self,
@@ -64,12 +64,12 @@ class RefoldModels:
         folder: Callable[[], Path],
         session: SessionProxy | None = None,
     ) -> None:
-        """Say how; `setenv` sets a variable for the test, `folder` makes one for what is not kept.
+        """Set it up; `setenv` sets a variable for the test, `folder` makes a temporary folder.
 
         `session` leads clients here that were made before.
 
         Raises:
-            UsageError: an upstream, or a base URL of the environment, is none.
+            UsageError: an upstream, or a base URL of the environment, is not a URL.
         """
         self._settings = settings
         self._shown = settings.shown
@@ -91,7 +91,7 @@ class RefoldModels:
         self._is_judged = False
         self._fault = ""
         self.explained: tuple[str, str] | None = None
-        """As `reproduce.explained` says it, of a replay that diverged."""
+        """The text of `reproduce.explained`, for a replay that diverged."""
         self.recorded: list[Path] = []
         """The recording, once it was made."""
 
@@ -138,7 +138,7 @@ class RefoldModels:
         (`GROQ_BASE_URL`), which is set; `upstream` is the provider's own base URL, and needed once.
 
         Raises:
-            UsageError: there is no such name, no such URL, or something was asked already.
+            UsageError: no such name, no such URL, or a request was made already.
         """
         route = self._routes.get(name.lower())
         if upstream is not None:
@@ -160,7 +160,7 @@ class RefoldModels:
         """Do not compare these places of requests: `model:*/parameters/user` (CONTRACT.md §16.7).
 
         Raises:
-            UsageError: one is no place, or something was asked already.
+            UsageError: not a place, or a request was made already.
         """
         self._must_be_first("volatile")
         self._rules = self._rules.plus(VolatileRules(paths))
@@ -169,14 +169,14 @@ class RefoldModels:
         """Take what these regular expressions match for the same, in any text of a request.
 
         Raises:
-            UsageError: one is no regular expression, or something was asked already.
+            UsageError: not a regular expression, or a request was made already.
         """
         self._must_be_first("volatile_text")
         self._rules = self._rules.plus(VolatileRules((), patterns))
 
     @property
     def log(self) -> Path:
-        """The log of what was asked so far, of this time; it moves when the test has ended.
+        """The log of the requests so far, of this time; it moves when the test has ended.
 
         Raises:
             UsageError: nothing was asked.
@@ -196,7 +196,7 @@ class RefoldModels:
 
     @property
     def report(self) -> ObservedReport | None:
-        """What was asked otherwise than recorded, so far; `None` where nothing is replayed."""
+        """The differences so far; `None` unless a recording is replayed."""
         if not isinstance(self._side, RecordedDesk):
             return None
         return self._side.report(is_over=self._is_over)
@@ -247,7 +247,7 @@ class RefoldModels:
     # --- the end -------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """End a test that has passed: seal its recording, or judge what it asked.
+        """End a test that has passed: seal its recording, or judge its requests.
 
         Raises:
             Failed: as `pytest.fail` does; it asked otherwise than recorded.
@@ -271,9 +271,9 @@ class RefoldModels:
             fail(_NOTHING)
 
     def give_up(self, *, is_kept: bool) -> None:
-        """End a test that did not pass; with `is_kept`, what it asked live is kept beside.
+        """End a test that did not pass; with `is_kept`, its live requests are kept beside.
 
-        The test has a failure of its own: what goes wrong here is told beside it.
+        The test has a failure of its own: errors here are reported beside it.
         """
         if self._is_settled:
             return
@@ -337,7 +337,7 @@ class RefoldModels:
     # --- texts ---------------------------------------------------------------------------
 
     def what_differs(self) -> str:
-        """Return what a test that failed by itself asked otherwise before; empty for nothing."""
+        """Return the differences of a test that failed by itself; empty for none."""
         if self._is_judged:
             return ""
         if self._fault or self._watch.seen:

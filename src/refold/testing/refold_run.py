@@ -1,10 +1,9 @@
 """Implements the fixture `refold_run`: a call that records a run, or replays it.
 
-Here is decided which of the two, and what a test is told that no longer does what was recorded.
-Where recordings lie is `refold.replay.testing.recordings`'s, how they are named on a command line
-`refold.testing.reproduce`'s; options, markers and reports are `refold.pytest_plugin`'s, which
-imports this file when a test first asks for the fixture.  The rules are CONTRACT.md §13.12 to
-§13.14.
+It decides which of the two, and reports a test that differs from its recording.
+`refold.replay.testing.recordings` places recordings, `refold.testing.reproduce` names them on a
+command line; options, markers and reports are `refold.pytest_plugin`'s, which imports this file
+when a test first asks for the fixture. The rules are CONTRACT.md §13.12 to §13.14.
 """
 
 import contextlib
@@ -72,11 +71,11 @@ class Settings:
     base: Path
     """The folder from which paths are shown."""
     network: Allowed = "none"
-    """What a program, or a test that asks models, may use while it is replayed."""
+    """The network that a program, or a test that asks models, may use in a replay."""
     tools: Sequence[Tool | Callable[..., Any]] = ()
     """Passed to each run."""
     name: str = ""
-    """The test, as a log of what it asks of models calls it."""
+    """The test's name in a log of its model requests."""
     test: str = ""
     """Which one it is, from its file on."""
     asks: bool = False
@@ -99,7 +98,7 @@ class Settings:
         return f"{IF_MEANT}\n  {self.again('accept')}"
 
     def unrecorded(self, log: Path, what: str, advice: str = "") -> str:
-        """Return what to do where there is no recording; by default, to make the first."""
+        """Return the advice for a missing recording; by default, to make the first."""
         first = (
             "Tests replay by default. Record this one once, live, and keep the file with the "
             f"test:\n  {self.again('once')}\n"
@@ -121,7 +120,7 @@ class _Asked:
 
 
 class RecordedRuns:
-    """The recordings of one test, of whatever is recorded: which are used, made and kept."""
+    """The recordings of one test, of all kinds: used, made and kept ones."""
 
     called = ""
     """The fixture."""
@@ -137,11 +136,11 @@ class RecordedRuns:
         self._unnamed = 0
         self._used: list[Path] = []
         self._waiting: dict[Path, Path] = {}
-        """Where runs lie that did not complete, and where they go if the test passes."""
+        """The places of incomplete runs, and their targets if the test passes."""
         self._ways: dict[Path, str | None] = {}
-        """The command that replays each run, where there is one."""
+        """The command that replays each run, if one can."""
         self.explained: tuple[str, str] | None = None
-        """As `reproduce.explained` says it, of a replay that diverged."""
+        """The text of `reproduce.explained`, for a replay that diverged."""
         self.recorded: list[Path] = []
         """The recordings that were made, in order."""
 
@@ -174,7 +173,7 @@ class RecordedRuns:
         return fail(self._settings.unrecorded(log, "this run", advice))
 
     def _put(self, made: Path, log: Path, *, is_good: bool) -> Path:
-        """Put a run in the place of its recording if it is good enough, else beside; say where."""
+        """Put a run in the place of its recording if it is good enough, else beside; return it."""
         is_kept = is_good and self._mode != "accept"  # which waits for the test, too
         kept = log if is_kept or self._mode == "all" else failed_beside(log)
         move_over(made, kept)
@@ -200,7 +199,7 @@ class RecordedRuns:
             )
 
     def keep(self) -> None:
-        """Put the runs that waited for the end of the test in place; remove what was not used."""
+        """Put the runs that waited for the end of the test in place; remove unused ones."""
         for kept, log in self._waiting.items():
             move_over(kept, log)
             self.recorded.append(log)
@@ -384,7 +383,7 @@ class RefoldRun(RecordedRuns):
 
 
 def _name_of(model: Model | str) -> str:
-    """Return what a log calls a model, which may be told as text; a replay opens none."""
+    """Return a log's name of a model, which may be a text; a replay opens none."""
     name = model if isinstance(model, str) else model.name
     return "scripted" if name.startswith("scripted:") else name
 
@@ -398,7 +397,7 @@ def _network_text(log: str, seen: Sequence[OutsideLoop]) -> str:
 
 
 def fail(text: str) -> NoReturn:
-    """Fail the test with a text that says all."""
+    """Fail the test with a complete text."""
     __tracebackhide__ = True
     pytest.fail(text)
 

@@ -1,7 +1,7 @@
 """Names the `refold replay` that runs a test's recording again.
 
-Only what can be imported by another process has a command; the rest is told by its test alone.
-The rules are CONTRACT.md §13.12.
+Only a run that another process can import has a command; the rest is named by its test alone. The
+rules are CONTRACT.md §13.12.
 """
 
 import os

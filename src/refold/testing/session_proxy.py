@@ -1,8 +1,8 @@
 """Leads clients that were made before their test to it: one proxy for a whole session of pytest.
 
-The base-URL variables lead here from before the first test file is imported.  What comes goes on to
-the proxy of the test that runs (`refold.testing.refold_models`); while there is none, to where the
-variables led before.  `refold.pytest_plugin` starts and ends it.  Rules: CONTRACT.md §16.12.
+The base-URL variables lead here from before the first test file is imported. Requests are forwarded
+to the proxy of the running test (`refold.testing.refold_models`); without one, to the earlier
+targets of the variables. `refold.pytest_plugin` starts and ends it. Rules: CONTRACT.md §16.12.
 """
 
 import contextlib
@@ -33,14 +33,14 @@ class SessionProxy:
         """Take where the variables lead.
 
         Raises:
-            UsageError: one of them is no base URL.
+            UsageError: not a base URL.
         """
         self._routes = {route.name: route for route in routes_of()}
         self._before: dict[str, str | None] = {}
         self._led: dict[str, str] = {}
         self._keys: dict[str, str | None] = {}
         self.test_base = ""
-        """The base URL of the proxy of the test that runs; empty while there is none."""
+        """The base URL of the proxy of the running test; empty without one."""
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -77,7 +77,7 @@ class SessionProxy:
         return variables(dict.fromkeys(left))
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
-        """Return where a request goes on to; one without a real key goes to no server."""
+        """Return the target of a request; one without a real key goes to no server."""
         if self.test_base:
             url = f"{self.test_base}/{incoming.route}{incoming.target}"
         elif any(PLACEHOLDER in value for _, value in incoming.headers):
@@ -105,7 +105,7 @@ class _Unwatched:
 
 @contextlib.contextmanager
 def variables(values: Mapping[str, str | None]) -> Iterator[None]:
-    """Have these variables in a block, and what they were after it; `None` unsets one."""
+    """Set these variables in a block, and restore them after it; `None` unsets one."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in values.items():
             if value is None:

@@ -1,7 +1,7 @@
 """Says once what stops several tests: one changed prompt, and each test that asked with it.
 
-Reports of failed tests flow in, whatever process ran them; sections of pytest's summary flow out.
-What a report has of this is `refold.pytest_plugin`'s to attach.  Rules: CONTRACT.md §13.12.
+Reports of failed tests flow in, from all processes; sections of pytest's summary flow out.
+`refold.pytest_plugin` attaches the data to reports. Rules: CONTRACT.md §13.12.
 """
 
 from collections.abc import Iterable, Sequence

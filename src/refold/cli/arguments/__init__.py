@@ -1,7 +1,7 @@
-"""Reads the arguments that commands share: logs, programs, tools, what is live.
+"""Reads the arguments that commands share: logs, programs, tools, live sources.
 
-Words of a command line flow in; opened logs, loaded programs and sources flow out.  Imports
-`output`, `refold.programs`, `refold.api` and what stands below.  Rules: CONTRACT.md §14.9.
+Words of a command line flow in; opened logs, loaded programs and sources flow out. Imports
+`output`, `refold.programs`, `refold.api` and the folders below them. Rules: CONTRACT.md §14.9.
 
     logs          a LOG argument: plain or packed, and how its files are named to people
     outputs       options that name a file to be written

@@ -27,7 +27,7 @@ class WithCommand(click.Command):
     """A command that takes another one behind `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put what stands behind `--` aside."""
+        """Set the arguments after `--` aside."""
         if "--" in args:
             at = args.index("--")
             ctx.meta[_COMMAND] = tuple(args[at + 1 :])
@@ -36,10 +36,10 @@ class WithCommand(click.Command):
 
 
 def command_given() -> tuple[str, ...] | None:
-    """Return the command behind `--`; `None` if there is no `--`.
+    """Return the command after `--`; `None` if there is no `--`.
 
     Raises:
-        UsageError: nothing stands behind it.
+        UsageError: nothing follows it.
     """
     given: tuple[str, ...] | None = click.get_current_context().meta.get(_COMMAND)
     if given == ():
@@ -53,7 +53,7 @@ class _OfCommands(click.Option):
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
     ) -> tuple[Any, list[str]]:
-        """Refuse it where there is none."""
+        """Refuse a missing command."""
         if self.name in opts and _COMMAND not in ctx.meta:
             raise click.UsageError(f"{self.opts[0]} needs -- COMMAND")
         return super().handle_parse_result(ctx, opts, args)
@@ -128,7 +128,7 @@ _SHARED: Final = ("--upstream", "--volatile", "--volatile-text", "--unordered", 
 
 @attrs.frozen(kw_only=True)
 class Foreign:
-    """What options say of how a command of another program is recorded, or compared."""
+    """Options for recording or comparing the command of another program."""
 
     upstream: tuple[str, ...] = ()
     volatile: tuple[str, ...] = ()
@@ -198,7 +198,7 @@ _CAPS: Final[dict[str, str]] = {
 
 @attrs.frozen(kw_only=True)
 class GivenCaps:
-    """Caps that options give; `None` where `refold.yaml` may say."""
+    """Caps from options; `None` leaves them to `refold.yaml`."""
 
     max_cost_usd: float | None = None
     max_requests: int | None = None
@@ -232,7 +232,7 @@ def _cap(name: str, text: str, kind_of_option: type[click.Option] = click.Option
 
 
 caps_options: Final = as_one("caps", GivenCaps, *(_cap(*each) for each in _CAPS.items()))
-"""Options of what a watched command may spend."""
+"""Options that cap the spending of a watched command."""
 resume_caps_options: Final = as_one(
     "caps", GivenCaps,
     *(_cap(name, _WITH + text[0].lower() + text[1:], _OfCommands) for name, text in _CAPS.items()),
@@ -256,7 +256,7 @@ def refuse_with_command(*shared: str) -> None:
 def rules_of(
     volatile: Sequence[str], texts: Sequence[str], unordered: Sequence[str] = ()
 ) -> "VolatileRules":
-    """Return what is not compared."""
+    """Return the rules for values that are not compared."""
     from refold.engine.observed.volatile import VolatileRules  # noqa: PLC0415 - for commands alone
 
     return VolatileRules(volatile, texts, unordered)
@@ -266,7 +266,7 @@ def sessions() -> Any:
     """Return the module that records and replays commands.
 
     Raises:
-        ExtraMissing: what it needs is not installed.
+        ExtraMissing: a required package is not installed.
     """
     return proxy_module("sessions")
 
@@ -275,7 +275,7 @@ def proxy_module(name: str) -> Any:
     """Return a module of `refold.proxy`, all of which need the extra `proxy`.
 
     Raises:
-        ExtraMissing: what it needs is not installed.
+        ExtraMissing: a required package is not installed.
     """
     try:
         return import_module(f"refold.proxy.{name}")

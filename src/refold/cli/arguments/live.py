@@ -1,7 +1,7 @@
-"""Reads the options of commands that run something live: what is live, and with what.
+"""Reads the options of commands that run something live.
 
-`recorded`, `live` and `stub` are said of models, tools and children, and of single tools; a model
-or tools that are named are meant to be used.  Rules: CONTRACT.md §12.10.
+Models, tools and children, and single tools, are set to `recorded`, `live` or `stub`; a model or
+tools that are named are meant to be used. Rules: CONTRACT.md §12.10.
 """
 
 import json
@@ -64,7 +64,7 @@ _OPTIONS: Final = (
 
 @attrs.frozen(kw_only=True)
 class Live:
-    """What options say of what is live, and with what."""
+    """The options for live sources."""
 
     models: tuple[str, ...] = ()
     base_url: str | None = None
@@ -89,7 +89,7 @@ live_options: Final = as_one("live", Live, *_OPTIONS)
 
 @attrs.frozen(kw_only=True)
 class LiveOptions:
-    """Sources of outcomes as the options say, and what live ones need."""
+    """Sources of outcomes from the options, and the objects that live ones need."""
 
     sources: Sources
     tools: tuple[Tool, ...]
@@ -102,10 +102,10 @@ class LiveOptions:
 
 
 def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live) -> LiveOptions:
-    """Return what the options mean for this log; what is not said of is as `default`.
+    """Return the sources for this log; those without an option are `default`.
 
     Raises:
-        UsageError: an option says what cannot be.
+        UsageError: an option is impossible.
         ProgramNotFound: a tool cannot be imported.
     """
     run = program_started(log)
@@ -133,7 +133,7 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
 def _check_names(
     log: OpenedLog, known: Iterable[str], tool: Iterable[str], stubs: Iterable[str]
 ) -> None:
-    """Refuse a name that no run was offered: it would say nothing, where something is meant."""
+    """Refuse a name that no run was offered: it would have no effect."""
     offered = {offer["name"] for path in tree(log.path) for offer in started(path).tools}
     names = offered | {*known}
     for option, given in (("--tool", [*tool]), ("--stub", [*stubs])):
@@ -173,10 +173,10 @@ def _last(values: list[str]) -> str | None:
 
 
 def pair(text: str, option: str) -> tuple[str, str]:
-    """Return what stands on the two sides of the first `=`.
+    """Return the texts before and after the first `=`.
 
     Raises:
-        UsageError: there is none, or nothing before it.
+        UsageError: there is no `=`, or nothing before it.
     """
     name, equals, value = text.partition("=")
     if not equals or not name:
@@ -185,10 +185,10 @@ def pair(text: str, option: str) -> tuple[str, str]:
 
 
 def edits_of(given: Sequence[str]) -> dict[str, Json]:
-    """Return what `KEY=JSON`, `KEY=@FILE` and `KEY=TEXT` say of `--set`, by key.
+    """Parse `KEY=JSON`, `KEY=@FILE` and `KEY=TEXT` of `--set`, by key.
 
     Raises:
-        UsageError: as `people.said`; or a text is the name of a file, and would not be read.
+        UsageError: as for `people.said`; or a text is the name of a file, which would not be read.
     """
     for each in given:
         text = each.partition("=")[2].strip()

@@ -1,7 +1,7 @@
 """Tools, sessions and models as the command line names them: `file.py:name`, `NAME=openai:…`.
 
-How a name leads to what it names is `engine.ports.programs`'s; what the programs that Refold ships
-come with is `programs.shipped`'s.  Rules: CONTRACT.md §14.9.
+`engine.ports.programs` resolves a name; `programs.shipped` has the tools of the programs that
+Refold ships. Rules: CONTRACT.md §14.9.
 """
 
 import os
@@ -27,8 +27,8 @@ _PROGRAM: Final = re.compile(r"([^\s=/:]+)=(.+)", re.DOTALL)
 def import_from_here(named: str | None, *more: str | None) -> None:
     """Let `module:name` be found in the working directory, if one of these is one.
 
-    Last on the path, and not without need: else a file there that is named like a dependency of
-    ours would be executed in its place, `orjson.py` say.
+    It is last on the path, and only if needed: else a file there with the name of one of our
+    dependencies, such as `orjson.py`, would be executed in its place.
     """
     here = os.getcwd()  # noqa: PTH109 - sys.path holds text
     if here not in sys.path and any(":" in each for each in (named, *more) if each):
@@ -36,12 +36,12 @@ def import_from_here(named: str | None, *more: str | None) -> None:
 
 
 def joined(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> str:
-    """Return as one text what an option that may come several times was given."""
+    """Join the values of a repeatable option to one text."""
     return ",".join(given)
 
 
 def programs_of(given: Sequence[str]) -> dict[str, str]:
-    """Return programs by the name that a log shows: `NAME=…` says it, else it is their own.
+    """Return programs by their names in a log: that of `NAME=…`, else their own.
 
     Raises:
         UsageError: two of them go by one name.
@@ -67,7 +67,7 @@ def load_tools(text: str) -> tuple[Tool, ...]:
 
     Raises:
         ProgramNotFound: nothing is found there.
-        ToolRefused: what is found is no tool, or a file is named alone.
+        ToolRefused: the name does not lead to a tool, or a file is named alone.
     """
     from refold.tools.contract.tool_types import as_tool  # noqa: PLC0415 - only where tools are named
 
@@ -87,10 +87,10 @@ _SPEC: Final = re.compile(r"(openai|anthropic|pydantic|scripted):.")
 
 
 def models_said(texts: Iterable[str]) -> dict[str, str]:
-    """Return what `--model SPEC` and `--model NAME=SPEC` say, by name; a SPEC alone under "".
+    """Parse `--model SPEC` and `--model NAME=SPEC`, by name; a SPEC alone under "".
 
     Raises:
-        UsageError: one name is said twice.
+        UsageError: one name is given twice.
     """
     said: dict[str, str] = {}
     for text in texts:
@@ -117,7 +117,7 @@ def load_session(text: str | None, log: Path) -> "Session | None":
 
     Raises:
         ProgramNotFound: nothing is found there.
-        UsageError: what is found is no session, and makes none.
+        UsageError: the name leads to neither a session nor a function that makes one.
     """
     if text is None:
         return None

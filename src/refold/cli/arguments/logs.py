@@ -1,6 +1,6 @@
 """Opens a LOG argument, plain or packed, and names its files to people.
 
-And what they say where its program has to be named.  Rules: CONTRACT.md §4 (names), §4.6 (packed
+And their texts when a log's program has to be named. Rules: CONTRACT.md §4 (names), §4.6 (packed
 logs), §4.8 (stored runs), §14.9.
 """
 
@@ -40,7 +40,7 @@ Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 
 LOG: Final = click.Path(path_type=Path)
-"""The type of a LOG argument; whether it is there, the reader says better than click."""
+"""The type of a LOG argument; the reader reports a missing file better than click."""
 
 json_option: Final[Decorator] = click.option(
     "--json", "as_json", is_flag=True, expose_value=False, callback=output.note_json,
@@ -55,7 +55,7 @@ class _Place(click.Path):
     """The type of an argument that is a file, a folder or the URL of a store."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a path, or what the URL names."""
+        """Return a path, or the log of a URL."""
         if isinstance(value, str) and _URL.match(value):
             return stored_run(value)
         return super().convert(value, param, ctx)
@@ -105,7 +105,7 @@ class OpenedLog:
     """A log that can be read."""
 
     path: Path
-    """Where it lies now; of a packed one, the unpacked copy."""
+    """Its current place; for a packed one, the unpacked copy."""
     given: Path | StoredRun
     """As it was named."""
 
@@ -140,21 +140,21 @@ _NONSENSE: Final = (
     ArithmeticError, AssertionError, AttributeError, BlobBroken, EventMalformed, LookupError,
     RecursionError, TypeError, ValueError,
 )  # fmt: skip
-"""What code trips over whose data is of another form than its kind says."""
+"""Exceptions of code that reads data of the wrong form."""
 
 
 @contextlib.contextmanager
 def opened_log(given: Path | StoredRun) -> Iterator[OpenedLog]:
     """Give a readable log, unpacked or fetched for as long as the block lasts.
 
-    Whoever can hash can make a log whose chain holds and whose data is nonsense.  What trips over
-    that in the block is told as damage, if `verify` finds any; else it is a fault of ours.
+    Anyone can make a log with a valid chain and nonsense as data. An error over it in the block is
+    reported as damage, if `verify` finds any; else it is a fault of ours.
 
     Raises:
         UsageError: it is a folder.
-        LogMissing: there is no file.
+        LogMissing: there is no such file.
         LogUnsupported: it is an archive of another sort, or a packed log that is not whole.
-        LogDamaged: the block failed over data that is not what its kind says.
+        LogDamaged: the block failed over data that does not fit its kind.
     """
     if isinstance(given, Path) and given.is_dir():
         shown = output.shown_path(given)
@@ -180,7 +180,7 @@ def opened_log(given: Path | StoredRun) -> Iterator[OpenedLog]:
 
 
 def _damage(log: OpenedLog, error: Exception) -> RefoldError | None:
-    """Return what is wrong with a log over which we failed; `None` if nothing is."""
+    """Return the damage of a log that made us fail; `None` if it is intact."""
     from refold.replay.audit.verify import verify  # noqa: PLC0415 - only where something went wrong
 
     try:
@@ -196,7 +196,7 @@ def _damage(log: OpenedLog, error: Exception) -> RefoldError | None:
 
 
 def refuse_damaged(log: OpenedLog) -> None:
-    """Refuse to go by a record that is not intact, or by that of a run below it.
+    """Refuse a record that is not intact, or that has a damaged run below it.
 
     Raises:
         LogDamaged: the first damage.
@@ -212,7 +212,7 @@ def first_entry(path: Path) -> Entry:
     """Return the first entry of a log.
 
     Raises:
-        LogDamaged: it does not verify, or there is none.
+        LogDamaged: it does not verify, or is empty.
     """
     return next(read_entries(path, resolve=True))
 
@@ -230,15 +230,15 @@ def edited_in(path: Path) -> frozenset[tuple[str, str]]:
 
 
 _EDITED: Final = (*COMPLETES, "value.drawn")
-"""Kinds of what an edit gives; of a watched command, a tool call's key changes what is called."""
+"""Kinds of entries that an edit sets; for a watched command, a tool call's key changes the call."""
 
 
 def started(path: Path) -> RunStarted:
-    """Return what the first entry of a log says.
+    """Return the first entry of a log.
 
     Raises:
         LogDamaged: it does not verify.
-        EventMalformed: it is no `run.started`.
+        EventMalformed: it is not `run.started`.
     """
     first = first_entry(path)
     event = first.event
@@ -259,10 +259,10 @@ def say_guarantee(told: Mapping[str, str]) -> None:
 
 
 def program_started(log: OpenedLog) -> RunStarted:
-    """Return what the first entry of a program's log says.
+    """Return the first entry of a program's log.
 
     Raises:
-        LogObserved: it is a watched command's; what is to be done is in its text.
+        LogObserved: the log is a watched command's; the text gives the right command.
         LogDamaged: it does not verify.
     """
     return refuse_observed(Path(log.given), started(log.path))
@@ -279,6 +279,6 @@ def unnamed(program: str, command: str) -> ProgramNotFound:
 
 
 def place_of(program: str) -> str:
-    """Return what is to be filled in for a program as a log names it: `FILE.py:audit`."""
+    """Return a placeholder for a program that a log names: `FILE.py:audit`."""
     function = program.rpartition(":")[2]
     return f"FILE.py:{function if function.isidentifier() else 'NAME'}"

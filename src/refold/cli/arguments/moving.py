@@ -41,7 +41,7 @@ def listed_contents(log: Path, left: contextlib.ExitStack) -> list[Path] | None:
 
 
 def tell_moved(moved: Iterable[tuple[str, StoreOutcome]], url: str, count: int, doing: str) -> int:
-    """Move runs, tell what became of each, and return the exit code: the worst of theirs."""
+    """Move runs, report on each, and return the exit code: the worst of theirs."""
     found: list[Moved] = []
     codes = {FINE}
 

@@ -18,7 +18,7 @@ force_option: Final[Decorator] = click.option(
 
 
 def output_file(path: Path, kind: OutputKind) -> OutputFile:
-    """Return the file that a command is to write, as `--force` says.
+    """Return the output file of a command, with `--force` applied.
 
     Raises:
         OutputRefused: it would not be written.

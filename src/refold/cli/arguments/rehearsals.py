@@ -1,7 +1,7 @@
 """Runs a recorded program again for several commands: with its tools, and in silence.
 
-`explore` and `sensitivity` run it many times, so what it prints is dropped; `replay`, of one log or
-many, and `demo` run it once a log.  What a rehearsal is, CONTRACT.md §12.8 says.
+`explore` and `sensitivity` run it many times, so its output is dropped; `replay`, of one log or
+many, and `demo` run it once a log. CONTRACT.md §12.8 defines rehearsals.
 """
 
 import contextlib
@@ -58,10 +58,10 @@ def rehearsed(
 ) -> tuple[Report, OpenedLog]:
     """Return what `rehearse` finds, which runs a program many times; and its log.
 
-    What the program prints is dropped: it is no part of our answer.  `said` is what goes on.
+    The program's output is dropped: it is not part of our answer. `said` labels the progress.
 
     Raises:
-        ProgramNotFound: it has to be named, or a tool is not where it was said to be.
+        ProgramNotFound: it has to be named, or a tool is not in the named place.
         LogDamaged: the log is not intact.
     """
     import_from_here(program)
@@ -75,13 +75,13 @@ def rehearsed(
 
 
 def with_own(program: str | None, name: str, given: Iterable[Tool]) -> tuple[Tool, ...]:
-    """Return tools, with those of a shipped program before them where no other was named."""
+    """Return tools, after those of a shipped program unless another one was named."""
     own = () if program is not None else tools_of(name)
     return tuple({tool.name: tool for tool in (*own, *given)}.values())
 
 
 def run_of(log: OpenedLog, program: str | None) -> RunStarted:
-    """Return what the first entry of a program's log says, if its program is known.
+    """Return the first entry of a program's log, if its program is known.
 
     Raises:
         ProgramNotFound: it has to be named; the line that does it is a note.
@@ -108,7 +108,7 @@ def replayed(
     `session` names what makes the run's session, as `--session` does.
 
     Raises:
-        ProgramNotFound: it is none that Refold ships, and none was named.
+        ProgramNotFound: Refold does not ship it, and none was named.
     """
     run = started(log.path)
     name = run.program
@@ -123,7 +123,7 @@ def replayed(
 
 @contextlib.contextmanager
 def dropped_prints() -> Iterator[None]:
-    """Drop what is printed in the block."""
+    """Drop output in the block."""
     with (
         Path(os.devnull).open("w", encoding="utf-8") as nowhere,
         contextlib.redirect_stdout(nowhere),

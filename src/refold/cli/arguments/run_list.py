@@ -1,8 +1,8 @@
 """The runs of a folder, as they look from outside: what `refold ls` and `refold view` list.
 
-Only the first and the last line of a log are read, and neither is verified: what a log looks like
-from outside is said fast, whether it holds is `refold verify`'s to say.  A log without an end that
-nobody writes is read to see whether the run waits for a person.  Rules: CONTRACT.md §14.10.
+Only the first and the last line of a log are read, and neither is verified: a list must be fast,
+and `refold verify` checks a log. A log without an end that nobody writes is read to see whether the
+run waits for a person. Rules: CONTRACT.md §14.10.
 """
 
 import contextlib
@@ -38,11 +38,11 @@ from refold.replay.tree.standing import standing
 _NO_LOG: Final = (
     RefoldError, click.UsageError, OSError, ValueError, KeyError, TypeError, AttributeError,
 )  # fmt: skip
-"""What reading a file raises that is no log, whatever its name says."""
+"""Exceptions of reading a file that is not a log, in spite of its name."""
 
 
 def listed_runs(folder: Path) -> list[ListedRun]:
-    """Return the root runs of a folder, the newest last; a file that is no log says so.
+    """Return the root runs of a folder, the newest last; a file that is not a log has that status.
 
     Raises:
         OSError: the folder cannot be listed.
@@ -69,7 +69,7 @@ def orphans(folder: Path) -> list[Path]:
 
 
 def listed(path: Path, beside: Folder) -> ListedRun:
-    """Return what is known of one root run; a file that is none says so as its status."""
+    """Return the data of one root run; a file that is not a log has that status."""
     run = ListedRun(log=output.shown_path(path), path=path)
     try:
         with opened_log(path) as opened:
@@ -83,7 +83,7 @@ def listed(path: Path, beside: Folder) -> ListedRun:
 
 
 def _with_ends(run: ListedRun, path: Path) -> ListedRun:
-    """Return a run with what the first and the last whole line of its log say."""
+    """Return a run with the data of the first and the last whole line of its log."""
     with open_log(path) as file:
         first = loads(file.readline(LINE_MAX + 1))
         last = loads(last_line(path))
@@ -119,6 +119,6 @@ def _with_ends(run: ListedRun, path: Path) -> ListedRun:
 
 
 def _priced_in(meta: Mapping[str, Any]) -> Priced | None:
-    """Return what the last entry of a watched command says of a cost that is not known."""
+    """Return the last entry's note of a watched command about an unknown cost."""
     found = {name: int(meta.get(f"priced_{name}", 0)) for name in ("usd_micros", "unpriced")}
     return Priced(**found) if found["unpriced"] else None

@@ -1,7 +1,7 @@
-"""`refold agents check`: what is wrong with a folder of agent files.
+"""`refold agents check`: report the problems in a folder of agent files.
 
-What a file may say is `tools.agents.agent_files`'s to judge; here every file is read, and all is
-told at once.
+`tools.agents.agent_files` judges the contents; here every file is read, and all problems are
+reported at once.
 """
 
 from pathlib import Path
@@ -57,10 +57,10 @@ def check(*, folder: Path, tools: tuple[str, ...]) -> int:
 
 
 def checked(folder: Path, known_tools: tuple[str, ...]) -> CheckedAgents:
-    """Return what a folder holds.
+    """Return the contents of a folder.
 
     Raises:
-        InvalidDefError: it is no folder.
+        InvalidDefError: not a folder.
     """
     loader = AgentLoader(folder, known_tools=known_tools)
     found = loader.discover_agents()
@@ -88,9 +88,9 @@ def checked(folder: Path, known_tools: tuple[str, ...]) -> CheckedAgents:
 def _its_own(
     folder: Path, known_tools: tuple[str, ...], problems: list[InvalidDefError]
 ) -> tuple[tuple[AgentDef, ...], list[InvalidDefError]]:
-    """Return the agent whose own folder it is, and what is wrong with it, or with those below.
+    """Return the agent of this folder, and its problems, or those of the agents below.
 
-    Other texts that lie beside it are no agents.
+    Other texts beside it are not agents.
     """
     try:
         agent = load_agent(folder, known_tools=known_tools)

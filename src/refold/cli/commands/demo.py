@@ -1,8 +1,8 @@
 """`refold demo`: what Refold does, in ten seconds, without key, model or network.
 
 Records a survey of a source tree by subagents, shows its delegation tree, then verifies it,
-re-executes it, and compares two recordings of one part.  The programs are `programs.survey`'s; each
-step is what the command of the same name does.
+re-executes it, and compares two recordings of one part. The programs are those of
+`programs.survey`; each step does the work of the command of the same name.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 
 JOBS: Final = min(4, (os.cpu_count() or 1) + 1)
 _RUNNERS: Final = {"a": "subprocess", "b": "in-process"}
-"""What the two recordings of one part run on, by the letter at the end of their names."""
+"""The inputs of the two recordings of one part, by the letter at the end of their names."""
 
 
 _PAGE: Final = """
@@ -104,20 +104,20 @@ def _part_log(log: Path, letter: str) -> Path:
 
 @attrs.frozen
 class _Survey:
-    """What is surveyed, and how."""
+    """The surveyed folder, and the settings."""
 
     path: Path | None
     jobs: int
 
     @property
     def title(self) -> str:
-        """What is surveyed, as the log names it: never a path of this machine."""
+        """The surveyed folder by its name in the log: never a path of this machine."""
         if self.path is not None:
             return self.path.resolve().name or "the root folder"
         return f"the standard library of Python {sys.version_info[0]}.{sys.version_info[1]}"
 
     def record(self, program: str, log: Path, more: dict[str, Any], **way: Any) -> Recording:
-        """Record a survey, the task of which says `more`."""
+        """Record a survey whose task includes `more`."""
         skip = [*SKIPPED, *(TESTS if self.path is None else ())]
         task = {"title": self.title, "skip": skip, "jobs": self.jobs, "parts": PARTS, **more}
         tools = survey_tools(self.path or Path(sysconfig.get_path("stdlib")))
@@ -127,7 +127,7 @@ class _Survey:
 def _demonstrated(survey: _Survey, log: Path, *, faults: bool) -> tuple[PrintedDemo, int]:
     """Take all steps, the later ones only if there is something to look at; return what happened.
 
-    The exit code is that of the first step that did not hold.
+    The exit code is that of the first failed step.
     """
     began = time.monotonic()
     what = survey.title if survey.path is None else str(survey.path)
@@ -224,7 +224,7 @@ def _say_what_it_proved(
 
 
 def _smallest(tree: RunNode) -> str:
-    """Return the top-level name that took the least time to survey; empty if there is none."""
+    """Return the top-level name that was the fastest to survey; empty if there is none."""
     done = [
         (child.duration_ms or 0, names[0])
         for child in tree.children
@@ -251,7 +251,7 @@ def _next(path: Path, *, has_parts: bool, has_faults: bool) -> list[str]:
 
 
 def _entering() -> list[str]:
-    """Return the command that lets a shell find `refold`, where it was run by its path."""
+    """Return the command that puts `refold` on the shell's path, if it was run by its path."""
     activate = Path(sys.executable).with_name("activate")
     if shutil.which("refold") is not None or not activate.is_file():
         return []

@@ -91,7 +91,7 @@ def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, ever
 
 
 def _spent(tree: RunNode) -> dict[str, Any]:
-    """Return what a run and all below it asked of which models, and what of that is its own."""
+    """Return the requests of a run and its children by model, and the run's own part."""
     return {
         "models": sorted(_models(tree)),
         "usage": attrs.asdict(tree.usage),

@@ -1,4 +1,4 @@
-"""`refold drift`: run a record again with live outcomes; say what answers otherwise now."""
+"""`refold drift`: run a record again with live outcomes; report answers that changed."""
 
 from pathlib import Path
 from typing import Any, Final

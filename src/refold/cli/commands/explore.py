@@ -1,6 +1,6 @@
-"""`refold explore`: does the order in which concurrent work ends change what a run gives?
+"""`refold explore`: does the order in which concurrent work ends change a run's result?
 
-What it prints is what `replay.what_if.explore` found.  Rules: CONTRACT.md §12.8.
+It prints the findings of `replay.what_if.explore`. Rules: CONTRACT.md §12.8.
 """
 
 from pathlib import Path

@@ -109,7 +109,7 @@ def command(
 
 
 def _say_cost(times: int, *logs: Path, large: bool) -> None:
-    """Say before a large run is read what it takes: so many times the bytes of its logs.
+    """Report, before a large run is read, the memory that it takes: a multiple of its logs.
 
     Raises:
         UsageError: it is large, and that was not asked for.
@@ -132,7 +132,7 @@ def _list_files(log: Path) -> None:
 
 
 def _tell_damage(problems: Sequence[Mapping[str, Any]]) -> int:
-    """Say what the file is without, or shows as damaged; return the exit code."""
+    """Report omitted and damaged parts of the file; return the exit code."""
     told = [each for each in problems if each["what"].partition(": ")[0] not in HARMLESS]
     for each in told[:1]:
         more = f", and {len(told) - 1:,} more" if told[1:] else ""

@@ -103,7 +103,7 @@ def _describe(told: PrintedFiles, lost: str) -> None:
 
 
 def _restored(entries: list[TreeEntry], contents: Contents, tree: FileTree, out: Path) -> int:
-    """Write files into an empty folder; say what could not be restored."""
+    """Write files into an empty folder; report those that could not be restored."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"--out {out}: expected an empty folder, or none: nothing is overwritten")
     out.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,6 @@
 """What `replay` and `fork` do with a command of another program.
 
-Apart from their options: whoever replays a program waits for no wire format.
-Rules: CONTRACT.md §16.
+Apart from their options: a replay of a program must not load a wire format. Rules: CONTRACT.md §16.
 """
 
 import shlex
@@ -32,7 +31,7 @@ from refold.replay.observed.record import ObservedRecord, read_record
 from refold.replay.observed.report import GUARANTEE, NOTHING, ObservedReport, after
 
 _SHOWN: Final = 8
-"""Differences that are told in full."""
+"""Differences that are shown in full."""
 _CHARS: Final = 120
 """Of the arguments of a tool call."""
 
@@ -46,7 +45,7 @@ def replay_foreign(
     junit: OutputFile | None,
     **options: Any,
 ) -> int:
-    """Run a command against a record, and tell what it asks otherwise."""
+    """Run a command against a record, and report the differences."""
     started = time.monotonic()
     with opened_log(log) as opened:
         again, way = sessions().replay_command, _looking(log, is_sure=is_sure)
@@ -105,8 +104,7 @@ def _looking(
     `told` is what is said of it.  At a terminal, people are asked whether to run what this machine
     is not known to have recorded.
 
-    Raises (when it looks):
-        UsageError: they say no.
+    Raises (when it looks): UsageError: the person refuses.
     """
 
     def look(record: Any, head: str) -> None:
@@ -126,7 +124,7 @@ def _looking(
 
 
 def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options: Any) -> int:
-    """Run a command again, answered from the record up to an entry, and tell what differs then."""
+    """Run a command again, answered from the record up to an entry, and report the differences."""
     with opened_log(log) as opened:
         way = _looking(log, is_sure=is_sure)
         forked = sessions().fork_command(opened.path, command, **way, **options)
@@ -203,7 +201,7 @@ def resume_foreign(
 
 
 def _write() -> Callable[[bytes], None] | None:
-    """Return where what the command prints goes if standard output is to be one document."""
+    """Return the target of the command's output if standard output is to be one document."""
 
     def to_stderr(content: bytes) -> None:
         sys.stderr.buffer.write(content)

@@ -136,7 +136,7 @@ def command(
 
 
 def _is_notable(run: ListedRun) -> bool:
-    """Return whether a run, or one below it, did what is notable, as far as its logs say."""
+    """Return whether a run, or one below it, is notable, by its logs."""
     if run.status == "unreadable":
         return False
     from refold.page.one_run import below  # noqa: PLC0415 - with all that explains runs
@@ -169,7 +169,7 @@ def _lineage(found: list[ListedRun]) -> Iterator[tuple[int, ListedRun]]:
 
 
 def _print(found: ListedRun, depth: int = 0) -> None:
-    """Print a run on one line: its log stands before what a terminal may cut off."""
+    """Print a run on one line: its log comes before the parts that a terminal may cut off."""
     branch = "   " * (depth - 1) + "└─ " if depth else ""
     started = (found.started or "(no time)").replace("T", " ").removesuffix("Z")
     took = "" if found.duration_ms is None else f" · {words.seconds(found.duration_ms)}"

@@ -1,7 +1,7 @@
-"""`refold mcp-proxy`: stand between an MCP client and its server; record, or serve a record.
+"""`refold mcp-proxy`: run between an MCP client and its server; record, or serve a record.
 
-Standard output is the protocol's: whatever is told stands on standard error.
-Rules: CONTRACT.md §16.11.
+Standard output belongs to the protocol: all messages go to standard error. Rules: CONTRACT.md
+§16.11.
 """
 
 import contextlib

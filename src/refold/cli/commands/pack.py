@@ -17,9 +17,9 @@ from refold.engine.log.pack import pack
 from refold.replay.audit.verify import START_MISSING, verify
 
 _SHOWN: Final = 10
-"""Places of damage that are told."""
+"""Places of damage that are listed."""
 HARMLESS: Final = frozenset({TORN_TAIL, START_MISSING})
-"""What a crash leaves."""
+"""The damage that a crash leaves."""
 
 _PAGE: Final = """
 Examples:
@@ -72,7 +72,7 @@ def command(*, log: Path, out: Path | None, has_files: bool) -> int:
 
 
 def _tell_damage(log: OpenedLog) -> bool:
-    """Say what is missing, or was packed damaged; return whether that is nothing."""
+    """Report missing and damaged files; return whether there are none."""
     found = [each for each in verify(log.path).damage if each.what not in HARMLESS]
     for each in found[:_SHOWN]:
         output.complain(f"{log.shown(each.path)}:{each.line}: {each.what}")

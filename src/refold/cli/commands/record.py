@@ -1,4 +1,4 @@
-"""`refold record`: run a command that knows nothing of Refold, and record what it asks of models.
+"""`refold record`: run a command that knows nothing of Refold; record its model requests.
 
 Rules: CONTRACT.md §16.
 """

@@ -108,7 +108,7 @@ def _read(found: Prefix, log: OpenedLog, report: LogReport | None) -> ReadLog:
 
 
 def _missing(report: LogReport, log: OpenedLog) -> ReadLog:
-    """Return what is known of a child's log that is not there, or is no plain file."""
+    """Return the data of a child's log that is missing, or is not a plain file."""
     path = log.shown(report.path)
     return ReadLog(path=path, state="missing", damage=attrs.evolve(report.damage[0], path=path))
 
@@ -155,7 +155,7 @@ def _describe(log: ReadLog) -> None:
 
 
 def _advise(logs: list[ReadLog], given: Path, *, is_resumable: bool) -> None:
-    """Say what can be done: keep what verifies, look closer, or go on with the run."""
+    """Print the next steps: keep the verified part, look closer, or continue the run."""
     top, states = logs[0].state, {log.state for log in logs}
     is_lossy = any(_is_lossy(log, top) for log in logs)
     if is_lossy and logs[0].entries:

@@ -1,6 +1,6 @@
 """`refold replay`: re-execute a recorded program against its log (CONTRACT.md §12).
 
-One log is described in full here; what is said of many is in `cli.commands.replay_many`.
+One log is described in full here, many logs in `cli.commands.replay_many`.
 """
 
 import contextlib
@@ -189,7 +189,7 @@ def command(
 def _watched(
     logs: Sequence[Path], again: Sequence[str] | None, live: Live, way: dict[str, Any]
 ) -> int:
-    """Run a command against the one log that was named, or list what it would do."""
+    """Run a command against the one named log, or list its effects."""
     refuse_with_command("logs", "volatile", "junit", "is_all", "as_json", "is_listed", "may_change")
     if len(logs) != 1:
         raise click.UsageError("one log at a time with -- COMMAND, or --list-effects")
@@ -209,7 +209,7 @@ def _replay_one(
     is_all: bool,
     tripwire: bool,
 ) -> int:
-    """Re-execute one log in this process, and tell of it in full."""
+    """Re-execute one log in this process, and report in full."""
     run_of(log, program)
     given["tools"] = load_tools(given["tools"])
 
@@ -238,7 +238,7 @@ def _replay_one(
 
 
 def _describe_findings(seen: Watched | None) -> None:
-    """Print what the tripwire noticed: each place, and what to do instead."""
+    """Print the findings of the tripwire: each place, and its replacement."""
     if seen is None:
         return
     if not seen.findings:
@@ -253,7 +253,7 @@ def _describe_findings(seen: Watched | None) -> None:
 
 
 def _by_name(programs: Sequence[str], logs: Sequence[Path]) -> dict[str, str]:
-    """Return programs by the names of their logs; one alone for one log is meant whatever it is."""
+    """Return programs by the names of their logs; a single one for one log matches any name."""
     if len(logs) == 1 and logs[0].is_file() and is_plain(programs):
         with contextlib.suppress(RefoldError), opened_log(logs[0]) as log:
             return {started(log.path).program: programs[0]}
@@ -261,14 +261,14 @@ def _by_name(programs: Sequence[str], logs: Sequence[Path]) -> dict[str, str]:
 
 
 def _program_for(programs: Sequence[str], log: OpenedLog) -> str | None:
-    """Return the program that was named for this log: one alone is meant whatever its name."""
+    """Return the program that was named for this log: a single one matches any name."""
     if is_plain(programs):
         return programs[0]
     return programs_of(programs).get(started(log.path).program)
 
 
 def describe(report: ReplayReport, *, is_all: bool = False) -> None:
-    """Print a report: that nothing differs, or what does and what is likely behind it."""
+    """Print a report: no differences, or the differences and their likely cause."""
     if report.identical:
         entries = words.counted(report.entries, "entry", "entries")
         runs = words.counted(report.children, "child run")
@@ -304,7 +304,7 @@ def describe(report: ReplayReport, *, is_all: bool = False) -> None:
 
 
 def _describe_ignored(report: ReplayReport, *, is_all: bool) -> None:
-    """Print what was not as recorded, and was passed over by a rule."""
+    """Print the differences that a rule ignored."""
     if not report.ignored_count:
         return
     values = words.counted(report.ignored_count, "value")

@@ -40,9 +40,9 @@ _STYLES: Final = {
 }
 _NOT_RUN: Final = "not run"
 _NAMED_MAX: Final = 3
-"""Logs named above what is said of all of them; the table has the rest."""
+"""Logs named above a shared message; the table has the rest."""
 _LEFT_OUT_SHOWN: Final = 3
-"""Logs of which is said what was not compared, unless all are asked for."""
+"""Logs whose uncompared parts are listed, unless all are asked for."""
 
 
 def replay_many(
@@ -53,11 +53,11 @@ def replay_many(
     Args:
         paths: of logs and folders.
         given: what `replayer` takes.
-        executor: as `--executor` says it.
+        executor: The value of `--executor`.
         schedule: how many at a time, and until when.
 
     Raises:
-        LogMissing: a path is not there, or there are no logs.
+        LogMissing: a path does not exist, or there are no logs.
         ProgramNotFound: a program that was named cannot be imported.
     """
     logs = find_logs(paths)
@@ -99,7 +99,7 @@ def replayer(
 def tell(report: BulkReport, junit: OutputFile | None, *, is_all: bool) -> int:
     """Print a report, write it for a CI service, and return the exit code (CONTRACT.md §14.13).
 
-    What the programs printed is said on standard error.
+    The programs' output goes to standard error.
     """
     with contextlib.suppress(BrokenPipeError):
         if report.printed.strip():
@@ -123,7 +123,7 @@ def _document(report: BulkReport) -> dict[str, Any]:
 
 
 def _describe(report: BulkReport, *, is_all: bool) -> None:
-    """Print a row a log, and what is wrong below; with `is_all`, every divergence in full."""
+    """Print a row a log, and the problems below; with `is_all`, every divergence in full."""
     rows: list[list[output.Part]] = [["result", "entries", "seconds", "log"]]
     rows += [
         [
@@ -157,7 +157,7 @@ def _describe(report: BulkReport, *, is_all: bool) -> None:
 
 
 def _alike(report: BulkReport, *, is_all: bool) -> list[list[LogResult]]:
-    """Return what is not identical, those of which the same is said together."""
+    """Return the logs that differ, grouped by equal messages."""
     groups: dict[object, list[LogResult]] = {}
     for log in report.logs:
         if log.result not in ("identical", _NOT_RUN):

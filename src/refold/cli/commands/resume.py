@@ -1,7 +1,7 @@
-"""`refold resume`: go on with a run that broke off or waits for a person (CONTRACT.md §4.7, §9.9).
+"""`refold resume`: continue a run that broke off or waits for a person (CONTRACT.md §4.7, §9.9).
 
-What the run was given at its start is given again: its program, tools and models; what Refold ships
-is found by the names in the log.  How people are asked and what they say is `cli.output.people`'s.
+It takes the arguments of the run's start again: its program, tools and models; those that Refold
+ships are found by their names in the log. `cli.output.people` asks people and reads their answers.
 """
 
 import contextlib
@@ -103,7 +103,7 @@ class Given:
     max_attempts: int = ATTEMPTS_MAX
 
     def again(self) -> str:
-        """Return the command that goes on once more: what the run takes, without decisions."""
+        """Return the command that continues again: the run's arguments, without decisions."""
         line = ["refold", "resume", output.shown_path(self.log)]
         for name in _KEPT:
             value = getattr(self, name)
@@ -117,7 +117,7 @@ class Given:
 _KEPT: Final = (
     "program", "tools", "session", "agent", "model", "base_url", "runner", "root", "config", "ask",
 )  # fmt: skip
-"""Options that a run takes each time that it goes on."""
+"""Options that a run takes each time that it continues."""
 
 
 @click.command("resume", cls=WithCommand, epilog=page(_PAGE))
@@ -217,7 +217,7 @@ def resume_line(log: Path) -> str:
 
 
 def _gone_on(given: Given) -> int:
-    """Go on with the run, and say how it ended."""
+    """Continue the run, and report its end."""
     log = given.log
     run = refuse_observed(log, started(log))
     if given.program is None and not names_shipped(run):
@@ -238,7 +238,7 @@ def _gone_on(given: Given) -> int:
 
 
 def until_answered(recording: Recording, given: Given) -> Recording:
-    """Ask what children in other processes want to know, and go on, until nobody answers."""
+    """Ask the questions of children in other processes, and continue, until nobody answers."""
     once = attrs.evolve(given, retry=(), fail=(), results=())
     while answers := people.asked(recording.questions):
         recording = _once(once, answers)
@@ -298,9 +298,9 @@ def _project(given: Given) -> Any:
 
 
 def _models(given: Given, start: RunStarted) -> dict[str, Model]:
-    """Return the models that the run had, by name: as said, else of the pools, else as recorded.
+    """Return the models of the run, by name: from options, else the pools, else as recorded.
 
-    What is said without a name is the default's; where the run had none, and of scripts, all.
+    An option without a name sets the default; if the run had none, and for scripts, all.
     """
     from refold.engine.models import model_from  # noqa: PLC0415 - only where a model is asked
 
@@ -357,7 +357,7 @@ def _in_doubt(given: Given, ends: OpenEnds) -> None:
 
 
 def describe_ends(ends: OpenEnds, command: str) -> None:
-    """Print what waits for people, and the command that takes what they say."""
+    """Print the open questions, and the command that answers them."""
     if ends.questions:
         output.line(f"{words.counted(len(ends.questions), 'question')} without an answer:")
         people.describe_questions(ends.questions)

@@ -52,12 +52,12 @@ def command(*, logs: tuple[Path, ...], is_dry: bool, is_forced: bool) -> int:
 
 
 def _files(log: Path, *, is_forced: bool) -> list[Path]:
-    """Return what a run consists of, the root's log last: what is interrupted is still a run.
+    """Return the files of a run, the root's log last: if interrupted, a run is left.
 
     Raises:
         LogNameRefused: it is a child's log, or none.
         LogLocked: somebody writes it.
-        LogMissing: there is none, and that is not fine (`is_forced`).
+        LogMissing: there is none, and `is_forced` is false.
     """
     logs, beside = [log], []
     if log.suffix != PACKED_SUFFIX:

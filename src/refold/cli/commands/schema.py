@@ -1,4 +1,4 @@
-"""`refold schema`: what the documents of `--json` and the lines of a log look like."""
+"""`refold schema`: describe the documents of `--json` and the lines of a log."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
 """`refold sensitivity`: which recorded outcomes does a run depend on?
 
-What it prints is what `replay.what_if.sensitivity` found.  Rules: CONTRACT.md §12.9.
+It prints the findings of `replay.what_if.sensitivity`. Rules: CONTRACT.md §12.9.
 """
 
 from pathlib import Path
@@ -72,7 +72,7 @@ def command(
 
 
 def describe(report: SensitivityReport) -> None:
-    """Print a row for each outcome, and what was spent on those that nothing depends on."""
+    """Print a row for each outcome, and the spending on those that nothing depends on."""
     rows: list[list[output.Part]] = [["outcome of", "tokens", "time", "what depends on it"]]
     for call in report.calls:
         tokens = f"{call.tokens:,}" if call.tokens else "-"

@@ -119,7 +119,7 @@ def _changes(log: Path) -> None:
 
 
 def _tree(log: OpenedLog, *, details: bool, failed: bool, notable: bool) -> int:
-    """Show the delegation tree; say what is missing, and return the exit code."""
+    """Show the delegation tree; report missing logs, and return the exit code."""
     tree = with_standing(delegation_tree(log.path))
     shown = _part(tree, failed=failed, notable=notable) if failed or notable else tree
     if output.is_json():
@@ -160,7 +160,7 @@ def log_gaps(log: OpenedLog, tree: RunNode) -> tuple[str, ...]:
 
 
 def _print_open_ends(log: OpenedLog) -> None:
-    """Print of a run without an end, which nobody writes any more, what it waits for."""
+    """For a run without an end and without a writer, print what it needs."""
     found = scan(log.path)
     if is_observed(log.path):
         return  # nobody can go on with a command that has ended
@@ -177,7 +177,7 @@ def _print_open_ends(log: OpenedLog) -> None:
 
 
 def _part(node: RunNode, *, failed: bool, notable: bool) -> RunNode | None:
-    """Return the runs that failed, or did what is notable, below their parents; else `None`."""
+    """Return the failed or notable runs, below their parents; `None` if there are none."""
     parts = (_part(child, failed=failed, notable=notable) for child in node.children)
     found = tuple(each for each in parts if each is not None)
     is_shown = (failed and node.status != COMPLETED) or (notable and node.notable)

@@ -38,7 +38,7 @@ Exit code: 0 fine · 1 the digest differs from the recorded one.
 
 _LAST: Final = -1
 _PLACES_SHOWN: Final = 8
-"""Of what was added to an array, or left it, between two states."""
+"""Items that were added to an array, or removed, between two states."""
 _RUNNING: Final = "running"
 
 
@@ -77,7 +77,7 @@ def command(*, log: Path, at: int | None, between: tuple[int, int] | None) -> in
 
 
 def _compare(log: Path, before: int, after: int) -> int:
-    """Print where two states differ; that they do is no fault."""
+    """Print the differences of two states; a difference is not an error."""
     with opened_log(log) as opened, output.progress(f"folding {log}"):
         program, guarantee = started(opened.path).program, guarantee_of(opened.path)
         one, other = state(opened.path, before), state(opened.path, after)
@@ -117,7 +117,7 @@ def _print_places(parent: str, kind: str, found: list[Difference]) -> None:
 
 
 def _folded(path: Path, at: int | None) -> Refolded:
-    """Return the state that was asked for; at the end of a log, with what was recorded of it."""
+    """Return the requested state; at the end of a log, with its recorded digest."""
     if at is not None and at != _LAST:
         found = state(path, at)
         if found.status == _RUNNING:
@@ -166,7 +166,7 @@ _UNITS: Final = {
     "tokens": ("token",),
     "output_bytes": ("output byte",),
 }
-"""What a cap counts, one of it and, where that is not plain, several."""
+"""The unit of each cap: the singular and, if irregular, the plural."""
 
 
 def _left(left: Left) -> str:

@@ -83,7 +83,7 @@ def command(*, log: Path, count: int, follow: bool, is_verified: bool) -> int:
 def _read_from_end(path: Path, count: int) -> list[Entry]:
     """Return the last entries, each verified against the one before it and no further back.
 
-    None where a whole look has more to say: a short log, and one whose end is torn or damaged.
+    None if a whole read shows more: for a short log, and one with a torn or damaged end.
     """
     with open_log(path) as file:
         start = end = file.seek(0, os.SEEK_END)
@@ -113,7 +113,7 @@ def tell_entries(
 ) -> Callable[[Entry], None]:
     """Print entries, in lines or as one document; return what prints one more line.
 
-    `verified`: whether all that stands before them was, too; a document says where it was not.
+    `verified`: whether all entries before them were, too; a document records it if not.
     """
     guarantee: dict[str, Any] = {**guarantee_of(log.path)}
     width = kind_width(log.path)
@@ -133,14 +133,14 @@ def tell_entries(
 
 
 def say_what_is_torn(log: OpenedLog) -> None:
-    """Say on standard error what lies behind the last entry of a log, and is none."""
+    """Report on standard error the bytes after the last entry of a log."""
     if torn := scan(log.path).torn:
         place = f"{log.shown(torn.path)}:{torn.line} (byte {torn.byte})"
         output.hint(f"{place}: {torn.what}, {torn.found}: a crash cut it, or it is being written")
 
 
 def _follow(path: Path, last: Entry, tell: Callable[[Entry], None]) -> None:
-    """Print entries as they are written, each verified; a log says nothing when it grows."""
+    """Print entries as they are written, each verified; a log does not signal its growth."""
     end, head = last.offset + len(last.line), last.hash.encode()
     place = ChainEnd(str(path), last.seq + 1, end, head)
     with open_log(path) as file:
@@ -163,7 +163,7 @@ def _whole_line(file: BinaryIO, place: ChainEnd) -> bytes:
     """Return the line at `place`; empty while it is not whole, or was taken off as a torn tail.
 
     Raises:
-        LogDamaged: the log ends before it, where there were entries.
+        LogDamaged: the log ends before it, although it had entries.
     """
     size = os.fstat(file.fileno()).st_size
     if size < place.offset:

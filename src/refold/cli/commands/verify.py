@@ -1,6 +1,6 @@
 """`refold verify`: are logs intact and complete?  Three answers, never one (CONTRACT.md §5).
 
-A log is described in full; of a folder, each root log is a row, and what is wrong stands below.
+A log is described in full; for a folder, each root log is a row, with its problems below.
 """
 
 import functools
@@ -71,7 +71,7 @@ Exit code: 0 all intact and complete, with --trust authentic · 1 differs from
 
 
 def _whole_head(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
-    """Return a head as logs spell it; refuse what is none, or a part of one."""
+    """Return a head in the form of logs; refuse texts that are not a whole head."""
     head = (given or "").strip().lower()
     if head.strip("0123456789abcdef"):
         raise click.UsageError(f"a head has {_HEAD_DIGITS} hex digits, and nothing else")
@@ -172,7 +172,7 @@ def _stored(store: StoredRun, kept: ObjectStore | None) -> list[StoredRun]:
 
 @attrs.frozen
 class _Verified:
-    """One tree, and what is known of it."""
+    """One tree, and its results."""
 
     verification: Verification
     log: OpenedLog
@@ -248,7 +248,7 @@ def _began(one: OpenedLog, other: OpenedLog) -> list[str]:
 
 
 def _spread(paths: Sequence[Path], executor: str) -> list[_Verified]:
-    """Return what is known of each root log, verified by the workers of an executor."""
+    """Return the results for each root log, verified by the workers of an executor."""
     from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - imports what executes programs
     from refold.replay.bulk.processes import Schedule  # noqa: PLC0415 - the same
     from refold.replay.bulk.verified import verify_logs  # noqa: PLC0415 - the same
@@ -266,10 +266,10 @@ def _spread(paths: Sequence[Path], executor: str) -> list[_Verified]:
 def _all_below(
     places: Sequence[Path | StoredRun], kept: _Kept, trust: Path | None
 ) -> list[_Verified]:
-    """Return what is known of each root log; one that cannot be read stops no other.
+    """Return the results for each root log; one that cannot be read stops no other.
 
     Raises:
-        LogMissing: a path is not there, or there are no logs.
+        LogMissing: a path does not exist, or there are no logs.
     """
     from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - imports what executes programs
 
@@ -312,7 +312,7 @@ def _all_below(
 
 
 def _unread(log: Path | StoredRun, error: RefoldError | click.UsageError) -> Verification:
-    """Return what is known of a file that cannot be judged."""
+    """Return the result for a file that cannot be judged."""
     what = error.what if isinstance(error, LogUnsupported) else "not a log"
     found = error.format_message() if isinstance(error, click.UsageError) else str(error)
     return unread(str(log), found, what)
@@ -326,7 +326,7 @@ def _document_of_all(found: Sequence[_Verified]) -> dict[str, Any]:
 
 
 def _describe_many(found: Sequence[_Verified], *, is_signed: bool) -> None:
-    """Print a row a root log, then what is wrong with those that are not fine."""
+    """Print a row a root log, then the problems of those that have any."""
     names = ["intact", "complete", *(["authentic"] if is_signed else []), "logs", "entries", "log"]
     rows: list[list[output.Part]] = [[*names]]
     for each in found:
@@ -349,7 +349,7 @@ def _describe_many(found: Sequence[_Verified], *, is_signed: bool) -> None:
 
 
 def describe(verification: Verification, log: OpenedLog) -> None:
-    """Print the three answers for one tree, and what is wrong with it."""
+    """Print the three answers for one tree, and its problems."""
     entries = sum(report.entries for report in verification.logs)
     read, all_logs = _read(verification), words.counted(len(verification.logs), "log")
     output.line((output.shown_path(log.given), "bold"))
@@ -386,7 +386,7 @@ def describe(verification: Verification, log: OpenedLog) -> None:
 
 
 def _read(verification: Verification) -> int:
-    """Return of how many logs anything was read: of no other is it said that it is intact."""
+    """Return the number of logs that were read: only those can be called intact."""
     return sum(report.entries > 0 for report in verification.logs)
 
 
@@ -400,7 +400,7 @@ def _authentic(verification: Verification) -> tuple[str, str]:
 
 
 def _signed(verification: Verification) -> str:
-    """Return what is known of the signature, and how many logs it does not cover."""
+    """Return the state of the signature, and the number of logs that it does not cover."""
     open_ = sum(each.authentic is None for each in verification.logs)
     rest = (
         f"; it does not cover {words.counted(open_, 'log')} below"

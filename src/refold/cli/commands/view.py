@@ -29,7 +29,7 @@ read the runs.  Stop with Ctrl-C.  To get a file: refold export LOG --to html.
 """
 
 _PATIENCE_SECONDS: Final = 1.5
-"""Reading runs for the list takes no longer at a time: the next look, seconds later, goes on."""
+"""The longest time to read runs for the list at once: the next look, seconds later, continues."""
 
 
 @click.command("view", epilog=page(_PAGE))
@@ -71,7 +71,7 @@ class FolderOfRuns:
     """The runs of a folder, or one log, by file name."""
 
     def __init__(self, place: Path, stack: contextlib.ExitStack, shown: str = "") -> None:
-        """Look at `place`; what has to be unpacked stays until `stack` is closed.
+        """Read `place`; unpacked files stay until `stack` is closed.
 
         With `shown`, that is how the one log is named to people.
         """
@@ -86,7 +86,7 @@ class FolderOfRuns:
         """Return the log of a run, unpacked where it is packed.
 
         Raises:
-            KeyError: there is none of that name.
+            KeyError: no run has that name.
             RefoldError: it cannot be unpacked.
         """
         if self._only is not None and run == self._only.name:
@@ -119,7 +119,7 @@ class FolderOfRuns:
         return row | self._counted(run, is_read=is_read)
 
     def _counted(self, run: ListedRun, *, is_read: bool) -> dict[str, Any]:
-        """Return what only the whole tree tells: subagents, models, tokens."""
+        """Return the data that needs the whole tree: subagents, models, tokens."""
         seen = (run.bytes, run.entries)
         kept, counts = self._counts.get(run.path, (None, {}))
         if kept == seen or not is_read or run.status == "unreadable":

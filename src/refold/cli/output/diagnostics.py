@@ -1,7 +1,7 @@
 """Diagnostics: structlog to standard error; for people on a terminal, else one JSON object a line.
 
-Only the command line configures structlog; the library is silent.  Nothing reads diagnostics back:
-what counts stands in the log.  Rules: CONTRACT.md §14.
+Only the command line configures structlog; the library is silent. Nothing reads diagnostics back:
+the log has everything that counts. Rules: CONTRACT.md §14.
 """
 
 import logging

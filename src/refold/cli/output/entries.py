@@ -1,8 +1,7 @@
 """One readable line an entry, for `refold show --events` and `refold tail`.
 
-What an entry says is put in a few words by its kind; the rest of it is in `--entry N`.  Data is
-taken as it stands in the log, and nothing here fails on data that is not what its kind says: that
-is for `verify` to tell.
+An entry is described in a few words by its kind; the rest of it is in `--entry N`. Data is shown as
+in the log, and nothing here fails on data that does not fit its kind: `verify` reports that.
 """
 
 import datetime as dt
@@ -18,7 +17,7 @@ from refold.engine.events.events import FOLDER, WIRE
 from refold.replay.index.guarantee import is_observed
 
 _CHARACTERS: Final = 600
-"""Of what an entry says; a terminal cuts it further."""
+"""Characters of an entry's description; a terminal cuts it further."""
 _LEVELS: Final = 16
 """Of a value, in which texts that are kept beside the log are looked for."""
 
@@ -42,11 +41,11 @@ KIND_WIDTH_OBSERVED: Final = 21
 
 
 EDITED: Final[Part] = ("edited ", "yellow")
-"""What stands before an outcome that nobody gave, but the edit of a fork."""
+"""The mark of an outcome that comes from the edit of a fork."""
 
 
 def heading(width: int = KIND_WIDTH) -> None:
-    """Print what the columns of `print_entry` are; `width` is that of the kinds."""
+    """Print the headings of the columns of `print_entry`; `width` is that of the kinds."""
     output.line((f"{'entry':>5} {'ms':>8}  {'call':<8} {'kind':<{width}} what", "dim"))
 
 
@@ -77,7 +76,7 @@ def kind_width(log: Path) -> int:
 
 
 def origin_of(meta: Any) -> int:
-    """Return the monotonic time of an entry, in microseconds; 0 where it says none."""
+    """Return the monotonic time of an entry, in microseconds; 0 if it has none."""
     found = meta.get("mono_us") if isinstance(meta, dict) else None
     return found if isinstance(found, int) else 0
 
@@ -109,7 +108,7 @@ def _elapsed_ms(meta: Any, origin_us: int) -> str:
 
 
 def gist(kind: str, data: Any) -> list[Part]:
-    """Return what an entry says, in a few words."""
+    """Describe an entry in a few words."""
     tell = _TELL.get(kind)
     try:
         return [compact(data)] if tell is None else tell(data)
@@ -215,7 +214,7 @@ def _tools(data: Any) -> list[Part]:
 
 
 def _folder(data: Any) -> list[Part]:
-    """Tell of a list only if it stands in the line, not apart."""
+    """Describe a list only if it is in the line, not apart."""
     listed = data.get("changes", data.get("tree", ""))
     count = listed.count("\n") if isinstance(listed, str) else 0
     what = "file that differs from git" if data["when"] == "start" else "change"

@@ -1,8 +1,8 @@
 """Exit codes, and which error leads to which.
 
-One place turns whatever a command raises into one message on standard error and a code; a command
-raises, or returns its code.  A traceback is shown for a fault of Refold itself, and only at
-`--log-level debug`.  Rules: CONTRACT.md §14.
+One place turns every exception of a command into one message on standard error and a code; a
+command raises, or returns its code. A traceback is shown for a fault of Refold itself, and only at
+`--log-level debug`. Rules: CONTRACT.md §14.
 """
 
 import sys
@@ -53,7 +53,7 @@ def code_of(error: RefoldError) -> int:
 
 
 def told(error: BaseException) -> int:
-    """Say what a command raised in one message, and return its exit code."""
+    """Print a command's exception as one message, and return its exit code."""
     match error:
         case click.ClickException():
             _say_usage(error)

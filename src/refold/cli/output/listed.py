@@ -14,7 +14,7 @@ from refold.engine.events.outcome import Priced, Usage
 
 @attrs.frozen(kw_only=True)
 class ListedRun(Document):
-    """One root run, as it looks from outside: `refold ls`.  By default, a file that is none."""
+    """One root run, as it looks from outside: `refold ls`. By default, a file that is not a log."""
 
     hidden = ("path", "who", "wall_us", "nonce", "origin", "guarantee", "forked")
 
@@ -28,7 +28,7 @@ class ListedRun(Document):
     models: tuple[str, ...] = ()
     usage: Usage | None = None
     priced: Priced | None = None
-    """What is known of a cost that is not known of all answers."""
+    """The known part of a cost if some answers have none."""
     failed_children: int | None = None
     refused: int | None = None
     tree_digest: str | None = None

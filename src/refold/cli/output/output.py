@@ -1,9 +1,9 @@
-"""Prints what commands say: safe lines on a terminal, or one JSON document.
+"""Prints the output of commands: safe lines on a terminal, or one JSON document.
 
-Whatever comes from a log, a file or an argument passes `safe` on its way to a terminal: nothing but
-printable characters is left, so no content can move the cursor, change the title or hide text, and
-styles never come from content, since no markup is ever read.  `NO_COLOR` is obeyed.  Progress and
-complaints go to standard error.  Rules: CONTRACT.md §14.
+Every text from a log, a file or an argument passes `safe` on its way to a terminal: only printable
+characters are left, so no content can move the cursor, change the title or hide text, and styles
+never come from content, since no markup is ever read. `NO_COLOR` is obeyed. Progress and complaints
+go to standard error. Rules: CONTRACT.md §14.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ Part = str | tuple[str, str]
 """A piece of a line: text, or text and its style."""
 
 PROGRESS_SECONDS: Final = 1.0
-"""A command that lasts longer says what it does."""
+"""A command that lasts longer shows its progress."""
 _TICK_SECONDS: Final = 0.25
 _WRAPPED_MIN: Final = 20
 """Cells that a wrapped text has on a line, however far it is indented."""
@@ -45,7 +45,7 @@ STYLES: Final = {
 """By status; every other is red."""
 
 _JSON: Final = "refold.json"
-"""Where click keeps for a command, and for what that calls, whether it was given `--json`."""
+"""The place in click's context for `--json`, for a command and the functions that it calls."""
 
 _settings = {"debug": False, "heard": True}
 _quota: list[int] = []
@@ -95,7 +95,7 @@ def is_heard() -> bool:
 
 
 def reader_left() -> None:
-    """Let what is still said go nowhere: a command ends with its own code, heard or not."""
+    """Drop all further output: a command ends with its own code, even without a reader."""
     _settings["heard"] = False
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
@@ -103,7 +103,7 @@ def reader_left() -> None:
 
 
 class _Console(Console):
-    """A console whose command goes on where the reader of its answer has gone."""
+    """A console whose command continues after its reader has left."""
 
     def on_broken_pipe(self) -> None:
         """Do what rich would end the process for."""
@@ -133,7 +133,7 @@ def line(*parts: Part, cut: bool = False) -> None:
 
 @contextlib.contextmanager
 def at_most(most: int | None, thing: str, left_out: int) -> Iterator[None]:
-    """Print at most so many lines in the block, the last of which says what is left out.
+    """Print at most so many lines in the block; the last one counts the omitted lines.
 
     `left_out` things are not even among the lines that the block would print.
     """
@@ -213,7 +213,7 @@ def table(rows: list[list[Part]], *, wrap: bool = False) -> None:
 
 
 def _hanging(lead: list[Part], last: Part) -> None:
-    """Print a row whose last cell goes on, where a terminal is too narrow, below itself."""
+    """Print a row whose last cell continues below itself if a terminal is too narrow."""
     screen = console()
     if not screen.is_terminal:
         line(*lead, last)
@@ -267,7 +267,7 @@ def json_text(value: Any) -> str:
 
 
 def complain(message: str) -> None:
-    """Say on standard error why a command could not do what it was asked for."""
+    """Print on standard error why a command failed."""
     console(err=True).print(_rich_text((("refold: ", "bold red"), message)), soft_wrap=True)
 
 
@@ -278,20 +278,20 @@ def hint(text: str) -> None:
 
 
 def shown_path(path: str | os.PathLike[str]) -> str:
-    r"""Return a path as JSON can hold it: bytes that are no text stand as `\xff`."""
+    r"""Return a path as JSON can hold it: bytes that are not text become `\xff`."""
     return os.fspath(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 @contextlib.contextmanager
 def stdout_kept() -> Iterator[None]:
-    """Send what others print to standard error: a program's `print` is no part of our answer."""
+    """Send other output to standard error: a program's `print` is not part of our answer."""
     with contextlib.redirect_stdout(sys.stderr):
         yield
 
 
 @contextlib.contextmanager
 def marked_as_replay() -> Iterator[None]:
-    """Mark diagnostics of program code that is re-executed, `replay=True`: it said them before."""
+    """Mark diagnostics of re-executed program code, `replay=True`: they are repetitions."""
     structlog = sys.modules.get("structlog")
     if structlog is None:  # then nobody has configured it
         yield
@@ -305,7 +305,7 @@ def marked_as_replay() -> Iterator[None]:
 
 @contextlib.contextmanager
 def progress(text: str | Callable[[], str]) -> Iterator[None]:
-    """Show on standard error, if it is a terminal, what goes on, once it lasts for a second."""
+    """Show progress on standard error, if it is a terminal, once it lasts for a second."""
     if not sys.stderr.isatty():
         yield
         return

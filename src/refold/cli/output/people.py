@@ -1,7 +1,7 @@
-"""Asks people, and reads what they say on the command line.
+"""Asks people, and reads their answers on the command line.
 
-An answer is a JSON value, a file of one (`@FILE`), or a text.  What is open is listed with the
-options that settle it, ready to paste.  Rules: CONTRACT.md §9.9, §14.
+An answer is a JSON value, a file of one (`@FILE`), or a text. Open questions are listed with the
+options that settle them, ready to paste. Rules: CONTRACT.md §9.9, §14.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _INDENT: Final = "    "
 
 
 def said(option: str, given: Iterable[str], *, example: str = "0#1=true") -> dict[str, Json]:
-    """Return what `KEY=JSON`, `KEY=@FILE` and `KEY=TEXT` say, by key.
+    """Parse `KEY=JSON`, `KEY=@FILE` and `KEY=TEXT`, by key.
 
     Raises:
         UsageError: one has no key, comes twice, or names a file that cannot be read.
@@ -56,7 +56,7 @@ def _value(text: str) -> Json:
 
 
 def value_of(text: str) -> Json:
-    """Return a JSON value; what is none is the text that it is."""
+    """Return a JSON value; anything else is a text."""
     try:
         return loads(text.encode())
     except ValueError:
@@ -115,7 +115,7 @@ def asked(questions: Iterable[Question]) -> dict[str, Json]:
 
 
 def _fitting(question: Question, text: str) -> Json:
-    """Return what was typed: `y` and `no` are a boolean where one is asked for."""
+    """Return the typed answer: `y` and `no` are a boolean if one is asked for."""
     if (question.schema or {}).get("type") == "boolean" and text.lower() in _WORDS:
         return _WORDS[text.lower()]
     if (question.schema or {}).get("type") == "string" and not text.startswith('"'):

@@ -1,4 +1,4 @@
-"""Documents of `--json` that are no report of replay's: what commands put together themselves.
+"""Documents of `--json` that commands put together themselves, unlike replay's reports.
 
 Values of commands flow in; JSON objects flow out, whose schemas follow from the classes here.
 Paths are as people gave them.
@@ -31,7 +31,7 @@ class PrintedFork(Document):
     status: str
     output: Any = None
     missing: tuple[OutcomeMissing, ...] = ()
-    """What was asked for, was not recorded and may not run."""
+    """A request that was not recorded and may not run."""
     diff: dict[str, Any]
 
 
@@ -86,7 +86,7 @@ class PrintedFiles(Document):
 
     log: str
     folder: str
-    """Where it was."""
+    """Its place at that time."""
     digest: str
     """Of its tree."""
     files: tuple[PrintedFile, ...]

@@ -1,4 +1,4 @@
-"""Tells of a run that was recorded, or that went on: in lines, or as one document."""
+"""Reports a run that was recorded or continued: in lines, or as one document."""
 
 from typing import Any
 
@@ -14,15 +14,15 @@ def document_of(recording: Recording) -> dict[str, Any]:
 
 
 def answer(recording: Recording, *, again: str) -> int:
-    """Tell of a run, and return the exit code; `again` is the command that goes on with it."""
+    """Report a run, and return the exit code; `again` is the command that continues it."""
     code = FINE if recording.ok else NOT_COMPLETED
     return output.answer(document_of(recording), lambda: describe(recording, again=again), code)
 
 
 def describe(recording: Recording, *, again: str) -> None:
-    """Print what a run said and where it is recorded; `again` is the command that goes on with it.
+    """Print a run's output and the place of its log; `again` is the command that continues it.
 
-    A suspended run says what it waits for.
+    For a suspended run, print its open questions.
     """
     said = recording.output if isinstance(recording.output, str) else recording.summary
     if said:

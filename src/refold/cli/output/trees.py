@@ -1,8 +1,7 @@
 """The delegation tree on a terminal: what `refold show` and the demo print.
 
-One line a run: status, who, what it was asked, how long it took; below it, where it did not
-complete, why.  What a node is belongs to `replay.tree.delegation_tree`, its text for reviews to
-`replay.tree.tree_text`.
+One line a run: status, name, brief, duration; below it, if it did not complete, the reason.
+`replay.tree.delegation_tree` makes the nodes, `replay.tree.tree_text` their text for reviews.
 """
 
 import shlex
@@ -16,9 +15,9 @@ from refold.replay.tree.delegation_tree import RunNode, ToolUse
 from refold.replay.tree.tree_text import advice
 
 _STATUS_WIDTH: Final = 9
-"""Of the column that a status, or the name of a detail, stands in."""
+"""Characters of the column for a status, or the name of a detail."""
 _PROMPT_MAX: Final = 160
-"""Characters of what a conversation of a watched command was asked first."""
+"""Characters of the first request of a watched command's conversation."""
 _BRIEF_MAX: Final = 600
 """Characters of a brief: it may be a prompt with all its documents."""
 _MESSAGE_MAX: Final = 2000
@@ -77,7 +76,7 @@ def _print_run(node: RunNode, lead: str, below: str, *, details: bool, is_model_
 
 
 def run_name(name: str, given: Any) -> str:
-    """Return how a run is named to people: an agent's by what it is, `lead (agent)`.
+    """Return a run's name for people: an agent's with its role, `lead (agent)`.
 
     `name` is that of its node, or its program; `given` its input, as a log holds it.
     """
@@ -129,7 +128,7 @@ def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
 
 
 def _seen(node: RunNode) -> list[list[Part]]:
-    """Return what a conversation of a watched command did, and the command itself."""
+    """Describe the work of a watched command's conversation, or of the command itself."""
     if node.guarantee:
         given = node.input.get("command") if isinstance(node.input, dict) else None
         if not isinstance(given, list) or not given:  # held open: it started none
@@ -145,7 +144,7 @@ def _seen(node: RunNode) -> list[list[Part]]:
 
 
 def _asked(node: RunNode) -> str:
-    """Return how much was asked of models; the tokens where any answer told them."""
+    """Return the number of model requests; the tokens if any answer had them."""
     beside = f" ({node.beside} beside the work)" if node.beside else ""
     told = words.counted(node.requests, "request") + words.failures(node.requests_failed) + beside
     is_told = node.usage.input_tokens + node.usage.output_tokens
@@ -153,7 +152,7 @@ def _asked(node: RunNode) -> str:
 
 
 def _with_below(node: RunNode) -> str:
-    """Return that the tokens of a run are those of all below it, too, and which are its own."""
+    """Return that the tokens of a run include its children's, and its own part."""
     is_sum = node.children and node.usage.input_tokens + node.usage.output_tokens
     if not is_sum:
         return ""

@@ -39,8 +39,8 @@ def size(size_bytes: int) -> str:
 def spent(usage: Usage, priced: Priced | None = None) -> str:
     """Return tokens and their cost: `945 tokens (900 from the cache), $0.0123`.
 
-    A cost that is not known is a dash: no price is known of one of the models at least.  With
-    `priced`, it is what is known of it: `at least $0.21 (1 answer not counted)`.
+    A cost that is not known is a dash: no price is known of one of the models at least. With
+    `priced`, it is the known part: `at least $0.21 (1 answer not counted)`.
     """
     cached = usage.cache_read_tokens
     told = counted(usage.input_tokens + usage.output_tokens, "token")
@@ -49,6 +49,6 @@ def spent(usage: Usage, priced: Priced | None = None) -> str:
 
 
 def damage(what: str) -> str:
-    """Return a kind of damage, and what it means where its name does not say so."""
+    """Return a kind of damage, with its meaning if the name is not clear."""
     meaning = damage_meaning(what)
     return f"{what}: {meaning}" if meaning else what

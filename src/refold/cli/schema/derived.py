@@ -57,7 +57,7 @@ def derived(kind: type, known: Mapping[type, Schema] | None = None, /, **told: S
     Args:
         kind: a `Document`, an attrs class whose fields are all members, or an error with data.
         known: the schemas of classes that are not to be derived.
-        told: the schemas of members that their types do not tell, and of further ones.
+        told: the schemas of members whose types do not give them, and of further ones.
     """
     if issubclass(kind, Document):
         names = kind.members()
@@ -86,7 +86,7 @@ def _returned(kind: type, name: str) -> Any:
 
 @functools.cache
 def _explained(kind: type) -> dict[str, str]:
-    """Return what stands below each field of a class, and in each property."""
+    """Return the text below each field of a class, and in each property."""
     (found,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(found, ast.ClassDef)
     texts = {}

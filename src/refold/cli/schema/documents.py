@@ -1,9 +1,9 @@
 """JSON schemas of the documents that `--json` prints; `refold schema NAME` shows them.
 
-A document has exactly the members that its schema says, so that a program may rely on both.  The
-schemas of what is a class follow from it (`cli.schema.derived`, `cli.schema.events`).  To add a
-document: a schema in `DOCUMENTS`, and a run of its command in `tests/cli/schema/test_documents.py`.
-Rules: CONTRACT.md §14.
+A document has exactly the members of its schema, so that a program may rely on both. The schemas of
+classes are derived from them (`cli.schema.derived`, `cli.schema.events`). To add a document: a
+schema in `DOCUMENTS`, and a run of its command in `tests/cli/schema/test_documents.py`. Rules:
+CONTRACT.md §14.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,7 +52,7 @@ _HASHES: Final = {"head": HASH, "tree_digest": HASH}
 
 
 def _known() -> Mapping[type, Schema]:
-    """Return the schemas of what stands in many documents and says more than its class."""
+    """Return the schemas that many documents share and that are more exact than their classes."""
     known: dict[type, Schema] = {Difference: DIFFERENCE, Divergence: divergence_schema()}
     known |= {OwnCall: derived(OwnCall)}
     return known | {Damage: _DAMAGE, LogReport: derived(LogReport, {Damage: _DAMAGE}, **_HASHES)}
@@ -258,14 +258,14 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "delegation": ("the request to a subprocess child, and its reply", delegation_schema),
     "demo": ("refold demo --json", lambda: _of(printed.PrintedDemo)),
 }
-"""By name: what it describes, and how the schema is made."""
+"""By name: the described document, and the maker of the schema."""
 
 
 def schema(name: str) -> Schema:
     """Return the schema of that name, complete with its dialect and title.
 
     Raises:
-        KeyError: there is none.
+        KeyError: no schema has that name.
     """
     title, make = DOCUMENTS[name]
     return plain(

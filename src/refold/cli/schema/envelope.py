@@ -1,7 +1,7 @@
 """The JSON schema of a delegated run: the request to a subprocess child, and its reply.
 
-Both cross pipes and stand in no log.  They are made in `engine.children.envelope` and read in
-`engine.children.reply`; a test holds each of them to this schema.  Rules: CONTRACT.md §7.2, §7.5.
+Both cross pipes and are in no log. They are made in `engine.children.envelope` and read in
+`engine.children.reply`; a test holds each of them to this schema. Rules: CONTRACT.md §7.2, §7.5.
 """
 
 from typing import Final, get_args

@@ -1,7 +1,7 @@
 """The JSON schema of a log's lines, made from the event classes, so that it cannot fall behind.
 
-A text of 32 KiB or more stands in a line as a reference to a blob; wherever a text may stand, the
-schema allows for that.  Rules: CONTRACT.md §2, §3.1 (lines), §3.6 (blobs).
+A text of 32 KiB or more is a reference to a blob in its line; the schema allows for that at every
+text. Rules: CONTRACT.md §2, §3.1 (lines), §3.6 (blobs).
 """
 
 import types
@@ -82,7 +82,7 @@ def _class_schema(kind: type) -> Schema:
 
 
 def schema_of(hint: Any, known: Mapping[Any, Schema], of_class: Callable[[type], Schema]) -> Schema:
-    """Return the schema of what a type hint allows; `known` are those of plain types."""
+    """Return the schema of a type hint; `known` are those of plain types."""
     if hint in known:
         return known[hint]
 

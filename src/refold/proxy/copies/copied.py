@@ -34,9 +34,9 @@ class Copy:
     """A folder made again."""
 
     top: Path
-    """Where it stands."""
+    """Its place."""
     originals: tuple[Path, ...]
-    """What it stands for: the recorded folder and today's, as they are called and as they are."""
+    """The replaced folders: the recorded one and today's, by name and resolved."""
     shown: tuple[tuple[Path, str], ...]
     """Folders of objects, and where the copy looks for them."""
     layered: tuple[tuple[Path, str], ...]
@@ -60,8 +60,8 @@ def make_copy(
 ) -> Copy:
     """Make the folder of a log again, below the empty folder `work`; `left` ends what reads.
 
-    `is_mounted` says that it will be seen at its recorded path, `has_layers` that folders can be
-    laid over others there.
+    `is_mounted`: it will be seen at its recorded path; `has_layers`: folders can be laid over
+    others there.
 
     Raises:
         FolderIncomplete: contents are missing: the repository is not here, or has lost them.
@@ -125,7 +125,7 @@ def make_copy(
 def _histories(
     started: FolderStarted, top: Path, work: Path, contents: Contents, gits: Mapping[str, Git]
 ) -> tuple[list[str], list[tuple[Path, str]]]:
-    """Make each repository of a copy; return what is told, and the folders that lend objects."""
+    """Make each repository of a copy; return the notes, and the folders that lend objects."""
     notes, shown = list[str](), list[tuple[Path, str]]()
     for one in started.repositories:
         git = gits.get(one.path)
@@ -186,7 +186,7 @@ def _led_into(top: Path, originals: Collection[Path]) -> list[str]:
 
 
 class _Lent:
-    """What the record left out and today's folder has: a command may need it (node_modules)."""
+    """Files of today's folder that the record left out: a command may need them."""
 
     def __init__(
         self, today: Path | None, top: Path, at: str, *, is_mounted: bool, has_layers: bool
@@ -229,7 +229,7 @@ class _Lent:
         return _copied(source, target)
 
     def notes(self) -> list[str]:
-        """Return what was lent and what is not there, in words."""
+        """Return the lent and the missing files, in words."""
         told = []
         if self._taken:
             told.append(

@@ -1,7 +1,7 @@
 """The folder at the end of a replay, compared with the recorded one.
 
-Compared are the files that the recorded run changed, and those that changed now.  What git ignores
-and what the record left out is not.  Rules: CONTRACT.md §16.20.
+Compared are the files that the recorded run changed, and those that changed now. Files that git
+ignores or the record left out are not compared. Rules: CONTRACT.md §16.20.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _TEXT_MAX: Final = 1024 * 1024
 _Held = tuple[str, bytes]
 """Mode and content."""
 Texts = Mapping[str, str]
-"""By path, what a file holds: its text, or what stands for it."""
+"""Contents of files by path: the text, or its replacement."""
 
 
 @attrs.frozen
@@ -70,7 +70,7 @@ class FolderComparison:
             self._scanner.scan()
 
     def end(self, recorded: FolderState, ignored: Iterable[str] = ()) -> EndedFolder:
-        """Look at what the command left, and compare it with the end of the record.
+        """Compare the folder that the command left with the end of the record.
 
         `ignored` are more patterns of paths.
         """
@@ -115,7 +115,7 @@ class FolderComparison:
         )
 
     def _recorded(self, path: str, entry: TreeEntry | None, tree: FileTree) -> _Held | None:
-        """Return the mode and the content that a file had; of what the base has, those there."""
+        """Return the mode and the content that a file had; for one of the base, those there."""
         entry = entry or self._base(tree).get(path)
         if entry is None or entry.kind == "gone":
             return None

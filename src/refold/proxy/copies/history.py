@@ -17,7 +17,7 @@ _HARMLESS: Final = (
     r"^(user\.(name|email)|core\.(autocrlf|eol|filemode|ignorecase|precomposeunicode|safecrlf)"
     r"|extensions\.objectformat)$"
 )
-"""Of today's configuration, what decides what git says and runs nothing."""
+"""Settings of today's configuration that change git's answers and run nothing."""
 _NO_HELPER: Final = "[credential]\n\thelper =\n"
 """An empty helper puts aside those that the user's own configuration names."""
 _CHAIN_MAX: Final = 16
@@ -92,7 +92,7 @@ def _index(git: Git, repository: Repository, staged: Callable[[str, int], bytes]
 
 
 def _take_over(git: Git, today: Git) -> None:
-    """Take what today's repository says of ignored files and of how it is used."""
+    """Copy the settings of today's repository for ignored files and its use."""
     try:
         said = today.lines("config", "-z", "--local", "--get-regexp", _HARMLESS)
         for name, _, value in (line.partition("\n") for line in said):

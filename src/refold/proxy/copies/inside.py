@@ -21,8 +21,8 @@ _RDONLY_FD: Final = os.O_RDONLY | os.O_DIRECTORY
 def before(spec: dict[str, Any]) -> None:
     """Lay a scratch layer over each folder of `spec["layers"]`, and become `bwrap`.
 
-    What is written there stays in memory, and is gone with the last process of the sandbox.
-    Signals are the command's: until it runs, and in `bwrap`, they are ignored.
+    Files written there stay in memory, and are gone with the last process of the sandbox. Signals
+    are the command's: until it runs, and in `bwrap`, they are ignored.
     """
     for number in spec["signals"]:
         signal.signal(number, signal.SIG_IGN)

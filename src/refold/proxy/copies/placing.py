@@ -1,7 +1,7 @@
-"""Where a watched command runs again: in a copy of the recorded folder, or where it is started.
+"""Where a watched command runs again: in a copy of the recorded folder, or in the current folder.
 
 In a sandbox the copy is at its recorded path; elsewhere it is a folder of its own, and paths are
-bound.  What a killed process left is taken away by the next.  Rules: CONTRACT.md §16.20.
+bound. The next process removes the leftovers of a killed one. Rules: CONTRACT.md §16.20.
 """
 
 import contextlib
@@ -32,10 +32,10 @@ _LOCK: Final = "lock"
 
 @attrs.frozen(kw_only=True)
 class Copying:
-    """What options say of where a command runs again."""
+    """The options for the place of a repeated command."""
 
     in_place: bool = False
-    """Where it is started, with the user's own files."""
+    """The current folder, with the user's own files."""
     keep: Path | None = None
     """A new folder that gets the copy when the command has ended."""
     has_network: bool = False
@@ -49,17 +49,17 @@ class Copying:
 
 @attrs.frozen(kw_only=True)
 class Placement:
-    """Where a command runs."""
+    """The place of a command."""
 
     start: Starter = started
     listening: socket.socket | None = None
     """The proxy's socket, if the command has a loopback of its own."""
     folders: Mapping[str, str] = attrs.field(factory=dict)
-    """The folder as the command sees it, if it is none of today's: {folder}."""
+    """The folder as the command sees it, if it is not one of today's: {folder}."""
     top: Path | None = None
     """The copy; `None` where there is none."""
     comparison: FolderComparison | None = None
-    """Of the copy with the record; `None` where there is no copy."""
+    """Of the copy with the record; `None` if there is no copy."""
     notes: tuple[str, ...] = ()
 
 
@@ -176,7 +176,7 @@ def _led(text: str, copy: Copy) -> str:
 
 @contextlib.contextmanager
 def _work() -> Iterator[Path]:
-    """Give a folder of our own, and take it away afterwards, with those of the dead."""
+    """Give a folder of our own, and remove it afterwards, with those of dead processes."""
     top = Path(tempfile.gettempdir())
     for each in top.glob(f"{_PREFIX}*"):
         if each.lstat().st_uid != os.getuid():

@@ -1,9 +1,9 @@
 """A command in a sandbox of `bwrap`: a copy is at the recorded path, and nothing else changes.
 
-The rest of the file system is read-only; what is written to HOME and to the folders for temporary
-files goes to a scratch layer over them, where the system has such layers, and is thrown away.  The
-command has this user's id, processes of its own, and a loopback that leads to the proxy alone: its
-listening socket is made inside and passed out.  Linux only.  Rules: CONTRACT.md §16.20.
+The rest of the file system is read-only; writes to HOME and to the folders for temporary files go
+to a scratch layer over them, if the system has such layers, and are thrown away. The command has
+this user's id, processes of its own, and a loopback that leads to the proxy alone: its listening
+socket is made inside and passed out. Linux only. Rules: CONTRACT.md §16.20.
 """
 
 import array
@@ -31,7 +31,7 @@ _BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 _MADE: Final = ("proc", "dev")
 """Folders of the root that are made anew."""
 _SOCKETS: Final = "/run"
-"""Where services of this machine are reached that would do outside what is asked of them."""
+"""Sockets of services of this machine that would have effects outside."""
 _KEPT: Final = "/run/current-system"
 """The programs of NixOS."""
 _TEMPORARY: Final = ("/tmp", "/var/tmp")  # noqa: S108 - they are looked at, and layered
@@ -40,17 +40,17 @@ _CREDENTIALS: Final = struct.Struct("3i")
 
 
 class SandboxRefused(Exception):
-    """No sandbox can be had here; its text says why."""
+    """No sandbox is available here; its text gives the reason."""
 
 
 @attrs.frozen(kw_only=True)
 class SandboxView:
-    """What is seen in a sandbox besides the file system of now."""
+    """Folders in a sandbox besides the current file system."""
 
     scratch: Path
     """An empty folder, for the sandbox alone."""
     hidden: Path
-    """A folder of which nothing is seen but what is shown in it."""
+    """A folder that is hidden except for the folders shown in it."""
     places: tuple[tuple[Path, str], ...] = ()
     """Folders that may be written to, and where they are seen."""
     layered: tuple[tuple[Path, str], ...] = ()
@@ -67,7 +67,7 @@ class Boxed(subprocess.Popen[bytes]):
     """A descriptor of the process of the command."""
 
     def send_signal(self, sig: int) -> None:
-        """Send a signal to the command; to the sandbox while there is none."""
+        """Send a signal to the command; to the sandbox before the command exists."""
         if self.command < 0:
             super().send_signal(sig)
         elif self.poll() is None:
@@ -80,7 +80,7 @@ class Sandbox:
     """One that is open: it waits for a command."""
 
     listening: socket.socket | None
-    """Where the command reaches the proxy; `None` where it has the network of this machine."""
+    """The proxy's address for the command; `None` if it has the network of this machine."""
     _process: Boxed
     _control: socket.socket
     _folder: str
@@ -184,7 +184,7 @@ def opened(view: SandboxView, folder: str, has_layers: bool) -> Iterator[Sandbox
 
 
 def _offered(control: socket.socket, process: Boxed) -> socket.socket | None:
-    """Take what the inside offers: a listening socket, if it has one, and which process it is.
+    """Take the offer of the inside: a listening socket, if it has one, and its process.
 
     Raises:
         EOFError: it has ended.
@@ -260,7 +260,7 @@ def _shown(path: str) -> list[str]:
 
 
 def _way_to(path: str, layers: Sequence[str]) -> list[str]:
-    """Return what makes room for a folder that is not there, where nobody could make it."""
+    """Return the mounts that make room for a missing folder that nobody could create."""
     above = next(str(each) for each in Path(path).parents if each.is_dir())
     if Path(path).is_dir() or above == "/" or any(_is_in(f"{above}/", each) for each in layers):
         return []

@@ -1,7 +1,8 @@
 """Files of the folder that changed since the record: a command may be a program of the folder.
 
-Then that program is what is tried, and its files are those of now, except for what the recorded run
-itself changed.  An agent from elsewhere gets the folder as it was.  Rules: CONTRACT.md §16.20.
+Then that program is under test, and its files are the current ones, except for those that the
+recorded run itself changed. An agent from elsewhere gets the folder as it was. Rules: CONTRACT.md
+§16.20.
 """
 
 import contextlib
@@ -43,7 +44,7 @@ def is_ordinary(path: str) -> bool:
 def runs_own(command: Sequence[str], folder: FolderState, today: Path) -> bool:
     """Return whether a command starts a program of the folder: a word is a program or module there.
 
-    A file that the run changed is what an agent works on, and not the agent.
+    A file that the run changed belongs to an agent's work, not to the agent.
     """
     started = folder.started
     assert started is not None
@@ -63,7 +64,7 @@ def runs_own(command: Sequence[str], folder: FolderState, today: Path) -> bool:
 
 
 def changed_since(folder: FolderState, started: FolderStarted, log: Path, today: Path) -> list[str]:
-    """Return the files of today's folder that are not as they were, but for what the run changed.
+    """Return the files of today's folder that differ, except those that the run changed.
 
     Raises:
         GitFailed, FolderRefused, OSError: the folder cannot be looked at.
@@ -129,7 +130,7 @@ def taken_today(
 ) -> tuple[list[str], list[str]]:  # fmt: skip
     """Give a copy today's files if the command is a program of the folder.
 
-    `was` are the paths that the record has.  Returns the paths that were taken, and what is told.
+    `was` are the paths that the record has. Returns the paths that were taken, and the notes.
     """
     started = folder.started
     assert started is not None

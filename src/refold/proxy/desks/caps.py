@@ -1,7 +1,7 @@
 """Caps of a watched command: the request after one that reached a cap is refused.
 
-Requests and answers are counted as they pass.  A cap is never exceeded by more than what the
-requests in flight spend.  Rules: CONTRACT.md §16.19.
+Requests and answers are counted as they pass. A cap is never exceeded by more than the spending of
+the requests in flight. Rules: CONTRACT.md §16.19.
 """
 
 import time
@@ -22,14 +22,14 @@ from refold.engine.wire.parts.exchange import OTHER, Asked
 
 _MICROS: Final = 1_000_000
 _BYTES_PER_TOKEN: Final = 4
-"""What a token is taken for where an answer does not say its usage."""
+"""The number of bytes counted as a token if an answer has no usage."""
 _OUTPUT: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
 """Parameters that cap the output of one request."""
 
 
 @attrs.frozen(kw_only=True)
 class Caps:
-    """What a watched command may spend; `None` for no cap."""
+    """The caps of a watched command; `None` for no cap."""
 
     max_cost_usd: float | None = None
     max_requests: int | None = None
@@ -86,13 +86,13 @@ class _Spent:
     micros: int = 0
 
     def of(self, cap: str) -> float:
-        """Return what is spent of a cap, in its unit."""
+        """Return the spending under a cap, in its unit."""
         unit = cap.partition("_")[2]
         return self.micros / _MICROS if unit == "cost_usd" else float(getattr(self, unit))
 
 
 class Spending:
-    """Counts what a command spends, and refuses what its caps do not allow."""
+    """Counts the spending of a command, and refuses requests over its caps."""
 
     def __init__(self, caps: Caps, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin now."""
@@ -142,7 +142,7 @@ class Spending:
         return None
 
     def answered(self, turn: RequestUnderway, answered: ModelAnswered | None, size: int) -> None:
-        """Count an answer of `size` bytes; `None` for a request that was given up."""
+        """Count an answer of `size` bytes; `None` for a request that was cancelled."""
         usage = answered.usage if answered is not None else Usage()
         if turn.asked.api == OTHER or (answered is not None and _is_refused(answered)):
             return
@@ -164,7 +164,7 @@ def _hit(caps: Caps, cap: str, spent: _Spent) -> CapReached | None:
 
 
 def _is_subagent(thread: Thread) -> bool:
-    """Return whether a tool call, or what its requests say, puts a conversation below another."""
+    """Return whether a tool call, or its requests' headers, put a conversation below another."""
     return thread.is_opened or bool(thread.whose.above)
 
 
@@ -183,7 +183,8 @@ def _is_refused(answered: ModelAnswered) -> bool:
 
 
 def _estimated(asked: Asked, size: int) -> Usage:
-    """Return what an answer without usage is counted as: never less than the request allowed."""
+    """Return the count for an answer without usage: at least the amount that the request
+    allowed."""
     said = sum(len(str(each)) for each in (*asked.messages, *asked.tools))
     allowed = _output_allowed(asked)
     output = allowed if allowed is not None else size // _BYTES_PER_TOKEN

@@ -19,7 +19,7 @@ _MODELS: Final = {"object": "list", "data": [{"id": "a-model", "object": "model"
 
 
 class Examining:
-    """Answers one command, whatever it asks."""
+    """Answers every request of one command."""
 
     def __init__(self) -> None:
         self.seen: Counter[tuple[str, str, str, str]] = Counter()

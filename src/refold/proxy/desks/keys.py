@@ -1,10 +1,10 @@
-"""Finds which values that pass are secret, and keeps them out of what is written.
+"""Finds secret values in the traffic, and keeps them out of the log.
 
-Of a watched command nobody declares secrets, so they are found: what requests authorise themselves
-with, the values of variables and arguments whose names say so, and texts that have the shape of
-well-known keys.  The first two become exact secrets, found in every form that
-`engine.secrets.redaction` knows; the last are taken out wherever they stand.  The proxy's own
-address, another one each time, becomes a fixed word.  Rules: CONTRACT.md §16.8.
+Nobody declares the secrets of a watched command, so they are found: credentials of requests, values
+of variables and arguments with telling names, and texts that have the shape of well-known keys. The
+first two become exact secrets, found in every form that `engine.secrets.redaction` knows; the last
+are removed everywhere. The proxy's own address, another one each time, becomes a fixed word. Rules:
+CONTRACT.md §16.8.
 """
 
 import base64
@@ -20,17 +20,17 @@ from refold.engine.secrets.vault import Vault
 from refold.proxy.http.turns import OF_HOSTS
 
 ADDRESS: Final = "refold.proxy"
-"""What stands for the proxy's host and port, and the word behind them."""
+"""The replacement for the proxy's host and port, and the word behind them."""
 _PLACE: Final = f"host.{ADDRESS}"
-"""What stands for its host and port alone."""
+"""The replacement for its host and port alone."""
 
 _OWN: Final = {"address": ADDRESS, "place": _PLACE}
 _LENGTH_MIN: Final = 8
-"""Characters; what is shorter stands in for a key that nobody needs."""
+"""Characters; a shorter value is a placeholder for a key that nobody needs."""
 _SHORT_CHARS: Final = 2048
 """A text from which on it pays to look for single forms first: that is ten times as fast."""
 _SHAPE: Final = "key"
-"""What stands for a text that has the shape of a key: `[redacted:key]`."""
+"""The replacement for a text that has the shape of a key: `[redacted:key]`."""
 _SHAPED_MAX: Final = 200
 """Of those, that are looked for in other forms, too."""
 
@@ -54,7 +54,7 @@ _OPTIONS: Final = re.compile(
     r"(?i)(?:.*[-_])?(?:api[-_]?)?(?:key|token|secret|passw(?:or)?d|credentials?|auth|bearer)"
 )
 _DRAWN: Final = re.compile(r"(?=(?:\D*\d){4})(?=(?:[^A-Za-z]*[A-Za-z]){4})[A-Za-z0-9]{20,}")
-"""An argument that was drawn, and is no word: letters and digits without a break."""
+"""An argument that was drawn, and is not a word: letters and digits without a break."""
 
 _SHAPES: Final = {
     "sk-": r"sk-(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{20,}",
@@ -78,7 +78,7 @@ _SHAPES: Final = {
         r"-----END [A-Z ]{0,20}PRIVATE KEY-----"
     ),
 }
-"""Shapes of well-known keys, each by a text that stands in all of them."""
+"""Shapes of well-known keys, each by a text that all of them contain."""
 _SHAPED: Final = rf"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt]))(?:{'|'.join(_SHAPES.values())})"
 
 
@@ -97,7 +97,7 @@ class Secrets(Vault):
         super().__init__(redaction)
 
     def hide_address(self, base: str) -> None:
-        """Let `ADDRESS` stand for the place of the proxy at `base` from now on."""
+        """Use `ADDRESS` for the place of the proxy at `base` from now on."""
         there = base.partition("://")[2]
         place, _, word = there.partition("/")
         self._shown = {_PLACE.encode(): place.encode(), ADDRESS.encode(): there.encode()}
@@ -121,7 +121,7 @@ class Secrets(Vault):
     def scrubbed(self, value: Any) -> Any:
         """Return an event or JSON value without secrets; itself if it has none.
 
-        What was found by its shape is known from then on, so that it is found packed, too.
+        A secret found by its shape is known from then on, so that it is found packed, too.
         """
         finder, names = self._sought
         met: dict[str, None] = {}
@@ -167,7 +167,7 @@ class Secrets(Vault):
     # --- where they are found ------------------------------------------------------------
 
     def learn_environment(self, environment: Mapping[str, str] = os.environ) -> None:
-        """Make secrets of the values of variables whose names say so, and of passwords in URLs."""
+        """Make secrets of the values of variables with telling names, and of passwords in URLs."""
         for name, value in environment.items():
             is_path = os.path.exists(value)  # noqa: PTH110 - takes what could be none, too
             if _VARIABLES.fullmatch(name) and not is_path:
@@ -212,8 +212,8 @@ class Secrets(Vault):
     def learn_cookie(self, value: str) -> None:
         """Look for a cookie that an answer sets, as it is, from now on.
 
-        Nothing that was there before can hold it.  Where a request sends it back, it is a secret
-        like any other.
+        Nothing that was there before can hold it. If a request sends it back, it is a secret like
+        any other.
         """
         cookie = value.partition(";")[0].partition("=")[2].strip()
         if len(cookie) >= _LENGTH_MIN and cookie not in self._cookies:
@@ -242,7 +242,7 @@ class Secrets(Vault):
 
 
 class _Finder:
-    """Looks for all secrets at once; in long texts, only where one of them can stand."""
+    """Searches for all secrets at once; in long texts, only at possible places."""
 
     def __init__(
         self, pattern: re.Pattern[str], sought: tuple[str, ...], cookies: Sequence[str]
@@ -252,7 +252,7 @@ class _Finder:
         self._sought = sought
 
     def search(self, text: str) -> object | None:
-        """Return what was found first, or `None`."""
+        """Return the first secret found, or `None`."""
         for cookie in self._cookies:
             if cookie in text:
                 return cookie

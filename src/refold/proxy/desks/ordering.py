@@ -1,9 +1,9 @@
 """Lets recorded answers go out in the recorded order, for a while.
 
 Some agents write into their next prompt which of several subagents ended first, so an answer waits
-for those that were whole before it.  It waits as long as the command is at work, however slow the
-machine is, and gives up when nothing has moved for `HELD_SECONDS`; after that, and after the first
-request that was not recorded, answers go out as asked.  Rules: CONTRACT.md §16.14.
+for those that were whole before it. It waits as long as the command is at work, however slow the
+machine is, and stops waiting when nothing has moved for `HELD_SECONDS`; after that, and after the
+first request that was not recorded, answers go out as asked. Rules: CONTRACT.md §16.14.
 """
 
 import asyncio
@@ -20,22 +20,22 @@ from refold.replay.observed.titles import text_of
 HELD_SECONDS: Final = 2.0
 """In which nothing moves: nothing is asked, nothing goes out, the command does not work."""
 HELD_MAX_SECONDS: Final = 60.0
-"""In which a command works, and asks nothing: what it waits for may be the answer that is held."""
+"""Seconds in which a command works, and asks nothing: it may be waiting for the held answer."""
 _NEXT: Final = 1e-6
-"""Between the ranks of answers that stand beside the same one."""
+"""Between the ranks of answers that are beside the same one."""
 _LOOK_SECONDS: Final = 0.02
 _APART_SECONDS: Final = 0.05
-"""Between answers that were on their way together: two connections are read in no certain order,
-and what a program makes of the first takes its time."""
+"""Between answers that were in flight together: two connections are read in no certain order,
+and a program takes time to process the first."""
 _NOTED_SECONDS: Final = 0.25
-"""At least, likewise where an agent is told of an answer while it does something else: from its end
-to the note it took Codex 20 to 65 ms, and an answer that it interrupts must not be there before."""
+"""At least, likewise if an agent receives an answer while it does something else: Codex took 20
+to 65 ms from its end to the note, and an answer that it interrupts must not be there before."""
 _CALM_LOOKS: Final = 3
 """Looks in a row that find no work: then the agent has taken note, however long that took."""
 _WORKED_SECONDS: Final = 0.1
 """Of a processor, after which it has done so too: others of the command may work on for long."""
 _BROKEN_WORKED_SECONDS: Final = 0.5
-"""Likewise before a connection breaks: opencode then forgets what it has not put down yet."""
+"""Likewise before a connection breaks: opencode then forgets text that it has not stored yet."""
 
 Work = Callable[[], float | None]
 """Says how many seconds of a processor a command has used by now; `None` while it does nothing."""
@@ -93,8 +93,8 @@ class Order:
     async def last(self, turn: RecordedTurn) -> None:
         """Return when an answer may end: when all are out that the next request shows at once.
 
-        Codex wakes at the first, and looks at what is there some 20 ms later; but it asks again
-        only when it has been answered to the end.
+        Codex wakes at the first, and reads the messages some 20 ms later; but it asks again only
+        when it has been answered to the end.
         """
         if (noted := self._noted.get(turn.call)) is None:
             return
@@ -106,12 +106,13 @@ class Order:
     async def broken(self) -> None:
         """Return when an answer may break off: when the program has read what came of it.
 
-        Clients drop what they have not read (Bun, of which opencode is made).
+        Clients drop unread data (Bun, of which opencode is made).
         """
         await self._calm(time.monotonic(), _BROKEN_WORKED_SECONDS)
 
     async def calm(self) -> None:
-        """Return when the command has asked what it asks at once, as far as that can be seen."""
+        """Return when the command has sent all requests that it sends at once, as far as
+        visible."""
         await self._calm(time.monotonic())
 
     async def _until(self, is_time: Callable[[], bool]) -> None:
@@ -156,7 +157,7 @@ class Order:
         return turn.scope.rpartition("/")[0] if turn.call in self._after else turn.scope
 
     async def _calm(self, sent: float, enough: float = _WORKED_SECONDS) -> None:
-        """Wait until the command has taken note of what it was sent at a time."""
+        """Wait until the command has taken note of the answers sent at a time."""
         await asyncio.sleep(max(0, sent + _NOTED_SECONDS - time.monotonic()))
         until, looks, worked = time.monotonic() + HELD_MAX_SECONDS, 0, 0.0
         used = self._work()
@@ -178,7 +179,7 @@ class Order:
         self._tell()
 
     def stop(self) -> None:
-        """Hold nothing any more: the program does not do what it did."""
+        """Hold nothing any more: the program differs from its record."""
         self._is_kept = False
         self._tell()
 
@@ -217,11 +218,11 @@ def _ranks(
 ) -> dict[str, float]:
     """Return the order in which answers go out, by call: that in which they were whole.
 
-    When an agent took note of the last answer of one below it, its requests say better: not before
+    An agent's requests show best when it took note of the last answer of one below it: not before
     the last request that does not show it; before the answer whose calls it did not make, for it
-    was interrupted (Codex), after the one whose it did.  Which request has to be there is put into
-    `after`; what it took note of at once, into `noted`, by the answer before.  One that it gave up
-    on when it took note waits likewise: so much of it came that it looked.
+    was interrupted (Codex), after the one whose it did. `after` gets the request that has to be
+    there; `noted`, by the answer before, the answers that it noted at once. One that it gave up on
+    when it took note waits likewise: so much of it came that it looked.
     """
     rank = {turn.call: float(turn.over or 0) for turn in turns if turn.how == "answered"}
     scopes: dict[str, list[RecordedTurn]] = defaultdict(list)

@@ -48,15 +48,15 @@ class Log(Journal, Protocol):
 
 
 MARKS: Final = "cache_marks"
-"""The member of `run.started.rules` that says where marks of caching stand: `apart`."""
+"""The member of `run.started.rules` for the place of cache marks: `apart`."""
 MODEL: Final = "model"
-"""The member that names the model that a fork went on with, where the command names another."""
+"""The member with the model of a fork, if the command names a different one."""
 _UNPACKED_SINCE: Final = 3
 """From which `reads` on a packed body is unpacked to be read."""
 READS: Final = "reads"
-"""The member that says how much is read (`wire.apis.NEWEST`)."""
+"""The member for the version of parsing (`wire.apis.NEWEST`)."""
 READ_NOW: Final[Mapping[str, Json]] = {MARKS: "apart", READS: NEWEST}
-"""What a new log says of both."""
+"""The values of both in a new log."""
 
 
 def reads_of(rules: Mapping[str, Any]) -> int:
@@ -82,7 +82,7 @@ class RecordingDesk:
         folder: WatchedFolder | None = None,
         caps: Caps | None = None,
     ) -> None:
-        """Take the log; `profile` says who asks, `reads` how much is read (§16.9)."""
+        """Take the log; `profile` is the client's, `reads` the version of parsing (§16.9)."""
         self.spending = Spending(caps) if caps is not None else None
         self.log = log
         self._folder = folder
@@ -136,7 +136,7 @@ class RecordingDesk:
         ]
 
     def read(self, incoming: Incoming) -> Asked:
-        """Return what a request asks, without secrets.
+        """Return a request's content, without secrets.
 
         A message that was read before is not searched again, unless there are more secrets now.
         """
@@ -178,7 +178,7 @@ class RecordingDesk:
             return self.observer.asked(self.secrets.scrubbed(plain), hint)
 
     def passed_on(self, turn: RequestUnderway, incoming: Incoming) -> Forward | Serve:
-        """Return that a request goes on to the server behind its route, or why it cannot."""
+        """Forward a request to the server behind its route, or return why that is impossible."""
         route, passing = self._routes[incoming.route], Kept(self, turn)
         if why := _why_not(route, incoming):
             self.refused[why] = None
@@ -226,7 +226,7 @@ class Kept:
         self._settle = desk.settle
         self._wire = Wire(self._keep, desk.secrets.scrubbed_bytes)
         self._only: dict[str, Json] | None = None
-        """The part of an answer that has no other, until all is known that it says."""
+        """The only part of an answer, until its whole content is known."""
         self._reader = reader_of(turn.asked, 0, "")
         self._has_begun = False
         self._spending = desk.spending
@@ -240,9 +240,9 @@ class Kept:
             self._observer.wire(self._turn, part)
 
     def _keep_only(self, answered: ModelAnswered | None = None) -> None:
-        """Write the only part, where `answered` says no more than it may.
+        """Write the only part, if `answered` has no secret beyond it.
 
-        A stream can say a secret in pieces, none of which is one; then its answer is spelled anew.
+        A stream can hold a secret in pieces, none of which is one; then its answer is encoded anew.
         """
         if (part := self._only) is None:
             return
@@ -281,7 +281,7 @@ class Kept:
         self._answered(self._reader.answered())
 
     def failed(self, code: str, message: str) -> Serve:
-        """Write down that there was no answer, or not all of it."""
+        """Record that there was no answer, or only a part."""
         error = {"message": message, "type": f"refold_{code}"}
         said = Serve.json(BAD_GATEWAY, {"error": error})
         if not self._has_begun:
@@ -291,7 +291,7 @@ class Kept:
         return said
 
     def refused(self, why: str) -> Serve:
-        """Write down that a request was not passed on; return what to say of it."""
+        """Record that a request was refused; return the answer for it."""
         return self._told(refusal(self._turn.asked, f"refold: {why}"), "refused", why)
 
     def _told(self, said: Serve, code: str, message: str) -> Serve:
@@ -303,7 +303,7 @@ class Kept:
         return said
 
     def gone(self) -> None:
-        """Write down that the program left; as many do when all is said, before the end comes."""
+        """Record that the program left; many leave after the last text, before the end."""
         if self._turn.is_over:
             return
         if self._is_said():

@@ -1,8 +1,8 @@
-"""The log side that replays: each request is served what was recorded for it, or is refused.
+"""The log side that replays: each request gets its recorded answer, or is refused.
 
-Fails closed: with nothing recorded, a request is refused in the provider's own form and not
-retried, unless it is said that it may go on live, or that a changed one gets the answer to the same
-turn.  Rules: CONTRACT.md §16.6.
+Fails closed: without a recorded answer, a request is refused in the provider's own form and not
+retried, unless it may continue live, or a changed one gets the answer to the same turn. Rules:
+CONTRACT.md §16.6.
 """
 
 import asyncio
@@ -82,10 +82,10 @@ class Replaying:
         folder: WatchedFolder | None = None,
         caps: Caps | None = None,
     ) -> None:
-        """Take the record; `here` is what is noted of now, `profile` says who asks.
+        """Take the record; `here` are the current notes, `profile` is the client's.
 
-        What the record has no answer to asks `model`, where one is given, else that of the record.
-        `work` says what who asks does meanwhile; without it, only time tells.
+        Requests without a recorded answer ask `model`, if given, else that of the record. `work`
+        shows what the client does meanwhile; without it, only time can.
 
         Without `reads_again`, what only reads is served as often as it was recorded, too.
         """
@@ -178,7 +178,7 @@ class Replaying:
             yield (at_ms if self._pace == "recorded" else 0), self._secrets.shown(chunk)
 
     def _moved(self, found: RecordedTurn) -> list[tuple[int, bytes]]:
-        """Return an answer that names recorded folders with those of now; nothing for any other.
+        """Return an answer with recorded folders replaced by current ones; nothing for any other.
 
         In a stream, a path may lie across events; then the answer is spelled anew.
         """
@@ -198,7 +198,7 @@ class Replaying:
         return [(0, self._secrets.shown(body))]
 
     def _again(self, found: RecordedTurn, turn: RequestUnderway) -> None:
-        """Tell the observer what the record says came of the request."""
+        """Report the recorded outcome of the request to the observer."""
         for part in self._record.parts(found) if self._is_kept else ():
             self._observer.wire(turn, part)
         if found.answer is None:
@@ -275,8 +275,8 @@ def _form(asked: Asked) -> tuple[bool, str]:
 def _ending(record: ObservedRecord, found: RecordedTurn) -> Ending:
     """Return how an answer ends, so that the program meets the end that it met.
 
-    What a program gave up on is held until it gives up again, if it went on after that; else its
-    own end was the reason, which does not come again, so the connection breaks.
+    An answer that a program cancelled is held until it cancels again, if it continued after that;
+    else its own end was the reason, which does not come again, so the connection breaks.
     """
     if found.how == "answered":
         return "whole" if found.parts[-1].get("end") == "whole" else "cut"

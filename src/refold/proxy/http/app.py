@@ -1,12 +1,12 @@
 """The proxy as one application: reads a request whole, asks the desk, passes on or serves.
 
 The first segment of a path is a word that only those know who were given the base URL, the second
-names the route; the rest is the server's.  Whoever comes by another name, from a web page or
-without that word is refused: any page in a browser and any user of this machine can connect to a
-port of loopback, and what passes is sent with the keys of this user.  A program that leaves is
-noticed at once, and what it had asked for is given up.  Whatever goes wrong on this side is told to
-the program as status 500, or by breaking the connection where an answer has begun, and is kept in
-`fault` for whoever started the proxy.  Speaks ASGI 3.  Rules: CONTRACT.md §16.1.
+names the route; the rest is the server's. Requests by another name, from a web page or without that
+word are refused: any page in a browser and any user of this machine can connect to a port of
+loopback, and requests are sent with the keys of this user. A program that leaves is noticed at
+once, and its requests are cancelled. Errors on this side reach the program as status 500, or as a
+broken connection if an answer has begun, and are kept in `fault` for the starter of the proxy.
+Speaks ASGI 3. Rules: CONTRACT.md §16.1.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ _FAULT: Final = 500
 _UPGRADE_REQUIRED: Final = 426
 """To a WebSocket: clients that can ask over HTTP do so at once (Codex tries five times at 501)."""
 _READ_SECONDS: Final = 0.25
-"""Before a connection breaks as the server's did: clients drop what they have not read (Bun), and
-the replay's program is to meet the same."""
+"""Wait before a connection breaks as the server's did: clients drop unread data (Bun), and the
+replayed program should see the same."""
 _DECODED_MAX: Final = 4
 _NO_WEBSOCKETS: Final = (
     "WebSockets do not pass, for they cannot be recorded: let the client ask over HTTP"
@@ -90,11 +90,11 @@ class Application:
             await answer.refused(_FAULT, _fault_text(error))
 
     def close(self) -> None:
-        """Give up all that is on its way, and whatever comes yet; from the loop's thread."""
+        """Cancel all requests in flight, and all later ones; from the loop's thread."""
         self._closing.set()
 
     def _foreign(self, word: str, incoming: Incoming) -> str:
-        """Return why a request is none of the program's; empty for one that is."""
+        """Return why a request is not the program's; empty for one that is."""
         hosts, origins = incoming.all_of("host"), incoming.all_of("origin")
         if len(hosts) != 1 or not self._places.fullmatch(hosts[0]):
             return "expected this proxy's own address as Host"
@@ -153,7 +153,7 @@ class Application:
         await answer.end()
 
     async def _until_left(self, work: Coroutine[Any, Any, None], receive: Receive) -> None:
-        """Do the work until it is done, the program leaves, or all ends; raise what it raises."""
+        """Work until it is done, the program leaves, or all ends; raise its exception."""
         doing = asyncio.create_task(work)
         others = [asyncio.create_task(_left(receive)), asyncio.create_task(self._closing.wait())]
         try:
@@ -188,7 +188,7 @@ class _Answer:
         return f"/{self._word}{value}" if is_here and not value.startswith("//") else value
 
     async def body(self, content: bytes) -> None:
-        """Go on; an empty chunk is none."""
+        """Send a chunk; an empty one is not sent."""
         if content:
             await self._send({"type": "http.response.body", "body": content, "more_body": True})
             await asyncio.sleep(0)  # others go on, and a program that has left is noticed
@@ -198,7 +198,7 @@ class _Answer:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def refused(self, status: int, message: str) -> None:
-        """Say why there is no answer, unless one has begun."""
+        """Report why there is no answer, unless one has begun."""
         if self.has_begun:
             return
         error = {"message": f"refold: {message}", "type": "refold"}
@@ -261,7 +261,7 @@ async def _left(receive: Receive) -> None:
 
 
 async def _serve(decided: Serve, answer: _Answer) -> None:
-    """Serve an answer, and say when it is out or the program has left."""
+    """Serve an answer, and report when it is out or the program has left."""
     try:
         if decided.instead is not None:
             await _serve(await decided.instead(), answer)

@@ -18,12 +18,12 @@ from refold.engine.wire.parts.format import Route
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BASE_URL: Final = re.compile(r"[A-Z0-9_]*(BASE_URL|BASE|ENDPOINT|HOST|API_URL)")
-"""How variables of clients are called that say where a model is."""
+"""The usual names of clients' variables for a model's address."""
 _BASE: Final = re.compile(r"([A-Z][A-Z0-9_]*?)_(?:BASE_URL|API_BASE|API_URL|ENDPOINT|URL)")
 _FROM_RECORDS: Final = re.compile(
     r"(?:[A-Z][A-Z0-9_]*_)?(?:BASE_URL|API_BASE|API_URL|API_HOST|ENDPOINT)|OLLAMA_HOST"
 )
-"""Which variables a replay sets because a record names them: no program runs what they say."""
+"""The variables that a replay sets because a record names them: no program runs their values."""
 
 
 def routes_of(
@@ -78,9 +78,9 @@ def why_nothing_came(
     *,
     failure: str = "",
 ) -> list[str]:
-    """Return what is likely to be why no request came by, and the option that helps.
+    """Return the likely reason why no request came, and the option that helps.
 
-    `failure` says how the command failed; empty if it did not.
+    `failure` describes the command's failure; empty if it did not fail.
     """
     told = [f"a WebSocket was refused at {path}, for it cannot be recorded: let the client ask "
             "over HTTP" for path in dict.fromkeys(websockets)]  # fmt: skip
@@ -111,7 +111,7 @@ NONE_CAME: Final = (
 
 
 def others_of(routes: Iterable[Route]) -> list[str]:
-    """Return the variables that lead here and are none of the known ones."""
+    """Return the variables that lead here and are not among the known ones."""
     known = {variable for route in known_routes() for variable in route.variables}
     return [name for route in routes for name in route.variables if name not in known]
 
@@ -139,11 +139,11 @@ def with_recorded(
 ) -> tuple[Route, ...]:
     """Return routes with one for each other variable that led a recorded command to the proxy.
 
-    Else its clients would go past the record.  Where nothing may go on live they lead nowhere.
+    Else its clients would go past the record. If nothing may continue live they lead nowhere.
 
     Raises:
-        UsageError: something may go on live, and nothing says where a variable leads; or a variable
-            is not called as base URLs are, and only the record says that it is one.
+        UsageError: requests may continue live, and a variable's target is unknown; or a variable
+            does not have a base URL's name, and only the record calls it one.
     """
     made = list(routes)
     for name in variables:

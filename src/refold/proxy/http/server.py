@@ -16,7 +16,7 @@ from refold.proxy.http.upstream import Upstream
 
 HOST: Final = "127.0.0.1"
 _FLUSH_SECONDS: Final = 0.5
-"""In which a program may still read what it was sent when all ends."""
+"""Seconds in which a program may still read its answers when all ends."""
 _WORD_BYTES: Final = 16
 _POLL_SECONDS: Final = 0.002
 _IDLE_SECONDS: Final = 3600
@@ -24,7 +24,7 @@ _IDLE_SECONDS: Final = 3600
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves the signals to the command, and ends at once when it is told to."""
+    """A server that leaves the signals to the command, and ends at once on request."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -89,7 +89,7 @@ def served(
     Routes that are added meanwhile are served, too.  Without `passes_on`, what asks real servers
     is made ready only if it is needed.
 
-    What is on its way when the block ends is given up, and told to the desk as such.
+    Requests in flight at the end of the block are cancelled, and reported to the desk.
 
     Raises:
         OSError: the port is taken.

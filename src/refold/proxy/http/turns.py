@@ -1,8 +1,8 @@
 """Values that the HTTP side of the proxy and its log side exchange.
 
-The HTTP side (`proxy.http.app`) shows each request to a `Desk` and does what that decides: pass it
-on, telling of everything that comes back, or serve a recorded answer.  All calls come from the one
-thread of the server's loop, and none of them blocks but for the disk.
+The HTTP side (`proxy.http.app`) shows each request to a `Desk` and carries out its decision:
+forward it, reporting every part of the answer, or serve a recorded answer. All calls come from the
+one thread of the server's loop, and none of them blocks but for the disk.
 """
 
 import json
@@ -20,7 +20,7 @@ Ending = Literal["whole", "cut", "hold"]
 """`whole`: the body is complete · `cut`: the connection breaks after it · `hold`: nothing more
 comes until the program leaves."""
 OnMiss = Literal["fail", "live", "recorded"]
-"""What a replay does with a request that the record has no answer to; `recorded`: a changed one
+"""The treatment of a request without a recorded answer in a replay; `recorded`: a changed one
 gets the answer to the same turn."""
 Pace = Literal["full", "recorded"]
 """Whether a replay answers at once, or in the time that the record took."""
@@ -64,9 +64,9 @@ class Passing(Protocol):
         ...
 
     def failed(self, code: str, message: str, /) -> "Serve":
-        """Take note that the server cannot be reached, or broke off; return what to say of it.
+        """Record that the server cannot be reached, or broke off; return the answer for it.
 
-        Where the answer has begun already, the connection to the program is broken instead.
+        If the answer has begun already, the connection to the program is broken instead.
         """
         ...
 
@@ -82,7 +82,7 @@ class Forward:
     url: str
     passing: Passing
     body: bytes | None = None
-    """What goes on in the place of the request's; `None` for that."""
+    """The forwarded body in place of the request's; `None` for that."""
     redirected: Callable[[str], str] = str
     """Says where a `location` of the answer leads from the program's point of view."""
 

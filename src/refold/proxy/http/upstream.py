@@ -1,8 +1,8 @@
 """Asks the real servers: one client, as many connections as there are requests.
 
-Answers come uncompressed and as they are sent; how long one may take is the program's to say: when
-it leaves, so does the request.  Redirects and cookies are the program's, too: nothing is kept from
-one request to the next.  Rules: CONTRACT.md §16.1.
+Answers come uncompressed and as they are sent; the program decides how long one may take: when it
+leaves, so does the request. Redirects and cookies are the program's, too: nothing is kept from one
+request to the next. Rules: CONTRACT.md §16.1.
 """
 
 import os
@@ -19,7 +19,7 @@ import httpx2
 from refold.engine.errors import UsageError
 
 Headers = tuple[tuple[str, str], ...]
-"""Names in lower case; one character of a value stands for one byte, whatever that means."""
+"""Names in lower case; one character of a value is one byte, in any encoding."""
 
 _HOP: Final = frozenset(
     {
@@ -41,10 +41,10 @@ _HOP: Final = frozenset(
 )
 """Headers that belong to one connection, or to the proxy."""
 _PLAIN: Final = frozenset({"identity", ""})
-"""Encodings that are none."""
+"""Encodings that change nothing."""
 
 _STATUSES: Final = range(200, 600)
-"""Those that answers have; what has another cannot be passed on as it is."""
+"""Those of answers; an answer with another cannot be forwarded unchanged."""
 
 CONNECT_SECONDS: Final = 30.0
 
@@ -86,7 +86,7 @@ def passed_back(raw: Iterable[tuple[bytes, bytes]], *, is_unpacked: bool) -> Hea
 
 
 def unpacked(body: bytes, encoding: str) -> bytes:
-    """Return what a packed body of a request says (Codex packs with zstd); else as it is."""
+    """Return the unpacked body of a request (Codex packs with zstd); else unchanged."""
     if not encoding:
         return body
     try:
@@ -128,10 +128,10 @@ class Upstream:
     async def asked(
         self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes
     ) -> AsyncIterator[UpstreamAnswer]:
-        """Give the answer while it comes; it is given up when the block ends.
+        """Give the answer while it comes; it is cancelled when the block ends.
 
         Raises:
-            Unreachable: there is none, or not all of it.
+            Unreachable: no answer, or only a part.
         """
         answer = await self._begun(method, url, headers, body)
         encodings = answer.headers.get("content-encoding", "").lower().split(",")
@@ -179,7 +179,7 @@ def _unreachable(url: str, error: Exception) -> Unreachable:
 
 
 def _why(error: BaseException) -> str:
-    """Return what the system said, which the errors of clients leave out; empty for nothing."""
+    """Return the system's message, which the errors of clients leave out; empty for nothing."""
     found: BaseException | None = error
     said = ""
     while found is not None:

@@ -1,8 +1,8 @@
 """Stands between MCP clients and a server on streamable HTTP; records, or serves a record.
 
 A request of a client is one POST, and its response comes by the answer to that, as JSON or as a
-stream; what belongs to none comes by the stream of a GET.  Sessions are the server's: each is one
-connection, and all without one are another.  In a replay there is no server, and sessions are ours.
+stream; what belongs to none comes by the stream of a GET. Sessions are the server's: each is one
+connection, and all without one are another. In a replay there is no server, and sessions are ours.
 Rules: CONTRACT.md §16.11.
 """
 
@@ -37,7 +37,7 @@ _ERRORS: Final = 400
 _STATUSES: Final = frozenset({*range(200, 600)} - {204, 304})
 """Those of an answer with a body."""
 _KEPT_CHARS: Final = 64 * 1024
-"""Of an answer that is no message."""
+"""The status of an answer that is not a message."""
 _SHOWN: Final = 200
 """Characters of it in an error."""
 _PLAIN: Final = frozenset({"accept", "content-length", "content-type", "host", "user-agent"})
@@ -69,7 +69,7 @@ def proxy_url(
         LogObserved: the log to replay is a program's.
         OSError: the port is taken.
         RecordingGone: `REFOLD_RECORDING` leads nowhere.
-        UsageError: the URL is none.
+        UsageError: not a URL.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -243,14 +243,14 @@ class _Streams:
         self._party = party
         self._session = f"refold-{number}"
         self._waiting: dict[str, asyncio.Queue[Sent]] = {}
-        """What is to be said by streams that are open."""
+        """Messages for the open streams."""
         self._beside: asyncio.Queue[Sent] = asyncio.Queue()
         """What belongs to no request: by the stream of a GET."""
         desk.has_session(self._session, party)
         self._dispatch(party.begin().sent)
 
     def served(self, incoming: Incoming, channel: str) -> Serve:
-        """Return what the record says to a request."""
+        """Return the record's answer to a request."""
         if incoming.method == "GET":
             return self._stream([], self._told(self._beside))
         if incoming.method == "DELETE":
@@ -290,7 +290,7 @@ class _Streams:
     async def _told(
         self, queue: asyncio.Queue[Sent], wanted: int | None = None, channel: str = ""
     ) -> AsyncIterator[bytes]:
-        """Yield events as they come to be said, until so many responses have been."""
+        """Yield events as they arrive, until so many responses have been."""
         while wanted is None or wanted > 0:
             sent = await queue.get()
             if sent.is_last and wanted is not None:
@@ -304,7 +304,7 @@ class _Streams:
 
 
 def _event(sent: Sent) -> bytes:
-    """Return a message as an event; one of several lines says no other field."""
+    """Return a message as an event; one of several lines has no other field."""
     lines = sent.content.splitlines() or [b""]
     return b"event: message\n" + b"".join(b"data: %b\n" % line for line in lines) + b"\n"
 

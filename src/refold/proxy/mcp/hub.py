@@ -1,9 +1,9 @@
 """Leads the MCP proxies of a command to the one log: by a route of the command's own proxy.
 
 Each MCP server of a watched command has a proxy of its own, in a process that the command's MCP
-client starts.  They report here, and the one loop that serves all of it orders what they say with
-what is asked of models.  The address goes to them by the variable `REFOLD_RECORDING`; a token in it
-keeps others out.  The other end is `mcp.remote`.  Rules: CONTRACT.md §16.11.
+client starts. They report here, and the one loop that serves all of it orders their messages with
+the requests to models. The address goes to them by the variable `REFOLD_RECORDING`; a token in it
+keeps others out. The other end is `mcp.remote`. Rules: CONTRACT.md §16.11.
 """
 
 import hmac
@@ -19,7 +19,7 @@ from refold.proxy.http.turns import Desk, Forward, Incoming, Serve
 from refold.proxy.mcp.parties import NOTHING, Hello, Party, Reply, Sent
 
 RECORDING: Final = "REFOLD_RECORDING"
-"""The variable that says where."""
+"""The variable with its address."""
 ROUTE: Final = "refold"
 _OK, _NOT_FOUND = 200, 404
 
@@ -35,7 +35,7 @@ class Hub:
         self._base = ""
 
     def variables(self, base: str) -> dict[str, str]:
-        """Return the variables that lead to this hub, where the proxy is at `base`."""
+        """Return the variables that lead to this hub, for the proxy at `base`."""
         self._base = base
         return {RECORDING: f"{base}/{ROUTE}/{self._token}"}
 

@@ -1,4 +1,4 @@
-"""Says what is otherwise where a client asks an MCP server for what was not recorded.
+"""Describes the difference when a client's MCP request was not recorded.
 
 Rules: CONTRACT.md §12.4, §16.11.
 """
@@ -33,7 +33,7 @@ class McpMiss:
 
 
 def divergence_of(record: McpRecord, miss: McpMiss) -> Divergence:
-    """Return what a request that was not recorded differs in."""
+    """Return the difference of a request that was not recorded."""
     request = miss.request
     near = None if miss.recorded else _nearest(miss)
     call = near.call if near is not None else ""
@@ -49,7 +49,7 @@ def divergence_of(record: McpRecord, miss: McpMiss) -> Divergence:
 
 
 def _compared(recorded: McpRequest | None, now: McpRequest, call: str) -> dict[str, Any]:
-    """Return what a divergence says of two requests, and of what is otherwise."""
+    """Return a divergence's data of two requests, and their differences."""
     before, after = recorded and item_of(recorded, call), item_of(now, call)
     diff = between(before, after)
     return {"recorded": before, "now": after, "diff": diff, "texts": text_changes(diff)}
@@ -103,7 +103,7 @@ def answered_otherwise(
     step: Step,
     pair: tuple[McpRequest, McpRequest],
 ) -> Divergence:
-    """Return what a client says otherwise to a request of the server."""
+    """Return a client's changed answer to a request of the server."""
     return Divergence(
         category="result_changed",
         where=place_of(record, server, cue.name, cue.call),
@@ -155,12 +155,12 @@ def item_of(request: McpRequest, call: str) -> dict[str, Any]:
 
 
 def title_of(server: str, cue: Cue) -> str:
-    """Return what a request asks of whom: `mcp weather > tools/list`."""
+    """Describe a request with its server: `mcp weather > tools/list`."""
     return f"mcp {server} > {cue.name.removeprefix(PREFIX)}"
 
 
 def place_of(record: McpRecord, server: str, name: str, call: str) -> str:
-    """Return where a request stands, in words: `agent.py > mcp weather > forecast#3`."""
+    """Return the place of a request, in words: `agent.py > mcp weather > forecast#3`."""
     ordinal = parts_of(call)[2] or "?"
     above = () if record.program in record.servers() else (record.program,)
     return " > ".join((*above, f"mcp {server}", f"{name.removeprefix(PREFIX)}#{ordinal}"))

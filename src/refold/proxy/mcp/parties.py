@@ -1,9 +1,9 @@
 """Values that the side that moves bytes and the side that keeps the log exchange, of MCP.
 
-A `Party` stands on the log's side for one connection of a client to a server: it is told of each
-message before it passes.  Recording parties only write; replaying ones say what to send, for there
-is no server.  Who they are is said in `mcp.recording`, `mcp.serving` and, from another process,
-`mcp.remote`.  Rules: CONTRACT.md §16.11.
+A `Party` is the log's side of one connection of a client to a server: it sees each message before
+it passes. Recording parties only write; replaying ones return the messages to send, for there is no
+server. They are in `mcp.recording`, `mcp.serving` and, from another process, `mcp.remote`. Rules:
+CONTRACT.md §16.11.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ from refold.engine.encoding.canonical import Json
 
 @attrs.frozen(kw_only=True)
 class Hello:
-    """A client has come; what it comes for."""
+    """A client has come; its server."""
 
     server: str
     """The server's name."""
     how: Mapping[str, Json]
     """{transport, command}, or {transport, url}."""
     environment: Mapping[str, str] = attrs.field(factory=dict, repr=False)
-    """Variables that the server is given; what is secret among them is in no log."""
+    """Variables for the server; the secret ones among them are in no log."""
 
 
 @attrs.frozen(kw_only=True)
@@ -31,7 +31,7 @@ class Sent:
     """One thing that a replay sends to a client in the place of its server."""
 
     content: bytes = b""
-    """A message, or a line that is none; no newline at its end."""
+    """A message, or a line that is not one; no newline at its end."""
     channel: str = ""
     """That of the client's message that it comes of; empty where it belongs to none."""
     is_last: bool = False
@@ -42,11 +42,11 @@ class Sent:
 
 @attrs.frozen(kw_only=True)
 class Reply:
-    """The steps of a replay when a client has said something."""
+    """The steps of a replay after a message of a client."""
 
     sent: Sequence[Sent] = ()
     ends: int | None = None
-    """The exit code, where the server ended then."""
+    """The exit code, if the server ended then."""
 
 
 NOTHING = Reply()
@@ -60,14 +60,14 @@ class Party(Protocol):
     """
 
     is_replay: bool
-    """Whether there is no server, and `client` says what to send."""
+    """Whether there is no server, and `client` returns the messages to send."""
 
     def learn(self, headers: Sequence[tuple[str, str]]) -> None:
         """Take note of headers that a client authorises itself with."""
         ...
 
     def begin(self) -> Reply:
-        """Take note that the client has come; return what a server says at once."""
+        """Record that the client has come; return a server's first messages."""
         ...
 
     def client(self, content: bytes, channel: str = "") -> Reply:

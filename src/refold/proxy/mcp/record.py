@@ -1,7 +1,7 @@
-"""Reads what a log says of MCP servers: connections, and what each client message led to.
+"""Reads a log's MCP part: connections, and the effects of each client message.
 
-Every message of the client is a cue: what the server said from then on, up to the next one, stands
-below it as steps, in order.  Read once, when the first client comes.  Rules: CONTRACT.md §16.11.
+Every message of the client is a cue: the server's messages from then on, up to the next one, are
+below it as steps, in order. Read once, when the first client comes. Rules: CONTRACT.md §16.11.
 """
 
 import re
@@ -50,16 +50,17 @@ class Step:
 
 @attrs.define(kw_only=True)
 class Cue:
-    """A message of the client, and what it led to."""
+    """A message of the client, and its effects."""
 
     kind: Literal["begin", "notification", "request"]
     name: str
-    """What a request is compared by, `forecast`, `mcp.tools/list`; the method of a notification."""
+    """The compared name of a request, `forecast`, `mcp.tools/list`; the method of a
+    notification."""
     call: str = ""
     seq: int
     request: McpRequest | None = None
     key: str = ""
-    """Of a request: what it is matched by, volatile rules applied."""
+    """The key of a request for matching, volatile rules applied."""
     steps: list[Step] = attrs.field(factory=list)
     following: list[Step] = attrs.field(factory=list)
     """What came after its response, and belongs to no request."""
@@ -67,17 +68,17 @@ class Cue:
     is_over: bool = False
 
     def answer(self) -> dict[str, Any] | None:
-        """Return {result} or {error} of a response; `None` where there is none, or HTTP failed."""
+        """Return {result} or {error} of a response; `None` if there is none, or HTTP failed."""
         found = [step.data for step in self.steps if step.kind == "response"]
         return found[-1] if found and "failed" not in found[-1] else None
 
     def answer_alone(self) -> "Cue":
-        """Return it with its response, and nothing that was said beside or after it."""
+        """Return it with its response alone, without messages beside or after it."""
         steps = [step for step in self.steps if step.kind == "response"]
         return attrs.evolve(self, steps=steps, following=[])
 
     def is_alone(self) -> bool:
-        """Return whether nothing was said beside or after the response."""
+        """Return whether no message came beside or after the response."""
         return len(self.steps) == 1 and not self.following
 
 
@@ -92,7 +93,7 @@ class Connection:
     """The first is `begin`."""
     exit_code: int | None = None
     changed: dict[str, int] = attrs.field(factory=dict)
-    """By what is listed (`tools`, …): the last entry in which the server said that it changed."""
+    """By list (`tools`, …): the last entry in which the server announced a change."""
 
     def requests(self) -> Iterator[Cue]:
         """Yield the requests, in the order of asking."""
@@ -142,7 +143,7 @@ class McpRecord:
     def is_same_list(self, server: str, key: str) -> bool:
         """Return whether a request only lists, and each recorded answer was the same.
 
-        Not where the server said that the list changed, after it was first asked for.
+        Not if the server announced that the list changed, after it was first asked for.
         """
         equal = self.equal(server, key)
         if not equal or not only_lists(equal[0]):
@@ -174,11 +175,11 @@ def only_lists(cue: Cue) -> bool:
 
 
 def read_mcp(log: Path, rules: VolatileRules) -> McpRecord:
-    """Return what a log says of MCP servers.
+    """Return the MCP part of a log.
 
     Raises:
-        LogDamaged: the log does not verify, or says what none says; a torn tail is passed over.
-        LogMissing: there is none.
+        LogDamaged: the log does not verify, or has impossible data; a torn tail is ignored.
+        LogMissing: there is no such log.
     """
     reading = _Reading(McpRecord(log), rules)
     blobs = BlobStore(blobs_of(log))
@@ -269,7 +270,7 @@ class _Reading:
         self.record.connections.append(connection)
 
     def _more(self, cue: Cue, data: dict[str, Any]) -> None:
-        """Take what a tool call has besides its arguments."""
+        """Return the parts of a tool call besides its arguments."""
         params = given(data["params"])
         more = {name: value for name, value in params.items() if name != "_meta"}
         if cue.request is not None and more:

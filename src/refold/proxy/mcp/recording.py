@@ -35,7 +35,7 @@ class McpRecording:
 
 
 def learn_of(hello: Hello, secrets: Secrets) -> None:
-    """Make secrets of what a server is started with, or found by."""
+    """Make secrets of a server's arguments, variables and address."""
     secrets.learn_environment(hello.environment)
     command = hello.how.get("command", ())
     secrets.learn_command([each for each in command if isinstance(each, str)])
@@ -61,12 +61,12 @@ class _Recorded:
         return NOTHING
 
     def client(self, content: bytes, channel: str = "") -> Reply:
-        """Write down what the client says; it is on disk before the server gets it."""
+        """Record a message of the client; it is on disk before the server gets it."""
         self._each(content, "client", channel)
         return NOTHING
 
     def server(self, content: bytes, channel: str = "") -> None:
-        """Write down what the server says."""
+        """Record a message of the server."""
         self._each(content, "server", channel)
 
     def _each(self, content: bytes, side: Side, channel: str) -> None:
@@ -82,7 +82,7 @@ class _Recorded:
         self._log.sync()
 
     def failed(self, channel: str, code: str, message: str, result: Json = None) -> None:
-        """Write down that there is no response."""
+        """Record that there is no response."""
         self._observer.failed(channel, code, message, self._secrets.scrubbed(result))
         self._log.sync()
 

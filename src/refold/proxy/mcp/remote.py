@@ -1,4 +1,4 @@
-"""The log side of MCP where the log is another process's: it is told of each message over loopback.
+"""The log side of MCP if another process has the log: it gets each message over loopback.
 
 A shell file: it reads the environment.  MCP clients pass few variables on to servers, so one that
 is not here is looked for in the processes above.  The other end is `mcp.hub`.
@@ -67,15 +67,15 @@ class Remote:
         self._told("learn", json.dumps(list(headers)).encode(), "")
 
     def begin(self) -> Reply:
-        """Return what a server says at once."""
+        """Return the server's first messages."""
         return self._first
 
     def client(self, content: bytes, channel: str = "") -> Reply:
-        """Report what the client says."""
+        """Report a message of the client."""
         return unpacked(self._told("client", content, channel))
 
     def server(self, content: bytes, channel: str = "") -> None:
-        """Report what the server says."""
+        """Report a message of the server."""
         self._told("server", content, channel)
 
     def failed(self, channel: str, code: str, message: str, result: Json = None) -> None:

@@ -1,10 +1,9 @@
 """The log side of MCP that replays: no server is started, and requests are served from the record.
 
-A request is served the first recorded answer, in the order of the record, of one that asked the
-same server exactly the same, with what the server said before and after it.  Nothing like it is
-served in its place: a request that was not recorded gets an error, and is a divergence.  A list
-that was the same each time is served as often as it is asked for.
-Rules: CONTRACT.md §16.11.
+A request gets the first recorded answer, in the order of the record, to an equal request to the
+same server, with the server's messages before and after it. Nothing like it is served in its place:
+a request that was not recorded gets an error, and is a divergence. A list that was the same each
+time is served as often as it is asked for. Rules: CONTRACT.md §16.11.
 """
 
 import json
@@ -55,7 +54,7 @@ class McpServing:
         secrets: Secrets,
         bindings: Bindings | None = None,
     ) -> None:
-        """Take the record; `bindings` say which values of now are recorded ones (§16.17)."""
+        """Take the record; `bindings` pair recorded values with current ones (§16.17)."""
         self.record = record
         self.bindings = bindings or Bindings()
         self._rules = rules
@@ -65,7 +64,7 @@ class McpServing:
         self._recording = McpRecording(log, secrets)
         self._counts: Counter[str] = Counter()
         self._again: Counter[tuple[str, str]] = Counter()
-        """By server and key: how often a list was served beyond what was recorded."""
+        """By server and key: how often a list was served beyond the recorded number."""
 
     def connect(self, hello: Hello) -> Party:
         """Return what serves one connection."""
@@ -96,7 +95,7 @@ class McpServing:
         return found
 
     def binds(self, recorded: McpRequest, now: McpRequest) -> bool:
-        """Return whether two requests are the same, as far as they are compared; bind what is."""
+        """Return whether two requests are equal in their compared parts; bind their values."""
         one, other = (applied(each, self._rules) for each in (recorded, now))
         was, here = ([each.name, each.arguments, each.more] for each in (one, other))
         joined = self.bindings.joined_values(was, here, f"call:{now.name}")
@@ -144,7 +143,7 @@ class _Served:
     _ids: dict[int, int] = attrs.field(factory=dict, init=False)
     """The reverse."""
     _responses: dict[int, dict[str, Any]] = attrs.field(factory=dict, init=False)
-    """What the client answers to them."""
+    """The client's answers to them."""
     _sent: list[Sent] = attrs.field(factory=list, init=False)
     _ends: int | None = attrs.field(default=None, init=False)
     is_replay: bool = attrs.field(default=True, init=False)
@@ -156,7 +155,7 @@ class _Served:
         self._serving.secrets.learn_headers(headers)
 
     def begin(self) -> Reply:
-        """Return what the server said before the client did."""
+        """Return the server's messages before the client's first."""
         if self._same is None:
             return NOTHING
         begin = self._same.cues[0]
@@ -164,7 +163,7 @@ class _Served:
         return self._reply()
 
     def client(self, content: bytes, channel: str = "") -> Reply:
-        """Return what the server said to that."""
+        """Return the server's messages after that."""
         for message in messages.messages_in(content) or ():
             scrubbed = self._serving.secrets.scrubbed(message)
             self._observer.client(scrubbed, channel)
@@ -177,10 +176,10 @@ class _Served:
         return self._reply()
 
     def server(self, content: bytes, channel: str = "") -> None:
-        """Do nothing: there is no server."""
+        """Do nothing: a replay has no server."""
 
     def failed(self, channel: str, code: str, message: str, result: Json = None) -> None:
-        """Do nothing: there is no server."""
+        """Do nothing: a replay has no server."""
 
     def gone(self, channel: str) -> None:
         """Let go of a channel."""
@@ -251,7 +250,7 @@ class _Served:
             self._running.append(running)  # held, until the client gives up on it
 
     def _step(self, step: Step, running: _Running) -> bool:
-        """Do one step; return whether to go on."""
+        """Do one step; return whether to continue."""
         match step.kind:
             case "wait":
                 return self._is_as_recorded(step, running)

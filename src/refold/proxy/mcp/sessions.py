@@ -1,7 +1,7 @@
 """An MCP server recorded, or served from a record: from its start to the report.
 
-Where the log is: at the recording or replay that this process belongs to (`REFOLD_RECORDING`), else
-in a log of its own.  What `refold mcp-proxy` does, for Python too.  Rules: CONTRACT.md §16.11.
+The place of the log: at the recording or replay that this process belongs to (`REFOLD_RECORDING`),
+else in a log of its own. What `refold mcp-proxy` does, for Python too. Rules: CONTRACT.md §16.11.
 """
 
 import os
@@ -70,7 +70,7 @@ class Passed:
     exit_code: int
     """Of the server."""
     log: Path | None = None
-    """Where it was recorded; `None` where another process has the log."""
+    """The place of the log; `None` if another process has it."""
     entries: int = 0
     report: McpReport | None = None
     """Of a replay without one around it."""
@@ -88,7 +88,7 @@ def serving_of(
 
 
 def report_of(serving: McpServing) -> McpReport:
-    """Return what a replay of MCP servers came to."""
+    """Return the result of a replay of MCP servers."""
     found = [*serving.divergences, *unconsumed(serving.record)]
     return McpReport(
         log=str(serving.record.path),
@@ -128,7 +128,7 @@ def notes_on(serving: McpServing, on_miss: OnMiss, pace: Pace) -> list[str]:
 
 
 def server_of(command: Sequence[str]) -> str:
-    """Return what a server is called if nobody says: its script or package, else the command."""
+    """Return a server's default name: its script or package, else the command."""
     words = [command[0]]
     if _RUNNERS.fullmatch(Path(command[0]).name):
         given = [each for each in command[1:] if not each.startswith("-")]
@@ -205,7 +205,7 @@ def alone(log: str | os.PathLike[str], rules: VolatileRules | None) -> McpServin
 
 
 def known(hello: Hello, serving: McpServing, name: str) -> Hello:
-    """Return who comes to whom: where nobody says, to the only server that was recorded."""
+    """Return the client and the server: by default, the only server that was recorded."""
     servers = serving.record.servers()
     return attrs.evolve(hello, server=servers[0]) if not name and len(servers) == 1 else hello
 

@@ -1,8 +1,8 @@
 """Stands between an MCP client and a server on standard input and output.
 
-Each line passes as it came, byte for byte, when it has been written down.  Both directions have a
-thread, so that one that stands still holds nobody up.  In a replay there is no server: what was
-recorded is written in its place.  A shell file.  Rules: CONTRACT.md §16.11.
+Each line passes as it came, byte for byte, when it has been written down. Both directions have a
+thread, so that a blocked one does not hold up the other. In a replay there is no server: the
+recorded messages are written in its place. A shell file. Rules: CONTRACT.md §16.11.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from refold.proxy.signals import Signals, waited
 _READ_BYTES: Final = 256 * 1024
 
 Descriptors = tuple[int, int]
-"""Where a client writes to us, and where it reads."""
+"""The streams from and to a client."""
 STANDARD: Final[Descriptors] = (0, 1)
 
 
@@ -37,7 +37,7 @@ class EndedServer:
     left: str
     """`client` or `server`: who left first."""
     exit_code: int
-    """Of the server, as a shell says it."""
+    """Of the server, as in a shell."""
 
 
 def lines(descriptor: int) -> Iterator[bytes]:
@@ -87,10 +87,10 @@ def _written(reply: Reply, client: Descriptors) -> int | None:
 def start(
     command: Sequence[str], before: Mapping[str, str | None] | None = None
 ) -> "subprocess.Popen[bytes]":
-    """Start a server; what it says on standard error passes.
+    """Start a server; its standard error passes.
 
-    It is not told of the recording: what it asks of others is its own affair, for in a replay it
-    does not run.  `before` has variables as they are without a recording; `None` for not there.
+    It does not see the recording: its requests are its own affair, for in a replay it does not run.
+    `before` has variables as they are without a recording; `None` for not there.
 
     Raises:
         UsageError: it cannot be started.
@@ -123,7 +123,7 @@ def pass_through(
 
     Raises:
         LogPoisoned: nothing can be written down any more; the server is stopped.
-        RecordingGone: the same, where another process has the log.
+        RecordingGone: the same, if another process has the log.
     """
     return _Passage(party, process, client).ended()
 

@@ -2,9 +2,9 @@
 
     claude_code, codex, opencode, aider, gemini_cli, qwen_code, google_adk, langgraph
 
-To add one: a file with a `PROFILE` like the others, and its name in `NAMES`.  Try it on the real
+To add one: a file with a `PROFILE` like the others, and its name in `NAMES`. Try it on the real
 program: record it, replay it from another folder, add what differs as narrowly as it goes.
-What a profile is stands in `refold.engine.observed.profile`.  Rules: CONTRACT.md §16.13.
+`refold.engine.observed.profile` defines profiles. Rules: CONTRACT.md §16.13.
 """
 
 import re
@@ -43,10 +43,10 @@ def shipped() -> tuple[Profile, ...]:
 
 
 def profile_of(command: Sequence[str], named: str = "") -> Profile:
-    """Return the profile of a command; `named` is what was said: a name, `none`, FILE.py:NAME.
+    """Return the profile of a command; `named` is the option: a name, `none`, FILE.py:NAME.
 
     Raises:
-        UsageError: there is no such profile.
+        UsageError: no such profile.
     """
     if named == NONE:
         return NO_PROFILE
@@ -70,10 +70,10 @@ def profile_asking(user_agent: str, system: str) -> Profile:
 
 
 def shipped_as(recorded: Profile) -> Profile:
-    """Return how the program of a record is led, and who asks; what is compared, the log says.
+    """Return the settings for a record's program, and its client; the log has the compared places.
 
-    It says as well which variables of a profile were given, but gives none itself: who wrote a log
-    has no say in what runs here.
+    It names as well the variables of a profile that were set, but sets none itself: the author of a
+    log does not decide what runs here.
     """
     named = (each for each in shipped() if each.name == recorded.name)
     found = next(named, attrs.evolve(recorded, variables={}))
@@ -115,7 +115,7 @@ def _program_index(command: Sequence[str], profile: Profile) -> int | None:
 
 
 def _program_name(word: str) -> str:
-    """Return what a word names: of a path its last part, of a package no version."""
+    """Return the name in a word: the last part of a path, a package without its version."""
     if word.startswith("@") and word.count("/") == 1:
         return "@" + word[1:].partition("@")[0]
     name = Path(word).name
@@ -123,7 +123,7 @@ def _program_name(word: str) -> str:
 
 
 def _is_line(command: Sequence[str], at: int) -> bool:
-    """Return whether a word is what a shell runs: `bash -c "…"`."""
+    """Return whether a word is a shell's script: `bash -c "…"`."""
     return (
         at > 1
         and re.fullmatch(r"-\w*c", command[at - 1]) is not None
@@ -160,7 +160,7 @@ def _loaded(named: str) -> Profile:
     """Return the profile that a file of the user has under a name.
 
     Raises:
-        UsageError: there is none.
+        UsageError: no such profile.
     """
     try:
         found = load(reference_from(named))

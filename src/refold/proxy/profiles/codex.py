@@ -14,7 +14,7 @@ _ONE_COMMAND: Final = (
     r'Script completed\nWall time \S{1,9} seconds\nOutput:\n\{"chunk_id":"\w{1,9}",'
     r'"wall_time_seconds":[0-9.e-]+,"exit_code":-?[1-9]'
 )
-"""What a script gives that runs one command which fails, and prints how it ended."""
+"""The output of a script that runs one command which fails, and prints its exit code."""
 
 PROFILE: Final = Profile(
     name="Codex",

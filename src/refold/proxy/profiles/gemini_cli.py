@@ -16,9 +16,9 @@ process.env = new Proxy(given, {get: (of, name) =>
   && new Error().stack.includes("getAuthTypeFromEnv") ? undefined : of[name]});
 """
 """Without settings, the CLI takes a base URL for a gateway, which it then refuses with exit code
-41; a settings file of the system must be root's.  So the one function that asks how to log in does
-not see the base URL if there is a key.  Its second process takes the option away again: what the
-agent runs does not get it."""
+41; a settings file of the system must be root's. So the one function that asks how to log in
+does not see the base URL if there is a key. Its second process removes the option again:
+processes of the agent do not get it."""
 
 PROFILE: Final = Profile(
     name="Gemini CLI",
