@@ -183,8 +183,7 @@ def _is_refused(answered: ModelAnswered) -> bool:
 
 
 def _estimated(asked: Asked, size: int) -> Usage:
-    """Return the count for an answer without usage: at least the amount that the request
-    allowed."""
+    """Return the count for an answer without usage: at least what the request allowed."""
     said = sum(len(str(each)) for each in (*asked.messages, *asked.tools))
     allowed = _output_allowed(asked)
     output = allowed if allowed is not None else size // _BYTES_PER_TOKEN
