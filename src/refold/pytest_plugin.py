@@ -645,8 +645,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 class _Recorded:
-    """Reports at the end the recordings and the changes that stop several tests, of all
-    processes."""
+    """Reports recordings, and changes that stop several tests, at the end of all processes."""
 
     def __init__(self) -> None:
         self._logs: list[str] = []

@@ -111,8 +111,7 @@ class Order:
         await self._calm(time.monotonic(), _BROKEN_WORKED_SECONDS)
 
     async def calm(self) -> None:
-        """Return when the command has sent all requests that it sends at once, as far as
-        visible."""
+        """Return when the command seems to have sent all requests that it sends at once."""
         await self._calm(time.monotonic())
 
     async def _until(self, is_time: Callable[[], bool]) -> None:
