@@ -105,8 +105,8 @@ KINDS: Final = ("id", "commit", "date", "measure", "text")
 """`id`, `commit`: bound · `date`: of the same form and order · `measure`, `text`: anything; the
 last three are ignored at their place alone."""
 _RULE: Final = re.compile(
-    rf"((?:system|user|assistant|printed|git|file|(?:result|call|file):[^ ,]+)(?:,[^ ]+)*) "
-    rf"({'|'.join(KINDS)}) (.+)",
+    r"((?:system|user|assistant|parameters|printed|git|file|(?:result|call|file):[^ ,]+)"
+    rf"(?:,[^ ]+)*) ({'|'.join(KINDS)}) (.+)",
     re.DOTALL,
 )
 
@@ -119,7 +119,8 @@ class ValuePlace:
 
     rule: str
     where: frozenset[str]
-    """`system`, `user`, `assistant`, `printed`, `result:TOOL`, `call:TOOL`, `file:NAME`."""
+    """`system`, `user`, `assistant`, `parameters` (those that say who asks), `printed`,
+    `result:TOOL`, `call:TOOL`, `file:NAME`."""
     kind: str
     pattern: Pattern
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from refold.engine.observed.threads import Thread, UnansweredCall, opening
+from refold.engine.observed.threads import Thread, UnansweredCall, opening, system_of
 from refold.engine.wire.parts.exchange import Asked
 
 How = Literal["handoff", "delegation", "prompt", "open", "continues"]
@@ -72,6 +72,8 @@ def opener_of(
     if named is not None:
         return Opened(*named, "delegation")
     calls = [(thread, call) for thread, call in calls if not call.is_asked_for]
+    if not above and (system := system_of(asked)):  # of a twin: another run of the program
+        calls = [(thread, call) for thread, call in calls if thread.system != system]
     if len({thread.scope for thread, _ in calls}) == 1:
         thread, call = calls[0]
         return Opened(thread, call if len(calls) == 1 else None, "open")

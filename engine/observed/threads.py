@@ -140,7 +140,7 @@ class Threads:
 
     def continued(self, asked: Asked, whose: Whose) -> Thread | None:
         """Return the conversation that was made shorter, and goes on as the one that begins."""
-        system = _system(asked)
+        system = system_of(asked)
         same = [
             one
             for one in self._all
@@ -178,7 +178,7 @@ class Threads:
         else:
             above.children += 1
             scope = f"{above.scope}/{above.children}"
-        thread = Thread(scope, _identity(asked, whose), whose, _system(asked))
+        thread = Thread(scope, _identity(asked, whose), whose, system_of(asked))
         if any(each.get("role") == "assistant" for each in asked.messages):
             thread.brief = self._plain(text_of_json(asked.messages[-1].get("content", "")))
         self._all.append(thread)
@@ -222,17 +222,18 @@ def _identity(asked: Asked, whose: Whose) -> str:
     if asked.api == OTHER:  # a row for each method and path
         path = str(asked.parameters.get("path", "")).partition("?")[0]
         return digest.of_key([asked.parameters.get("method"), path])
-    return digest.of_key([whose.thread, _system(asked), first_text(asked)])
+    return digest.of_key([whose.thread, system_of(asked), first_text(asked)])
 
 
 def _holds(asked: Asked, text: str) -> bool:
     return not text or any(text in text_of_json(m.get("content", "")) for m in asked.messages)
 
 
-def _system(asked: Asked) -> str:
-    """Return the digest of the system prompt; what comes later as such is a message like others."""
+def system_of(asked: Asked) -> str:
+    """Return the digest of the system prompt, empty for none; later ones are messages."""
     leading = itertools.takewhile(lambda each: each.get("role") == "system", asked.messages)
-    return digest.of_key([each.get("content", "") for each in leading])
+    said = [each.get("content", "") for each in leading]
+    return digest.of_key(said) if said else ""
 
 
 def opening(asked: Asked) -> str:

@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import attrs
 import pytest
 
 from refold.engine.observed.delegations import delegated
 from refold.engine.observed.openers import Opened, opener_of, texts_in
-from refold.engine.observed.threads import Thread, UnansweredCall
+from refold.engine.observed.threads import Thread, UnansweredCall, system_of
 from refold.engine.wire.parts.exchange import Asked
 
 
@@ -65,6 +66,25 @@ def test_the_likely_call_is_found(
 ) -> None:
     """Short texts as whole words; a tool that takes the answer opens nothing."""
     assert _told(opener_of(asked, [_thread("0/1", *calls)])) == expected
+
+
+def test_a_program_beside_another_one_is_not_opened_by_what_that_has_open() -> None:
+    """Both have the same system prompt; what a call passes still tells."""
+    system = {"role": "system", "content": "You are A."}
+    alike, told, other = (
+        attrs.evolve(_asked(said), messages=({**system, **more}, *_asked(said).messages))
+        for said, more in (
+            ("Something else", {}),
+            ("A tip about food", {}),
+            ("Something else", {"content": "You are B."}),
+        )
+    )
+    threads = [attrs.evolve(_thread("0/1", GUIDE), system=system_of(alike))]
+
+    assert opener_of(alike, threads) is None
+    assert _told(opener_of(told, threads)) == ("0/1", "0/1-0", "prompt")
+    assert _told(opener_of(other, threads)) == ("0/1", "0/1-0", "open")
+    assert _told(opener_of(alike, [], threads)) == ("0/1", "0/1-0", "open")
 
 
 def test_calls_that_pass_the_same_open_one_conversation_each() -> None:

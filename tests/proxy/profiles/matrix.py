@@ -194,6 +194,10 @@ class Agent:
     """Where it commits by itself."""
     told: str = ""
     """What of it is special here, for the page."""
+    before_two: str = ""
+    """A command that runs before two at once."""
+    two_to: str = ""
+    """Where each of two at once writes what it prints, by its number, for `cat` at the end."""
 
     @property
     def program(self) -> str:
@@ -224,6 +228,7 @@ _OPENCODE: Final[dict[str, Any]] = {
     "reads": function("read", "filePath"),
     "hands": delegation("task", subagent_type="general"),
     "runs": function("bash", "command", description="commit"),
+    "before_two": "opencode session list > /dev/null 2>&1",  # else both make its database
 }
 AGENTS: Final = {
     "claude-code": Agent(
@@ -290,7 +295,7 @@ AGENTS: Final = {
         runs=lambda line: Call(
             id="", name="run_commands", arguments=json.dumps({"commands": [line]})
         ),
-        told="without subagents",
+        told="without subagents", two_to="$HOME/{}.txt",
     ),
 }  # fmt: skip
 
@@ -435,7 +440,12 @@ class Try:
 
     def _two(self) -> None:
         lines = [shlex.join(self.agent.words(f"SURVEY the {what}")) for what in ("notes", "texts")]
-        words = ["bash", "-c", f"{lines[0]} & {lines[1]} & wait"]
+        agent = self.agent
+        if agent.two_to:
+            lines = [f"{line} > {agent.two_to.format(at)}" for at, line in enumerate(lines)]
+        at_end = f"; cat {agent.two_to.format(0)} {agent.two_to.format(1)}" if agent.two_to else ""
+        before = f"{agent.before_two}; " if agent.before_two else ""
+        words = ["bash", "-c", f"{before}{lines[0]} & {lines[1]} & wait{at_end}"]
         self.record("a.jsonl", "", self.folder("one"), words=words)
         tree = delegation_tree(self.root / "a.jsonl")
         roots = [each for each in tree.children if "SURVEY the " in each.brief]

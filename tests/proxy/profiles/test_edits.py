@@ -16,6 +16,7 @@ from tests.support.watched import ask, record, replayed, result, says, system, t
 PROFILES = {each.name: each for each in shipped()}
 TOUCHED = {
     "Claude Code": (
+        f'"device_id":"{"0dcc15c9" * 8}"',
         "cc_version=2.1.197.a3f;",
         "agentId: a21a536276f60d36a",
         "SendMessage with to: 'a21a536276f60d36a'",
@@ -60,6 +61,7 @@ TOUCHED = {
         "Today's date is Sunday, November 22, 2026 ",
         "/.gemini/tmp/notes-1",
         "Process Group PGID: 4711",
+        "Background PIDs: 4711, 4712",
         "/tool-outputs/session-121c6862-7ee5-447c-96ee-78670c7f50f6/",
         "/tool-outputs/session-121c6862-7ee5-447c-96ee-78670c7f50f6/shell_1795401775229_0.txt",
         '"totalLatencyMs": 2016',
@@ -75,7 +77,13 @@ TOUCHED = {
         "\nHTTPSConnectionPool(host='raw.githubusercontent.com', port=443): no 1\nAider v0.86.2",
         "Cost: $0.00059 message",
     ),
-    "Qwen Code": ("Process Group PGID: 4711",),
+    "Qwen Code": (
+        "Process Group PGID: 4711",
+        "Background shell started.\nid: bg_12ab34cd",
+        "\npid: 4711\noutput file: ",
+        "/shell-bg_12ab34cd.output",
+        f"/.qwen/tmp/{'0dcc15c9' * 8}/",
+    ),
 }
 EACH = [(name, text) for name, texts in TOUCHED.items() for text in texts]
 ELSEWHERE = (
@@ -165,6 +173,13 @@ def test_at_its_place_a_value_may_be_another_one(
         assert Bindings([place]).is_same_file(f"below/{where[5:]}", text, edited)
         assert not Bindings([place]).is_same_file("other.md", text, edited)
         assert not Bindings([place]).is_same_file(where[5:], text, f"{edited} more")
+        return
+    if where == "parameters":
+        said = talk(user("Go."), says("done"), metadata=text)
+        log = record(tmp_path / "a.jsonl", said, profile=PROFILES[name])
+        again = [replayed(log, [ask(user("Go."), metadata=e)]) for e in (edited, f"{text} more")]
+        assert [each.identical for each in again] == [True, False]
+        assert again[0].ignored
         return
     if where == "printed":
         ends = [{"exit_code": 0, "stdout": found, "stdout_bytes": 9} for found in (text, edited)]

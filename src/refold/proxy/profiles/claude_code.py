@@ -29,6 +29,8 @@ PROFILE: Final = Profile(
     unordered_lines=("Glob", "Grep"),
     outputs={"stream-json": "lines"},
     places=(
+        # Of two that start in an empty HOME, each draws one, or the second finds that of the first.
+        r'parameters measure "device_id":"([0-9a-f]{64})"',
         # The version with a digest of the first message's beginning, where the folder stands.
         r"system text cc_version=\d+\.\d+\.\d+\.([0-9a-f]{3});",
         r"result:Agent,result:Task id agentId: ([0-9a-f]{17})",

@@ -42,6 +42,7 @@ PROFILE: Final = Profile(
         # Named like the last part of the folder.
         r"user,system,result:run_shell_command id /\.gemini/tmp/([\w.-]+)",
         r"result:run_shell_command measure Process Group PGID: (\d+)",
+        r"result:run_shell_command measure Background PIDs: (\d[\d, ]*)",
         # Results that were too long to be shown.
         r"result:run_shell_command id /tool-outputs/session-([0-9a-f-]{36})/",
         r"result:run_shell_command id /tool-outputs/session-[0-9a-f-]{36}/(\w+)\.txt",
