@@ -21,6 +21,7 @@ from refold.engine.errors import LogError, ToolError
 from refold.engine.events.call_key import scope_of
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
+from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.engine.state.digests import state_json
@@ -1119,3 +1120,21 @@ def _faults(browser: Browser, axe: str) -> list[Any]:
         ".map((v) => [v.id, v.nodes[0].html])))"
     )
     return found
+
+
+async def _speechless(_run: Run, _input: Any) -> str:
+    return ""
+
+
+def test_what_a_subagent_did_stands_before_its_task(browser: Browser, tmp_path: Path) -> None:
+    """And it is counted, and found by a search."""
+
+    async def lead(run: Run, _input: None) -> None:
+        for brief in ("Count the words.", "Count the lines."):
+            await run.delegate(Delegation(program=_speechless, brief=brief))
+
+    log = record(lead, None, log=tmp_path / "a.jsonl").log
+    browser.open(exported(log, tmp_path))
+
+    browser.reads(".tree[aria-level='2'] .brief", "its answer is empty · Count the words.")
+    assert "2 notable" in browser.text(".sums")

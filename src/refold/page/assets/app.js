@@ -103,6 +103,7 @@ function start(page) {
 			all.subagents ? fact(`${count(all.subagents, root.guarantee ? "conversation" : "subagent")}: `, completed ? `${number(completed)} completed` : "", completed && bad ? ", " : "", bad ? h("button", { class: "bad link", title: "Show the next one (f)", onclick: () => fault(1) }, bad) : null) : "",
 			...Object.entries(all.unseen).map(([status, n]) => fact(`${number(n)} ${words(status)}`)),
 			all.tools ? fact(count(all.tools, "tool call"), all.tools_failed ? ` (${number(all.tools_failed)} failed)` : "") : "",
+			all.notable ? fact(`${number(all.notable)} notable`) : "",
 			all.requests ? fact(count(all.requests, "request"), `${failures}, ${spent(root.usage)}`, all.subagents && root.own_usage.requests ? `, of these its own: ${spent(root.own_usage)}` : "") : "",
 			known(root.duration_ms, (ms) => fact(millis(ms))),
 			app.page.content === false ? fact("content left out") : "", !given.live ? "" : app.lost ? h("span.fact.warn", "not followed: no answer") : root.status === "running" ? h("span.fact.live", "following") : "");

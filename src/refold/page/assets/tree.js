@@ -7,6 +7,9 @@ export const limitsOf = (node) => Object.entries(node.narrowed).map(([name, valu
 /** Its calls, as `order_status ×3 (2 failed)` */
 export const usesOf = (node) => node.tools.map((use) => `${use.tool} ×${use.called}${use.failed ? ` (${use.failed} failed)` : ""}`).join(", ");
 
+/** What it did beside what it says */
+export const notableOf = (node) => Object.values(node.notable).join("; ");
+
 /** What befell its log, where it is not there whole */
 const goneOf = ({ log_state: it }) => !["read", "none"].includes(it) && `its log is ${it === "foreign" ? "another run's" : it}`;
 
@@ -52,7 +55,7 @@ export function passes(node, filter) {
 	if (filter.agent && (node.agent || node.program) !== filter.agent) return false;
 	if (filter.tool && node.tool !== filter.tool && !node.tools.some((use) => use.tool === filter.tool)) return false;
 	if (!filter.text) return true;
-	const words = [node.name, node.brief, node.tool, node.status, node.error?.code, node.error?.message, ...node.models, ...node.tools.map((use) => use.tool)];
+	const words = [node.name, node.brief, node.tool, node.status, node.error?.code, node.error?.message, notableOf(node), ...node.models, ...node.tools.map((use) => use.tool)];
 	return words.some((word) => word && String(word).toLowerCase().includes(filter.text.toLowerCase()));
 }
 
@@ -99,7 +102,7 @@ export function tree(app) {
 	}
 
 	function draw(i) {
-		const { node, depth } = rows[i], below = node.children.length, gone = goneOf(node), told = [gone, faultOf(node.error) || node.brief].filter(Boolean).join(" · ");
+		const { node, depth } = rows[i], below = node.children.length, gone = goneOf(node), told = [gone, notableOf(node), faultOf(node.error) || node.brief].filter(Boolean).join(" · ");
 		const twist = h("span.twist", { hush: true, onclick: (e) => { if (!below) return; e.stopPropagation(); if (!closed.delete(node.key)) closed.add(node.key); flatten(); list.draw(); } }, below ? (closed.has(node.key) ? "▸" : "▾") : "");
 		return h("div", { class: `tree ${tone(node.status)}`, "aria-level": String(depth + 1), "aria-expanded": below ? String(!closed.has(node.key)) : null },
 			h("span.run", { style: { "--depth": String(Math.min(depth, 12)) } }, twist, badge(node.status, node.status !== "completed"),
