@@ -5,11 +5,12 @@ pleased.  Rules: CONTRACT.md §16.6.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.document import Document
 from refold.engine.observed.binding import Bindings
 from refold.engine.observed.profile import EXACT
 from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
@@ -17,12 +18,14 @@ from refold.replay.difference.pointer_diff import Difference, counted, differenc
 from refold.replay.difference.text_diff import text_changes
 from refold.replay.explain.divergence import Divergence
 from refold.replay.index.guarantee import GUARANTEE, MATCHED
+from refold.replay.observed.changes import item_of
 from refold.replay.observed.explaining import ANSWERED, all_divergences, says_refusal
 from refold.replay.observed.ignoring import places_of
 from refold.replay.observed.matching import Matcher
 from refold.replay.observed.printed import advice, compared
 from refold.replay.observed.reads import notes_on
-from refold.replay.observed.record import OUTPUT, ObservedRecord
+from refold.replay.observed.record import OUTPUT, ObservedRecord, RecordedTurn
+from refold.replay.observed.titles import place_of
 
 __all__ = ["GUARANTEE", "ObservedReport", "ended_otherwise", "joined", "report_of"]
 
@@ -114,6 +117,45 @@ class ObservedReport:
         lines += [f"profile: {self.profile}"] if self.profile else []
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join([*lines, f"guarantee: {MATCHED} ({GUARANTEE})"])
+
+
+@attrs.frozen(kw_only=True)
+class FailedAnswer(Document):
+    """What a command made of an answer that failed, up to its first new question."""
+
+    call: str
+    """The request whose answer failed."""
+    where: str
+    made: Literal["asked again", "went on", "gave up"]
+    """`asked again`: the same request · `went on`: another question, or all that was recorded ·
+    `gave up`: something recorded was not asked, or it ended with another exit code."""
+    question: str
+    """The first new question: where it was asked, and what changed; empty if there was none."""
+    exit_code: int | None
+    """If there was a new question, it was refused before the command ended."""
+
+    def __str__(self) -> str:
+        end = self.question or f"ended with code {self.exit_code}"
+        return self.made if self.made == "asked again" else f"{self.made}: {end}"
+
+
+def failed_answer(
+    record: ObservedRecord, turn: RecordedTurn, report: ObservedReport
+) -> FailedAnswer:
+    """Return what a replay says of an answer that failed in it."""
+    asked = [one for one in report.divergences if one.now and one.category != "output_changed"]
+    left = any(one.category in ("missing_call", "unconsumed") for one in report.divergences)
+    made: Literal["asked again", "went on", "gave up"] = "went on"
+    question = f"{asked[0].where}: {asked[0].cause}" if asked else ""
+    if asked and isinstance(now := asked[0].now, dict):
+        is_again = now["arguments"] == item_of(turn.asked, "")["arguments"]
+        made = "asked again" if is_again else "went on"
+    elif left or report.exit_code != record.exit_code:
+        made = "gave up"
+    return FailedAnswer(
+        call=turn.call, where=place_of(record, turn), made=made, question=question,
+        exit_code=report.exit_code,
+    )  # fmt: skip
 
 
 def after(divergence: Divergence) -> str:

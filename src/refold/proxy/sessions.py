@@ -7,7 +7,7 @@ Rules: CONTRACT.md §16.
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +25,7 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.wire.apis import known_routes
 from refold.engine.wire.parts.format import Route
+from refold.engine.wire.spelling import can_spell
 from refold.engine.workspace.left_out import folder_of
 from refold.proxy.bookends import (
     IGNORED,
@@ -77,7 +78,8 @@ from refold.proxy.signals import Signals
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.explaining import asked_otherwise
 from refold.replay.observed.record import ObservedRecord, read_record
-from refold.replay.observed.report import ObservedReport, report_of
+from refold.replay.observed.report import FailedAnswer, ObservedReport, failed_answer, report_of
+from refold.replay.observed.titles import place_of
 from refold.replay.resume.observed_fork import kept_record
 from refold.replay.resume.observed_resume import ResumableRecord, resumable_record
 
@@ -263,8 +265,11 @@ def replay_command(
     copying: Copying | None = None,
     write: Write | None = None,
     look: Look = lambda _record, _head: None,
+    edits: Mapping[str, Json] | None = None,
 ) -> ObservedReport:
     """Run a command again, answered from the record; report its differences.
+
+    `edits` replace answers, as for `fork_command`.
 
     `on_miss` decides about a request without an answer: it is refused (`fail`) or forwarded
     (`live`), or a changed one gets the answer to the same turn (`recorded`; not with `into`, nor
@@ -280,7 +285,8 @@ def replay_command(
         UsageError: the command cannot be started, or an option has no such form.
     """
     said = profile_of(command, profile) if profile else None
-    record = read_record(log, rules, profile=said)
+    edited = kept_record(log, -1, edits, rules).record if edits else None
+    record = edited or read_record(log, rules, profile=said)
     is_painted = not output and record.output == SCREEN and output_in(record) == IGNORED
     record.output = output or output_in(record)
     copying = copying or Copying()
@@ -313,6 +319,39 @@ def replay_command(
         notes += [*desk.order.notes(), *notes_on(mcp, on_miss, pace)]
         notes += [*session.place.notes, *more]
         return attrs.evolve(report, notes=(*report.notes, *notes), profile=known.name)
+
+
+def failed_answers(
+    log: str | os.PathLike[str],
+    command: Sequence[str],
+    *,
+    fault: str = "http_500",
+    only: str = "",
+    look: Callable[[ObservedRecord, str, int], None],
+    **options: Any,
+) -> Iterator[FailedAnswer]:
+    """Run a command once for each recorded answer, which fails; yield what it makes of that.
+
+    `only` is a text that stands in where the request is asked. `look` gets the record, its head and
+    how many runs follow; raises to run none. `options` are those of `replay_command`.
+
+    Raises:
+        UsageError: `fault` is none, or as for `replay_command`.
+    """
+    record = read_record(log, options.get("rules"))
+    turns = [
+        turn
+        for turn in record.turns
+        if turn.answer is not None and turn.answer.status == "ok" and can_spell(turn.asked)
+        if only in place_of(record, turn)
+    ]
+    value = {"error": {"code": fault}}
+    for turn in turns[:1]:
+        kept_record(log, -1, {turn.call: value})
+    look(record, record.head, len(turns))
+    for turn in turns:
+        report = replay_command(log, command, edits={turn.call: value}, **options)
+        yield failed_answer(record, turn, report)
 
 
 def fork_command(

@@ -584,3 +584,39 @@ def test_what_was_recorded_here_is_replayed_at_a_terminal(folder: Path) -> None:
         _, shown = at_terminal("n\n", "replay", log, "--", "touch", "started", **state)
         assert ("Run it?" in shown, Path("started").exists()) == (is_asked, not is_asked), shown
         Path("started").unlink(missing_ok=True)
+
+
+@pytest.mark.usefixtures("folder")
+def test_each_answer_fails_once_and_what_the_command_makes_of_it_is_told(invoke: Invoke) -> None:
+    """It gives up, asks again, or asks something new; the number of runs is said before."""
+    command = [sys.executable, "agent.py"]
+    Path("agent.py").write_text(
+        SCRIPT.replace("def ask(", "def once(").replace(
+            "\nmessages = [",
+            """
+def ask(*messages):
+    try:
+        return once(*messages)
+    except urllib.error.HTTPError as error:
+        if error.code != 500:
+            raise SystemExit(7)
+        last = messages[-1]["role"] == "tool"
+        return once(*messages[: None if last else 1])
+
+messages = [""",
+        )
+    )
+    retried = invoke("sensitivity", "a.jsonl", "--json", "--", *command)
+    refused = invoke("sensitivity", "a.jsonl", "--json", "--fault", "http_429", "--", *command)
+    wrong = invoke("sensitivity", "a.jsonl", "--fault", "htp_429", "--", *command)
+    none = invoke("sensitivity", "a.jsonl", "--only", "no such", "--", *command)
+
+    answers = checked("sensitivity-command", retried)["answers"]
+    assert [each["made"] for each in answers] == ["went on", "asked again"]
+    assert "message 1 (user) is missing now" in answers[0]["question"]
+    answers = checked("sensitivity-command", refused)["answers"]
+    assert [(each["made"], each["exit_code"]) for each in answers] == [("gave up", 7)] * 2
+    assert "2 answers to fail: 2 runs of the command" in retried.stderr
+    assert (wrong.exit_code, none.exit_code) == (2, 0)
+    assert "did you mean 'http_429'?" in wrong.stderr
+    assert "0 runs" in none.stderr

@@ -181,6 +181,7 @@ replay_options: Final = _foreign(
 resume_options: Final = _foreign(
     _WITH, "--on-miss", "--into", *_SHARED, "--output", *_COPY, "--keep-content", "--yes"
 )
+sensitivity_options: Final = _foreign(_WITH, *_SHARED[1:], "--network")
 """Options of commands that run another one, always or if it is given."""
 
 

@@ -200,6 +200,27 @@ def resume_foreign(
     return output.answer(document, describe, code)
 
 
+def sensitivity_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options: Any) -> int:
+    """Run a command once for each recorded answer, which fails, and tell what it makes of each."""
+    first = _looking(log, is_sure=is_sure)["look"]
+
+    def look(record: ObservedRecord, head: str, count: int) -> None:
+        first(record, head)
+        runs = f"{words.counted(count, 'answer')} to fail: {words.counted(count, 'run')}"
+        output.told(f"{runs} of the command, one after the other")
+        if not is_sure and proxy_module("command").is_typed_at() and sys.stderr.isatty():
+            click.confirm("Begin?", err=True, abort=True)
+
+    with opened_log(log) as opened:
+        way = {"look": look, "write": lambda _content: None}
+        found = list(sessions().failed_answers(opened.path, command, **way, **options))
+    rows: list[list[output.Part]] = [["answer to", "what the command makes of its failure"]]
+    rows += [[one.where, str(one)] for one in found]
+    answers = [one.as_json() for one in found]
+    document = {"log": output.shown_path(log), "fault": options["fault"], "answers": answers}
+    return output.answer(document, lambda: output.table(rows, wrap=True), FINE)
+
+
 def _write() -> Callable[[bytes], None] | None:
     """Return the target of the command's output if standard output is to be one document."""
 

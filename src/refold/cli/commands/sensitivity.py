@@ -4,11 +4,18 @@ It prints the findings of `replay.what_if.sensitivity`. Rules: CONTRACT.md §12.
 """
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from refold.api import sensitivity
+from refold.cli.arguments.foreign import (
+    Foreign,
+    WithCommand,
+    command_given,
+    refuse_with_command,
+    sensitivity_options,
+)
 from refold.cli.arguments.loading import session_option
 from refold.cli.arguments.logs import LOG, json_option
 from refold.cli.arguments.rehearsals import program_option, rehearsed, tools_option
@@ -21,6 +28,7 @@ Examples:
   refold sensitivity runs/audit.jsonl --program audit.py:audit
   refold sensitivity runs/audit.jsonl --program audit.py:audit --errors
   refold sensitivity answer.jsonl --only read_file --json
+  refold sensitivity agent.jsonl --fault http_429 -- python agent.py
 
 Effects of a changed result:
   shows     the output changes; with JSON pointers to the changes
@@ -35,7 +43,7 @@ _LABEL_MAX: Final = 44
 """Characters of a call that a table shows."""
 
 
-@click.command("sensitivity", epilog=page(_PAGE))
+@click.command("sensitivity", cls=WithCommand, epilog=page(_PAGE))
 @click.argument("log", type=LOG)
 @program_option
 @click.option("--errors", is_flag=True, help="Also replace each success with a failure.")
@@ -45,6 +53,12 @@ _LABEL_MAX: Final = 44
 )  # fmt: skip
 @tools_option
 @session_option
+@sensitivity_options
+@click.option(
+    "--fault", metavar="CODE", default="http_500",
+    help="With -- COMMAND: how answers fail, http_400 to http_599, or cut; by default http_500.",
+)  # fmt: skip
+@click.option("--yes", "is_sure", is_flag=True, help="With -- COMMAND: do not ask.")
 @json_option
 def command(
     *,
@@ -54,13 +68,28 @@ def command(
     only: str,
     tools: str,
     session: str | None,
+    foreign: Foreign,
+    fault: str,
+    is_sure: bool,
 ) -> int:
     """Find the recorded results that a run depends on.
 
     Each result, model answer and drawn value in turn is replaced by a different
     one of its type, and the program runs again with everything else as
     recorded.  No tool or model runs.
+
+    With -- COMMAND, LOG is a log of `refold record`.  The command runs once for
+    each recorded answer, which fails, in a copy of the recorded folder, without
+    a model.  The report says what it makes of that, up to its first new
+    question: it asks again, goes on, or gives up.
     """
+    again = command_given()
+    if again is not None:
+        refuse_with_command("log", "only", "fault", "is_sure", "as_json")
+        from refold.cli.commands.foreign_runs import sensitivity_foreign  # noqa: PLC0415 - wire formats
+
+        way: dict[str, Any] = {"fault": fault, "only": only, "copying": foreign.copying()}
+        return sensitivity_foreign(log, again, is_sure=is_sure, **way, **foreign.passed())
     done = [0, 0]
     report, opened = rehearsed(
         sensitivity, log, program, tools, session,

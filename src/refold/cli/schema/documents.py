@@ -35,7 +35,7 @@ from refold.replay.difference.pointer_diff import Difference
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.effects import OwnCall, OwnCalls
 from refold.replay.observed.folder import FileDifference
-from refold.replay.observed.report import ObservedReport
+from refold.replay.observed.report import FailedAnswer, ObservedReport
 from refold.replay.partial.drift_report import DriftReport
 from refold.replay.reexecute.report import ReplayReport
 from refold.replay.testing.tripwire import Finding
@@ -216,6 +216,10 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     ),
     "explore": ("refold explore --json", _explore),
     "sensitivity": ("refold sensitivity --json", _sensitivity),
+    "sensitivity-command": (
+        "refold sensitivity LOG --json -- COMMAND",
+        lambda: record({"log": TEXT, "fault": TEXT, "answers": list_of(_of(FailedAnswer))}),
+    ),
     "show": ("refold show --json: the delegation tree", _show),
     "events": ("refold show --events --json, refold tail --json", _events),
     "event": ("one line of a log; refold show --entry N", entry_schema),
