@@ -254,6 +254,7 @@ SHELL: Final = {
     "engine/secrets/vault.py": ("threads environment", "knows the values of secrets"),
     "engine/recording/workers.py": ("threads", "threads of synchronous tools and models"),
     "engine/workspace/left_out.py": ("files environment", "finds the folder and the home folder"),
+    "engine/workspace/listening.py": ("files", "lists folders, and hears of changes in them"),
     "engine/workspace/scanning.py": ("clock files", "reads the files of a folder"),
     "engine/workspace/packing.py": ("files", "finds repositories, writes packs"),
     "engine/workspace/restoring.py": ("files", "writes a recorded folder's files"),

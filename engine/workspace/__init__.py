@@ -11,6 +11,7 @@ written.  Every program that git would run for a user is switched off.  Imports 
     git          git is asked, and writes and runs nothing
     status       what `git status` says
     left_out     which folder is recorded, and which of its files are not
+    listening    whether anything can have changed since a look
     scanning     a look at a folder on disk
     diffs        how two contents differ, in lines
     watching     the folder while a command works in it

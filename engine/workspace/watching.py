@@ -99,7 +99,9 @@ class WatchedFolder:
         while self._looks:
             look, before = self._looks.pop(0)
             if (scan := self._looked(look)) is not None:
-                self._write(scan, [*before, *calls()])
+                # A call may have begun and ended since, while the look was under way.
+                since = [call for _, later in self._looks for call in later]
+                self._write(scan, [*before, *since, *calls()])
 
     def end(self, calls: Iterable[Suspect]) -> None:
         """Write down how the folder is now that the command has ended."""
@@ -129,7 +131,7 @@ class WatchedFolder:
             return None
 
     def _write(self, scan: FolderScan, calls: list[Suspect], *, is_end: bool = False) -> None:
-        changes = tuple(self._changes(scan.tree, calls))
+        changes = () if scan is self._last else tuple(self._changes(scan.tree, calls))
         is_same = scan.repositories == self._last.repositories
         if changes or not is_same or is_end:
             named = tuple(dict.fromkeys(suspect.call for suspect in calls))

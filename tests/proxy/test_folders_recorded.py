@@ -1,6 +1,7 @@
 """The folder of a recorded command: what the log says of it, from outside."""
 
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ from tests.support.folders import repository
 from tests.support.upstream import Upstream
 
 DEADLINE_SECONDS = 120.0
+_RETURNED, _ANSWERED = "tool.returned", "model.answered"
 
 
 def record(
@@ -191,6 +193,70 @@ def test_subagents_at_their_own_files_and_at_one(tmp_path: Path) -> None:
     by_whom = {call for calls in found.pop("shared") for call in calls}
     assert found == {f"{name}.txt": [(called[f"{name}.txt"],)] for name in names}
     assert by_whom >= {called[f"echo {name} >> shared"] for name in names}
+
+
+def _drawn(chance: random.Random, name: str) -> list[Step]:
+    """Return what a subagent does: to files of its own, and to one that all change."""
+    steps: list[Step] = []
+    for number in range(chance.randint(1, 4)):
+        mark, own = f"{name}-{number}", f"{name}/{chance.randint(0, 1)}.txt"
+        told: dict[str, tuple[str, dict[str, str]]] = {
+            own: ("Write", {"file_path": own, "text": mark}),
+            f"{name}/run": ("Bash", {"command": f"mkdir -p {name}; echo {mark} >> {name}/run"}),
+            "shared": ("Bash", {"command": f"echo {mark} >> shared"}),
+            "": ("Read", {"path": "a.py"}),
+        }
+        chosen = chance.sample([*told], chance.randint(1, 3))
+        steps.append([told[path] for path in chosen])
+    return steps
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("count", range(1, 9))
+def test_each_change_is_told_before_the_next_answer_with_the_call_that_made_it(
+    tmp_path: Path, count: int, seed: int
+) -> None:
+    """Of up to eight subagents that work at once, at their own files and at one of all."""
+    chance = random.Random(f"{count} {seed}")
+    top = repository(tmp_path / "r", {"a.py": "one\n", "shared": ""})
+    names = [f"part{n}" for n in range(count)]
+    drawn = {name: _drawn(chance, name) for name in names}
+    log, _ = record(top, {"all": [[("Task", {"prompt": name}) for name in names]], **drawn})
+
+    entries = [*read_entries(log)]
+    blobs = BlobStore(blobs_of(log))
+    told: list[tuple[int, str, tuple[str, ...]]] = []
+    for at, entry in enumerate(entries):
+        said = read_entry(whole_data(entry, log, blobs)) if entry.kind == FOLDER else None
+        if isinstance(said, FolderChanged):
+            told += [(at, change.path, said.suspects(change)) for change in said.changes]
+    changing = 0
+    for entry in entries:
+        asked = entry.data.get("arguments", {}) if entry.kind == "tool.called" else {}
+        words = str(asked.get("command", "")).split()
+        path = asked.get("file_path") or (words[-1] if words else "")
+        if path:
+            changing += 1
+            call = entry.call or ""
+            shown = next(n for n, e in enumerate(entries) if (e.kind, e.call) == (_RETURNED, call))
+            scope = call.rpartition("#")[0]
+            answered = next(
+                (
+                    n for n, e in enumerate(entries[shown:], shown)
+                    if e.kind == _ANSWERED and (e.call or "").rpartition("#")[0] == scope
+                ),
+                len(entries),
+            )  # fmt: skip
+            found = [at for at, named, calls in told if named == path and call in calls]
+            assert found, (path, call, [each for each in told if each[1] == path])
+            assert found[0] < answered
+    assert changing == sum(
+        name != "Read" for steps in drawn.values() for s in steps for name, _ in s
+    )
+    own = {path: calls for _, path, calls in told if path != "shared" and not path.endswith("run")}
+    scopes = {path: {call.rpartition("#")[0] for call in calls} for path, calls in own.items()}
+    assert all(len(each) == 1 for each in scopes.values()), scopes
 
 
 def test_a_folder_that_cannot_be_kept_any_more_ends_its_record_and_not_the_run(

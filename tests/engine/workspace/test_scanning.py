@@ -8,6 +8,7 @@ import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def closed() -> Iterator[None]:
 class Looked:
     """A scanner of one folder, and the log beside which contents stand."""
 
-    def __init__(self, top: Path, **given: bool) -> None:
+    def __init__(self, top: Path, **given: Any) -> None:
         self.top = top.resolve()
         self.log = top.parent / "logs" / "run.jsonl"
         self.log.parent.mkdir(exist_ok=True)

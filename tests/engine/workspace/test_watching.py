@@ -1,8 +1,16 @@
 """Which call can have changed a file; commands are in tests/proxy/test_folders_recorded.py."""
 
+from pathlib import Path
+
 import pytest
 
-from refold.engine.workspace.watching import Suspect, may_change, suspects
+from refold.engine.log.blobs import BlobStore
+from refold.engine.log.names import files_of
+from refold.engine.workspace.entries import FolderChanged, FolderEntry, read_entry
+from refold.engine.workspace.left_out import LogFiles
+from refold.engine.workspace.scanning import Scanner
+from refold.engine.workspace.watching import Suspect, WatchedFolder, may_change, suspects
+from tests.support.folders import repository
 
 EDIT = Suspect("0/1#2", "Edit", ("src/a.py", "old", "new"))
 WHOLE = Suspect("0/1#2", "str_replace_editor", ("/top/src/a.py",))
@@ -51,3 +59,22 @@ def test_the_folder_is_looked_at_after_all_but_what_only_reads() -> None:
 
     assert not any(map(may_change, reads))
     assert all(map(may_change, others))
+
+
+def test_a_call_that_began_and_ended_while_a_look_was_under_way_is_named(tmp_path: Path) -> None:
+    """It may have changed what that look found."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    log = tmp_path / "x.jsonl"
+    entries: list[FolderEntry] = []
+    scanner = Scanner(top, LogFiles(log, top, top), BlobStore(files_of(log)).put, bytes)
+    append = lambda event: entries.append(read_entry(event.data))  # noqa: E731 - one line
+    with WatchedFolder(top, top, log, scanner, append) as folder:
+        folder.begin()
+        (top / "a").write_text("two\n")
+        folder.look([Suspect("0/1#2", "Bash", ())])
+        folder.look([Suspect("0/2#2", "Bash", ())])
+        folder.settle(lambda: [Suspect("0/3#2", "Bash", ())])
+
+    _, changed = entries
+    assert isinstance(changed, FolderChanged)
+    assert changed.calls == ("0/1#2", "0/2#2", "0/3#2")
