@@ -17,6 +17,7 @@ from refold.engine.encoding.canonical import Json, encode
 from refold.engine.encoding.document import Document
 from refold.replay.difference.pointer_diff import (
     Difference,
+    counted,
     cut,
     differences,
     reordered,
@@ -77,6 +78,8 @@ def changed_lines(before: str, after: str) -> tuple[str, ...]:
     """Return how one text became the other: lines, or, where they have one line, words."""
     if told := reordered(before, after):
         return (f" {told}",)
+    if before.splitlines() == after.splitlines():
+        return (f" the same {counted(len(before.splitlines()), 'line')}, with different line ends",)
     if "\n" not in before and "\n" not in after:
         return _capped([_words(before, after)])
     found = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=1, lineterm=""))

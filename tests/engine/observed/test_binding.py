@@ -427,6 +427,63 @@ def test_a_change_of_unbound_text_is_a_difference(text: str, at: int, letter: st
     assert not same(changed, text)
 
 
+UUIDS = [f"121c6862-7ee5-447c-96ee-78670c7f50f{n}" for n in range(3)]
+SAID = st.lists(
+    st.sampled_from(
+        [*WAS.values(), *UUIDS, A, B, *COMMITS, COMMITS[0][:8], "/", "-old", " ", "\n", "\\n", '"',
+         "commit ", "agentId: ", "%2Fhome%2Fann", "500", "2026-11-23T10:00:00Z", "Date:   ", ":"]
+    ),
+    min_size=1,
+    max_size=8,
+).map("".join)  # fmt: skip
+PLACES_OF_TEXT = ("user", "system", "Read", "Bash", "cat notes", "call", "tools")
+
+
+def _all_bound(to: dict[str, str], text: str, place: str) -> Asked:
+    """Return a request that introduces a folder, ids and a commit, and says a text at a place."""
+    made = committed(to[COMMITS[0]], "git commit -qm x && git log -1").messages
+    agent = says("", ("a", "Agent", {})), result("a", f"agentId: {to[A]}")
+    command = "git commit -qm y; cat notes" if place == "cat notes" else "cat notes"
+    given = {"command": command if place != "call" else text}
+    call = says("", ("t", "Bash" if place == "cat notes" else place, given))
+    role = place if place in ("user", "system") else ""
+    last = (call, result("t", text)) if not role else ({"role": role, "content": text},)
+    tools = [{"name": "x", "description": text}] if place == "tools" else []
+    who = {"session_id": to[UUIDS[0]]}
+    asked = ask(*made, *agent, *last, tools=tools, metadata=who)
+    return attrs.evolve(asked, ids=ids_in([("x-request-id", to[UUIDS[1]])]))
+
+
+@given(SAID, st.sampled_from(PLACES_OF_TEXT), st.integers(0, 400), st.sampled_from(["", "z", "7"]))
+def test_one_changed_character_is_noticed_whatever_is_bound(
+    text: str, place: str, at: int, letter: str
+) -> None:
+    """A path, an id, a date, a number or a hash; nothing changed is the same, from both sides."""
+    same_ids = {each: each for each in (COMMITS[0], A, *UUIDS)}
+    other_ids = {
+        COMMITS[0]: "7" + COMMITS[1][1:],
+        A: X,
+        UUIDS[0]: "9" + UUIDS[2][1:],
+        UUIDS[1]: "0" + UUIDS[1][1:],
+    }
+    here = bindings()
+    introduced = [_all_bound(ids, "", "user") for ids in (same_ids, other_ids)]
+    assert joined(here, *introduced) is not None
+    now = here.as_now(text)
+    at = min(at, len(now) - 1)
+    changed = f"{now[:at]}{letter}{now[at + 1 :]}"
+    was = _all_bound(same_ids, text, place)
+
+    assert here.joined(was, _all_bound(other_ids, now, place)) is not None
+    assert here.key(was) == here.key(_all_bound(other_ids, now, place))
+    back = Bindings(places_of(RULES)[0], NOW, WAS)
+    assert joined(back, *reversed(introduced)) is not None
+    if changed not in (now, text):
+        other = _all_bound(other_ids, changed, place)
+        assert here.joined(was, other) is None
+        assert back.joined(other, was) is None
+
+
 @given(st.permutations([A, B, X, Y]), st.lists(st.integers(0, 3), min_size=1, max_size=8))
 def test_a_permutation_is_the_same_and_a_mixture_is_not(to: list[str], says_: list[int]) -> None:
     """Ids are told by which of them they are."""

@@ -4,14 +4,30 @@ Each text that a profile's place lets be another one stands in a file that the a
 its place.
 """
 
+import json
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 
-from refold.engine.observed.binding import Bindings, ValuePlace, places_of
+from refold.engine.observed.binding import Bindings, ValuePlace, ids_in, places_of
 from refold.engine.observed.profile import Profile
+from refold.engine.wire.apis import read_request
+from refold.engine.wire.parts.exchange import Asked
 from refold.proxy.profiles import shipped
-from tests.support.watched import ask, record, replayed, result, says, system, talk, user
+from refold.replay.compare.diff import diff
+from tests.support.watched import (
+    Exchange,
+    ask,
+    record,
+    replayed,
+    result,
+    says,
+    system,
+    talk,
+    user,
+)
 
 PROFILES = {each.name: each for each in shipped()}
 TOUCHED = {
@@ -242,3 +258,140 @@ def test_a_changed_word_is_told(name: str, tmp_path: Path) -> None:
     report = replayed(log, [ask(system("Be brief and bold."), user("Go."))])
 
     assert "[-kind.-]{+bold.+}" in str(report)
+
+
+# --- look-alikes, as clients of all wire formats say them ------------------------------------
+
+WAS = {"folder": "/home/ann/proj", "home": "/home/ann", "date": "2026-11-22", "host": "ann-laptop"}
+NOW = {"folder": "/srv/copy", "home": "/root", "date": "2027-01-03", "host": "build-7f3a"}
+U = "121c6862-7ee5-447c-96ee-78670c7f50f"
+SHA = "0123abcd" * 5
+LOOK_ALIKES = (
+    ("/home/ann/proj-old/a", "/srv/copy-old/a"),
+    ("/home/ann/proj.bak", "/srv/copy.bak"),
+    ("/home/ann/project", "/srv/copyect"),
+    ("/home/ann/proj/a.txt", "/srv/copy/b.txt"),
+    ("/home/ann/proj/a.txt", "/srv/copy/a.txt/"),
+    ("/home/ann/proj", "/root"),
+    ("/mnt/home/ann/proj", "/mnt/srv/copy"),
+    ("%2Fhome%2Fann%2Fproj-2", "%2Fsrv%2Fcopy-2"),
+    ("on 2026-11-22", "on 2027-01-04"),
+    ("at 2026-11-22T10:00:00Z", "at 2027-01-03T10:00:00Z"),
+    ("22.11.2026", "03.01.2027"),
+    ("Date:   Sun Nov 22 10:00:00 2026 +0000", "Date:   Sun Jan  3 10:00:00 2027 +0000"),
+    ("10:00:01", "10:00:02"),
+    ("3 minutes ago", "4 minutes ago"),
+    (f"{U}1", f"{U}2"),
+    (f"session {U}0", f"session {U}1"),
+    (f"{U}0", f"{U}9 "),
+    (f"{U}0", f"{U}8"),
+    (f"id={U}0{U}0", f"id={U}9{U}0"),
+    ("ses_dfcbc3ea0ffenYyeUrKgZ80fUV", "ses_dfcbc3ea0ffenYyeUrKgZ80fUW"),
+    ("agentId: a21a536276f60d36a", "agentId: b21a536276f60d36a"),
+    ("toolu_01AbCdEfGhIjKlMnOp", "toolu_01AbCdEfGhIjKlMnOq"),
+    ("550e8400", "550e8401"),
+    (SHA, SHA[:-1] + "e"),
+    (f"commit {SHA}", f"commit {SHA[:-1]}e"),
+    (f"{SHA[:7]} Add a", "0123abe Add a"),
+    (f"[main {SHA[:7]}] Add a", "[main 0123abe] Add a"),
+    (f"sha256:{SHA}{SHA[:24]}", f"sha256:{SHA}{SHA[:23]}f"),
+    (f"index {SHA[:7]}..89efdc7", f"index {SHA[:7]}..89efdc8"),
+    (f"{SHA}  a.txt", f"{SHA[:-1]}e  a.txt"),
+    ("x-request-id: 9f8e7d6c5b4a", "x-request-id: 9f8e7d6c5b4b"),
+    ("authorization: Basic aaa", "authorization: Basic aab"),
+    ("duration_ms: 500", "duration_ms: 50000"),
+    ("port 8080", "port 8081"),
+    ("1764000000", "1764000001"),
+    ("1.0", "1"),
+    ("-0", "0"),
+    ("true", "True"),
+    ("version 2.1.197", "version 2.1.198"),
+    ("- Shell: bash", "- Shell: fish"),
+    ("deploy-prod.md", "deploy-test.md"),
+    ("a b", "a  b"),
+    ("a", "a\n"),
+    ("é", "e\u0301"),
+    ("ann-laptop2", "build-7f3a2"),
+    ("[id]", "[commit]"),
+    ("\\/home\\/ann\\/proj2", "\\/srv\\/copy2"),
+)
+
+
+def _bodies(read: str, session: str) -> dict[str, dict[str, Any]]:
+    """Return a request in each wire format: an agent is told what a file says that it reads."""
+    given = {"command": "cat notes"}
+    chat = [
+        system("Work."), user("Read."),
+        {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "c1", "type": "function",
+             "function": {"name": "Bash", "arguments": json.dumps(given)}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": read},
+    ]  # fmt: skip
+    called = {"type": "function_call", "call_id": "c1", "name": "Bash"}
+    responses = [
+        user("Read."), {**called, "arguments": json.dumps(given)},
+        {"type": "function_call_output", "call_id": "c1", "output": read},
+    ]  # fmt: skip
+    messages = [
+        user("Read."),
+        {"role": "assistant", "content": [
+            {"type": "tool_use", "id": "c1", "name": "Bash", "input": given}]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "c1", "content": read}]},
+    ]  # fmt: skip
+    generate = [
+        {"role": "user", "parts": [{"text": "Read."}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "Bash", "args": given}}]},
+        {"role": "user", "parts": [
+            {"functionResponse": {"name": "Bash", "response": {"output": read}}}]},
+    ]  # fmt: skip
+    who = {"metadata": {"user_id": session}}
+    top = {"systemInstruction": {"parts": [{"text": "Work."}]}}
+    return {
+        "/chat/completions": {"model": "m", "messages": chat, **who},
+        "/responses": {"model": "m", "instructions": "Work.", "input": responses, **who},
+        "/v1/messages": {
+            "model": "m",
+            "max_tokens": 9,
+            "system": "Work.",
+            "messages": messages,
+            **who,
+        },
+        "/v1beta/models/m:generateContent": {"contents": generate, **top},
+    }
+
+
+def _asked(path: str, read: str, session: str) -> Asked:
+    asked = read_request("POST", path, json.dumps(_bodies(read, session)[path]).encode())
+    return attrs.evolve(asked, ids=ids_in([("session-id", session)]))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(each, marks=[pytest.mark.long] * bool(n))
+        for n, each in enumerate(_bodies("", ""))
+    ],
+)
+def test_each_look_alike_is_noticed_in_each_wire_format(path: str, tmp_path: Path) -> None:
+    """By a replay, which pytest has too, and by a diff; what is bound is the same."""
+    bound = [
+        ("in /home/ann/proj", "in /srv/copy"), ("on 2026-11-22.", "on 2027-01-03."),
+        ("ann-laptop:", "build-7f3a:"), (f"{U}0", f"{U}9"),
+    ]  # fmt: skip
+    passed = []
+    for n, (before, after) in enumerate([*bound, *LOOK_ALIKES]):
+        pair = [_asked(path, before, f"{U}0"), _asked(path, after, f"{U}9")]
+        logs = [
+            record(
+                tmp_path / f"{side}{n}.jsonl", [Exchange(asked, says("Done."))],
+                folders={name: here[name] for name in ("folder", "home")},
+                noted={name: here[name] for name in ("date", "host")},
+            )
+            for side, asked, here in zip("ab", pair, (WAS, NOW), strict=True)
+        ]  # fmt: skip
+        told = replayed(logs[0], [pair[1]], here=NOW).identical, diff(*logs).identical
+        passed += [(before, after, *told)] if any(told) else []
+
+    assert [each[:2] for each in passed] == bound
+    assert all(each[2:] == (True, True) for each in passed)

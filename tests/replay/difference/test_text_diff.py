@@ -126,3 +126,13 @@ def test_one_more_line_is_one() -> None:
     before = "\n".join(map(str, range(LINES_MAX)))
 
     assert changed_lines(f"{before}\n", "\n")[-1] == "… and 1 line more"
+
+
+def test_texts_that_differ_in_how_a_line_ends_are_told() -> None:
+    """Their lines are equal, one by one."""
+    told = changed_lines("a", "a\n"), changed_lines("a\nb", "a\r\nb")
+
+    assert told == (
+        (" the same 1 line, with different line ends",),
+        (" the same 2 lines, with different line ends",),
+    )

@@ -485,6 +485,14 @@ def test_what_a_subagent_did_is_told_beside_what_it_says(tmp_path: Path) -> None
     }
 
 
+def test_a_request_that_was_tried_again_is_told_in_a_snapshot(tmp_path: Path) -> None:
+    """With why it failed."""
+    (one,) = talk(user("Plan."), says("By bus."))
+    made = [Exchange(one.asked, None, "http_429"), one]
+
+    assert "model requests: 2 (1 failed: 429)" in render_text(tree(tmp_path, made), volatile=False)
+
+
 @pytest.mark.parametrize("order", [(0, 2, 1), (0, 1, 2)], ids=["before", "after"])
 def test_who_ends_before_its_subagent_is_told(order: tuple[int, int, int], tmp_path: Path) -> None:
     """A task in the background answers at once that it was begun."""
