@@ -126,7 +126,7 @@ def _broken(desk_log: Path, folder: Path, how: str) -> Path:
     ("how", "intact", "complete", "said"),
     [
         ("cut off", "✓ intact", "not complete: broke off", "torn tail"),
-        ("unsealed", "✓ intact", "not complete: broke off", "desk has no end that anything holds"),
+        ("unsealed", "✓ intact", "not complete: broke off", "desk has no recorded end"),
         ("child missing", "✓ intact", "not complete", "child log missing"),
         ("blob missing", "not intact: entry 1 of desk.jsonl", "✓ complete", "blob missing"),
     ],

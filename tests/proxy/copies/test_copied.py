@@ -69,6 +69,7 @@ def made(
     command: Sequence[str] = ("agent",),
     is_mounted: bool = False,
     has_layers: bool = False,
+    has_hooks: bool = False,
 ) -> Copy:
     """Make a copy in a new folder."""
     work.mkdir()
@@ -81,6 +82,7 @@ def made(
             left,
             is_mounted=is_mounted,
             has_layers=has_layers,
+            has_hooks=has_hooks,
         )
 
 
@@ -225,14 +227,14 @@ def test_what_the_log_left_out_is_lent_by_todays_folder(
 
     found = sorted(each.name for each in plain.top.iterdir())
     assert found == [".env", ".git", "a", "node_modules"]
-    assert f"taken from {top} as it is: .env, node_modules" in plain.notes[0]
-    assert "not in the copy: .venv, large, lost" in plain.notes[1]
+    assert f"taken from {top} as it is: .env, node_modules" in plain.notes[1]
+    assert "not in the copy: .venv, large, lost" in plain.notes[2]
     assert (mounted.top / ".venv" / "file").is_file()
-    assert "not in the copy: large, lost" in mounted.notes[1]
+    assert "not in the copy: large, lost" in mounted.notes[2]
     assert [(each.name, at) for each, at in layered.layered] == [
         (name, f"{top}/{name}") for name in (".venv", "large", "node_modules")
     ]
-    assert "not in the copy: lost" in layered.notes[1]
+    assert "not in the copy: lost" in layered.notes[2]
 
 
 def test_links_that_lead_out_of_a_copy_elsewhere_are_listed(tmp_path: Path) -> None:
@@ -245,3 +247,26 @@ def test_links_that_lead_out_of_a_copy_elsewhere_are_listed(tmp_path: Path) -> N
 
     assert notes[-1] == "links that lead out of the copy: out"
     assert "links" not in str(made(log, started, tmp_path / "m", is_mounted=True).notes)
+
+
+@pytest.mark.parametrize("place", [".git/hooks", "tools"])
+def test_hooks_of_today_are_in_the_copy_only_on_request(place: str, tmp_path: Path) -> None:
+    """Where git looks for them: its own folder, or the one that the repository names."""
+    top = repository(tmp_path / "r", {"f": "one\n"})
+    log = tmp_path / "x.jsonl"
+    started = recorded(top, log)
+    hook = top / place / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho ran > ran\n")
+    hook.chmod(0o755)
+    if place == "tools":
+        git(top, "config", "core.hooksPath", str(hook.parent))
+
+    for has_hooks in (False, True):
+        copy = made(log, started, tmp_path / str(has_hooks), has_hooks=has_hooks)
+        git(copy.top, "commit", "-qm", "empty", "--allow-empty")
+
+        assert (copy.top / "ran").exists() is has_hooks
+        told = "your hooks" if has_hooks else "no hooks"
+        assert f"the copy has {told}, no remotes and no helper for passwords" in copy.notes
+    assert not (top / "ran").exists()

@@ -111,6 +111,7 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "help": "files that are not compared at the end: 'logs/*'.",
     },
     "--network": {"is_flag": True, "help": "let a sandbox have the network of this machine."},
+    "--hooks": {"is_flag": True, "help": "give the copy the git hooks of your repository."},
     "--keep-content": {
         "is_flag": True,
         "help": "keep all files in the log, also those that the git repository has.",
@@ -122,7 +123,7 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     },
     "--yes": {"is_flag": True, "help": "do not ask whether to run a log of unknown origin."},
 }  # fmt: skip
-_COPY: Final = ("--in-place", "--keep", "--network")
+_COPY: Final = ("--in-place", "--keep", "--network", "--hooks")
 _SHARED: Final = ("--upstream", "--volatile", "--volatile-text", "--unordered", "--profile")
 
 
@@ -139,6 +140,7 @@ class Foreign:
     in_place: bool = False
     keep: Path | None = None
     network: bool = False
+    hooks: bool = False
     volatile_file: tuple[str, ...] = ()
 
     def copying(self) -> Any:
@@ -146,7 +148,7 @@ class Foreign:
         made = proxy_module("copies.placing").Copying
         return made(
             in_place=self.in_place, keep=self.keep, has_network=self.network,
-            ignored=self.volatile_file,
+            has_hooks=self.hooks, ignored=self.volatile_file,
         )  # fmt: skip
 
     def passed(self) -> dict[str, Any]:

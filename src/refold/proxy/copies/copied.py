@@ -21,7 +21,7 @@ from refold.engine.workspace.git import Git
 from refold.engine.workspace.packing import contents_of
 from refold.engine.workspace.restoring import restore
 from refold.engine.workspace.tree import TreeEntry
-from refold.proxy.copies.history import make_history, object_folders
+from refold.proxy.copies.history import make_history, object_folders, take_hooks
 from refold.proxy.copies.today import is_ordinary, taken_today, unchanged
 
 LENT_MAX: Final = 1024**3
@@ -57,11 +57,12 @@ def make_copy(
     *,
     is_mounted: bool,
     has_layers: bool,
+    has_hooks: bool = False,
 ) -> Copy:
     """Make the folder of a log again, below the empty folder `work`; `left` ends what reads.
 
     `is_mounted`: it will be seen at its recorded path; `has_layers`: folders can be laid over
-    others there.
+    others there; `has_hooks`: it gets the hooks of today's repositories.
 
     Raises:
         FolderIncomplete: contents are missing: the repository is not here, or has lost them.
@@ -93,7 +94,7 @@ def make_copy(
     missing = restore(whole.differs, content, top)
     if missing:
         raise FolderIncomplete(str(log), tuple(map(str, missing)))
-    notes, shown = _histories(started, top, work, contents, gits)
+    notes, shown = _histories(started, top, work, contents, gits, has_hooks=has_hooks)
     taken = list[str]()
     if today is not None and is_same:
         was = whole.by_path.keys()
@@ -102,8 +103,6 @@ def make_copy(
     lent = _Lent(today, top, started.path, is_mounted=is_mounted, has_layers=has_layers)
     lent.take(entry for entry in whole.differs if not entry.is_restorable)
     notes += lent.notes()
-    if started.repositories:
-        notes.append("the copy has no hooks, no remotes and no helper for passwords")
     named = (Path(started.path), *([] if today is None else [today]))
     whole_names = dict.fromkeys([*named, *map(Path, map(os.path.realpath, named))])
     home = os.path.realpath(os.environ.get("HOME", "/"))
@@ -123,7 +122,13 @@ def make_copy(
 
 
 def _histories(
-    started: FolderStarted, top: Path, work: Path, contents: Contents, gits: Mapping[str, Git]
+    started: FolderStarted,
+    top: Path,
+    work: Path,
+    contents: Contents,
+    gits: Mapping[str, Git],
+    *,
+    has_hooks: bool,
 ) -> tuple[list[str], list[tuple[Path, str]]]:
     """Make each repository of a copy; return the notes, and the folders that lend objects."""
     notes, shown = list[str](), list[tuple[Path, str]]()
@@ -139,6 +144,11 @@ def _histories(
         place = Path(top, one.path)
         place.mkdir(parents=True, exist_ok=True)
         notes += make_history(place, one, named, contents.own, git)
+        if has_hooks and git is not None:
+            take_hooks(place, git)
+    if started.repositories:
+        hooks = "your hooks" if has_hooks else "no hooks"
+        notes.append(f"the copy has {hooks}, no remotes and no helper for passwords")
     return notes, shown
 
 

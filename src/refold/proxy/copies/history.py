@@ -1,10 +1,13 @@
 """The history of a copy: HEAD, branches and index as they were, objects of another repository.
 
-Hooks, remotes and helpers for passwords are never made, and of today's configuration only values
-are taken that run nothing.  git is run as `engine.workspace.git` runs it.
+Remotes and helpers for passwords are never made, and of hooks only the user's of today, on request.
+Of today's configuration only values are taken that run nothing.  git is run as
+`engine.workspace.git` runs it.
 """
 
+import contextlib
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -73,6 +76,20 @@ def make_history(
     return [
         f"a {each} was under way, and its state is not in the log" for each in repository.under_way
     ]
+
+
+def take_hooks(top: Path, today: Git) -> None:
+    """Give the repository of a copy the hooks of today's, which are the user's own.
+
+    Raises:
+        GitFailed: there is no repository.
+    """
+    common = os.fsdecode(today.said("rev-parse", "--git-common-dir")).removesuffix("\n")
+    if (hooks := Path(today.top, common, "hooks")).is_dir():
+        shutil.copytree(hooks, top / ".git" / "hooks", dirs_exist_ok=True)
+    with contextlib.suppress(GitFailed):  # they are nowhere else
+        (elsewhere,) = today.lines("config", "-z", "--local", "--get", "core.hooksPath")
+        Git(top).said("config", "core.hooksPath", elsewhere)
 
 
 def _index(git: Git, repository: Repository, staged: Callable[[str, int], bytes]) -> None:

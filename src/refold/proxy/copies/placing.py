@@ -39,6 +39,8 @@ class Copying:
     keep: Path | None = None
     """A new folder that gets the copy when the command has ended."""
     has_network: bool = False
+    has_hooks: bool = False
+    """Whether the copy has the git hooks of the user's repository."""
     ignored: tuple[str, ...] = ()
     """Patterns of paths that are not compared at the end."""
 
@@ -106,7 +108,10 @@ def _placed(
         why = str(error)
     if not is_ordinary(recorded.path):
         why = f"nothing may be laid over {recorded.path}"
-    copy = make_copy(log, folder, command, work, left, is_mounted=not why, has_layers=layers)
+    copy = make_copy(
+        log, folder, command, work, left,
+        is_mounted=not why, has_layers=layers, has_hooks=copying.has_hooks,
+    )  # fmt: skip
     compared = FolderComparison(copy.top, copy.contents, copying.ignored, copy.taken)
     left.enter_context(compared)
     compared.begin()
