@@ -34,7 +34,7 @@ from markdown_it import MarkdownIt
 import refold
 import refold.api
 from refold.cli.group import refold as command_line
-from refold.engine import models
+from refold.engine import errors, models
 from refold.engine.events.limits import CEILINGS, CHILDREN_AT_ONCE
 from refold.engine.events.outcome import Status
 from refold.engine.log.blobs import BLOB_MIN
@@ -132,6 +132,22 @@ def test_the_api_page_has_every_public_name() -> None:
     listed = set(re.findall(r"^\.\. auto\w+:: (\w+)$", PAGES["api.md"], re.MULTILINE))
 
     assert {*dir(refold), *dir(models)} - {"__version__"} == listed
+
+
+def test_every_error_that_a_page_names_is_a_public_name() -> None:
+    """Who reads of one wants to catch it."""
+    known = {name for name, each in vars(errors).items() if isinstance(each, type)}
+    pages = {
+        name: text for name, text in PAGES.items() if name not in ("contract.md", "changelog.md")
+    }
+    named = {
+        (page, name)
+        for page, text in pages.items()
+        for name in known & {*re.findall(r"`(?:refold\.)?(\w+)`", text)}
+    }
+
+    assert {name for _, name in named} >= {"ToolNeeded", "NestedRun"}
+    assert {(page, name) for page, name in named if name not in dir(refold)} == set()
 
 
 @pytest.mark.long
