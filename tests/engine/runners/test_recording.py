@@ -14,11 +14,14 @@ import pytest
 from refold.engine.errors import LogExists, NotCanonical, RecordingRefused, UsageError
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import SystemDisk
+from refold.engine.models import FunctionModel
 from refold.engine.ports.clock import FixedClock
-from refold.engine.ports.ports import Durability
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Durability, ModelRequest
 from refold.engine.ports.programs import load_program
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record, record_async
+from refold.replay.tree.delegation_tree import delegation_tree
 from refold.tools.contract.tool_types import tool
 from tests.support.steps import recorded
 
@@ -297,3 +300,41 @@ def test_a_tool_that_hangs_keeps_no_process_from_ending(tmp_path: Path) -> None:
     )
 
     assert done.stdout.strip() == "timed_out"
+
+
+def test_what_each_run_used_is_counted_in_all_above_it(tmp_path: Path) -> None:
+    """§7.1, §11.9: outcomes, recordings, ends of runs and trees count all below, once."""
+
+    def said(request: ModelRequest) -> Any:
+        used = {"root": 1, "child": 10, "grandchild": 100}[request.parameters["agent"]]
+        return {"text": "ok", "usage": {"input_tokens": used, "output_tokens": 1000 * used}}
+
+    async def grandchild(run: Run, _: Any) -> None:
+        await run.model([{"role": "user", "content": "x"}], agent="grandchild")
+
+    async def child(run: Run, _: Any) -> list[int]:
+        await run.model([{"role": "user", "content": "x"}], agent="child")
+        return used(await run.delegate(Delegation(program=grandchild)))
+
+    async def root(run: Run, _: Any) -> list[Any]:
+        await run.model([{"role": "user", "content": "x"}], agent="root")
+        outcome = await run.delegate(Delegation(program=child))
+        return [outcome.output, used(outcome)]
+
+    def used(of: Any) -> list[int]:
+        return [of.usage.input_tokens, of.usage.output_tokens, of.usage.requests]
+
+    log = tmp_path / "run.jsonl"
+    recording = record(root, log=log, model=FunctionModel(said))
+    (below,) = (tree := delegation_tree(log)).children
+    (last,) = below.children
+    ends = [[*read_entries(each)][-1].data["usage"] for each in sorted(tmp_path.glob("*.jsonl"))]
+
+    assert recording.output == [[100, 100_000, 1], [110, 110_000, 2]]
+    assert used(recording) == [111, 111_000, 3]
+    assert [used(each) for each in (tree, below, last)] == [
+        [111, 111_000, 3],
+        [110, 110_000, 2],
+        [100, 100_000, 1],
+    ]
+    assert sorted(each["input_tokens"] for each in ends) == [100, 110, 111]

@@ -4,10 +4,13 @@ from typing import Any
 import pytest
 
 from refold.engine.errors import LogMissing, SnapshotRefused
+from refold.engine.models.scripted import ScriptedModel
+from refold.engine.runners.recording import record
 from refold.replay.testing.log_text import log_text
 from refold.replay.testing.snapshot import (
     DelegationSnapshotExtension,
     LogSnapshotExtension,
+    delegation_extension,
     delegation_text,
     what_changed,
 )
@@ -49,6 +52,21 @@ def test_a_log_is_serialised_from_the_same_three(tmp_path: Path) -> None:
     assert texts == [log_text(recording.log)] * 4
     with pytest.raises(SnapshotRefused):
         LogSnapshotExtension().serialize(3)
+
+
+def test_tokens_are_left_out_unless_they_are_asked_for(tmp_path: Path) -> None:
+    """Providers change how they count: a snapshot would fail for no change of the program."""
+    used = {"usage": {"input_tokens": 12, "output_tokens": 3}}
+    model = ScriptedModel({"agent": [{"text": "done", **used}]})
+    log = record("agent", {"task": "x"}, log=tmp_path / "a.jsonl", model=model).log
+
+    plain, counted = delegation_text(log), delegation_text(log, tokens=True)
+
+    assert "tokens" not in plain
+    assert "tokens: 12 in, 3 out\n" in counted
+    assert DelegationSnapshotExtension().serialize(log) == plain
+    with_tokens = delegation_extension(tokens=True, files=False)
+    assert with_tokens().serialize(log) == counted
 
 
 @pytest.mark.parametrize("other", [None, 3, {"log": "a.jsonl"}])
