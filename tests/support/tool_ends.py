@@ -76,7 +76,11 @@ def _said(request: ModelRequest) -> Reply:
         case "turns" | "tokens":
             call = {"name": "look", "arguments": {"page": place}}
             text = f"So far I have read {place} pages."
-            return {"text": text, "tool_calls": [call], "usage": {"input_tokens": 40}}
+            return {
+                "text": text,
+                "tool_calls": [call],
+                "usage": {"input_tokens": 30, "output_tokens": 10},
+            }
         case "time" if place:
             time.sleep(3)
             return "Too late."

@@ -353,11 +353,12 @@ def dispatch_subagent_tool(
 
 
 def _with_prompts(schema: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return the schema with the prompts that are registered, if any are."""
+    """Return the schema with the one version of snapshots, and the prompts that are registered."""
+    version = schema["properties"]["snapshot_version"] | {"enum": [SCHEMA_VERSION, None]}
+    properties = {**schema["properties"], "snapshot_version": version}
     if not names:
-        return schema
+        return {**schema, "properties": properties}
     split = [name.rpartition("/") for name in names]
-    properties = dict(schema["properties"])
     for member, values in (
         ("prompt_ns", sorted({ns for ns, _, _ in split})),
         ("prompt_key", sorted({key for _, _, key in split})),

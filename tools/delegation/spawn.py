@@ -234,10 +234,11 @@ def _delegation(
     if run.flags.tool_words and (unknown := unknown_in(arguments, _TEXTS)):
         raise _refused("; ".join(unknown))
     names = ("profile", "context", "system_prompt", "tools")
-    profile, context, override, tools = texts = [arguments.get(name) or "" for name in names]
-    for name, text in zip(names, texts, strict=True):
-        if type(text) is not str:
+    for name in names:
+        text = arguments.get(name)
+        if not (text is None or type(text) is str) and (text or run.flags.tool_words):
             raise _refused(f"{name} must be text")
+    profile, context, override, tools = (arguments.get(name) or "" for name in names)
     if profile and profile not in factory.profiles:
         near = nearest_of(profile, factory.profiles) if run.flags.tool_words else ""
         raise _refused(f"unknown profile '{profile}'{near}")

@@ -300,6 +300,7 @@ def _schema(options: SubagentOptions) -> dict[str, Any]:
         }
         for name, what in _CAPPED.items()
     }
+    most = {} if options.request_bytes is None else {"maxLength": options.request_bytes}
     return {
         "type": "object",
         "properties": {
@@ -308,8 +309,13 @@ def _schema(options: SubagentOptions) -> dict[str, Any]:
                 "minLength": 1,
                 "pattern": NOT_BLANK,
                 "description": "What is to be done, complete in itself.",
+                **most,
             },
-            "context": {"type": "string", "description": "What it needs to know beyond the task."},
+            "context": {
+                "type": "string",
+                "description": "What it needs to know beyond the task.",
+                **most,
+            },
             "files": {
                 "type": "array",
                 "items": {"type": "string"},

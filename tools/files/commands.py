@@ -139,7 +139,10 @@ def run_command_tool(
         ],
     ) -> CommandResult:
         """Run a program, without a shell, and wait for it."""
-        name = command[0] if command else ""
+        if not command:
+            why = "/command: expected the program's name, found an empty list"
+            raise ToolError("run_command", why, "arguments")
+        name = command[0]
         if name not in allowed:
             known = ", ".join(allowed)
             raise ToolError("run_command", f"{name!r} is not allowed; there are: {known}", "denied")

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from refold.engine.errors import ToolUnknown
+from refold.engine.errors import ToolError, ToolUnknown
+from refold.engine.events.limits import Limits
+from refold.engine.log.reader import read_entries
+from refold.engine.models import FunctionModel
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.offers import offer_of
 from refold.engine.ports.ports import Tool
@@ -20,12 +23,16 @@ from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.tree.delegation_tree import delegation_tree
 from refold.tools import file_tools, run_command_tool, write_file_tool
 from refold.tools.agents.agent_files import AgentDef
+from refold.tools.agents.agent_prompts import agent_prompts
+from refold.tools.agents.profiles import SpawnProfile, SpawnSettings
 from refold.tools.agents.prompts import Prompt, PromptRegistry
+from refold.tools.configuration.prepared_run import planned
 from refold.tools.contract.policy import POLICIES
 from refold.tools.contract.registry import Registry
 from refold.tools.contract.tool_types import with_approval
 from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
 from refold.tools.delegation.shipped import MAKERS, as_offered, offered_tools, shipped_tools
+from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.delegation.subagent_dispatch import dispatch_tool
 
@@ -207,9 +214,11 @@ def _all_tools(root: Path) -> list[Tool]:
     helper = AgentDef(id="helper", name="helper", description="Helps.", system_prompt="You help.")
     dispatch = dispatch_tool("lead", [helper])
     assert dispatch is not None
+    clerk = SpawnSettings(enabled=True, profiles={"clerk": SpawnProfile()})
+    prompting = dispatch_subagent_tool(prompts=agent_prompts([helper]))
     given: list[Tool] = [*shipped_tools(), *file_tools(root), *commands]
-    found = {tool.name: tool for tool in given}
-    return [*(found | {dispatch.name: dispatch}).values()]
+    given += [dispatch, prompting, *spawn_tools(clerk)]
+    return [*{tool.name: tool for tool in given}.values()]
 
 
 def test_every_argument_of_a_shipped_tool_is_described_and_no_other_is_taken(
@@ -225,33 +234,181 @@ def test_every_argument_of_a_shipped_tool_is_described_and_no_other_is_taken(
             assert one.get("description"), f"{tool.name}{place}"
 
 
-BOUNDS: dict[str, dict[str, Any]] = {
-    "subagent/task": {"minLength": 1, "pattern": r"\S"},
-    "subagent/max_iterations": {"minimum": 1},
-    "subagent_dispatch/task": {"minLength": 1, "pattern": r"\S"},
-    "subagent_dispatch/agent_id": {"enum": ["helper"]},
-    "spawn/task": {"minLength": 1, "pattern": r"\S"},
-    "spawn_await/job_ids": {"minLength": 1, "pattern": r"\S"},
-    "dispatch_subagent/instructions": {"minLength": 1, "maxLength": 2000},
-    "dispatch_subagents/tasks": {"minItems": 1},
-    "dispatch_subagents/tasks/objective": {"minLength": 1, "pattern": r"\S"},
-    "planning_setup_plan/objective": {"minLength": 1, "maxLength": 500},
-    "planning_add_step/steps": {"minItems": 1},
-    "planning_update_step/step_id": {"minimum": 1},
-    "read_file/start_line": {"minimum": 1},
-    "run_command/command": {"minItems": 1},
+WHOLE: dict[str, dict[str, Any]] = {
+    "subagent": {"task": "look"},
+    "subagent_dispatch": {"agent_id": "helper", "task": "look"},
+    "dispatch_subagent": {
+        "mode": "ad_hoc",
+        "prompt_ns": "agents",
+        "prompt_key": "helper",
+        "instructions": "look",
+        "plan_step_id": "1",
+    },
+    "dispatch_subagents": {"tasks": [{"objective": "look"}]},
+    "spawn": {"task": "look"},
+    "spawn_await": {"job_ids": "*"},
+    "planning_setup_plan": {"objective": "look"},
+    "planning_add_step": {"steps": ["look"]},
+    "planning_update_step": {"step_id": 1, "title": "look", "status": "pending"},
+    "planning_read_plan": {},
+    "list_files": {},
+    "read_file": {"path": "a.txt"},
+    "search_text": {"pattern": "a"},
+    "write_file": {"path": "b.txt", "content": "b"},
+    "run_command": {"command": ["ls"]},
+}
+"""Arguments that each tool takes."""
+NAMES: dict[str, str] = {
+    "spawn/profile": "clerk",
+    "spawn/tools": "read_file",
+    "spawn_await/job_ids": "*",
+    "run_command/command": "ls",
+}
+"""Texts that name something: others are refused by name, and not for their form."""
+
+
+def _values(schema: Any, text: str = "a") -> tuple[list[Any], list[Any]]:
+    """Return values at the bounds of a schema, inside and outside."""
+    named = schema.get("type", [])
+    kinds = {named} if isinstance(named, str) else {*named}
+    if "anyOf" in schema:
+        return [value for part in schema["anyOf"] for value in _values(part, text)[0]], [7, []]
+    inside: list[Any] = [None] if kinds & {"null"} else []
+    outside: list[Any] = []
+    for kind, of in _OF.items():
+        if kind in kinds or (kind == "string" and "enum" in schema):
+            good, bad = of(schema, text)
+            inside, outside = inside + good, outside + bad
+    return inside, outside
+
+
+def _texts(schema: Any, text: str) -> tuple[list[Any], list[Any]]:
+    if "enum" in schema:
+        return [*schema["enum"]], [7, [], "no such thing"]
+    inside, outside = [text], [7, [], *(["", " \n"] if schema.get("minLength") else [])]
+    if "maxLength" in schema:
+        inside.append("a" * schema["maxLength"])
+        outside.append("a" * (schema["maxLength"] + 1))
+    return inside, [*outside, *(["a \u2014 b"] if "x00" in schema.get("pattern", "") else [])]
+
+
+def _arrays(schema: Any, text: str) -> tuple[list[Any], list[Any]]:
+    good, bad = _values(schema["items"], text)
+    inside, outside = [[each] for each in good], [[each] for each in bad]
+    (outside if schema.get("minItems") else inside).append([])
+    return inside, [*outside, "a", {"a": 1}]
+
+
+def _objects(schema: Any, _: str) -> tuple[list[Any], list[Any]]:
+    base = dict.fromkeys(schema["required"], "look")
+    members = {name: _values(one) for name, one in schema["properties"].items()}
+    inside = [base | {name: value} for name, (good, _) in members.items() for value in good]
+    outside = [base | {name: value} for name, (_, bad) in members.items() for value in bad]
+    return inside, [*outside, {}, base | {"objectives": "a"}]
+
+
+_OF: dict[str, Any] = {
+    "string": _texts,
+    "boolean": lambda _schema, _text: ([True, False], ["yes", 1]),
+    "integer": lambda schema, _text: (
+        [schema.get("minimum", 0)],
+        ["7", True, schema.get("minimum", 0) - 1],
+    ),
+    "array": _arrays,
+    "object": _objects,
 }
 
 
-def test_the_bounds_that_handlers_check_are_in_the_schemas(tmp_path: Path) -> None:
-    found = {
-        f"{tool.name}{place}": one
-        for tool in _all_tools(tmp_path)
-        for place, one in _properties(tool.parameters)
-    }
+def _is_refused(name: str, said: Any) -> bool:
+    """Return whether a call was refused for its arguments."""
+    if name == "subagent":
+        return str(said["error"]).startswith(("arguments: ", "rejected: "))
+    if not isinstance(said, ToolError):
+        told = str(said.get("message")) if isinstance(said, dict) else ""
+        return told.startswith(("No tasks supplied.", "Snapshot schema version mismatch"))
+    return said.code in ("arguments", "refused") or said.error_type == "ToolValidationError"
 
-    for place, bounds in BOUNDS.items():
-        assert {name: found[place].get(name) for name in bounds} == bounds, place
+
+def _answers(root: Path, calls: list[tuple[str, dict[str, Any]]]) -> list[Any]:
+    """Call tools in one run, and return their results, and what they raised."""
+    (root / "a.txt").write_text("a")
+    found: list[Any] = []
+
+    async def program(run: Any, _: Any) -> None:
+        await run.tool("planning_setup_plan", objective="look")
+        await run.tool("planning_add_step", steps=["look", "look again"])
+        await run.tool("spawn", task="look")
+        for name, arguments in calls:
+            try:
+                found.append(await run.tool(name, **arguments))
+            except ToolError as error:
+                found.append(error)
+
+    model = FunctionModel(lambda _: "ok")
+    log, limits = root / "run.jsonl", Limits(max_children=100_000)
+    record(
+        program, log=log, tools=_all_tools(root), model=model, session=planned(), limits=limits
+    )  # fmt: skip
+    return found
+
+
+def test_a_schema_and_its_tool_take_the_same_arguments(tmp_path: Path) -> None:
+    """Each bound that a handler checks is in the schema, and each in the schema is checked."""
+    tools = {tool.name: tool for tool in _all_tools(tmp_path)}
+    cases = [
+        (name, {**WHOLE[name], member: value}, is_outside)
+        for name, tool in tools.items()
+        for member, schema in tool.parameters["properties"].items()
+        for is_outside, values in enumerate(_values(schema, NAMES.get(f"{name}/{member}", "a")))
+        for value in values
+    ]
+
+    said = _answers(tmp_path, [(name, arguments) for name, arguments, _ in cases])
+
+    wrong = [
+        (name, str(arguments)[:200], str(answer)[:200])
+        for (name, arguments, is_outside), answer in zip(cases, said, strict=True)
+        if _is_refused(name, answer) != bool(is_outside)
+    ]
+    assert wrong == [], "\n".join(map(str, wrong))
+    assert tools.keys() == WHOLE.keys()
+    assert len(cases) > 150
+
+
+def test_a_misspelt_argument_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
+    """For every argument of every tool."""
+    cases = [
+        (tool.name, member, {**WHOLE[tool.name], f"{member}s": "look"})
+        for tool in _all_tools(tmp_path)
+        for member in tool.parameters["properties"]
+    ]
+
+    said = _answers(tmp_path, [(name, arguments) for name, _, arguments in cases])
+
+    for (name, member, _), answer in zip(cases, said, strict=True):
+        text = answer["error"] if name == "subagent" else str(answer)
+        assert f"did you mean '{member}'?" in text, (name, member, text)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("name", POLICIES)
+def test_no_child_is_offered_what_its_depth_forbids(name: str, depth: int, tmp_path: Path) -> None:
+    """A call of it could only be refused; above the last level, it is offered."""
+    starters = {each for row in POLICIES for each in (row, *POLICIES[row].also)}
+
+    async def program(run: Any, _: Any) -> None:
+        await run.tool(name, **WHOLE[name])
+        await run.tool("spawn_await", job_ids="*")
+
+    log, model = tmp_path / "run.jsonl", FunctionModel(lambda _: "ok")
+    tools, limits = _all_tools(tmp_path), Limits(max_depth=depth)
+    record(program, log=log, tools=tools, model=model, session=planned(), limits=limits)
+
+    child = next(iter(read_entries(tmp_path / "run.1.jsonl"))).data
+    offered = {tool["name"] for tool in child["tools"]}
+    goes_deeper = depth == 2 and POLICIES[name].levels is None
+    assert bool(offered & starters) is goes_deeper
+    assert "read_file" in offered
 
 
 def test_a_model_sees_which_prompts_there_are() -> None:

@@ -123,7 +123,7 @@ def test_a_command_runs_in_the_folder_and_says_how_it_ended(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["sh"], ["/bin/sh"], [sys.executable], [f"{PYTHON} -c pass"], [""]]
+    "command", [["sh"], ["/bin/sh"], [sys.executable], [f"{PYTHON} -c pass"], [""]]
 )
 def test_what_is_not_on_the_list_does_not_run(root: Path, command: list[str]) -> None:
     with pytest.raises(ToolError) as refused:
@@ -131,6 +131,13 @@ def test_what_is_not_on_the_list_does_not_run(root: Path, command: list[str]) ->
 
     assert refused.value.code == "denied"
     assert f"there are: {PYTHON}" in refused.value.message
+
+
+def test_a_command_of_nothing_is_refused_for_its_form(root: Path) -> None:
+    with pytest.raises(ToolError, match="/command: expected the program's name") as refused:
+        run_command_tool(root, allow=[PYTHON])(command=[])
+
+    assert refused.value.code == "arguments"
 
 
 @pytest.mark.usefixtures("_python_on_path")
