@@ -79,10 +79,10 @@
       Diverged                   a re-execution asked for something else than the record
       Nondeterministic           … right after the run, under `record(check=True)`
 
-Apart stands `SecondInterrupt`, a `KeyboardInterrupt` that no caller sees by this class.
+Not in this tree: `SecondInterrupt`, a `KeyboardInterrupt` that no caller sees by this class.
 
-Data as attributes, positional so that every error survives pickling; the message is built in
-`__str__`: where, what was expected, what was found, what to do.
+Data as attributes, positional so that every error survives pickling; `__str__` builds the message:
+place, expected, found, advice.
 """
 
 from typing import Any, ClassVar, Final, dataclass_transform
@@ -135,7 +135,7 @@ class LogExists(Detailed, UsageError):
 
     path: str
     root: str = ""
-    """The root's log, where `path` is of a child and is left of a run that is gone."""
+    """The root's log, if `path` is a child's, left over from a run that is gone."""
 
     def __str__(self) -> str:
         if self.root:
@@ -150,7 +150,7 @@ class LogExists(Detailed, UsageError):
 
 
 class LogMissing(Detailed, UsageError):
-    """There is no log at the path."""
+    """The log does not exist."""
 
     path: str
     why: str = "no such file"
@@ -231,7 +231,7 @@ class NestedRun(Detailed, UsageError):
 
 
 class ProgramNotFound(Detailed, UsageError):
-    """A program was named that cannot be imported, or that is none."""
+    """The named program cannot be imported, or is not a program."""
 
     name: str
     why: str
@@ -305,7 +305,7 @@ class ScriptRefused(Detailed, UsageError):
     pointer: str
     """JSON pointer to the offending place; empty for the whole."""
     expected: str
-    """Empty where `found` says it all: there is no such file."""
+    """Empty if `found` is a complete message, such as "no such file"."""
     found: str
 
     def __str__(self) -> str:
@@ -370,7 +370,7 @@ class ProgramNeeded(ToolNeeded):
 
 
 class ToolAbsent(ToolNeeded):
-    """A run that is to go on live was offered tools that nobody passed."""
+    """A run that continues live had tools that nobody passed."""
 
     others: tuple[str, ...] = ()
     """The names of the rest of them."""
@@ -390,7 +390,7 @@ class SessionNeeded(Detailed, UsageError):
     log: str
     """Empty where the program asks for it while it runs."""
     held: str
-    """What the session held, or is to take, that an empty one cannot."""
+    """The content that an empty session cannot have, or take."""
 
     def __str__(self) -> str:
         where = f"{self.log}: " if self.log else ""
@@ -422,10 +422,10 @@ class ArgumentsRefused(Detailed, UsageError):
 
 
 class InvalidDefError(Detailed, UsageError):
-    """An agent's definition that cannot be read, or says what it may not (CONTRACT.md §10.6)."""
+    """An agent's definition that cannot be read, or has invalid content (CONTRACT.md §10.6)."""
 
     agent: str
-    """The agent's id: the folder's name, or the file's where it is no `AGENT.md`."""
+    """The agent's id: the folder's name, or the file's if it is not `AGENT.md`."""
     reason: str
     path: str = ""
 
@@ -443,7 +443,7 @@ class DefNotFoundError(Detailed, UsageError, ValueError):
 
 
 class ConfigRefused(Detailed, UsageError):
-    """A `refold.yaml`, or a `[tool.refold]`, that says what it may not (CONTRACT.md §14)."""
+    """A `refold.yaml`, or a `[tool.refold]`, with invalid content (CONTRACT.md §14)."""
 
     path: str
     line: int
@@ -451,7 +451,7 @@ class ConfigRefused(Detailed, UsageError):
     pointer: str
     """The member, as `tools.spawn.profiles.coder`; empty for the whole."""
     why: str
-    """What was expected, what was found, and the nearest known name."""
+    """The expected and the found value, and the nearest known name."""
 
     def __str__(self) -> str:
         place = f"{self.path}:{self.line}" if self.line else self.path
@@ -471,7 +471,7 @@ class SessionNotFound(Detailed, UsageError):
 
 
 class LimitRefused(Detailed, UsageError):
-    """A limit that is no limit: zero, negative, a bool, a text, a fraction where none fits."""
+    """An invalid limit: zero, negative, a bool, a text, or a fraction of a whole."""
 
     limit: str
     expected: str
@@ -517,7 +517,7 @@ class SignersRefused(Detailed, UsageError):
 
 
 class SystemUnsupported(Detailed, UsageError):
-    """What was asked for needs process groups and file locks, which Windows does not have."""
+    """The operation needs process groups and file locks, which Windows does not have."""
 
     what: str
 
@@ -553,7 +553,7 @@ _POINTER_MAX: Final = 120
 
 
 class SnapshotRefused(Detailed, UsageError):
-    """A delegation snapshot was taken of something that is no recording (CONTRACT.md §13)."""
+    """A delegation snapshot was taken of something other than a recording (CONTRACT.md §13)."""
 
     found: str
 
@@ -606,11 +606,11 @@ class LogError(RefoldError):
 
 
 _SUMS: Final = frozenset({"entries", "data digest", "children root", "another end", "another head"})
-"""Damage that may lie in any line before the one that it is told of."""
+"""Damage that may be in any line before the reported one."""
 
 
 def damage_meaning(what: str) -> str:
-    """Return what a kind of damage means, where its name does not say so: `""` for the others."""
+    """Return the meaning of a kind of damage, if its name is not clear; else `""`."""
     return "the line was altered or replaced" if what == "hash" else ""
 
 
@@ -625,7 +625,7 @@ class LogDamaged(Detailed, LogError):
     expected: str
     found: str
     what: str
-    """What is wrong, in a few words: `hash`, `seq`, `torn tail`, `blob missing`, …"""
+    """The kind of damage, in a few words: `hash`, `seq`, `torn tail`, `blob missing`, …"""
 
     def __str__(self) -> str:
         meaning = damage_meaning(self.what)
@@ -635,7 +635,7 @@ class LogDamaged(Detailed, LogError):
         )
 
     def _kept(self) -> str:
-        """Return what is known of the lines before; nothing, where a sum over them is wrong."""
+        """Describe the lines before; empty if a sum over them is wrong."""
         kept = self.line - 1
         if not kept or self.what in _SUMS:
             return ""
@@ -654,7 +654,7 @@ class LogUnsupported(Detailed, LogError):
 
     @property
     def what(self) -> str:
-        """What a verification calls it (CONTRACT.md §5.1)."""
+        """Its name in a verification (CONTRACT.md §5.1)."""
         return "newer format" if "format" in self.expected else "not a log"
 
 
@@ -718,7 +718,7 @@ class LogObserved(Detailed, UsageError):
 
 
 class LogUnsealed(Detailed, LogError):
-    """The log has no `run.finished`, and what was asked for needs to know how the run ended."""
+    """The log has no `run.finished`, and the operation needs the end of the run."""
 
     path: str
 
@@ -729,7 +729,7 @@ class LogUnsealed(Detailed, LogError):
 
 
 class EventMalformed(Detailed, LogError):
-    """The data of an entry is not what its kind says (CONTRACT.md §2)."""
+    """The data of an entry does not fit its kind (CONTRACT.md §2)."""
 
     kind: str
     pointer: str
@@ -760,10 +760,10 @@ class LogPoisoned(Detailed, LogError):
 
 
 class StoreDamaged(Detailed, LogError):
-    """An object of a store is not what it should be; nothing was made of it (CONTRACT.md §4.8)."""
+    """An object of a store is missing or wrong; nothing was made of it (CONTRACT.md §4.8)."""
 
     object: str
-    """Its URL, or that of the run."""
+    """Its URL, or the run's."""
     expected: str
     found: str
 
@@ -780,7 +780,7 @@ class StoreFailed(Detailed, RefoldError):
 
 
 class FolderRefused(Detailed, LogError):
-    """A log says of a folder what no log may say; nothing is made of it (CONTRACT.md §16.16)."""
+    """A log describes a folder in a forbidden way; nothing is made of it (CONTRACT.md §16.16)."""
 
     path: str
     """Of the file, or which part of the list."""
@@ -791,12 +791,12 @@ class FolderRefused(Detailed, LogError):
 
 
 class ContentMissing(Detailed, LogError):
-    """What a recorded file held cannot be had any more (CONTRACT.md §16.16)."""
+    """The content of a recorded file is no longer available (CONTRACT.md §16.16)."""
 
     file: str
     """Its path, its digest, or its id in git."""
     place: str
-    """Where it should be; empty where nowhere."""
+    """The place where it should be; empty for none."""
     why: str
 
     def __str__(self) -> str:
@@ -809,7 +809,7 @@ class FolderIncomplete(Detailed, UsageError):
 
     log: str
     missing: tuple[str, ...]
-    """What is missing, each with the reason."""
+    """The missing files, each with the reason."""
 
     _shown: ClassVar[int] = 20
 
@@ -837,18 +837,18 @@ class GitFailed(Detailed, RefoldError):
 
 
 class ProgramError(RefoldError):
-    """Raised inside a program by what it asked for; a program may catch it."""
+    """Raised inside a program by one of its requests; a program may catch it."""
 
 
 class ToolError(Detailed, ProgramError):
-    """A tool failed: it raised, timed out, or gave what a log cannot hold."""
+    """A tool failed: it raised, timed out, or returned a value that a log cannot hold."""
 
     tool: str
     message: str
     code: str = "raised"
     """`raised`, `timed_out`, `arguments`, `result`, `unknown_tool`, or a tool's own word."""
     error_type: str = ""
-    """The name of the exception's class, for people; empty where there was none."""
+    """The name of the exception's class, for people; empty without an exception."""
 
     def __str__(self) -> str:
         kind = f"{self.error_type}: " if self.error_type else ""
@@ -881,7 +881,7 @@ class ModelError(Detailed, ProgramError):
 
 
 class LimitReached(Detailed, ProgramError):
-    """A limit refused what was asked, or ended the run (CONTRACT.md §8)."""
+    """A limit refused a request, or ended the run (CONTRACT.md §8)."""
 
     limit: str
     allowed: float
@@ -937,7 +937,7 @@ class Stuck(Detailed, ProgramError):
 
 
 class Spinning(Detailed, ProgramError):
-    """The program goes on and on without waiting for anything (CONTRACT.md §9.4)."""
+    """The program runs on and on without waiting for anything (CONTRACT.md §9.4)."""
 
     callbacks: int
     """How many ran in one step."""
@@ -970,7 +970,7 @@ class AnswerRefused(Detailed, UsageError):
 
 
 class InDoubt(Detailed, RefoldError):
-    """A run cannot go on before somebody says what became of effects that may have happened."""
+    """Before a run can continue, somebody must decide about effects that may have happened."""
 
     log: str
     effects: tuple[str, ...]
@@ -989,7 +989,7 @@ class InDoubt(Detailed, RefoldError):
 
 
 class ChildStopped(Detailed, RefoldError):
-    """A child could not be resumed; neither its log nor its parent's says that it has ended."""
+    """A child could not be resumed; neither its log nor its parent's shows that it has ended."""
 
     log: str
     """Of the parent."""
@@ -1042,7 +1042,7 @@ class OutcomeMissing(Detailed, RefoldError):
 
 
 class RecordingGone(Detailed, RefoldError):
-    """What an MCP proxy reports cannot be written down, so nothing passes (CONTRACT.md §16.11)."""
+    """The report of an MCP proxy cannot be recorded, so nothing passes (CONTRACT.md §16.11)."""
 
     address: str
     why: str
@@ -1073,9 +1073,9 @@ class Nondeterministic(Detailed, RefoldError):
     divergence: Any
     """The `refold.replay.explain.divergence.Divergence`."""
     findings: Any = ()
-    """What the program read beside `run`: a tuple of `refold.replay.testing.tripwire.Finding`."""
+    """Values read other than through `run`: a tuple of `refold.replay.testing.tripwire.Finding`."""
     elsewhere: str = ""
-    """What was another thing where it was run again; empty where it was in the same process."""
+    """The differences of the second process; empty if it was the same process."""
 
     def __str__(self) -> str:
         lines = [

@@ -1,12 +1,12 @@
-"""Names of a package that load on first use, told by ordinary imports in a block.
+"""Names of a package that load on first use, declared by ordinary imports in a block.
 
     with lazily(__name__):
         from refold.engine.log.writer import LogWriter as LogWriter
 
 An import of a package must cost nothing: a child's start, pytest's and the command line's wait for
-it.  So such a block imports nothing: which name comes from where is noted, and looked up when
-somebody asks for the name.  Type checkers, and tools that gather a program's files, read the block
-as it stands.  Nothing here imports `typing`, which took half of the time of `import refold`.
+it. So such a block imports nothing: which name comes from where is noted, and looked up when
+somebody asks for the name. Type checkers, and tools that gather a program's files, read the block
+as ordinary imports. Nothing here imports `typing`, which took half of the time of `import refold`.
 """
 
 import _thread  # as `threading`, which nobody may need
@@ -17,7 +17,7 @@ _FIELD = r'^    (\w+): [^\n]*\n(?:        [^\n]*\n|    \)[^\n]*\n)*    """(.*?)"
 
 
 def _with_fields(found: type) -> str:
-    """Return the docstring of a class with what stands below its fields, for `help`.
+    """Return the docstring of a class with the docstrings of its fields, for `help`.
 
     Python keeps no such texts, and Sphinx finds them by itself.
     """
@@ -59,7 +59,7 @@ def _noted(
     names: tuple[str, ...] | None = (),
     level: int = 0,
 ) -> object:
-    """Take the place of `__import__`: note what a block names, and import all else."""
+    """Replace `__import__`: note the names of a block, and import everything else."""
     home = _blocks.get(id(members))
     if home is None:  # another thread imports something, or a finaliser
         return _import(name, members, scope, names, level)

@@ -1,7 +1,7 @@
 """What passes between a run and a child, whichever runner runs it.
 
-A request flows down to a child; what it hands back flows up, checked, capped, and anchored in the
-parent's log.  Imports `log`, `state`, `ports` and what stands below.  Rules: CONTRACT.md §7.
+A request flows down to a child; its result flows up, checked, capped, and anchored in the parent's
+log. Imports `log`, `state`, `ports` and the folders below them. Rules: CONTRACT.md §7.
 
     envelope      all that a subprocess child is told, as one JSON line
     reply         what a child hands back: one frame, checked and made an outcome

@@ -1,4 +1,4 @@
-"""What a parent reads of a child's log when it joins: where it stands, and how deep it went.
+"""Reads a child's log when its parent joins: its head, and its depth.
 
 A child writes its own log and enforces its own limits; the parent trusts neither (CONTRACT.md
 §7.4).  A child that was killed may leave a torn line: it is cut off here, its bytes kept beside
@@ -25,7 +25,7 @@ _START: Final = re.compile(rb'\{"seq":[0-9]+,"kind":"child\.started",')
 
 
 def anchored(outcome: Outcome, request: ChildRequest) -> Outcome:
-    """Return `outcome` bound to the child's log as it stands; failed where that is another's."""
+    """Return `outcome` bound to the child's log; failed if the log belongs to another run."""
     if request.log is None:
         return outcome
     try:
@@ -71,7 +71,7 @@ def _last_text(log: Path) -> str:
 
 
 def begun(log: Path) -> Scan | None:
-    """Return how a child's log stands; `None`, and no file, where no entry was written whole.
+    """Return the head of a child's log; `None`, and no file, if no entry was written whole.
 
     Raises:
         LogError: it cannot be read.
@@ -86,7 +86,7 @@ def begun(log: Path) -> Scan | None:
 
 
 def _reference(log: Path, run_id: str) -> ChildRef | None:
-    """Return where the log stands, cut off where it is torn."""
+    """Return the end of the log, with a torn tail cut off."""
     if (found := begun(log)) is None:
         return None
     if found.torn is not None and not found.ended:
@@ -95,7 +95,7 @@ def _reference(log: Path, run_id: str) -> ChildRef | None:
 
 
 def _problem(request: ChildRequest) -> str:
-    """Return what is wrong with the logs of the child and of its descendants; empty for nothing."""
+    """Return the problem of the logs of the child and its descendants; empty for none."""
     if request.log is None:
         return ""
     first = _header(request.log)
@@ -113,7 +113,7 @@ def _problem(request: ChildRequest) -> str:
 
 
 def _logs_below(log: Path) -> Iterator[Path]:
-    """Yield the log, and those of the runs below it that are named and there; parents first.
+    """Yield the log, and the existing logs of the runs below it; parents first.
 
     The folder is not listed: it may hold the logs of thousands of siblings.
     """

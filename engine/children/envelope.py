@@ -1,7 +1,7 @@
-"""The envelope: all that a subprocess child is told, as one JSON line (CONTRACT.md §7.5).
+"""The envelope: all information for a subprocess child, as one JSON line (CONTRACT.md §7.5).
 
-Versioned, because parent and child may be different installations.  It crosses a pipe and is in no
-log: paths, `sys.path` and the working directory of this machine may stand in it.
+Versioned, because parent and child may be different installations. It crosses a pipe and is in no
+log: it may contain paths, `sys.path` and the working directory of this machine.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What a child hands back: one JSON frame, checked, capped and turned into an outcome.
+"""A child's reply: one JSON frame, checked, capped and turned into an outcome.
 
 Every runner ends here, in process and in a subprocess alike, so that the same child gives the same
 outcome wherever it ran (CONTRACT.md §7.2).  Pure.
@@ -33,7 +33,7 @@ from refold.engine.state.folding import Fold
 
 @attrs.frozen
 class Members:
-    """An object's shape: the shapes of what it must have, and of what it may have, by name.
+    """An object's shape: the shapes of its required and of its optional members, by name.
 
     A shape is one of these, a list of the one that all its items have, or a type: `str`, `int` for
     one of at least 0, `object` for any value.
@@ -67,7 +67,7 @@ _NAMES: Final = {
 
 
 def reply_frame(finished: RunFinished, fold: Fold) -> bytes:
-    """Return the reply of a run that has ended, or a frame that says why there is none.
+    """Return the reply of a run that has ended, or a frame with the reason why there is none.
 
     Raises nothing: a child's reply must be recordable.
     """
@@ -103,7 +103,7 @@ def _summary(finished: RunFinished) -> str:
 def outcome_of(
     frame: bytes, policy: Policy, *, duration_ms: int = 0, child: ChildRef | None = None
 ) -> Outcome:
-    """Return the outcome that a reply says: checked against its schema, then capped.
+    """Return the outcome of a reply: checked against its schema, then capped.
 
     A frame over the policy's cap is `limit`; one that does not parse, or has another shape, is
     `malformed`, its message naming the place as a JSON pointer; both are the same for the same
@@ -160,7 +160,7 @@ def _kind_of(shape: Any) -> Any:
 
 
 def _checked(reply: Json, policy: Policy) -> dict[str, Any]:
-    """Return a reply that has its shape and keeps to the policy; an error that is null is none."""
+    """Return a reply that has its shape and keeps to the policy; a null error is dropped."""
     if type(reply) is dict and reply.get("error", "") is None:
         del reply["error"]
     check_shape(reply, _REPLY)
@@ -200,7 +200,7 @@ def _capped(reply: dict[str, Json], policy: Policy, more: dict[str, Any]) -> Out
 
 
 def cut(text: str, most_bytes: int) -> tuple[str, Truncated | None]:
-    """Return `text` cut to `most_bytes` of UTF-8 on a code-point boundary, and what was cut."""
+    """Return `text` cut to `most_bytes` of UTF-8 on a code-point boundary, and the cut."""
     whole = text.encode()
     if len(whole) <= most_bytes:
         return text, None

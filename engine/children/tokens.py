@@ -1,7 +1,7 @@
 """How a child in another process asks its parent for more `model_tokens`: over a socket pair.
 
-One byte asks; eight bytes, big-endian, answer.  A pair of its own, because the request pipe says
-by its end alone that the parent is gone, and the reply is one frame.  Rules: CONTRACT.md §8.3.
+One byte asks; eight bytes, big-endian, answer. A pair of its own, because the end of the request
+pipe means that the parent is gone, and the reply is one frame. Rules: CONTRACT.md §8.3.
 """
 
 import contextlib

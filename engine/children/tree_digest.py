@@ -1,4 +1,4 @@
-"""What a run and all children that it joined did, as one digest (CONTRACT.md §6.2).
+"""One digest of the work of a run and all children that it joined (CONTRACT.md §6.2).
 
 A parent reads it from the end of a child's log when it joins the child.  Only a log that breaks
 off, or that an older version wrote, is read whole.

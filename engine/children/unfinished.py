@@ -1,7 +1,7 @@
 """What becomes of a child when its parent's run is resumed (CONTRACT.md §4.7).
 
-A child whose log is sealed is not run again: its outcome is what the log says.  One whose log
-breaks off is resumed.  One that never wrote a whole line starts afresh.
+A child whose log is sealed is not run again: its outcome is read from the log. One whose log breaks
+off is resumed. One that never wrote a whole line starts afresh.
 """
 
 import os
@@ -74,7 +74,7 @@ def await_writer(log: Path, cancel: CancelSignal) -> None:
 
 
 def _outcome(request: ChildRequest, found: Scan) -> Outcome:
-    """Return the outcome that a sealed log says, capped as if the child had just handed it back."""
+    """Return the outcome in a sealed log, capped as if the child had just returned it."""
     fold, finished, began, ended = Fold(), None, 0, 0
     for entry in read_entries(request.log or "", resolve=True):
         event: Any = structure(entry.kind, entry.data)

@@ -1,9 +1,9 @@
 """The one place that turns values into canonical JSON bytes.
 
-What a log may hold exactly (CONTRACT.md §3.5): objects with string keys, arrays, strings without
-lone surrogates, integers of 64 bits, finite floats, booleans, null; at most 128 levels deep.
-Everything else is refused with its JSON pointer *before* anything is written.  Bytes are safe to
-print: control, bidi and invisible characters are escaped, so `cat` on a log shows no tricks.
+Values that a log can hold exactly (CONTRACT.md §3.5): objects with string keys, arrays, strings
+without lone surrogates, integers of 64 bits, finite floats, booleans, null; at most 128 levels
+deep. Everything else is refused with its JSON pointer *before* anything is written. Bytes are safe
+to print: control, bidi and invisible characters are escaped, so `cat` on a log shows no tricks.
 
 Pure: no clock, no file.  Hashes belong to `engine.encoding.digest`, lines to `engine.log`.
 """
@@ -23,7 +23,7 @@ Json = Any
 DEPTH_MAX: Final = 128
 """Levels of nesting; orjson could read deeper than it can write."""
 _KEY_LEVELS: Final = 32
-"""Levels of a key beside those of the values that it is made of."""
+"""Levels of a key in addition to those of its values."""
 
 _PASSTHROUGH: Final = (
     orjson.OPT_PASSTHROUGH_SUBCLASS
@@ -40,7 +40,7 @@ loads: Final[Callable[[bytes | str], Json]] = orjson.loads
 _DELETE: Final = 0x7F
 
 _BITS_SHOWN: Final = 128
-"""Of an integer that is refused, and told in full."""
+"""Digits of a refused integer that is shown in full."""
 
 # orjson escapes what JSON must; these it leaves raw, and a terminal may obey them.
 _UNSAFE: Final = re.compile(
@@ -61,7 +61,7 @@ def text_of_json(value: Json) -> str:
 
 
 def encode(value: Json, pointer: str = "", order: int = 0, more_levels: int = 0) -> bytes:
-    """Return the canonical bytes of `value`; member order is kept, unless `order` says another.
+    """Return the canonical bytes of `value`; member order is kept, unless `order` changes it.
 
     One `orjson.dumps` with its strictest options settles nearly every value; the exact walk runs
     only where the bytes show something that orjson would have let through (a null that may have
@@ -95,9 +95,9 @@ def encode_sorted(value: Json) -> bytes:
 
 
 def encode_key(value: Json, *, is_sorted: bool = True) -> bytes:
-    """Return the canonical bytes of what is made of values that a log holds: a key, a line of text.
+    """Return the canonical bytes of a key or a line of text, made of values that a log holds.
 
-    Beside a kind and a name, a value of 128 levels stands within more of them.
+    Beside a kind and a name, a value of 128 levels is nested deeper.
     """
     return encode(value, "", orjson.OPT_SORT_KEYS if is_sorted else 0, _KEY_LEVELS)
 
@@ -150,7 +150,7 @@ def _check(value: Json, pointer: str, depth: int) -> None:
 
 
 def check_number(value: float, pointer: str) -> None:
-    """Refuse an integer that has more than 64 bits with its sign, and what is no number."""
+    """Refuse an integer of more than 64 bits with its sign, and anything but a number."""
     if type(value) is not int:
         if not math.isfinite(value):
             raise NotCanonical(pointer, "a finite number", repr(value))
@@ -169,7 +169,7 @@ def check_key(key: Any, pointer: str) -> None:
 
 
 def kind_of(value: object) -> str:
-    """Return the class of what is no JSON value, as an error shows it."""
+    """Return the class of a value that is not JSON, as an error shows it."""
     kind = type(value)
     advice = next((f" ({said})" for name, said in _ADVICE.items() if hasattr(kind, name)), "")
     return f"{kind.__module__}.{kind.__qualname__}{advice}"
@@ -186,7 +186,7 @@ _ADVICE: Final = {
 
 
 def shown(value: object) -> str:
-    """Return the class of what was passed, and a number or a short text itself."""
+    """Return the class of the argument, and a number or a short text itself."""
     told = isinstance(value, int | float | str | bytes)
     return f"{kind_of(value)} {value!r:.60}" if told else kind_of(value)
 
@@ -202,7 +202,7 @@ def check_text(value: str, pointer: str) -> None:
 
 
 def check_depth(pointer: str, depth: int) -> None:
-    """Refuse the value at `pointer`, which stands within so many others, if they are too many."""
+    """Refuse the value at `pointer` if it is nested too deep."""
     if depth >= DEPTH_MAX:
         raise NotCanonical(pointer, f"at most {DEPTH_MAX} levels of nesting", "more")
 

@@ -17,14 +17,14 @@ from refold.engine.encoding.secret import refuse_handles
 from refold.engine.errors import UsageError
 
 _REMEMBERED: Final = 1024
-"""So many messages are remembered to be recognised; more, where a conversation is longer."""
+"""The number of messages that are remembered; more for a longer conversation."""
 _CONVERSATIONS: Final = 128
 """… in so many conversations at most, for each is looked at for each request."""
 
 
 @attrs.frozen
 class ConversationPrefix:
-    """What a log has of a conversation, and what it is about to get."""
+    """The messages of a conversation that a log has, and the new ones."""
 
     base: int
     """How many of the messages it has."""
@@ -58,7 +58,7 @@ class Conversations:
 
         Raises:
             NotCanonical: a message cannot be held by a log.
-            UsageError: one is no object, or holds a handle to a secret.
+            UsageError: a message is not an object, or holds a handle to a secret.
         """
         found, count = self._recent.of(list(messages), may_have_handles), len(messages)
         return attrs.evolve(self.held(found.digests[:count]), given=tuple(found.messages[:count]))
@@ -147,7 +147,7 @@ class _Conversations:
 
         Raises:
             NotCanonical: a message cannot be held by a log.
-            UsageError: one is no object.
+            UsageError: a message is not an object.
         """
         found, same = self._nearest(messages)
         if same < min(len(found.messages), len(messages)):
@@ -165,7 +165,7 @@ class _Conversations:
         return found
 
     def _nearest(self, messages: list[Json]) -> tuple[_Conversation, int]:
-        """Return the conversation that goes on here, or begins alike, and for how long."""
+        """Return the conversation that continues here, or begins alike, and for how long."""
         known = [one for one in self._kept if 0 < len(one.messages) <= len(messages)]
         going_on = [one for one in known if one.messages[-1] == messages[len(one.messages) - 1]]
         for one in sorted(going_on, key=lambda one: len(one.messages), reverse=True):
@@ -180,7 +180,7 @@ class _Conversations:
         return self._kept[-1], 0
 
     def _make_room(self, messages: int) -> None:
-        """Forget what was used longest ago, beyond twice a conversation of so many messages."""
+        """Forget the least recently used messages, beyond twice a conversation of so many."""
         kept, most = self._kept, max(_REMEMBERED, 2 * messages)
         total = sum(len(one.messages) for one in kept)
         while len(kept) > 1 and (total > most or len(kept) > _CONVERSATIONS):
@@ -188,7 +188,7 @@ class _Conversations:
 
 
 def no_messages(found: object) -> UsageError:
-    """Return what is raised where `found` was passed as messages, or as one of them."""
+    """Return the error for `found`, passed as messages or as one of them."""
     return UsageError(
         f"messages is a list of {{role, content}} objects, found {type(found).__name__} "
         f"{found!r:.60}"

@@ -34,7 +34,7 @@ def of_bytes(domain: bytes, content: bytes) -> str:
 
 
 def of_value(domain: bytes, value: Json) -> str:
-    """Return the digest of a JSON value, whatever the order of its members.
+    """Return the digest of a JSON value, for any order of its members.
 
     Raises:
         NotCanonical: the value is not one.
@@ -43,7 +43,7 @@ def of_value(domain: bytes, value: Json) -> str:
 
 
 def of_key(key: Json) -> str:
-    """Return the digest of a key that is made of values that a log holds, in whatever order."""
+    """Return the digest of a key made of values that a log holds, in any order."""
     return of_bytes(VALUE, encode_key(key))
 
 

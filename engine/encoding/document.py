@@ -21,7 +21,7 @@ class Document:
     computed: ClassVar[tuple[str, ...]] = ()
     """Properties that are members as well; they come first."""
     hidden: ClassVar[tuple[str, ...]] = ()
-    """Fields that are no members."""
+    """Fields that are not members."""
 
     @classmethod
     def members(cls) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What type hints say, once resolved: taken apart, spelled out, and the members of classes.
+"""Resolves type hints: takes them apart, writes them out, and finds the members of classes.
 
 Knows nothing of JSON; which hints a tool may use is judged in `engine.encoding.shapes`.
 """

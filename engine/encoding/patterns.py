@@ -38,11 +38,11 @@ _FEW: Final = 8
 _WORDS: Final = re.compile(r"[A-Za-z0-9_ -]+")
 _FLAGS: Final = re.compile(r"\(\?[aims]+\)")
 _BEGINNING: Final = re.compile(r"(?:[\w \"'<>:/,;=%@-]|\\[^\w])*(?![*+?{])")
-"""What each match begins with, as it stands in a pattern: no letter of it is repeated."""
+"""The beginning of each match, as written in a pattern: no letter of it is repeated."""
 
 
 class PatternRefusedError(Exception):
-    """The pattern is no regular expression, or one that could take for ever; says which."""
+    """The pattern is not a regular expression, or could take for ever; says which."""
 
 
 @attrs.frozen
@@ -69,7 +69,7 @@ class Pattern:
 
         A text longer than `line_max` is searched window by window, the smaller the longer it is: a
         match that shows in no window is not found, and of a text that leaves no useful window none.
-        Where all matches begin alike, windows are needed only where that stands.
+        If all matches begin alike, windows are needed only at these places.
         """
         if len(text) <= self.line_max:
             yield from self.expression.finditer(text)
@@ -120,7 +120,7 @@ class Pattern:
         return min(self.line_max, int(steps ** (1 / self.loops)))
 
     def _whole(self, text: str, found: re.Match[str], end: int) -> re.Match[str] | None:
-        """Return a match that came to the end of its window whole; `None` if it is none there."""
+        """Return a match that reached the end of its window, whole; `None` if it fails there."""
         most = STEPS_MAX * math.factorial(self.loops) / self.choices
         longest = int(most ** (1 / self.loops)) if self.loops else len(text)
         whole: re.Match[str] | None = found
@@ -141,7 +141,7 @@ def compiled(pattern: str) -> Pattern:
     """Return `pattern`, ready to search single lines.
 
     Raises:
-        PatternRefusedError: with the reason, for whoever wrote the pattern.
+        PatternRefusedError: with the reason, for the author of the pattern.
     """
     _check_length(pattern, PATTERN_MAX)
     try:

@@ -1,9 +1,9 @@
-"""Turns typed Python values into JSON values, by what they are at run time.
+"""Turns typed Python values into JSON values, by their types at run time.
 
-What a program returns, what it passes to a tool and what a tool returns goes through here on its
-way to a log.  The way back needs the declared type and stands in `engine.encoding.strict`; bytes
-belong to `engine.encoding.canonical`.  The result is always canonical (CONTRACT.md §3.5) and shares
-no container with the value, so that nobody can change what was recorded.
+A program's results and arguments, and the results of tools, pass through here on their way to a
+log. The way back needs the declared type and is in `engine.encoding.strict`; bytes belong to
+`engine.encoding.canonical`. The result is always canonical (CONTRACT.md §3.5) and shares no
+container with the value, so that nobody can change a recorded value.
 
 | value | becomes |
 |---|---|
@@ -166,7 +166,7 @@ _Convert = Callable[[Any, str, int], Json]
 
 
 class Moment(float):
-    """A time that a loop said, and what a program has added to it since, in seconds."""
+    """A loop's time, and the program's additions to it since, in seconds."""
 
     __slots__ = ("added",)
 
@@ -207,9 +207,9 @@ _KINDS: Final[tuple[tuple[type | tuple[type, ...], _Convert], ...]] = (
     (dt.timedelta, _seconds),
     (Decimal, _decimal),
 )
-"""What is not of an exact JSON type; order matters, a datetime is a date."""
+"""Types that are not exact JSON types; order matters, a datetime is a date."""
 
 
 def without_empty(members: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members that say something: not null, and no empty text, list or object."""
+    """Return the members with content: not null, and not an empty text, list or object."""
     return {name: value for name, value in members.items() if value not in (None, "", [], {})}

@@ -1,9 +1,9 @@
 """JSON schemas that come from programs and from logs, neither of which is trusted (§9.9).
 
 A schema can ask for an address to be fetched, hold a pattern that takes for ever, or refer to
-itself so that checking never ends.  Nothing is fetched here: references lead to places of the
-schema itself.  Patterns pass the check that models' patterns pass; and how many schemas are looked
-at for one value is bounded, so that neither circles nor doubled references go on for ever.  Pure.
+itself so that checking never ends. Nothing is fetched here: references lead to places of the schema
+itself. Patterns pass the same check as models' patterns; and the number of schemas checked for one
+value is bounded, so that neither circles nor doubled references continue for ever. Pure.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,16 +27,16 @@ _ONE: Final = ("not", "if", "then", "else", "$ref")
 _MANY: Final = ("allOf", "anyOf", "oneOf")
 _BELOW: Final = ("items", "contains", "additionalProperties", "propertyNames", "unevaluatedItems",
     "unevaluatedProperties", "contentSchema")  # fmt: skip
-"""Members that hold a schema for what is inside of a value."""
+"""Members that hold a schema for a part of a value."""
 _NAMED: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 
 
 class _Wrong(Exception):
-    """Says what is wrong with a schema."""
+    """Describes the problem of a schema."""
 
 
 def problem_of(schema: Mapping[str, Any]) -> str:
-    """Return why a schema is none that can be used; empty for a good one."""
+    """Return why a schema cannot be used; empty for a good one."""
     try:
         _Read(schema)
         jsonschema.Draft202012Validator.check_schema(schema)
@@ -110,7 +110,7 @@ class _Read:
         self._open: set[int] = set()
         self._seen: set[int] = set()
         self._left = [schema]
-        """Where references lead, which may be places that hold no schemas otherwise."""
+        """Targets of references, which may be places that hold no schemas otherwise."""
         while self._left:
             self._walk(self._left.pop(), 0)
 
@@ -168,7 +168,7 @@ class _Read:
         return cost
 
     def _place(self, reference: Any) -> Any:
-        """Return what a reference leads to; nothing is fetched."""
+        """Return the target of a reference; nothing is fetched."""
         if not isinstance(reference, str) or not (reference == "#" or reference[:2] == "#/"):
             raise _Wrong(f"$ref {reference!r:.60}: expected a place of its own, '#' or '#/…'")
         found = self._root

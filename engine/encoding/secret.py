@@ -1,9 +1,9 @@
 """A secret as a program holds it: a name, and never the value (CONTRACT.md §3.9).
 
-`run.secret("NAME")` gives a handle; it is passed to tools as an argument, stands in the log as
-`{"$secret": "NAME"}`, and is replaced by the value just before the tool runs.  An object of that
-form which is no handle, one that a model wrote, is data like any other and reveals nothing.
-Values live in `engine.secrets.vault`.
+`run.secret("NAME")` returns a handle; it is passed to tools as an argument, appears in the log as
+`{"$secret": "NAME"}`, and is replaced by the value just before the tool runs. An object of that
+form that a model wrote is not a handle: it is data like any other and reveals nothing. Values live
+in `engine.secrets.vault`.
 """
 
 from collections.abc import Mapping
@@ -96,7 +96,7 @@ def _refuse_text(*texts: Any) -> None:
 
 
 def put(value: Json, pointer: str, inside: Json) -> Json:
-    """Return a copy of `value` with `inside` at `pointer`; what is on the way is copied."""
+    """Return a copy of `value` with `inside` at `pointer`; the containers on the way are copied."""
     if not pointer:
         return inside
     first, slash, rest = pointer[1:].partition("/")

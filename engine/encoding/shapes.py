@@ -1,10 +1,10 @@
 """Which types a tool may use, and the JSON schema of each.
 
 A type is a shape if its JSON form can be read back as an equal value: that is what lets a replay
-give a program the same typed results without running a tool.  A type that cannot make the round
-trip is refused when the tool is made, not when the log is written.  This file judges,
-describes, and says by which of the readers of `engine.encoding.strict` values are read; they are
-written by `engine.encoding.plain`.
+give a program the same typed results without running a tool. A type that cannot make the round trip
+is refused when the tool is made, not when the log is written. This file judges and describes types,
+and chooses the readers of `engine.encoding.strict` for their values; `engine.encoding.plain` writes
+them.
 
 To add a type: give it a `Shape` here, with its reader, and a row in `engine.encoding.plain`.
 Rules: CONTRACT.md §10.
@@ -65,9 +65,9 @@ class Shape:
     typed: bool = False
     """Whether reading gives anything but the JSON value itself."""
     lenient: bool = False
-    """Whether an integer may stand for a float somewhere inside."""
+    """Whether an integer may represent a float somewhere inside."""
     values: tuple[Json, ...] = ()
-    """All its values, where they are listed."""
+    """All its values, if they are listed."""
     members: dict[str, "Shape"] | None = None
     """The members of an object whose names are known."""
     required: frozenset[str] = frozenset()
@@ -75,7 +75,7 @@ class Shape:
 
 @attrs.frozen
 class _Place:
-    """Where in which tool's signature the judge stands, and inside which classes."""
+    """The judge's place in a tool's signature, and the classes around it."""
 
     tool: str
     where: str
@@ -140,7 +140,8 @@ def shape_of(hint: Any, *, tool: str, where: str) -> Shape:
     """Return the shape of a resolved type hint.
 
     Raises:
-        ToolRefused: the type cannot make the round trip; says where in the signature, and why.
+        ToolRefused: the type cannot make the round trip; gives the place in the signature, and the
+            reason.
     """
     return _shape(hint, _Place(tool, where))
 
@@ -238,7 +239,7 @@ def _set(kind: Any, argument: Any, place: _Place) -> Shape:
 
 
 def _listed(meanings: list[tuple[Any, Any]], place: _Place, *, typed: bool) -> Shape:
-    """Return the shape of values that are listed, each with what it stands for."""
+    """Return the shape of listed values, each with its meaning."""
     values = tuple(value for value, _ in meanings)
     for value in values:
         if type(value) not in _LISTABLE:
@@ -315,8 +316,8 @@ def _resolved(kind: type, place: _Place) -> dict[str, Any]:
 def _union(hint: Any, place: _Place) -> Shape:
     """Return the shape of a union.
 
-    Next to `int`, a `float` stands for numbers with a fraction or exponent only, so that 1 and 1.0
-    come back as what they were.
+    Next to `int`, a `float` covers numbers with a fraction or exponent only, so that 1 and 1.0 come
+    back unchanged.
     """
     members = [(member, _shape(member, place)) for member in get_args(hint)]
     if any(strip(member) is int for member, _ in members):

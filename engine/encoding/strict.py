@@ -1,10 +1,10 @@
 """Reads JSON values back as typed values, and coerces nothing.
 
-A hook is built once for a type, out of hooks for its parts: `engine.encoding.shapes` does it, which
-says which types there are.  Classes are built by cattrs, which is handed our hook for each field:
-left to its own it would turn "12" into 12, None into "None" and "abc" into a list of letters.  An
-integer is accepted for a float, because JSON writers drop the `.0`, and that is all.  All that is
-wrong with a value is reported at once, with JSON pointers.
+A hook is built once for a type, out of hooks for its parts: by `engine.encoding.shapes`, which
+defines the types. Classes are built by cattrs, which is handed our hook for each field: left to its
+own it would turn "12" into 12, None into "None" and "abc" into a list of letters. An integer is
+accepted for a float, because JSON writers drop the `.0`, and that is all. All that is wrong with a
+value is reported at once, with JSON pointers.
 
 The way out is `engine.encoding.plain`.  Rules: CONTRACT.md §10.
 """
@@ -39,7 +39,7 @@ class _Problems(Exception):
 
 
 def problems_of(error: Exception, pointer: str = "") -> Iterator[NotCanonical]:
-    """Yield what a hook found wrong, in the order of the value, each with its JSON pointer."""
+    """Yield the problems found by a hook, in the value's order, each with its JSON pointer."""
     match error:
         case NotCanonical():
             yield NotCanonical(pointer + error.pointer, error.expected, error.found)
@@ -164,7 +164,7 @@ def exactly(kind: type) -> Hook:
 
 
 def number(value: Json) -> float:
-    """Return a float, of an integer as well, where that is exact."""
+    """Return a float, of an integer as well if that is exact."""
     if type(value) is int and int(float(value)) == value:
         return float(value)
     _expect(float, value)
@@ -172,7 +172,7 @@ def number(value: Json) -> float:
 
 
 def parsed(pattern: str, parse: Callable[[str], Any], what: str) -> Hook:
-    """Return what reads a text that has a pattern; `what` is what an error calls it."""
+    """Return the reader of a text that has a pattern; `what` names it in errors."""
 
     def read(value: Json) -> Any:
         _expect(str, value)
@@ -200,7 +200,7 @@ def unchanged(value: Json) -> Json:
 
 
 def listed(values: dict[tuple[type, Any], Any]) -> Hook:
-    """Return what reads one of some values, given by type and value, as what it stands for."""
+    """Return the reader of listed values, given by type and value, with their meanings."""
     expected = "one of " + ", ".join(repr(value) for _, value in values)
 
     def read(value: Json) -> Any:

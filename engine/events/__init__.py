@@ -1,4 +1,4 @@
-"""The vocabulary of logs: what a run can say happened, and how a run can end.
+"""The vocabulary of logs: the events of a run, and its possible ends.
 
 Events flow in from the kernel and out to logs, as JSON data and back.  Frozen values without
 behaviour; no clock, no file.  Imports `encoding` and `errors`.  Rules: CONTRACT.md §2 (events),

@@ -1,4 +1,4 @@
-"""Call keys: where a call stands in the tree of tasks, and its number there (CONTRACT.md §9.1).
+"""Call keys: a call's position in the tree of tasks, and its number there (CONTRACT.md §9.1).
 
 `0/2#3` is the third call of the task `0/2`, and `0/2@1` is the first timer that it set.  In a tree
 of runs, a key also names the run: `0#2 > 0/2#3` is that call of the child that the root's call
@@ -15,7 +15,7 @@ _PARTS: Final = re.compile(r"\d+|\D+")
 def parts_of(call: str) -> tuple[str, str, str]:
     """Return the task, the mark and the number, as text: `("0/2", "#", "3")`.
 
-    A text that is no call key stands whole in the place of the number.
+    A text that is not a call key is kept whole in place of the number.
     """
     return call.rpartition("@" if "@" in call else "#")
 
@@ -45,7 +45,7 @@ def number_of(call: str) -> int:
     """Return which call of its task it is, or which timer, from 1.
 
     Raises:
-        ValueError: the text is no call key.
+        ValueError: the text is not a call key.
     """
     return int(parts_of(call)[2])
 

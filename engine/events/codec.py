@@ -1,10 +1,10 @@
 """Events to plain data and back, exactly.
 
 What lives here: what reads and writes each kind, made once a class and dispatched by dict, and the
-text rule for volatile tails.  What is inside of fields, and what is wrong with data, is told by
-`engine.encoding.strict`.  Bytes belong to `engine.encoding.canonical`, lines to `engine.log`,
-hashes to `engine.encoding.digest`.  Nothing is coerced: `"12"` is no integer, an unknown field is
-refused.  Rules: CONTRACT.md §2 (events and their fields), §6.2 (volatile tails).
+text rule for volatile tails. `engine.encoding.strict` reads the contents of fields, and describes
+wrong data. Bytes belong to `engine.encoding.canonical`, lines to `engine.log`, hashes to
+`engine.encoding.digest`. Nothing is coerced: `"12"` is not an integer, an unknown field is refused.
+Rules: CONTRACT.md §2 (events and their fields), §6.2 (volatile tails).
 
 To add an event: `engine.events.events` is enough; the tables below are built from `KINDS`.
 """
@@ -44,7 +44,7 @@ def unstructure(event: Recorded) -> Data:
 
 
 def structure(kind: str, data: Json) -> Recorded:
-    """Return the event that `data` of `kind` says; blobs must have been resolved.
+    """Return the event of `kind` with this `data`; blobs must have been resolved.
 
     Raises:
         EventMalformed: a field is missing, unknown, or not of its type.
@@ -62,8 +62,8 @@ def structure(kind: str, data: Json) -> Recorded:
 def digestible(kind: str, data: bytes) -> bytes:
     """Return `data`, the canonical bytes of an entry's data, without its volatile tail (§6.2).
 
-    The cut is textual.  A quote inside a string is escaped, and no tail holds its own marker, so
-    the last occurrence is the tail itself.  Cut once: what is left may hold the marker again.
+    The cut is textual. A quote inside a string is escaped, and no tail holds its own marker, so the
+    last occurrence is the tail itself. Cut once: the rest may hold the marker again.
     """
     field = TAILS.get(kind)
     if field is None:
@@ -99,7 +99,7 @@ def _twin(event: type[Event]) -> type:
 
 
 def _loader(event: type[Event]) -> Callable[[Any], Event]:
-    """Return what makes an `event` of its data, or raises for whatever reason.
+    """Return the function that makes an `event` of its data, or raises.
 
     Generated, as attrs and cattrs do it: reading a log is this function above all, and each call
     that it makes shows.  The source holds names of fields and classes, nothing from a log.
@@ -123,7 +123,7 @@ def _loader(event: type[Event]) -> Callable[[Any], Event]:
 
 
 def _field_lines(field: "attrs.Attribute[Any]", known: dict[str, Any]) -> list[str]:
-    """Return the lines that load one field; what they need is added to `known`."""
+    """Return the lines that load one field; add the names that they use to `known`."""
     name, wrong = field.name, _wrong(field.type)
     lines = [f"value = data[{name!r}]", "members += 1"]
     if wrong is None:
@@ -166,7 +166,7 @@ def _wrong(kind: Any) -> str | None:
 
 
 def _explained(kind: str, data: Json) -> EventMalformed:
-    """Say what is wrong with data that its loader refused."""
+    """Describe the problem of data that its loader refused."""
     try:
         hook_for(KINDS[kind])(data)
     except Exception as error:  # noqa: BLE001 - whatever the hook raises is explained
@@ -208,7 +208,7 @@ def _dumper(kind: type, converter: Converter) -> Callable[[Any], Data]:
 def _ordered(kind: type, dump: Callable[[Any], Data], omitted: set[str]) -> Callable[[Any], Data]:
     """Return `dump` with its members in the order of the fields.
 
-    cattrs puts those that it may leave out last, and a volatile tail has to stand behind all else.
+    cattrs puts optional members last, and a volatile tail has to follow all others.
     """
     names = [field.name for field in attrs.fields(kind)]
     first_omitted = next((at for at, name in enumerate(names) if name in omitted), len(names))

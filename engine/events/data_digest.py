@@ -1,8 +1,8 @@
 """The data digest of a run and the tree digest over it and its children (CONTRACT.md §6.2).
 
 A sum, so that it does not depend on how concurrent scopes were interleaved and needs no memory:
-call keys are unique, so each entry adds a number of its own.  What an entry adds leaves out seq,
-cause, meta, hash and the volatile tail; some kinds add nothing.  The tree digest is the data digest
+call keys are unique, so each entry adds a number of its own. An entry adds its data without seq,
+cause, meta, hash and the volatile tail; some kinds add nothing. The tree digest is the data digest
 plus a number for each joined child, made of its own tree digest.
 """
 
@@ -15,12 +15,12 @@ from refold.engine.events.codec import digestible
 from refold.engine.events.events import KINDS, TAILS, UNDIGESTED
 
 _CUT: Final = frozenset({*TAILS, "limit.hit", "effect.cancelled"})
-"""Kinds of which something may be left out, or that say more than their data."""
+"""Kinds with omitted parts, or that need more than their data."""
 
 _WHOLE: Final = {
     kind: DATA + f"{kind}\0".encode() for kind in KINDS if kind not in UNDIGESTED | _CUT
 }
-"""What is hashed before the call key, of kinds that count with all their data: most entries."""
+"""The bytes hashed before the call key, for kinds that count with all their data: most entries."""
 
 _CHILD_CANCELLED: Final = b'{"kind":"child"}'
 """All data of an `effect.cancelled` of a child."""
@@ -78,7 +78,7 @@ class DataDigest:
         waiting.clear()
 
     def hexdigest(self) -> str:
-        """Return the digest of what was added so far: 64 lower-case hex digits."""
+        """Return the digest of the entries so far: 64 lower-case hex digits."""
         self._count()
         return f"{self._sum % DATA_MODULUS:064x}"
 
@@ -99,7 +99,7 @@ class DataDigest:
 
 
 def tree_digest_in(finished: Mapping[str, Any]) -> str:
-    """Return the tree digest that the data of a `run.finished` say; empty where they do not.
+    """Return the tree digest in the data of a `run.finished`; empty if there is none.
 
     Of a run that joined no child's log it is the data digest.
     """

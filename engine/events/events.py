@@ -1,12 +1,12 @@
-"""What a run can say happened.
+"""The events of a run.
 
 Frozen values in the past tense, one class a kind.  Nothing here reads a clock, opens a file or
 knows how events are written: bytes belong to `engine.events.codec`, order and hashes to
 `engine.log`.  The rules are CONTRACT.md §2.
 
-To add an event: define it here and name it in `Event`; ARCHITECTURE.md says what else.
+To add an event: define it here and name it in `Event`; ARCHITECTURE.md has the other steps.
 
-Fields that hold `None` are not written.  Fields of a volatile tail (CONTRACT.md §6.2) stand last,
+Fields that hold `None` are not written. Fields of a volatile tail (CONTRACT.md §6.2) come last,
 from the one named in `TAILS` on: they are recorded, chained, and left out of the data digest.
 """
 
@@ -19,7 +19,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.events.outcome import Fault, Outcome, Usage
 
 EffectClass = Literal["pure", "idempotent", "reads", "changes"]
-"""What a tool does to the world; undeclared means `changes`."""
+"""A tool's effect on the world; undeclared means `changes`."""
 
 
 @attrs.frozen(weakref_slot=False)
@@ -30,7 +30,7 @@ class RunStarted:
     """The program's name, as a person wrote it; never an import path."""
     input: Json
     depth: int
-    """How many runs stand above this one; 0 for a root."""
+    """The number of runs above this one; 0 for a root."""
     limits: dict[str, Any]
     """Caps granted, as `Limits.as_json` gives them."""
     seed: str
@@ -49,8 +49,8 @@ class RunStarted:
     path: str
     """The call keys of the starts above this run, joined by ` > `; empty for a root."""
     guarantee: Literal["matched"] | None = attrs.field(default=None, kw_only=True)
-    """`matched`: what was recorded is a command that Refold watched and did not run on its kernel:
-    replay matches requests (CONTRACT.md §16); `None`: the program ran on the kernel."""
+    """`matched`: the recording is of a command that Refold watched and did not run on its
+    kernel: replay matches requests (CONTRACT.md §16); `None`: the program ran on the kernel."""
     run_id: str
     root_id: str
     parent: dict[str, Any] | None = None
@@ -63,8 +63,8 @@ class RunStarted:
     """Of a fork's root: {nonce, head, at, edits}: the log that it was forked from, the hash and
     seq of the last entry that they share but for edits, and the call keys that were edited."""
     untimed: bool | None = None
-    """True where virtual time does not say when timers are due: a clock was given, or outcomes
-    were recorded ones, beside which nothing takes time."""
+    """True if virtual time does not determine when timers are due: a clock was given, or
+    outcomes were recorded ones, beside which nothing takes time."""
 
 
 @attrs.frozen(weakref_slot=False)
@@ -91,13 +91,13 @@ class ToolReturned:
 
 @attrs.frozen(weakref_slot=False)
 class ModelAsked:
-    """The program asked a model.  Names the conversation so far and what was added to it."""
+    """The program asked a model. Names the conversation so far and the added messages."""
 
     model: str
     predecessor: str
     """Chain digest of the messages before `added`; empty for a new conversation (§2.4)."""
     base: int
-    """How many messages `predecessor` stands for."""
+    """The number of messages that `predecessor` stands for."""
     added: list[dict[str, Any]]
     """The messages that follow, each stored once in a log."""
     parameters: dict[str, Any]
@@ -137,7 +137,7 @@ class ChildFinished:
     """A child's outcome was delivered to the program; or a start was rejected."""
 
     delegation: dict[str, Any] | None = attrs.field(default=None, kw_only=True)
-    """Of a rejected start, which has no `child.started`: what was asked for."""
+    """For a rejected start, which has no `child.started`: the request."""
     outcome: Outcome
 
 
@@ -148,7 +148,8 @@ class TimerFired:
     virtual_us: int
     """Microseconds of virtual time since the run began."""
     length_us: int | None = None
-    """The delay that the program said; `None` for a plain time (`call_at`), and in older logs."""
+    """The delay that the program asked for; `None` for a plain time (`call_at`), and in older
+    logs."""
     nth: int | None = None
     """Which timer of this length it is in its scope, from 1; `None` in older logs."""
 
@@ -203,7 +204,7 @@ class EffectCancelled:
 
 @attrs.frozen(weakref_slot=False)
 class EffectLate:
-    """An effect ended after the program had given up on it.  Never delivered."""
+    """An effect ended after the program had stopped waiting for it. Never delivered."""
 
     kind: Literal["tool", "model", "child", "input"]
     status: str
@@ -216,9 +217,9 @@ class LimitHit:
     limit: str
     allowed: float
     scope: str
-    """`run`, `child` or `effect`: what was refused or stopped."""
+    """`run`, `child` or `effect`: the refused or stopped thing."""
     observed: float
-    """What was asked or reached, in the limit's unit."""
+    """The amount that was requested or reached, in the limit's unit."""
 
 
 @attrs.frozen(weakref_slot=False)
@@ -237,7 +238,7 @@ class SessionRestored:
 
 @attrs.frozen(weakref_slot=False)
 class SessionChanged:
-    """The session was told of an event; its reducers follow from it."""
+    """An event was dispatched to the session; its reducers follow from it."""
 
     event: str
     """The event's type, by the name under which reducers know it."""
@@ -272,7 +273,7 @@ class NoteAdded:
 
 @attrs.frozen(weakref_slot=False)
 class RunResumed:
-    """A crashed or suspended run went on in the same log."""
+    """A crashed or suspended run continued in the same log."""
 
     attempt: int
     """2 for the first resume."""
@@ -296,9 +297,9 @@ class RunFinished:
     in_doubt: list[str] = attrs.field(factory=list)
     """Call keys of effects that were still running and may have changed the world."""
     summary: str | None = None
-    """Compact text for a parent, where the program returned a `Report`."""
+    """Compact text for a parent, if the program returned a `Report`."""
     artifacts: list[dict[str, Any]] | None = None
-    """{kind, value, name} of each, where the program returned a `Report`."""
+    """{kind, value, name} of each, if the program returned a `Report`."""
     entries: int = 0
     """Entries of the log, this one included."""
     data_digest: str = ""
@@ -360,7 +361,7 @@ KIND_OF: Final[dict[type[Event], str]] = {event: kind for kind, event in KINDS.i
 KIND_BYTES: Final[dict[type, bytes]] = {event: kind.encode() for event, kind in KIND_OF.items()}
 
 Recorded = Event | Extension
-"""What a line of a log can hold."""
+"""The events that a line of a log can hold."""
 
 TAILS: Final[dict[str, str]] = {
     "run.started": "run_id",
@@ -375,7 +376,7 @@ WIRE: Final = "x-refold.wire"
 """How an answer of a watched command came, byte by byte (CONTRACT.md §16.4)."""
 
 MEASURED: Final = "x-refold.measured"
-"""What an entry holds that another recording has otherwise, as what writes it says (§13.2)."""
+"""The values of an entry that change in another recording, as declared by its writer (§13.2)."""
 
 FOLDER: Final = "x-refold.folder"
 """The folder that a watched command works in, and what changed in it (CONTRACT.md §16.16)."""

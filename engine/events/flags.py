@@ -1,7 +1,7 @@
 """Rules of scheduling that came within one engine version, each with a flag in `run.started`.
 
 A log is re-executed by the rules that its flags name; where a flag is missing, by the rule that
-held before it.  So old logs replay as they did, and new ones by what is better now.  Rules:
+held before it. So old logs replay as before, and new ones by the better rules of today. Rules:
 CONTRACT.md §15.1.
 
 To add one: a field whose default is the old rule, its value in `NOW`, a sentence in §15.1.
@@ -15,26 +15,26 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Flags:
-    """The rules that one run follows; a default is what a log without the flag followed."""
+    """The rules that one run follows; a default is the rule of a log without the flag."""
 
     scope_hashes: bool = False
     """Whether a task hashes to its scope, and a future to the order of first use, not both to one
     number in the order of creation: a lock or a time limit more turns no set of tasks around."""
 
     no_collector: bool = False
-    """Whether nothing that a program sees hangs on Python's garbage collector or on addresses:
-    generators that have ended, `asyncio.all_tasks()`, what the callers of a failed call held."""
+    """Whether nothing that a program sees depends on Python's garbage collector or on addresses:
+    generators that have ended, `asyncio.all_tasks()`, the variables of a failed call's callers."""
 
     like_asyncio: bool = False
     """Whether an empty context is a context, `sys.exit` in a task ends the run, and handlers of
     exceptions are called as asyncio calls them."""
 
     tools_tell: bool = False
-    """Whether a model is told a tool's result as the tool words it (`Tool.tell`), where it does."""
+    """Whether tools may format their own results for the model (`Tool.tell`)."""
 
     passes: int = 0
-    """After how many passes of the loop in which the program has asked for nothing the world may
-    deliver a line, though the program goes on; 0 for never.  A pass calls back once whatever was
+    """After how many passes of the loop without a request of the program the world may deliver a
+    line, while the program still runs; 0 for never. A pass calls back once everything that was
     ready when it began: `while not task.done(): await asyncio.sleep(0)` takes one a round."""
 
     asks_tokens: bool = False
@@ -45,10 +45,10 @@ class Flags:
     else the child is started without it."""
 
     opens_groups: bool = False
-    """Whether the message of a run or tool that ended by an `ExceptionGroup` says what is in it."""
+    """Whether the message of a run or tool that ended by an `ExceptionGroup` lists its contents."""
 
     stops_tools: bool = False
-    """Whether a plain program that is stopped while a delegation tool runs is told at once, as
+    """Whether a plain program that is stopped while a delegation tool runs learns it at once, as
     while it waits for anything else; else when its time to clean up is over."""
 
     yields: int = 0
@@ -56,9 +56,9 @@ class Flags:
     world deliver a line, such as the end of the run's time; 0 for never."""
 
     exact_fast_path: bool = False
-    """Whether a tool call that runs at once, because nothing else is live, does all that a call
-    that waits does: a cancellation that is pending ends it, and whoever drives the coroutine goes
-    on before the tool returns."""
+    """Whether a tool call that runs at once, because nothing else is live, behaves like a call
+    that waits: a pending cancellation ends it, and the driver of the coroutine continues before
+    the tool returns."""
 
     due_order: bool = False
     """Whether the timers of a step count from one instant and fire in the order in which they are
@@ -66,8 +66,8 @@ class Flags:
     """
 
     spares_caller: bool = False
-    """Whether a run keeps what its last model request took from its children, and is not refused
-    its next request for what they spent."""
+    """Whether a run keeps the tokens that its last model request took from its children, and is
+    not refused its next request for their spending."""
 
     tool_words: bool = False
     """Whether the delegation tools word how a child ended alike, with its last words and what to
@@ -85,12 +85,12 @@ class Flags:
         return bool(self.yields and count) and count % self.yields == 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return what `run.started.versions.flags` says."""
+        """Return `run.started.versions.flags`."""
         return attrs.asdict(self)
 
     @classmethod
     def of_log(cls, versions: Mapping[str, Any]) -> Self:
-        """Return the rules of a log by its `versions`; `unknown_flags` says which it cannot."""
+        """Return the rules of a log by its `versions`; `unknown_flags` lists the unknown ones."""
         recorded = versions.get("flags")
         known = recorded if isinstance(recorded, Mapping) else {}
         return cls(**{name: known[name] for name in _TYPES if name in known})

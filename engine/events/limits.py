@@ -1,4 +1,4 @@
-"""What a run may use up, and the one rule: limits only narrow (CONTRACT.md §8).
+"""The limits of a run, and the one rule: limits only narrow (CONTRACT.md §8).
 
 Pure values.  Who enforces what: the kernel counts depth, children, iterations and tokens, the
 driver and the runners watch time and bytes; each hit is a `limit.hit` event.
@@ -95,16 +95,16 @@ class Limits:
 
 
 CEILINGS: Final = Limits(max_depth=8, max_children=1000, join_seconds=600)
-"""What every root has unless it says otherwise."""
+"""The ceilings of every root by default."""
 _ONCE: Final = {"max_children": 64}
-"""Ceilings that roots had before, where they were others."""
+"""Earlier ceilings of roots, if they differ."""
 CHILDREN_AT_ONCE: Final = 64
-"""Children of one run that work at the same time; those that were started beyond wait their turn,
-and their time begins with it.  No log says so."""
+"""Children of one run that work at the same time; those that were started beyond wait their
+turn, and their time begins with it. They are not in any log."""
 
 
 def ceilings_of(limits: Mapping[str, Any]) -> Limits:
-    """Return the ceilings that a root was recorded under: its own limits tell."""
+    """Return the ceilings that a root was recorded under, by its own limits."""
     before = {name: cap for name, cap in _ONCE.items() if limits.get(name) == cap}
     return attrs.evolve(CEILINGS, **before)
 

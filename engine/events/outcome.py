@@ -66,7 +66,7 @@ class Truncated:
 
 @attrs.frozen(kw_only=True)
 class Usage:
-    """What a run spent on models, its children's spending included."""
+    """A run's spending on models, including its children's."""
 
     input_tokens: int = 0
     """Fresh ones, and those read from and written to a cache."""
@@ -74,11 +74,11 @@ class Usage:
     """Reasoning included."""
     requests: int = 0
     cache_read_tokens: int | None = None
-    """Of the input; `None`, here and below: nobody said."""
+    """Of the input; `None`, here and below: unknown."""
     cache_write_tokens: int | None = None
     """Of the input."""
     cache_write_1h_tokens: int | None = None
-    """Of those written, what is kept for an hour: it has a price of its own."""
+    """Of those written, the ones kept for an hour, which have a price of their own."""
     reasoning_tokens: int | None = None
     """Of the output."""
     cost_usd_micros: int | None = None
@@ -103,13 +103,13 @@ class Usage:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is known, by name: as a log, a reply and a state's digest hold it."""
+        """Return the known values, by name: in the form of a log, a reply and a state's digest."""
         return {name: value for name, value in attrs.asdict(self).items() if value is not None}
 
 
 @attrs.frozen(kw_only=True)
 class Priced:
-    """What is known of the cost of some answers, of which some may have none that is known."""
+    """The known cost of some answers, of which some may have no known cost."""
 
     usd_micros: int = 0
     """Of those whose cost is known."""
@@ -124,7 +124,7 @@ class Priced:
 
     @classmethod
     def of(cls, usage: Usage, message: object) -> "Priced":
-        """Return what is known of one answer; an error with neither message nor usage is free."""
+        """Return the known cost of one answer; an error with neither message nor usage is free."""
         if usage.cost_usd_micros is not None:
             return cls(usd_micros=usage.cost_usd_micros)
         return cls(unpriced=int(message is not None or usage != _NOTHING))
@@ -132,7 +132,7 @@ class Priced:
 
 _NOTHING: Final = Usage()
 _PARTS: Final = tuple(each.name for each in attrs.fields(Usage) if each.type == int | None)
-"""What is added up, and may be unknown."""
+"""Fields that are added up, and may be unknown."""
 
 
 def _sum(one: int | None, other: int | None) -> int | None:
@@ -141,7 +141,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 @attrs.frozen(kw_only=True)
 class ChildRef:
-    """Which run it was, and where its log stood when the parent joined."""
+    """Identifies the run, and the head of its log when the parent joined."""
 
     run: str
     """The child's run id."""

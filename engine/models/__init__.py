@@ -1,9 +1,9 @@
 """The models that our own programs ask: scripted, OpenAI-compatible, Anthropic, Pydantic AI's.
 
-A request in neutral messages flows in; a reply flows out, or a ModelError.  Imports `wire`, `ports`
-and what stands below; the port itself is `engine.ports.ports.Model`.  Names are imported when first
-used, and the SDKs only at the first request, so that a run without a model pays for none of it.
-Rules: CONTRACT.md §11.
+A request in neutral messages flows in; a reply flows out, or a ModelError. Imports `wire`, `ports`
+and the folders below them; the port itself is `engine.ports.ports.Model`. Names are imported when
+first used, and the SDKs only at the first request, so that a run without a model pays for none of
+it. Rules: CONTRACT.md §11.
 
     scripted              models without a network: a script of replies, or a function
     openai_compatible     OpenAI's, and any server that speaks chat completions

@@ -1,9 +1,8 @@
 """Models behind the Anthropic messages protocol.
 
-Translates neutral messages to that protocol and back.  Uses the `anthropic` SDK (extra
-`anthropic`) for what it does well: HTTP, keys (`ANTHROPIC_API_KEY` and its other sources), retries,
-timeouts.  Not streamed.  What both HTTP adapters share is in `engine.models.endpoint`.
-Rules: CONTRACT.md §11.
+Translates neutral messages to that protocol and back. Uses the `anthropic` SDK (extra `anthropic`)
+for HTTP, keys (`ANTHROPIC_API_KEY` and its other sources), retries, timeouts. Not streamed. What
+both HTTP adapters share is in `engine.models.endpoint`. Rules: CONTRACT.md §11.
 """
 
 from typing import Any, Final
@@ -25,10 +24,11 @@ class AnthropicModel(endpoint.HttpModel):
 
     provider = "anthropic"
     key_variables = ("ANTHROPIC_API_KEY",)
-    """Where keys come from: their values are secrets of every run that has this model."""
+    """Environment variables with keys: their values are secrets of every run that has this
+    model."""
 
     def complete(self, request: ModelRequest, /) -> ModelReply:
-        """Return the model's answer; raises as `endpoint.HttpModel` says."""
+        """Return the model's answer; raises the errors of `endpoint.HttpModel`."""
         sdk = endpoint.load_sdk("anthropic", "anthropic")
         body = self._body(request)
         client = self._client.get()
@@ -162,7 +162,7 @@ def _calls(model: str, blocks: list[dict[str, Any]], request: ModelRequest) -> l
 
 
 def _neutral(blocks: list[dict[str, Any]]) -> bool:
-    """Return whether text and calls say it all: one text, then calls, and nothing beside them.
+    """Return whether text and calls are everything: one text, then calls, and nothing beside them.
 
     Else (thinking and its signature, server tools, citations) the next request must show the
     blocks as they came, in their order.

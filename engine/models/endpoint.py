@@ -1,9 +1,9 @@
-"""Holds what the models behind HTTP share.
+"""Holds the common parts of models behind HTTP.
 
-A client made once, a request sent once, an answer read strictly, a failure told without its key.
-Translation is each adapter's own; retries, timeouts and keys are the SDK's.  Answers are read as
-the JSON that came, not as the SDK's objects: those are built without checks, and drop or invent
-members.  Rules: CONTRACT.md §11.
+A client made once, a request sent once, an answer read strictly, a failure reported without its
+key. Translation is each adapter's own; retries, timeouts and keys are the SDK's. Answers are read
+as the JSON that came, not as the SDK's objects: those are built without checks, and drop or invent
+members. Rules: CONTRACT.md §11.
 """
 
 import json
@@ -27,7 +27,7 @@ OURS: Final = frozenset({"agent", "inherited"})
 """Parameters that speak to Refold (`engine.models.scripted`) and are never sent."""
 
 _TAKEN: Final = frozenset({"model", "messages", "tools", "system", "stream"})
-"""What an adapter says itself; as parameters they would contradict the log."""
+"""Members that an adapter sets itself; as parameters they would contradict the log."""
 
 _KEY_CHARS_MIN: Final = 8
 
@@ -76,7 +76,7 @@ class HttpModel(ABC):
     """
 
     provider: ClassVar[str]
-    """What stands before the model's name: `openai`."""
+    """The prefix of the model's name: `openai`."""
 
     def __init__(
         self,
@@ -126,14 +126,14 @@ class HttpModel(ABC):
         self._client.close()
 
     def _options(self) -> dict[str, Any]:
-        """Return what an SDK client is made with; what is not set is left to the SDK."""
+        """Return the arguments of an SDK client; unset ones are left to the SDK."""
         timeout, retries = self._more.values()
         options = {"base_url": self._base_url, "timeout": timeout, "max_retries": retries}
         return {name: value for name, value in options.items() if value is not None}
 
 
 def parameters_of(model: str, request: ModelRequest) -> dict[str, Any]:
-    """Return the parameters to send, by name and unchecked: servers differ in what they know.
+    """Return the parameters to send, by name and unchecked: servers accept different ones.
 
     Raises:
         ModelError: `parameters`: one that the adapter itself sets.
@@ -150,7 +150,7 @@ def send(
 
     Raises:
         ModelError: the request failed after the client's own retries (`http_<status>`,
-            `connection`, `timed_out`), could not be made (`raised`), or the answer is no JSON
+            `connection`, `timed_out`), could not be made (`raised`), or the answer is not a JSON
             object (`malformed`).
     """
     # Raised outside the handler: the SDK's error holds the request, and so the key.
@@ -164,7 +164,7 @@ def send(
 
 
 def secrets_of(client: Any) -> tuple[str, ...]:
-    """Return what must never stand in a message; what is too short to be a key is none."""
+    """Return the values that no message may contain, except those too short to be keys."""
     held = (getattr(client, name, None) for name in ("api_key", "auth_token"))
     keys = (secret.strip() for secret in held if isinstance(secret, str))
     return tuple(key for key in keys if len(key) >= _KEY_CHARS_MIN)
@@ -203,7 +203,7 @@ def _asked(url: Any) -> str:
 
 
 def _words(text: str) -> str:
-    """Return what a server says in the body of an error: its message, or the body itself."""
+    """Return a server's error message, or the body itself."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -225,7 +225,7 @@ def _object_in(model: str, content: bytes) -> dict[str, Any]:
 
 
 def failure_of(model: str, error: Exception) -> ModelError:
-    """Return what the log says of an error that a framework's model raised."""
+    """Return the log's form of an error that a framework's model raised."""
     status = getattr(error, "status_code", None)
     code = f"http_{status}" if isinstance(status, int) else "raised"
     return ModelError(model, short(f"{type(error).__name__}: {error}"), code)
@@ -245,7 +245,7 @@ def objects_in(model: str, value: Json, where: str) -> list[dict[str, Any]]:
     """Return a list of objects out of an answer; null is the empty one.
 
     Raises:
-        ModelError: `malformed`: it is none.
+        ModelError: `malformed`: not an object.
     """
     items = [] if value is None else value
     if isinstance(items, list) and all(isinstance(item, dict) for item in items):
@@ -256,8 +256,9 @@ def objects_in(model: str, value: Json, where: str) -> list[dict[str, Any]]:
 def call_of(model: str, call_id: str, name: Json, arguments: Json) -> dict[str, Any]:
     """Return a neutral tool call.
 
-    Arguments come as JSON text or as an object.  What a log cannot hold exactly (no object, a name
-    given twice, an integer beyond 64 bits) goes into `invalid` as text; empty text is no arguments.
+    Arguments come as JSON text or as an object. Arguments that a log cannot hold exactly (not an
+    object, a name given twice, an integer beyond 64 bits) go into `invalid` as text; empty text
+    means no arguments.
 
     Raises:
         ModelError: `malformed`: a call without a tool's name.

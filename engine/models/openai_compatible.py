@@ -1,8 +1,8 @@
 """Models behind the OpenAI chat-completions protocol: OpenAI's, and any server that speaks it.
 
-Translates neutral messages to that protocol and back.  Uses the `openai` SDK (extra `openai`) for
-what it does well: HTTP, keys (`OPENAI_API_KEY`), retries, timeouts.  Not streamed.  What both HTTP
-adapters share is in `engine.models.endpoint`.  Rules: CONTRACT.md §11.
+Translates neutral messages to that protocol and back. Uses the `openai` SDK (extra `openai`) for
+HTTP, keys (`OPENAI_API_KEY`), retries, timeouts. Not streamed. What both HTTP adapters share is in
+`engine.models.endpoint`. Rules: CONTRACT.md §11.
 """
 
 from typing import Any, Final
@@ -23,10 +23,11 @@ class OpenAICompatibleModel(endpoint.HttpModel):
 
     provider = "openai"
     key_variables = ("OPENAI_API_KEY",)
-    """Where keys come from: their values are secrets of every run that has this model."""
+    """Environment variables with keys: their values are secrets of every run that has this
+    model."""
 
     def complete(self, request: ModelRequest, /) -> ModelReply:
-        """Return the model's answer; raises as `endpoint.HttpModel` says."""
+        """Return the model's answer; raises the errors of `endpoint.HttpModel`."""
         sdk = endpoint.load_sdk("openai", "openai")
         body = self._body(request)
         extra = endpoint.parameters_of(self.name, request)
@@ -139,7 +140,7 @@ def _calls(
 def _kept(
     answered: dict[str, Any], raw_calls: list[dict[str, Any]], calls: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return what the next request must show again and the neutral message has no place for."""
+    """Return the parts without a neutral form that the next request must repeat."""
     kept: dict[str, Any] = {}
     if members := {name: answered[name] for name in _KEPT if answered.get(name)}:
         kept["message"] = members

@@ -1,6 +1,6 @@
 """Models as the command line and configuration name them: `openai:gpt-4o`, `scripted:replies.yaml`.
 
-A log never names what to construct; whoever starts a run does.  Rules: CONTRACT.md §11.
+A log never names classes to construct; the caller of a run does. Rules: CONTRACT.md §11.
 """
 
 from importlib.util import find_spec
@@ -25,7 +25,7 @@ def model_from(spec: str, base_url: str | None = None) -> Model:
     Raises:
         ModelNotFound: no such form, provider or name, or a `base_url` for a script.
         ExtraMissing: the SDK that it needs is not installed.
-        ScriptRefused: the file of a script is none.
+        ScriptRefused: the file is not a script.
     """
     provider, _, name = spec.partition(":")
     if not name:

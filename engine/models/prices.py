@@ -32,7 +32,7 @@ _COUNTS: Final = {
 def priced(usage: Usage, name: str) -> Usage:
     """Return `usage` with its cost, asked of the model `name`: `anthropic:claude-sonnet-4-5`.
 
-    Unchanged where it has a cost already, where nothing was used, and where no price is known.
+    Unchanged if it has a cost already, nothing was used, or no price is known.
     """
     if usage.cost_usd_micros is not None or not (usage.input_tokens or usage.output_tokens):
         return usage
@@ -53,9 +53,9 @@ def has_price(name: str) -> bool:
 
 
 def check_priced(limits: Limits, models: "dict[str, Model]") -> None:
-    """Refuse models without a price, where the limits have `cost_usd`.
+    """Refuse models without a price if the limits have `cost_usd`.
 
-    A model whose attribute `is_priced` is true says the cost of its answers itself.
+    A model whose attribute `is_priced` is true reports the cost of its answers itself.
 
     Raises:
         ExtraMissing: the table is not installed.
@@ -73,7 +73,7 @@ def check_priced(limits: Limits, models: "dict[str, Model]") -> None:
 
 @functools.cache
 def _table() -> tuple[ModuleType | None, str]:
-    """Return the package, imported at the first answer (0.16 s), and what a log calls it."""
+    """Return the package, imported at the first answer (0.16 s), and its name in a log."""
     from importlib import metadata  # noqa: PLC0415 - 10 ms at the start of every run and child
 
     try:

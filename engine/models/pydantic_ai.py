@@ -1,9 +1,9 @@
 """Models of every provider that Pydantic AI has: `pydantic:PROVIDER:NAME`.
 
 Translates neutral messages to that framework's, and its answers back; HTTP, keys, retries and
-timeouts are its own (extra `pydantic-ai`, and that of the provider).  `adapters.pydantic_ai` reads
-answers with the same functions.  An answer is kept whole beside its neutral shape, under
-`provider`, for the framework is given the same one again.  Rules: CONTRACT.md §11, §17.3.
+timeouts are its own (extra `pydantic-ai`, and that of the provider). `adapters.pydantic_ai` reads
+answers with the same functions. An answer is kept whole beside its neutral shape, under `provider`,
+for the framework is given the same one again. Rules: CONTRACT.md §11, §17.3.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
 from refold.engine.wire.parts.texts import short
 
 PROVIDER: Final = "pydantic_ai"
-"""Under which name messages and parameters hold what the neutral shape has no place for."""
+"""The name under which messages and parameters hold parts without a neutral form."""
 
 _DRAWN: Final = re.compile(r"pyd_ai_[0-9a-f]{32}")
 _RESPONSE: Final = TypeAdapter(pai.ModelResponse)
@@ -48,7 +48,7 @@ _OUTSIDE: Final = frozenset(
         "workspace_ref",
     }
 )
-"""Of an answer: the moment, and what the framework itself writes on it afterwards."""
+"""Members of an answer that change: the moment, and the framework's later notes on it."""
 
 _STOPS: Final = {
     "content_filter": "refusal",
@@ -86,7 +86,7 @@ class PydanticAIModel:
     def key_variables(self) -> tuple[str, ...]:
         """The variables whose values are secrets of every run that has this model.
 
-        The framework tells them nowhere but in the source of the provider, which names them.
+        The framework names them only in the source of the provider.
         """
         source = inspect.getsource(sys.modules[self.check().__module__])
         return tuple(sorted({*_KEYS.findall(source)}))
@@ -95,7 +95,7 @@ class PydanticAIModel:
         """Return the class of the provider; nothing is asked, and no key is needed.
 
         Raises:
-            ModelNotFound: there is no such provider, what it needs is not installed, or it takes no
+            ModelNotFound: no such provider, a required package is not installed, or it takes no
                 base URL.
         """
         if self._model == "test":  # the framework's own, which needs no provider
@@ -116,7 +116,7 @@ class PydanticAIModel:
         raise ModelNotFound(self.name, f"no provider {provider!r} in Pydantic AI: {expected}")
 
     def complete(self, request: ModelRequest, /) -> Any:
-        """Begin the request; what is awaited is the `ModelReply`.
+        """Begin the request; await the returned value for the `ModelReply`.
 
         Raises:
             ModelError: `http_<status>`, `connection`, `timed_out`, `credentials`, `parameters`,
@@ -197,7 +197,7 @@ _ANY_TIME: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def _messages(model: str, messages: Iterable[Mapping[str, Any]]) -> Iterable[pai.ModelMessage]:
-    """Return neutral messages as the framework's: what stands between two answers is one."""
+    """Return neutral messages as the framework's: those between two answers are one."""
     asked: list[Any] = []
     for message in messages:
         if message["role"] != "assistant":
@@ -265,7 +265,7 @@ def _parts_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def reply_of(model: str, response: pai.ModelResponse, messages: int) -> ModelReply:
-    """Return what the log holds of the answer to so many messages.
+    """Return the log's form of the answer to so many messages.
 
     Raises:
         ModelError: `malformed`: a log cannot hold it.
@@ -298,7 +298,7 @@ def _with_ids(parts: Sequence[Any], messages: int) -> list[Any]:
 def answer_of(model: str, reply: ModelReply, when: dt.datetime) -> pai.ModelResponse:
     """Return the answer that a log holds, with the time at which the program got it.
 
-    Of an edited one, it is what its neutral shape says.
+    For an edited one, it is built from its neutral shape.
 
     Raises:
         ModelError: `malformed`: another version of the framework wrote it.

@@ -1,8 +1,8 @@
 """Models without a network: a script of replies, or a function.
 
 `ScriptedModel` gives the n-th reply of an agent to the request that holds n-1 replies already: the
-conversation chooses, not the order of arrival.  So there is no cursor to share, and runs in
-parallel, in subprocesses and in replay agree.  `FunctionModel` is for what no list can say.
+conversation chooses, not the order of arrival. So there is no shared cursor, and runs in parallel,
+in subprocesses and in replay agree. `FunctionModel` covers everything else.
 
 The file that `engine.models.parse` reads, and what `replies` may be, in YAML or JSON:
 
@@ -69,11 +69,11 @@ class _LongReply(TypedDict, total=False):
 
 
 class ScriptedModel:
-    """A model that says what its script says.  Threads may share one: it keeps nothing.
+    """A model that answers from its script. Threads may share one: it keeps nothing.
 
-    Who asks is the request's parameter `agent` (none: `"*"`).  A conversation that began as another
-    agent's says with the parameter `inherited` how many messages it took over; replies among those
-    do not count.
+    Who asks is the request's parameter `agent` (none: `"*"`). The parameter `inherited` of a
+    conversation that began as another agent's is the number of messages that it took over; replies
+    among those do not count.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class ScriptedModel:
         *,
         where: str = "replies",
     ) -> None:
-        """Check the whole script; `where` is what an error calls it.
+        """Check the whole script; `where` names it in errors.
 
         Raises:
-            ScriptRefused: a place that is not as this module's docstring says.
+            ScriptRefused: a part does not match this module's docstring.
         """
         self._name = name
         self._script = _script(replies, where)
@@ -96,7 +96,7 @@ class ScriptedModel:
         """Return the model that a YAML or JSON file describes.
 
         Raises:
-            ScriptRefused: the file cannot be read, or is no script.
+            ScriptRefused: the file cannot be read, or is not a script.
         """
         try:
             replies = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
@@ -114,7 +114,7 @@ class ScriptedModel:
 
     @property
     def is_priced(self) -> bool:
-        """Whether each reply says its cost: `cost_usd_micros` in its `usage`."""
+        """Whether each reply has its cost: `cost_usd_micros` in its `usage`."""
         replies = (reply for each in self._script.values() for reply in each)
         return all("error" in one or "cost_usd_micros" in one.get("usage", {}) for one in replies)
 
@@ -125,10 +125,10 @@ class ScriptedModel:
         return Reference(__name__, type(self).__qualname__, arguments)
 
     def complete(self, request: ModelRequest, /) -> ModelReply:
-        """Return the reply that stands at the conversation's place.
+        """Return the reply at the conversation's place.
 
         Raises:
-            ModelError: the script says so, or (`script_exhausted`) says no more.
+            ModelError: the script's own, or (`script_exhausted`) there are no more replies.
         """
         agent = str(request.parameters.get("agent", ANY_AGENT))
         script = self._script.get(agent, self._script.get(ANY_AGENT, []))
@@ -163,15 +163,15 @@ class FunctionModel:
 
     @property
     def reference(self) -> Reference | None:
-        """What was given."""
+        """The replies."""
         return self._reference
 
     def complete(self, request: ModelRequest, /) -> ModelReply:
-        """Return what the function says.
+        """Return the function's reply.
 
         Raises:
             ModelError: the function raised or returned it.
-            ScriptRefused: the function returned what is no reply.
+            ScriptRefused: the function returned something other than a reply.
         """
         said = _checked_reply(self._function(request), self._name, "")
         return _reply_of(self._name, said, f"call_{len(request.messages)}")
@@ -180,8 +180,8 @@ class FunctionModel:
 def _reply_of(model: str, reply: dict[str, Any], call_prefix: str) -> ModelReply:
     """Return a checked reply as the port has it.
 
-    Calls without an id are named by their place in the conversation.  The reply is a copy: what a
-    program does to its messages must not change the script.
+    Calls without an id are named by their place in the conversation. The reply is a copy: changes
+    to a program's messages must not change the script.
     """
     reply = deepcopy(reply)
     if "error" in reply:

@@ -1,7 +1,7 @@
-"""What programs ask for, and what the outside is to be: tools, models, runners, people, clocks.
+"""The requests of programs, and the interfaces to tools, models, runners, people and clocks.
 
-Protocols, and the plain values that cross them; what implements them stands above, or is the
-caller's.  Imports `secrets`, `events`, `encoding` and `errors`.  Rules: CONTRACT.md §7 to §11.
+Protocols, and the plain values that cross them; implementations are above, or the caller's. Imports
+`secrets`, `events`, `encoding` and `errors`. Rules: CONTRACT.md §7 to §11.
 
     ports         the protocols and their values
     effects       what a program asks for: a call, a model's answer, a child, a person's answer

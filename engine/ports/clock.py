@@ -11,13 +11,13 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 @attrs.frozen
 class FixedClock:
-    """A clock that stands still, so that two live runs see the same time."""
+    """A clock that does not move, so that two live runs see the same time."""
 
     at: dt.datetime = _EPOCH
     """An aware time."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse a text, and a time that does not say of which zone it is."""
+        """Refuse a text, and a time without a time zone."""
         at: object = self.at
         if not (isinstance(at, dt.datetime) and at.utcoffset() is not None):
             expected = "an aware time: datetime(2026, 1, 31, tzinfo=UTC)"
@@ -29,5 +29,5 @@ class FixedClock:
 
 
 def fixed_at(time_us: int) -> FixedClock:
-    """Return a clock that stands at `time_us` microseconds since 1970-01-01T00:00Z."""
+    """Return a clock fixed at `time_us` microseconds since 1970-01-01T00:00Z."""
     return FixedClock(_EPOCH + dt.timedelta(microseconds=time_us))

@@ -47,7 +47,7 @@ class Delegation:
     """`in-process`, `subprocess`, or another name given to `record`; empty for the default."""
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what is of another kind, where the caller's own line is still in the traceback."""
+        """Refuse arguments of the wrong kind while the caller's own line is in the traceback."""
         for name, kinds, expected in _KINDS:
             value = getattr(self, name)
             if not isinstance(value, kinds):

@@ -1,4 +1,4 @@
-"""What a program can ask of the world: effects, described in the imperative.
+"""The requests of a program to the world: effects, described in the imperative.
 
 An effect does nothing itself.  The kernel hands it to the driver after its request is in the log
 (CONTRACT.md §9.2); what came of it returns as an event.
@@ -20,7 +20,7 @@ class CallTool:
     tool: Tool
     arguments: dict[str, Json]
     secrets: tuple[tuple[str, str], ...] = ()
-    """Where handles stand in the arguments, {JSON pointer, name}: replaced before the tool runs."""
+    """Places of handles in the arguments, {JSON pointer, name}: replaced before the tool runs."""
 
 
 @attrs.frozen
@@ -29,7 +29,7 @@ class AskModel:
 
     call: str
     model: Model | None
-    """`None` in replay, where nothing is asked."""
+    """`None` in replay, which asks no model."""
     request: ModelRequest
     name: str = ""
     """As the program asked for the model; empty for the default."""

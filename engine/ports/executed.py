@@ -1,7 +1,7 @@
 """How many tool calls were executed while a program was run again: counted, not presumed.
 
-A replay runs no leaf tool.  A program, or a delegation tool, may still call one as the function
-that it is; then its report says so.  Rules: CONTRACT.md §12.2.
+A replay runs no leaf tool. A program, or a delegation tool, may still call one directly as a
+function; then its report counts it. Rules: CONTRACT.md §12.2.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""What is asked of people, and what fits as an answer (CONTRACT.md §9.9).
+"""Questions to people, and valid answers (CONTRACT.md §9.9).
 
-A question may have a JSON schema; an answer that does not fit is no answer.  A tool with
-`approval` is asked for before each call.  Pure: who is asked, and how, belongs to the recorder, the
+A question may have a JSON schema; an answer that does not fit does not count. A tool with
+`approval` is asked for before each call. Pure: who is asked, and how, belongs to the recorder, the
 driver and the command line.
 """
 
@@ -22,7 +22,7 @@ _SHOWN_CHARACTERS: Final = 200
 
 
 def check_question(question: object, schema: Mapping[str, Any] | None) -> None:
-    """Check what a program wants to ask.
+    """Check a program's question.
 
     Raises:
         UsageError: the question is not a text, or its schema is not a JSON schema.
@@ -70,10 +70,10 @@ def approval_question(tool: str, arguments: Mapping[str, Json]) -> str:
 
 
 def check_approved(tool: str, answer: Json) -> None:
-    """Let an approved call go on.
+    """Let an approved call continue.
 
     Raises:
-        ToolError: with the code `denied`, where the answer is not `true`.
+        ToolError: with the code `denied`, unless the answer is `true`.
     """
     if answer is not True:
         raise ToolError(tool, "the call was not approved", DENIED)

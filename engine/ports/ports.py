@@ -1,4 +1,4 @@
-"""What the engine asks of the outside: tools, models, runners, clocks.
+"""The engine's interfaces to the outside: tools, models, runners, clocks.
 
 Protocols and the plain values that cross them.  The engine imports no implementation of a tool;
 `tools` implements `Tool`, `engine.models` the `Model` port, `engine.runners` the `ChildRunner`.
@@ -225,7 +225,7 @@ class TypedTool(Protocol[P, R_co]):
 
 
 class ArgumentsDoNotFit(Protocol):
-    """What type checkers say of a call whose arguments do not fit the tool: nothing can use it."""
+    """The type that type checkers show for a call with wrong arguments: nothing can use it."""
 
 
 Draw = Callable[[str, str, Callable[[], Json]], Json]
@@ -233,7 +233,7 @@ Draw = Callable[[str, str, Callable[[], Json]], Json]
 
 
 class SessionPort(Protocol):
-    """What the kernel asks of a session; `engine.session` has the one implementation."""
+    """The kernel's interface to a session; `engine.session` has the one implementation."""
 
     is_own: bool
     """False for a child's face of its parent's session: its reads are lines, not its start."""
@@ -251,7 +251,7 @@ class SessionPort(Protocol):
         ...
 
     def restore(self, snapshot: dict[str, Any], /) -> None:
-        """Replace all slices by those of a snapshot in JSON; nothing is emitted.
+        """Replace all slices by those of a snapshot in JSON; no events are emitted.
 
         Raises:
             SnapshotRestoreError: a slice is not registered, or another version; untouched then.
@@ -265,7 +265,7 @@ class SessionPort(Protocol):
     def observe(
         self, tool: str, arguments: dict[str, Json], result: Json, error: dict[str, Json] | None, /
     ) -> None:
-        """Reduce what a tool returned; it stands in the log already."""
+        """Reduce a tool's result, which is in the log already."""
         ...
 
     def digest(self) -> str:
@@ -349,7 +349,7 @@ class CancelSignal:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it was set for the parent's run cannot go on: then no end is to be recorded."""
+        """Whether it was set because the parent's run cannot continue: then no end is recorded."""
         return self._set.done() and self._set.result()
 
     def is_set(self) -> bool:
@@ -378,7 +378,7 @@ class Question:
     schema: dict[str, Json] | None = None
     """JSON schema of the answer; `None` for any JSON value."""
     problem: str = ""
-    """The reason why there is no answer, if one was given."""
+    """The reason for no answer, if one was given."""
 
     @property
     def place(self) -> tuple[int, ...]:
@@ -405,7 +405,7 @@ class Stopped:
 
 @attrs.frozen(kw_only=True)
 class People:
-    """Who answers what a run asks: answers that are there already, and somebody to be asked."""
+    """Answers a run's questions: from the given answers, or by asking somebody."""
 
     answers: Mapping[str, Json] = attrs.field(factory=dict)
     """By the key of the question."""
@@ -422,15 +422,15 @@ class People:
 
 
 class Supply(Protocol):
-    """Where a run's outcomes come from that are not to be had live (CONTRACT.md §12.10)."""
+    """Supplies a run's outcomes that must not be live (CONTRACT.md §12.10)."""
 
     def outcome(self, call: str, asked: Any, effect: Any, /) -> Any:
         """Return the event that completes a request, or a child's `Outcome`; `None`: do it live.
 
-        `asked` is the event that stands in the log for the request, `effect` what would be done.
+        `asked` is the event of the request in the log, `effect` the live alternative.
 
         Raises:
-            OutcomeMissing: there is none, and it may not be done live.
+            OutcomeMissing: it has no outcome, and it may not run live.
         """
         ...
 
@@ -439,7 +439,7 @@ class Supply(Protocol):
         ...
 
     def child(self, request: "ChildRequest", outcome: Outcome, /) -> Outcome:
-        """Return a supplied outcome as it is to stand in the log of this run."""
+        """Return a supplied outcome in the form for this run's log."""
         ...
 
     def draw(self, source: str, name: str, call: str, /) -> tuple[Json] | None:
@@ -447,7 +447,7 @@ class Supply(Protocol):
         ...
 
     def snapshot(self) -> dict[str, Any] | None:
-        """Return what the session starts with; `None`: with what it holds."""
+        """Return the session's initial content; `None`: its current one."""
         ...
 
     def look(self) -> tuple[int, int] | None:
@@ -469,7 +469,7 @@ class Supply(Protocol):
 
 @attrs.frozen(kw_only=True)
 class Terms:
-    """What a run is to do, with what and within what: of a root and of a child."""
+    """A run's task, resources and limits: for a root and for a child."""
 
     program_name: str
     input: Json
@@ -483,15 +483,15 @@ class Terms:
     session: SessionPort | None = None
     """The run's own session, or a face of its parent's."""
     runners: Mapping[str, "ChildRunner"] = attrs.field(factory=dict)
-    """What the run's children may run on."""
+    """The runners of the run's children."""
     runner: str = "in-process"
     """Their default among them."""
     people: People = People()
     resume: Reference | None = None
-    """What goes on in unfinished logs of children: a function of a `RunRequest` and a `Host` that
+    """Continues unfinished logs of children: a function of a `RunRequest` and a `Host` that
     returns a `Recorder`; `None` in a run that was not resumed."""
     supply: Supply | None = None
-    """Where the run's outcomes come from; needs a runner that shares memory."""
+    """The source of the run's outcomes; needs a runner that shares memory."""
     tokens: "MoreTokens | None" = None
     """Asks the run above for more `model_tokens`; `None` where there is nobody to ask."""
 
@@ -509,7 +509,7 @@ class ChildRequest(Terms):
     brief: str = ""
     """The task in words."""
     log: Path | None = None
-    """Where the child writes its own log; `None` where nothing is kept (tests)."""
+    """The place of the child's own log; `None` if nothing is kept (tests)."""
     tools: tuple[Tool, ...] = ()
     vault: Vault | None = None
     """Redaction, secrets and volatile paths of the whole tree."""
@@ -518,8 +518,8 @@ class ChildRequest(Terms):
 
 
 MoreTokens = Callable[[Callable[[], bool]], int]
-"""Asks the run above for `model_tokens` and returns how many it gave; blocks until it answers, or
-until its argument says to give up."""
+"""Asks the run above for `model_tokens` and returns how many it gave; blocks until it answers,
+or until its argument cancels the wait."""
 
 
 class ChildRunner(Protocol):

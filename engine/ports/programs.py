@@ -1,7 +1,7 @@
 """Finding programs: by the object, by module or file and name, by a name that Refold ships.
 
-A log never says what code to import (CONTRACT.md §3.8): whoever replays names the program, except
-for what Refold ships.  This is a shell file: importing runs the user's code.
+A log never names code to import (CONTRACT.md §3.8): the caller names the program of a replay,
+except for those that Refold ships. This is a shell file: importing runs the user's code.
 """
 
 import contextlib
@@ -29,8 +29,8 @@ SHIPPED: Final[dict[str, Reference]] = {}
 """Programs that every installation has, by the name that a log shows; their owners `ship` them."""
 
 _UNMARKED: Final[dict[str, str]] = {}
-"""Fingerprints of these programs in 0.1.0, whose first logs do not say `shipped`.  Complete: what
-records now says it."""
+"""Fingerprints of these programs in 0.1.0, whose first logs lack `shipped`. Complete: newer logs
+have it."""
 
 UNRULY: Final[set[str]] = set()
 """Those that do not end as a program does: never in a process that somebody else needs."""
@@ -49,7 +49,7 @@ def ship(source: str, unmarked: Mapping[str, str], *, unruly: Iterable[str] = ()
 
 
 def is_shipped(program: Program) -> bool:
-    """Return whether `program` is one that Refold ships: that very function, whatever its name."""
+    """Return whether Refold ships `program`: that very function, regardless of its name."""
     reference = SHIPPED.get(program_name(program))
     module = sys.modules.get(reference.source) if reference is not None else None
     return reference is not None and getattr(module, reference.name, None) is program
@@ -58,8 +58,8 @@ def is_shipped(program: Program) -> bool:
 def names_shipped(started: RunStarted) -> bool:
     """Return whether the program of a log is one that Refold ships, and may be run for it.
 
-    A program of somebody else's may have the same name.  The log says which it was; of those that
-    were made before they said so, the fingerprint does.
+    A program of somebody else's may have the same name. Newer logs record which one it was; for
+    older ones, the fingerprint decides.
     """
     if started.program not in SHIPPED:
         return False
@@ -196,7 +196,7 @@ def elsewhere(reference: Reference) -> Reference:
 
 
 def with_sources(value: Any, source_of: Callable[[dict[str, Any]], str]) -> Any:
-    """Return JSON in which each reference, however deep, has the source that is said of it."""
+    """Return JSON with the given source for each reference, at any depth."""
     if isinstance(value, list):
         return [with_sources(item, source_of) for item in value]
     if not isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""What a program is given at once: its run's own facts, times, random numbers, markers, remarks.
+"""Values that a program gets at once: its run's own facts, times, random numbers, markers, remarks.
 
-Nothing here waits: each is a plain call, the same on both faces (`engine.program.run`), and what it
-gave is a line, so that a replay gives the same.  Random numbers are derived of the run's seed, and
-recorded; a file or a variable is read live and never in a replay.
+Nothing here waits: each is a plain call, the same on both faces (`engine.program.run`), and its
+value is recorded, so that a replay returns the same. Random numbers are derived of the run's seed,
+and recorded; a file or a variable is read live and never in a replay.
 
 Rules: CONTRACT.md §9.3 (seeds), §9.8 (change markers).
 """
@@ -38,7 +38,7 @@ delegation_call: contextvars.ContextVar[str] = contextvars.ContextVar(
 
 
 def _text_of(path: str) -> Json:
-    """Return a file's text, `None` where there is no file, or why it has none: {error}."""
+    """Return a file's text, `None` for no file, or the reason for no text: {error}."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
@@ -52,7 +52,7 @@ def _text_of(path: str) -> Json:
 
 
 def _variable(name: str) -> Json:
-    """Return an environment variable, `None` where it is not set, or why it is no text: {error}."""
+    """Return an environment variable, `None` if unset, or the reason for no text: {error}."""
     value = os.environ.get(name)
     try:
         os.fsencode(value or "").decode()
@@ -108,7 +108,7 @@ class Face:
 
     @property
     def depth(self) -> int:
-        """How many runs stand above this one; 0 for a root."""
+        """The number of runs above this one; 0 for a root."""
         return self._kernel.identity.depth
 
     @property
@@ -152,7 +152,7 @@ class Face:
         return tuple(sorted(self._kernel.models))
 
     def now(self) -> dt.datetime:
-        """Return the time as an aware UTC datetime; it stands still within a step (§9.3)."""
+        """Return the time as an aware UTC datetime; it does not move within a step (§9.3)."""
         return _EPOCH + dt.timedelta(microseconds=self._kernel.look().time_us)
 
     def uuid(self) -> str:
@@ -180,13 +180,13 @@ class Face:
         return found
 
     def read_text(self, path: str | os.PathLike[str]) -> str | None:
-        """Return the text of a UTF-8 file, recorded; `None` where there is none.
+        """Return the text of a UTF-8 file, recorded; `None` if there is no file.
 
-        For prompts and settings, which replay must not read again; what an agent reads goes
-        through a tool.
+        For prompts and settings, which replay must not read again; an agent reads files through a
+        tool.
 
         Raises:
-            UnicodeDecodeError: the file is no UTF-8.
+            UnicodeDecodeError: the file is not UTF-8.
             OSError: it is there, and cannot be read.
         """
         is_path = isinstance(path, str | os.PathLike)
@@ -201,7 +201,7 @@ class Face:
         Never for secrets, for the log holds the value: `secret` gives a handle.
 
         Raises:
-            UnicodeDecodeError: its value is no UTF-8.
+            UnicodeDecodeError: its value is not UTF-8.
         """
         check_kind("environment", "the name of a variable", isinstance(name, str), name)
         value = self._kernel.draw("environment", name, lambda: _variable(name))
@@ -210,11 +210,11 @@ class Face:
     def secret(self, name: str, /) -> Any:
         """Return a handle to a secret: an argument for tools, which are given its value.
 
-        Type checkers see no type: a tool says `str` of what it is given.
+        Type checkers see no type: a tool annotates the value as `str`.
 
-        The value is that of `record(secrets={name: …})`, else of the environment variable.  It is
-        read just before a tool runs, stands in no log, and is taken out of whatever comes back from
-        now on.
+        The value is that of `record(secrets={name: …})`, else of the environment variable. It is
+        read just before a tool runs, is never in a log, and is removed from everything that comes
+        back from then on.
         """
         check_kind("secret", "the name of a secret", isinstance(name, str), name)
         self._kernel.hand_out(name)
@@ -224,7 +224,7 @@ class Face:
         """Return how a tool is set up, recorded; in replay `make` is not called.
 
         Raises:
-            NotCanonical: live, where what `make` returns cannot be held by a log.
+            NotCanonical: live, if a log cannot hold the result of `make`.
         """
         check_kind("settings", "a function without arguments", callable(make), make)
         return self._kernel.draw("settings", name, make)
@@ -243,10 +243,10 @@ class Face:
     def patched(self, marker: str, /) -> bool:
         """Return whether this run goes the way of the change that `marker` names.
 
-        True in a new run, which says so in its log: `patch.marked`; in a replay, whether the record
-        has the marker.  So `if run.patched("ask twice"): … else: …` replays old logs as they were.
-        A marker is no call: it takes no ordinal, and one that the program no longer asks for is
-        passed over (CONTRACT.md §9.8).
+        True in a new run, which records it in its log: `patch.marked`; in a replay, whether the
+        record has the marker. So `if run.patched("ask twice"): … else: …` replays old logs as they
+        were. A marker is not a call: it takes no ordinal, and one that the program no longer asks
+        for is ignored (CONTRACT.md §9.8).
         """
         check_kind("patched", "a text", isinstance(marker, str), marker)
         self._kernel.check_inside()
@@ -266,14 +266,14 @@ class Face:
     ) -> None:
         """Write a remark into the log: `note.added`.
 
-        `measured` are JSON pointers into `data`, `/took_ms`, whose values another recording of the
-        same program has otherwise; `ids` are texts that are made of a run's id, wherever they
-        stand.  Diffs and snapshots leave out the former, tell the latter by their place, and list
-        both (CONTRACT.md §13.2); a replay compares them as all else.
+        `measured` are JSON pointers into `data`, `/took_ms`, to values that change in another
+        recording of the same program; `ids` are texts made of a run's id, in any place. Diffs and
+        snapshots leave out the former, identify the latter by their place, and list both
+        (CONTRACT.md §13.2); a replay compares them like all others.
 
         Raises:
             NotCanonical: `data` cannot be held by a log.
-            UsageError: `measured` holds what is no pointer.
+            UsageError: `measured` holds something other than a pointer.
         """
         check_kind("annotate", "a text, and then data", isinstance(text, str), text)
         measured, ids = _texts("measured", measured), _texts("ids", ids)

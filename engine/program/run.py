@@ -1,4 +1,4 @@
-"""What a program sees: `run`, for asynchronous programs and for plain ones.
+"""`run`, the program's interface, for asynchronous programs and for plain ones.
 
 A thin face over the kernel; both have the same names.  Calls that ask the world for something are
 awaited (or, in a plain program, block); `now`, `uuid`, `random` and `annotate` are plain calls.

@@ -1,7 +1,7 @@
-"""Where runs are started, and bounded: a root by `record`, children by runners.
+"""Starts runs, and bounds them: a root by `record`, children by runners.
 
-Programs and their inputs flow in; recordings, and outcomes of children, flow out.  Imports
-`recording`, `children`, `process` and what stands below.  Rules: CONTRACT.md §7.3.
+Programs and their inputs flow in; recordings, and outcomes of children, flow out. Imports
+`recording`, `children`, `process` and the folders below them. Rules: CONTRACT.md §7.3.
 
     recorded         what a caller learns of a recorded run
     preflight        what children certainly need, checked before a run begins

@@ -17,12 +17,12 @@ from refold.engine.runners.shipped import default_runners
 
 
 def run_on_ray(line: bytes) -> None:
-    """Run what the envelope says in a process on a node of Ray."""
+    """Run the envelope's child in a process on a node of Ray."""
     run_envelope(line, "ray")
 
 
 def run_envelope(line: bytes, runner_name: str = "subprocess") -> None:
-    """Run what the envelope says and write the reply; ends this process when the parent ends."""
+    """Run the envelope's child and write the reply; ends this process when the parent ends."""
     protocol = take_protocol()
     if protocol is None:
         raise SystemExit("this is the child side of a subprocess run; `refold run` starts one")

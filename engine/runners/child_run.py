@@ -1,4 +1,4 @@
-"""A child as a recording of its own: what is recorded, and what its runner hands back of it.
+"""A child as a recording of its own: its log, and its runner's reply.
 
 The same for every runner: where the recording runs, and how it is bounded, is each runner's.
 Rules: CONTRACT.md §7.1 (outcomes and runners), §4.7 (children that are resumed).
@@ -21,7 +21,7 @@ ADVICE: Final = (
     "ship what it needs to the nodes, as by ray.init(runtime_env={'working_dir': '.'}), "
     "or install it on each"
 )
-"""For what a node of a cluster cannot import."""
+"""The advice for code that a node of a cluster cannot import."""
 
 
 def recorder_of(request: ChildRequest, host: Host, *, runner_name: str) -> Recorder:
@@ -62,7 +62,7 @@ def outcome_of_recorded(recorded: RecordedRun, request: ChildRequest) -> Outcome
 
 
 def suspended(recorded: RecordedRun, request: ChildRequest) -> Suspended:
-    """Return what a child's runner says of a run that waits for a person."""
+    """Return the reply of a child's runner for a run that waits for a person."""
     child = ChildRef(run=request.identity.run_id, head=recorded.head, events=recorded.entries)
     return Suspended(questions=recorded.questions, child=child)
 

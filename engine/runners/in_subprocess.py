@@ -1,7 +1,7 @@
 """A child run in a process of its own, with hard limits (CONTRACT.md §7.3).
 
-`engine.process` starts and bounds the process; this file says what is started, and what its end
-means for the run.  It contains accidents; it is no sandbox against hostile code.
+`engine.process` starts and bounds the process; this file chooses the command, and interprets the
+end. It contains accidents; it is not a sandbox against hostile code.
 """
 
 import os
@@ -54,7 +54,7 @@ class InSubprocess:
     needs_references = True
     """What its children get is imported again, by another process."""
     entry = "refold.engine.runners.child:run_envelope"
-    """What the stub calls with the envelope."""
+    """The function that the stub calls with the envelope."""
 
     def __init__(self, *, environment: Iterable[str] = (), memory_bytes: int | None = None) -> None:
         self._environment = tuple(environment)
@@ -82,7 +82,7 @@ class InSubprocess:
         return anchored(_outcome(ended, request, duration_ms), request)
 
     def _bounded(self, envelope: bytes, request: ChildRequest, tokens_fd: int | None) -> Ended:
-        """Run the process of the envelope to its end: here, or wherever a subclass says."""
+        """Run the envelope's process to its end: here, or as a subclass decides."""
         environment = child_environment(self._names(request))
         return run_stub(envelope, environment, self._bounds(request), request.cancel, tokens_fd)
 
@@ -126,14 +126,14 @@ _STOPPED: Final = b'{"stopped":{'
 
 
 def _suspended(reply: bytes) -> Suspended:
-    """Return that the child waits for a person, as it said."""
+    """Return that the child waits for a person, by its own reply."""
     said = loads(reply)
     questions = tuple(Question(**each) for each in said["questions"])
     return Suspended(questions=questions, child=ChildRef(**said["child"]))
 
 
 def _outcome(ended: Ended, request: ChildRequest, duration_ms: int) -> Outcome:
-    """Return what the end of the process means: a whole reply counts, whatever came after it."""
+    """Interpret the end of the process: a whole reply counts, even if more follows."""
     policy = request.policy
     if ended.reply.endswith(b"\n"):
         return outcome_of(ended.reply[:-1], policy, duration_ms=duration_ms)
@@ -179,7 +179,7 @@ def _truncated(ended: Ended) -> Truncated | None:
 
 
 def _last_words(stderr: Captured, vault: Vault | None) -> str:
-    """Return the end of what a crashed child wrote to standard error, for the message.
+    """Return the end of a crashed child's standard error, for the message.
 
     Secrets are taken out before lines are cut: half of a secret would not be found.
     """

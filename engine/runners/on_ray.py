@@ -1,10 +1,10 @@
 """A child on a node of a Ray cluster, in a process of its own there (CONTRACT.md §7.6).
 
 What runs there is what `in_subprocess` runs here, inside the same bounds; this file is the way to
-it and back.  A task of Ray takes the envelope to a node, starts the process and streams back what
-the logs grow by, in pieces so small that they pass from process to process and never lie in Ray's
-object store.  What has to reach a child that runs (the end, more tokens) goes by a second task to
-the same node, which puts it into a file that the first one reads.
+it and back. A task of Ray takes the envelope to a node, starts the process and streams back the
+growth of the logs, in pieces so small that they pass from process to process and are never in Ray's
+object store. Messages to a running child (the end, more tokens) go by a second task to the same
+node, which puts them into a file that the first one reads.
 
 Ray is imported where a child is run, and nowhere else: replays need none.
 """
@@ -142,14 +142,14 @@ class RayRunner(InSubprocess):
 
 
 def _check_answers(address: str) -> None:
-    """Raise OSError where nothing listens: Ray itself gives up after minutes."""
+    """Raise OSError if nothing listens: Ray itself stops waiting after minutes."""
     host, _, port = address.rpartition(":")
     if host and port.isdecimal() and "/" not in host:
         socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
 
 
 def _marker(log: Path) -> Path:
-    """Return the file that says: this child may be running on a node, or was lost with it."""
+    """Return the marker file: this child may be running on a node, or was lost with it."""
     return log.with_suffix(".ray")
 
 
@@ -159,7 +159,7 @@ def _remote(function: Callable[..., Any]) -> Any:
 
 
 def _held(request: ChildRequest) -> bytes:
-    """Return what there is of the child's logs where it goes on; else nothing."""
+    """Return the existing part of the child's logs if it continues; else nothing."""
     if request.log is None or not request.log.exists():
         return b""
     with tempfile.TemporaryDirectory() as folder:
@@ -367,7 +367,7 @@ class _Process:
             self._given.put(int(letter))
 
     def wait(self) -> Iterator[Item]:
-        """Wait for something that the process says, or its end, for a moment."""
+        """Wait a moment for output of the process, or its end."""
         with contextlib.suppress(Empty):
             if said := self._said.get(timeout=_LOOK_SECONDS):
                 yield said
@@ -381,7 +381,7 @@ class _Process:
 
 
 class _Growing:
-    """What the logs of a child have grown by: whole lines, for what is torn may still be cut."""
+    """The growth of a child's logs: whole lines, because a torn one may still be cut."""
 
     def __init__(self, log: Path) -> None:
         self._folder = log.parent
@@ -392,7 +392,7 @@ class _Growing:
         return sorted(self._folder.glob(f"*{SUFFIX}*"))
 
     def grown(self, *, to_the_end: bool = False) -> Iterator[Item]:
-        """Yield it, so that no line comes before what it names: a blob, a line of a child."""
+        """Yield it, so that no line comes before the blobs and child lines that it names."""
         sizes = {path: path.stat().st_size for path in reversed(self._logs())}  # parents first
         for blob in BlobStore(self._blobs).files():
             if blob.name not in self._sent:

@@ -1,4 +1,4 @@
-"""What a caller learns of a recorded run.
+"""The result of a recorded run for its caller.
 
 Apart from `record`: commands that only read logs need no kernel, and start in half the time.
 """
@@ -102,7 +102,7 @@ class Recording(Document):
         return f"{self.error.message} ({self.where})" if self.where else self.error.message
 
     def __fspath__(self) -> str:
-        """Return the path of its log: whatever takes a log takes a recording."""
+        """Return the path of its log: every function that takes a log takes a recording."""
         return str(self.log)
 
     def __str__(self) -> str:

@@ -53,7 +53,7 @@ def record(
     /,
     **options: Any,
 ) -> Recording:
-    """Run `program(run, input)` and record it; return how it ended, whatever that was.
+    """Run `program(run, input)` and record it; return its end, of any kind.
 
     Options are those of `root_request`.
 
@@ -137,8 +137,9 @@ def root_request(
     Args:
         program: A function, `async def` or plain; or `module:name`, `file.py:name`.
         argument: Its input: any value that a log can hold.
-        log: Where to write; by default a fresh name under `runs/`.
-        tools: What the program may call by name; tools passed to `run.tool` need not be here.
+        log: The path of the log; by default a fresh name under `runs/`.
+        tools: The tools that the program may call by name; tools passed to `run.tool` need not be
+            here.
         model: What `run.model` asks by default.
         models: More models, by the names that `run.model(model=…)` uses.
         runner: What children run on by default: `in-process` or `subprocess`.
@@ -146,15 +147,15 @@ def root_request(
         limits: Caps of the root; its children's only narrow.
         seed: Fixes everything that is drawn; a number or text.
         clock: Fixes every time that programs and models see.
-        session: What `run.session` is; its snapshot stands at the beginning of the log.
+        session: The value of `run.session`; its snapshot is at the beginning of the log.
         durability: `fast`, `group` or `strict` (CONTRACT.md §4.4).
         ask: Who answers `run.ask`; called on a thread with a `refold.Question`, and may raise
             `refold.Unanswered`.  A question that nobody answers suspends the run (§9.9).
         secrets: Values by the names that `run.secret` uses; others are environment variables.
-        redaction: What is taken out of what tools, models and callers say, before it is written
-            or delivered (CONTRACT.md §3.9).
-        volatile: Paths whose values a re-execution does not compare, `tool:fetch/arguments/ts`;
-            what it passed over stands in its report (§12.7).
+        redaction: Values to remove from the texts of tools, models and callers, before they are
+            written or delivered (CONTRACT.md §3.9).
+        volatile: Paths whose values a re-execution does not compare, `tool:fetch/arguments/ts`; its
+            report lists the ignored values (§12.7).
 
     Raises:
         UsageError: the call is wrong.
@@ -198,7 +199,7 @@ def known_models(model: Model | None, models: Mapping[str, Model] | None) -> dic
     """Return models by name, the default under the empty one.
 
     Raises:
-        UsageError: one of them is none.
+        UsageError: one of them is not a runner.
     """
     known = dict(models or {})
     if model is not None:
@@ -232,7 +233,7 @@ def _hosted(
 
 
 def recording_of(recorded: RecordedRun) -> Recording:
-    """Return what a caller learns of a recorded run."""
+    """Return the result of a recorded run for its caller."""
     tell(recorded.slips)
     tell_quietly(recorded.unheard)
     state = recorded.fold.state()

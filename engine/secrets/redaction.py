@@ -1,10 +1,9 @@
 """What must not reach a log, and how it is taken out: by exact value, by path, by tool.
 
-The rules and the walk, pure; which values are secret is `engine.secrets.vault`'s to know, where
-they are applied `engine.recording.recorder`'s.  What is taken out leaves a marker:
-`[redacted:NAME]` for an exact secret, `[redacted]` for a path or a tool.  It is taken out before
-the log *and* before delivery, so that a program receives exactly what a replay gives it
-(CONTRACT.md §3.9).
+The rules and the walk, pure; `engine.secrets.vault` knows the secret values,
+`engine.recording.recorder` applies the rules. Removed values leave a marker: `[redacted:NAME]` for
+an exact secret, `[redacted]` for a path or a tool. They are removed before the log *and* before
+delivery, so that a program receives exactly the same values in a replay (CONTRACT.md §3.9).
 """
 
 import binascii
@@ -70,10 +69,10 @@ def _paths(paths: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
 
 
 def check_pointer(pointer: str, where: str) -> None:
-    """Refuse what is no JSON pointer below the data of an entry.
+    """Refuse anything but a JSON pointer below the data of an entry.
 
     Raises:
-        UsageError: it is none; says where.
+        UsageError: it is not one; names the place.
     """
     if not pointer.startswith("/") or pointer == "/":
         raise UsageError(
@@ -83,10 +82,10 @@ def check_pointer(pointer: str, where: str) -> None:
 
 @attrs.frozen(kw_only=True)
 class Redaction:
-    """What is to be taken out of what tools, models and callers say.
+    """Values to remove from the texts of tools, models and callers.
 
     Raises:
-        UsageError: a secret is too short to be looked for, or a path is none.
+        UsageError: a secret is too short to search for, or a path is invalid.
     """
 
     secrets: tuple[str, ...] = attrs.field(default=(), converter=_texts, repr=False)
@@ -94,9 +93,9 @@ class Redaction:
     environment: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Names of environment variables whose values are secret."""
     paths: dict[str, tuple[str, ...]] = attrs.field(factory=dict, converter=_paths)
-    """JSON pointers into the data of entries, `*` for any member or element, by what the entries
-    are about: `{"tool:fetch": ("/result/token",), "model:*": ("/message/content",)}`; `run` is the
-    run's `/input` and `/output`."""
+    """JSON pointers into the data of entries, `*` for any member or element, by the subject of
+    the entries: `{"tool:fetch": ("/result/token",), "model:*": ("/message/content",)}`; `run` is
+    the run's `/input` and `/output`."""
     tools: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Names of tools whose arguments and results are taken out whole; `*` is any part of a name,
     here and in `paths`.  A name without one has to be of a tool that the run is offered."""
@@ -156,7 +155,7 @@ def narrowed(rules: Redaction, tools: Iterable[str], models: Iterable[str]) -> R
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Return whether a name is that of a pattern, in which `*` is any text."""
+    """Return whether a name matches a pattern, in which `*` is any text."""
     if _ANY not in pattern:
         return pattern == name
     first, *between, last = pattern.split(_ANY)
@@ -175,12 +174,12 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 def forms_of(secret: str) -> tuple[str, ...]:
-    """Return expressions that together match a secret in whichever form it may stand.
+    """Return expressions that together match a secret in all its forms.
 
     As it is, percent-encoded, in JSON in JSON to depth 3 or Python's `repr` of that, character by
-    character, since encoders differ in what they escape; and base64 and hex of it.  Base64 in all
-    three places that it can have in what was encoded, without the characters that depend on its
-    neighbours.  Each begins with a literal: `re` then looks at the rest only where that stands.
+    character, since encoders differ in what they escape; and base64 and hex of it. Base64 in all
+    three alignments, without the characters that depend on its neighbours. Each begins with a
+    literal: `re` then checks the rest only at its occurrences.
     """
     found = _as_text(secret)
     for form in _encoded(secret.encode()):
@@ -189,7 +188,7 @@ def forms_of(secret: str) -> tuple[str, ...]:
 
 
 def plain_parts(secret: str) -> tuple[str, ...]:
-    """Return texts of which one stands wherever a secret does, in whichever form; `""` for none."""
+    """Return texts of which one occurs in every form of a secret; `""` for none."""
     forms = (secret, *_encoded(secret.encode()))
     return tuple(max(re.findall("[A-Za-z0-9]*", form), key=len) for form in forms)
 
@@ -277,7 +276,7 @@ _NAME: Final = frozenset(string.ascii_letters + string.digits + "_.-")
 
 
 def marker_of(name: str) -> str:
-    """Return what stands for the secret of that name."""
+    """Return the replacement for the secret of that name."""
     return f"[redacted:{''.join(each if each in _NAME else '_' for each in name)}]"
 
 

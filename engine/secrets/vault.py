@@ -1,4 +1,4 @@
-"""Where the values of secrets are while a run is recorded, and what is done with them.
+"""Holds the values of secrets while a run is recorded, and applies the rules to them.
 
 A shell file: it reads the environment.  One vault serves a root run and its children in this
 process; a subprocess child is given the values over its pipe, which is in no log.  What reads a
@@ -26,7 +26,7 @@ from refold.engine.secrets.redaction import (
 )
 
 KEY_LENGTH_MIN: Final = 16
-"""Characters of a model's key; shorter ones are stand-ins that local servers take: `EMPTY`."""
+"""Characters of a model's key; shorter ones are placeholders that local servers take: `EMPTY`."""
 
 
 _UNNAMED: Final = "\0"
@@ -47,7 +47,7 @@ class Vault:
         """Take what `record` was given, and the names of the variables that hold models' keys.
 
         Raises:
-            UsageError: a secret is too short, or a volatile path is none.
+            UsageError: a secret is too short, or a volatile path is invalid.
         """
         self.redaction = redaction or Redaction()
         self.volatile = checked_volatile(volatile)
@@ -85,13 +85,13 @@ class Vault:
         self.is_active = bool(finder or rules.paths or rules.tools)
 
     def _finder_of(self, expression: str) -> Finder | None:
-        """Return what looks for secrets, given what they look like; `None` for nothing."""
+        """Return the function that searches for secrets by their shapes; `None` for nothing."""
         return re.compile(expression) if expression else None
 
     def value(self, name: str) -> str | None:
         """Return the value of a secret: as it was given, or the variable's; `None` if neither.
 
-        From now on it is taken out of whatever comes back.
+        From now on it is removed from everything that comes back.
         """
         value = self._given.get(name) or self._passed.get(name) or os.environ.get(name)
         if value is None:
@@ -101,14 +101,14 @@ class Vault:
         return value
 
     def learn(self, name: str, value: str) -> None:
-        """Take a value that was met on its way as an exact secret; `name` is what stands for it."""
+        """Add a value found on its way as an exact secret; `name` is in its marker."""
         with self._lock:
             if value not in self._known.values():
                 self._known[self._free(name)] = value
                 self._compile()
 
     def _free(self, name: str) -> str:
-        """Return a key under which a value replaces no other; what stands for it is `name`."""
+        """Return a key under which a value replaces no other; `name` is in its marker."""
         while name in self._known:
             name += _UNNAMED
         return name
@@ -178,7 +178,7 @@ def vault_of(
     *,
     key_variables: Iterable[str] = (),
 ) -> Vault:
-    """Return a vault under the rules that a log lists: for a run that goes on from it.
+    """Return a vault under the rules that a log lists: for a run that continues it.
 
     Exact values are in no log: those that were given by value have to be given again.
     """
@@ -193,7 +193,7 @@ def vault_of(
 
 
 def unpacked(packed: Mapping[str, Any]) -> Vault:
-    """Return the vault that `packed` was made of; the environment here is another."""
+    """Return the vault that `packed` was made of; the environment here differs."""
     rules = Redaction(**{name: packed[name] for name in attrs.fields_dict(Redaction)})
     made = Vault(rules, volatile=packed["volatile"], key_variables=packed["keys"])
     made.hand_over(packed["given"], packed["named"])
@@ -204,7 +204,7 @@ def checked_volatile(paths: Iterable[str]) -> tuple[str, ...]:
     """Return volatile paths if they are some: `tool:fetch/arguments/ts`, `run/output/ts`.
 
     Raises:
-        UsageError: one is none.
+        UsageError: a value is invalid.
     """
     if isinstance(paths, str):
         raise UsageError("volatile=… is a list of paths, found one text")

@@ -1,4 +1,4 @@
-"""Sessions: what a run keeps in mind, as typed slices that only events change.
+"""Sessions: a run's memory, as typed slices that only events change.
 
 Events of a program flow in and are in the log before a slice changes; immutable snapshots flow
 out.  Imports `ports`, `events`, `encoding` and `errors`.  Names load on first use: a run without a

@@ -1,8 +1,8 @@
-"""Who is told of what happens in one run.
+"""The subscribers of one run's events.
 
-A bus is a view: it carries the events of one run and keeps none of them, for the log is what
-keeps.  What is published in a child's view is told there and nowhere else; its subscribers count
-as the parent's for as long as the view is open, so that one forgotten open can be seen.
+A bus is a view: it carries the events of one run and keeps none of them, for the log is what keeps.
+Events published in a child's view reach only that view; its subscribers count as the parent's for
+as long as the view is open, so that one forgotten open can be seen.
 """
 
 import threading
@@ -13,7 +13,7 @@ E = TypeVar("E")
 
 
 class EventBus:
-    """The subscribers of one run, told in the order in which they came."""
+    """The subscribers of one run, called in the order in which they came."""
 
     def __init__(self, *, on_close: "Callable[[EventBus], None] | None" = None) -> None:
         self._lock = threading.Lock()
@@ -23,7 +23,7 @@ class EventBus:
 
     @property
     def subscribers(self) -> int:
-        """How many subscriptions there are, those of open views included."""
+        """The number of subscriptions, those of open views included."""
         with self._lock:
             views = tuple(self._views)
             own = len(self._handlers)
@@ -39,7 +39,7 @@ class EventBus:
         """Tell every subscriber of the event's kind, `but` for one.
 
         Raises:
-            Exception: what a subscriber raised; those after it are not told.
+            Exception: raised by a subscriber; later subscribers are not called.
         """
         with self._lock:
             told = [handler for kind, handler in self._handlers if isinstance(event, kind)]

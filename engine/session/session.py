@@ -1,4 +1,4 @@
-"""A session: what a run keeps in mind, as typed slices that only events change.
+"""A session: a run's memory, as typed slices that only events change.
 
 A slice is the tuple of all items of one class.  An event is reduced by pure functions, in the order
 in which they were registered; while a session is bound to a run, the run's log has the event before
@@ -31,7 +31,7 @@ from refold.engine.session.snapshot import Snapshot
 S = TypeVar("S")
 
 Line = SessionSeeded | SessionChanged | SessionRestored
-"""What a session puts into a log."""
+"""The entries of a session in a log."""
 
 FAILURES_MAX: Final = 100
 """So many failures of reducers are kept, the latest."""
@@ -44,13 +44,13 @@ class ToolInvoked:
     name: str
     arguments: dict[str, Json]
     result: Json
-    """What it gave; where it failed, {code, message, type}."""
+    """Its result; on failure, {code, message, type}."""
     success: bool
 
 
 @attrs.frozen
 class ReducerFailure:
-    """A reducer raised, or gave what is no slice; its slice is as it was."""
+    """A reducer raised, or did not return a slice; its slice is unchanged."""
 
     event: str
     slice: str
@@ -67,7 +67,7 @@ class _Registered:
 
 
 class Session:
-    """Slices, the reducers that change them, and the bus that tells of it."""
+    """Slices, the reducers that change them, and the bus that publishes events."""
 
     is_own = True
 
@@ -82,7 +82,7 @@ class Session:
         """Make an empty session without reducers.
 
         Args:
-            bus: Where it is told of events and tells of them; one of its own by default.
+            bus: Its source and target of events; one of its own by default.
             id: Its name; those of clones are derived from it.
             parent: The session that it was cloned from.
             factory: How a subprocess makes an empty session with the same reducers; one that has
@@ -128,12 +128,12 @@ class Session:
     ) -> bool:
         """Have `reducer` change `slice` on each event of exactly the class `event`.
 
-        Registering is idempotent: the same event, slice and name again change nothing, whatever the
-        function, and False is returned.  `slice` is the event's class by default, and `name` the
-        function's.
+        Registering is idempotent: the same event, slice and name again change nothing, even with
+        another function, and False is returned. `slice` is the event's class by default, and `name`
+        the function's.
 
         Raises:
-            SliceRefused: a class that is no attrs class or dataclass, or whose name is taken.
+            SliceRefused: a class that is not an attrs class or dataclass, or whose name is taken.
         """
         added = _Registered(event, slice or event, name or _name_of(reducer), reducer)
         with self._lock:
@@ -187,13 +187,13 @@ class Session:
     # -- changing -------------------------------------------------------------------------
 
     def dispatch(self, event: object) -> tuple[ReducerFailure, ...]:
-        """Write the event into the log of the run, reduce it, and tell the bus.
+        """Write the event into the log of the run, reduce it, and publish it on the bus.
 
         Returns what reducers failed with; their slices are as they were.
 
         Raises:
             NotCanonical: a log cannot hold the event; nothing has happened.
-            Exception: what a subscriber of the bus raised; the change is made.
+            Exception: raised by a subscriber of the bus; the change is made.
         """
         self._note(event)
         failed = self._reduce(event)
@@ -203,7 +203,7 @@ class Session:
     def observe(
         self, tool: str, arguments: dict[str, Json], result: Json, error: dict[str, Json] | None, /
     ) -> None:
-        """Reduce what a tool returned, as `ToolInvoked`; it stands in the log already.
+        """Reduce a tool's result, as `ToolInvoked`; it is in the log already.
 
         Nothing that a subscriber does raises here: it is in `failures`.
         """
@@ -285,7 +285,7 @@ class Session:
         self._replace(items)
 
     def restore(self, snapshot: dict[str, Any], /) -> None:
-        """Replace all slices by those of a snapshot in JSON; nothing is emitted.
+        """Replace all slices by those of a snapshot in JSON; no events are emitted.
 
         Raises:
             SnapshotRestoreError: it does not fit this session, which is untouched then.
@@ -375,7 +375,7 @@ class Session:
                 assert_never(line)
 
     def take(self, line: SessionChanged, /) -> None:
-        """Take a change that a child made which shares the session: reduce it, tell the bus."""
+        """Apply a change of a child that shares the session: reduce it, publish it."""
         for event in self._fold(line.event, line.data):
             self.bus.publish(event, but=self._receive)
 

@@ -1,8 +1,8 @@
 """A session seen from a child that shares its parent's: reads are drawn, changes are the parent's.
 
-There is one session and one writer of it, the parent's run.  A child's change goes there, tagged
-with the child's path, and is made when it is in the parent's log; the order of arrival is data.
-What a child reads depends on what its siblings did before, so each read is a line of the child's
+There is one session and one writer of it, the parent's run. A child's change goes there, tagged
+with the child's path, and is made when it is in the parent's log; the order of arrival is data. A
+child's reads depend on the earlier actions of its siblings, so each read is a line of the child's
 own log: replay serves it from there (CONTRACT.md §6.4).
 """
 
@@ -63,7 +63,7 @@ class SharedSession:
         self._emit = self._draw = None
 
     def select_all(self, slice: type[S]) -> tuple[S, ...]:  # noqa: A002 - the word of the domain
-        """Return the items of a slice as they stand now, oldest first; a line of the log."""
+        """Return the current items of a slice, oldest first; a line of the log."""
         reader = slices.reader_of(slice)
         drawn = self._drawn(slices.name_of(slice), lambda: self._dumped(slice, reader))
         return slices.load(slice, drawn, reader)
@@ -78,7 +78,7 @@ class SharedSession:
         return tuple(item for item in self.select_all(slice) if accepts(item))
 
     def snapshot(self) -> Snapshot:
-        """Return a picture of all slices as they stand now; in a run, a line of the log."""
+        """Return a picture of all slices; in a run, a line of the log."""
         if self._draw is None:
             return self.session.snapshot()
         return Snapshot.from_json(self._drawn("", lambda: self.session.snapshot().as_json()))
@@ -106,13 +106,13 @@ class SharedSession:
         return self.session.empty(bus, parent)
 
     def clone(self, bus: Any = None, parent: Any = None) -> Session:
-        """Return a session of one's own with the items as they stand now; a line of the log."""
+        """Return a separate session with the current items; a line of the log."""
         made = self.empty(bus, parent)
         made.rollback(self.snapshot())
         return made
 
     def take(self, line: SessionChanged, /) -> None:
-        """Hand on what a grandchild changed, which shares the session too."""
+        """Pass on a change of a grandchild, which shares the session too."""
         self.session.take(line)
 
     def restore(self, snapshot: dict[str, Any], /) -> None:
@@ -121,7 +121,7 @@ class SharedSession:
     def observe(
         self, tool: str, arguments: dict[str, Json], result: Json, error: dict[str, Json] | None, /
     ) -> None:
-        """Do nothing: a child's tools change a shared session only by what they dispatch."""
+        """Do nothing: a child's tools change a shared session only by dispatching events."""
 
     def digest(self) -> str:
         """Return nothing: the session's digest is in its owner's log."""

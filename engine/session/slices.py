@@ -29,7 +29,7 @@ from refold.engine.errors import (
 )
 
 Read = Callable[[Json], Any]
-"""Gives the item that a JSON value says, or raises."""
+"""Returns the item of a JSON value, or raises."""
 
 _TEXTS: Final[tuple[tuple[Any, Callable[[str], Any]], ...]] = (
     (Path, Path),
@@ -64,7 +64,7 @@ def reader_of(kind: type) -> Read:
     """Return what reads the items of a slice.
 
     Raises:
-        SliceRefused: the class is no attrs class or dataclass, or its types cannot be resolved.
+        SliceRefused: the class is not an attrs class or dataclass, or its types cannot be resolved.
     """
     if field_names(kind) is None:
         raise SliceRefused(name_of(kind), "no attrs class and no dataclass")
@@ -106,7 +106,7 @@ def load(kind: type, items: list[Json], read: Read) -> tuple[Any, ...]:
     """Return the items that a snapshot has for a slice.
 
     Raises:
-        SnapshotRestoreError: one is not what the class says now.
+        SnapshotRestoreError: an item differs from its class's own encoding.
     """
     return tuple(_loaded(kind, item, at, read) for at, item in enumerate(items))
 

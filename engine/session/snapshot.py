@@ -2,9 +2,9 @@
 
     {"version": "1", "slices": [{"slice_type", "item_type", "items": […]}, …]}
 
-Slices stand in the order of their names; empty ones are left out, so that equal sessions have equal
-snapshots whatever else is registered.  Reducers, subscribers and times are no part of it: the log
-says when.  Rules: CONTRACT.md §6.3.
+Slices are in the order of their names; empty ones are left out, so that equal sessions have equal
+snapshots, regardless of other registrations. It has no reducers, subscribers or times, which are in
+the log. Rules: CONTRACT.md §6.3.
 """
 
 from typing import Any, Final, Self
@@ -40,10 +40,10 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, value: Json) -> Self:
-        """Return the snapshot that a JSON value says.
+        """Return the snapshot of a JSON value.
 
         Raises:
-            SnapshotRestoreError: it is none, or of another version.
+            SnapshotRestoreError: it is not a snapshot, or of another version.
         """
         if type(value) is not dict or value.keys() != {"version", "slices"}:
             raise SnapshotRestoreError("expected an object of `version` and `slices`")
@@ -78,7 +78,7 @@ class Snapshot:
 
     @property
     def summary(self) -> str:
-        """What is in it, for a person or a model: `Finding: 2 items, Plan: 1 item`."""
+        """Its contents, for a person or a model: `Finding: 2 items, Plan: 1 item`."""
         parts = (
             f"{name}: {len(items)} item{'s' * (len(items) != 1)}"
             for name, items in self.slices.items()
