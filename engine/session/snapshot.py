@@ -3,8 +3,8 @@
     {"version": "1", "slices": [{"slice_type", "item_type", "items": […]}, …]}
 
 Slices are in the order of their names; empty ones are left out, so that equal sessions have equal
-snapshots, regardless of other registrations. It has no reducers, subscribers or times, which are in
-the log. Rules: CONTRACT.md §6.3.
+snapshots, regardless of other registrations. It has no reducers,
+subscribers or times; the log has the times. Rules: CONTRACT.md §6.3.
 """
 
 from typing import Any, Final, Self
