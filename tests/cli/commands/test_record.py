@@ -61,6 +61,15 @@ def test_options_of_the_command_are_the_commands(invoke: Invoke) -> None:
         assert done.stdout == "--log -n\n"
 
 
+def test_an_option_behind_the_command_is_the_commands_and_said_to_be(invoke: Invoke) -> None:
+    """Unless the log was named before it: then it is meant so."""
+    late = invoke("record", "echo", "--log", "x.jsonl")
+    meant = invoke("record", "--log", "y.jsonl", "echo", "--log", "x.jsonl")
+
+    assert "--log was given to the command" in late.stderr
+    assert "--log was given to the command" not in meant.stderr
+
+
 def test_a_command_that_asks_nobody_is_told_how_it_would(invoke: Invoke) -> None:
     """A client that reads another variable, or has a URL in its code, is the likely reason."""
     done = invoke("record", "--log", "run.jsonl", "--", "true")

@@ -188,7 +188,11 @@ def test_another_program_is_a_divergence(asked: Path, invoke: Invoke) -> None:
 
     said = invoke("resume", asked, *_program("sequential"), "--answer", "0/1#1=5")
 
+    lines = said.stderr.splitlines()
     assert said.exit_code == 1
+    assert lines[0].startswith("refold: ")
+    assert any(line.startswith("  likely ") for line in lines), lines
+    assert lines[-1].endswith("mark the change with run.patched")
     assert asked.read_bytes() == before
 
 

@@ -104,6 +104,8 @@ def command(
     if recorded.profile:
         known = f"profile {recorded.profile}: a replay lists the places that change on every run"
         output.hint(f"{known}; --profile none compares them")
+    if log is None and "--log" in command:
+        output.hint("--log was given to the command: options of `refold record` stand before it")
     if recorded.ended.lost:
         output.complain(f"standard output: {recorded.ended.lost}: a part of the output is lost")
     for why in recorded.refused:

@@ -46,7 +46,7 @@ from refold.cli.output.exit_codes import USAGE
 from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedEnds
 from refold.cli.output.recorded import answer
-from refold.engine.errors import InDoubt, LogSealed, ToolNeeded, UsageError
+from refold.engine.errors import Diverged, InDoubt, LogSealed, ToolNeeded, UsageError
 from refold.engine.events.events import RunStarted
 from refold.engine.log.names import PACKED_SUFFIX
 from refold.engine.log.reader import scan
@@ -237,6 +237,11 @@ def _gone_on(given: Given) -> int:
     return answer(recording, again=given.again())
 
 
+_OTHER_PROGRAM: Final = (
+    "resume continues the program that ran: restore it, or mark the change with run.patched"
+)
+
+
 def until_answered(recording: Recording, given: Given) -> Recording:
     """Ask the questions of children in other processes, and continue, until nobody answers."""
     once = attrs.evolve(given, retry=(), fail=(), results=())
@@ -263,6 +268,9 @@ def _once(given: Given, answers: dict[str, Any]) -> Recording:
             results=people.said("--result", given.results),
             max_attempts=given.max_attempts,
         )
+    except Diverged as error:
+        error.add_note(_OTHER_PROGRAM)
+        raise
     except ToolNeeded as error:
         if start.program == "agent" and given.agent is None:
             raise UsageError(f"{error}; or pass --agent AGENT.md, as for `refold run`") from None

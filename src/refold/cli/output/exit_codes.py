@@ -62,7 +62,8 @@ def told(error: BaseException) -> int:
             output.complain("interrupted")
             return INTERRUPTED
         case RefoldError():
-            output.complain(str(error))
+            lines = str(error).split("\n") if isinstance(error, Diverged) else [str(error)]
+            output.complain(*lines)
             for note in getattr(error, "__notes__", ()):  # what to do
                 output.hint(note)
             return code_of(error)

@@ -113,8 +113,9 @@ class _Console(Console):
 def console(*, err: bool = False) -> Console:
     """Return the console of standard output or standard error, as they are now."""
     return _Console(
-        file=sys.stderr if err else sys.stdout, markup=False, highlight=False, emoji=False
-    )
+        color_system=None if os.environ.get("NO_COLOR") else "auto",  # without bold and dim, too
+        file=sys.stderr if err else sys.stdout, markup=False, highlight=False, emoji=False,
+    )  # fmt: skip
 
 
 def line(*parts: Part, cut: bool = False) -> None:
@@ -266,9 +267,11 @@ def json_text(value: Any) -> str:
     return json.dumps(value, indent=2).replace("\x7f", "\\u007f")
 
 
-def complain(message: str) -> None:
+def complain(message: str, *more: str) -> None:
     """Print on standard error why a command failed."""
     console(err=True).print(_rich_text((("refold: ", "bold red"), message)), soft_wrap=True)
+    for each in more:
+        console(err=True).print(_rich_text((each,)), soft_wrap=True)
 
 
 def hint(text: str) -> None:
