@@ -21,6 +21,7 @@ PARTIAL: Final = {
     "refold.cli.commands.show._THERE": "the states in which a log is read",
     "refold.cli.commands.show._WORDS": "the states of which more is said",
     "refold.engine.recording.recorder._GUARDED": "what is never done twice unasked",
+    "refold.proxy.copies.applying._UNKNOWN": "the contents of others are on record",
     "refold.replay.bulk.executors.BAD": "the results that end with an exit code",
     "refold.replay.compare.observed_calls._OWN": "what a call alone differs in",
     "refold.replay.explain.naming._OPPOSITE": "the categories that have an opposite",

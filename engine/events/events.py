@@ -381,6 +381,9 @@ MEASURED: Final = "x-refold.measured"
 FOLDER: Final = "x-refold.folder"
 """The folder that a watched command works in, and what changed in it (CONTRACT.md §16.16)."""
 
+LEFT: Final = "x-refold.left"
+"""What the record that a command resumes left of the folder: {files} (CONTRACT.md §16.21)."""
+
 SALVAGED: Final = "x-refold.salvaged"
 """The last entry of a salvaged log (CONTRACT.md §4.5)."""
 

@@ -20,6 +20,7 @@ from refold.engine.events.call_key import number_of, scope_of
 from refold.engine.events.codec import structure
 from refold.engine.events.events import (
     FOLDER,
+    LEFT,
     WIRE,
     EffectCancelled,
     Extension,
@@ -153,6 +154,8 @@ class ObservedRecord:
     """By call key: the entry that asked."""
     folder: FolderState = attrs.field(factory=FolderState)
     """The folder that the command worked in, as it was last; without a start, if none is kept."""
+    left: str = ""
+    """Of a record that resumes another: what that one left of the folder."""
     entries: int = 0
     head: str = ""
 
@@ -340,6 +343,8 @@ class _Reading:
         elif kind == CONVERSATION:
             record.agents[data["scope"]] = data["agent"]
             record.started_by[data["scope"]] = data.get("call", "")
+        elif kind == LEFT:
+            record.left = str(data["files"])
         elif kind == FOLDER:
             record.folder.apply(read_entry(data))
 

@@ -17,6 +17,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
+from refold.engine.events.events import LEFT, Extension
 from refold.engine.log.names import packs_of
 from refold.engine.observed.binding import Bindings
 from refold.engine.observed.journal import ObservedLog
@@ -52,6 +53,7 @@ from refold.proxy.bookends import (
     watched_folder,
 )
 from refold.proxy.command import CommandEnd, Size, run_command, terminal_here
+from refold.proxy.copies.applying import FolderPatch, left_by, patch_of
 from refold.proxy.copies.placing import Copying, Placement, placed
 from refold.proxy.desks.caps import CapReached, Caps
 from refold.proxy.desks.examining import Examining
@@ -77,6 +79,7 @@ from refold.proxy.recorded_here import remember
 from refold.proxy.signals import Signals
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.explaining import asked_otherwise
+from refold.replay.observed.folder import folder_at
 from refold.replay.observed.record import ObservedRecord, read_record
 from refold.replay.observed.report import FailedAnswer, ObservedReport, failed_answer, report_of
 from refold.replay.observed.titles import place_of
@@ -166,6 +169,9 @@ class ResumedCommand:
     the command has changed."""
     reached: Mapping[CapReached, int] = attrs.field(factory=dict)
     """Caps that refused requests, and how many."""
+    patch: FolderPatch | None = None
+    """What its copy has otherwise than the user's folder; `None` where there was no copy."""
+    is_applied: bool = False
     notes: tuple[str, ...] = ()
     """Where it ran, in words."""
 
@@ -441,6 +447,7 @@ def resume_command(
     output: str = "",
     copying: Copying | None = None,
     keeps_all: bool = False,
+    applies: bool = False,
     caps: Caps | None = None,
     write: Write | None = None,
     look: Callable[[ResumableRecord, str], None] = lambda _resumed, _head: None,
@@ -448,7 +455,9 @@ def resume_command(
     """Run a command that broke off again: what ended well is served, the rest is asked.
 
     `retry` names one agent, whose requests alone are asked again.  `look` gets what is served and
-    what is asked before anything runs.  All else is as for `record_command`, `replay_command`.
+    what is asked before anything runs.  With `applies`, what the copy holds at the end goes into
+    the user's folder, if that is as the record left it and the command ended well.  All else is as
+    for `record_command` and `replay_command`.
 
     Raises:
         FolderIncomplete: the folder cannot be restored.
@@ -489,13 +498,26 @@ def resume_command(
                 journal, session.secrets, top, keeps_all=keeps_all, copied=copied
             )
             stack.enter_context(folder).begin()
+        left = ""
+        if copied is not None:
+            left = record.left or left_by(record.path, record.folder)
+            journal.append(Extension(LEFT, {"files": left}))
         desk = Resuming(
             resumed, session.secrets, routes=routes, on_miss=on_miss, log=journal, profile=known,
             here=session.here(), work=session.signals.work, folder=folder, caps=caps,
         )  # fmt: skip
         mcp = McpRecording(journal, session.secrets)
         ended = session.run(desk, mcp, journal, pinned(record), desk.end)
+        patch = None
+        if copied is not None and folder is not None and not folder.lost:
+            patch = patch_of(path, folder_at(path), left)
+        is_fine = not (ended.exit_code or desk.different)
+        is_applied = applies and is_fine and patch is not None and not patch.moved
+        if patch is not None and is_applied:
+            patch.apply()
         return ResumedCommand(
+            patch=patch,
+            is_applied=is_applied,
             log=path,
             ended=ended,
             served=desk.served,

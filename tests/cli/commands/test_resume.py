@@ -549,3 +549,31 @@ def test_one_agent_is_asked_again_and_the_rest_is_kept(
     assert (none.exit_code, both.exit_code) == (2, 2)
     assert "no agent has this name: 0/1 (the weather desk), 0/2" in none.stderr
     assert "--retry stands alone" in both.stderr
+
+
+def test_files_of_the_copy_are_named_and_applied(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only if that is asked for, and not into a folder that changed since."""
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    command = program(tmp_path, "ask('Hello').read(); open('a.txt', 'w').write('new')")
+    with Upstream() as upstream:
+        for name, value in upstream.environment().items():
+            monkeypatch.setenv(name, value)
+        dies = program(tmp_path, "ask('Hello').read(); os.kill(os.getpid(), 9)")
+        record_command(dies, log=tmp_path / "run.jsonl")
+        program(tmp_path, "ask('Hello').read(); open('a.txt', 'w').write('new')")
+    log = tmp_path / "run.jsonl"
+
+    named = invoke("resume", log, "--into", tmp_path / "b.jsonl", "--", *command)
+    applied = invoke("resume", log, "--into", tmp_path / "c.jsonl", "--apply", "--", *command)
+    refused = invoke("resume", log, "--into", tmp_path / "d.jsonl", "--apply", "--", *command)
+
+    assert [done.exit_code for done in (named, applied, refused)] == [0, 0, 1], named.stderr
+    assert f"1 file of the copy not as in {project}: a.txt; --apply" in named.stderr
+    assert f"applied to {project}: a.txt" in applied.stderr
+    assert f"{project} is not as the record left it: a.txt" in refused.stderr
+    assert (project / "a.txt").read_text() == "new"

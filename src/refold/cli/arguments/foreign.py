@@ -121,6 +121,11 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "help": "ask again what this subagent asked, and keep the rest; a name or scope as "
         "`refold show` has it.",
     },
+    "--apply": {
+        "is_flag": True,
+        "help": "write what the copy holds at the end into your folder, if that is as the record "
+        "left it.",
+    },
     "--yes": {"is_flag": True, "help": "do not ask whether to run a log of unknown origin."},
 }  # fmt: skip
 _COPY: Final = ("--in-place", "--keep", "--network", "--hooks")
@@ -181,8 +186,9 @@ replay_options: Final = _foreign(
     *("--volatile-file", *_COPY),
 )
 resume_options: Final = _foreign(
-    _WITH, "--on-miss", "--into", *_SHARED, "--output", *_COPY, "--keep-content", "--yes"
-)
+    _WITH, "--on-miss", "--into", *_SHARED, "--output", *_COPY, "--keep-content", "--apply",
+    "--yes",
+)  # fmt: skip
 sensitivity_options: Final = _foreign(_WITH, *_SHARED[1:], "--network")
 """Options of commands that run another one, always or if it is given."""
 

@@ -180,6 +180,8 @@ def resume_foreign(
         live=resumed.live,
         unasked=resumed.unasked,
         different=tuple(map(str, different)),
+        patch=resumed.patch.text if resumed.patch is not None else "",
+        applied=resumed.is_applied,
     )
 
     def describe() -> None:  # on standard error: standard output is the command's
@@ -193,11 +195,28 @@ def resume_foreign(
             output.complain(f"{words.counted(count, 'request')} refused: {cap.why}")
         for note in resumed.notes:
             output.told((f"note: {note}", "yellow"))
+        _told_patch(resumed, applies=bool(options.get("applies")))
         shown = shlex.quote(document.log)
         output.hint(f"1 log: {shown}; refold show {shown}")
 
-    code = DIFFERS if different else FINE if is_fine else NOT_COMPLETED
-    return output.answer(document, describe, code)
+    is_refused = bool(options.get("applies") and resumed.patch and resumed.patch.moved)
+    code = FINE if is_fine else NOT_COMPLETED
+    return output.answer(document, describe, DIFFERS if different or is_refused else code)
+
+
+def _told_patch(resumed: Any, *, applies: bool) -> None:
+    """Say what the copy has otherwise than the user's folder, and what became of that."""
+    patch = resumed.patch
+    if patch is None or not (patch.files or patch.moved):
+        return
+    if patch.moved:
+        output.complain(f"{patch.folder} is not as the record left it: {patch.names()}")
+    elif resumed.is_applied:
+        output.told(f"applied to {patch.folder}: {patch.names()}")
+    else:
+        advice = "the command did not end well" if applies else "--apply writes them there"
+        files = words.counted(len(patch.files), "file")
+        output.told(f"{files} of the copy not as in {patch.folder}: {patch.names()}; {advice}")
 
 
 def sensitivity_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options: Any) -> int:

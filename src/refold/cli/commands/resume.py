@@ -200,6 +200,7 @@ def command(*, given: Given, is_list: bool, foreign: Foreign, caps: GivenCaps, *
 
         asked = {"caps": caps.caps(), "copying": foreign.copying(), **foreign.passed(), **more}
         asked["keeps_all"], is_sure = asked.pop("keep_content"), asked.pop("yes")
+        asked["applies"] = asked.pop("apply")
         return resume_foreign(log, again, is_sure=is_sure, **asked)
     if log.suffix == PACKED_SUFFIX:
         raise click.UsageError(f"{shown} is packed, and cannot be resumed: unzip it first")

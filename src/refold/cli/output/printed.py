@@ -50,6 +50,10 @@ class PrintedResume(Document):
     """Recorded answers that were not asked for again."""
     different: tuple[str, ...] = ()
     """Questions that were refused, for the command has changed: each in words."""
+    patch: str = ""
+    """What the copy has otherwise than the user's folder, as a unified diff."""
+    applied: bool = False
+    """Whether it was written there."""
 
 
 @attrs.frozen(kw_only=True)

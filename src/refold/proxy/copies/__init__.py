@@ -9,5 +9,6 @@ given back.  Imports `refold.engine` and `refold.replay`.  Rules: CONTRACT.md §
     ended       the copy at the end, compared with the end of the record
     sandbox     a command under `bwrap`, with a copy at the recorded path
     inside      what runs at both ends of `bwrap`; the standard library alone
+    applying    what a copy holds at the end, as a patch for the user's folder
     placing     where a command runs again: in the sandbox, in a copy elsewhere, in place
 """

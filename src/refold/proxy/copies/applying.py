@@ -1,0 +1,176 @@
+"""What a copy holds at the end, as a patch for the user's folder; nothing else writes there.
+
+The folder is written to only if it is as the record left it, and then file by file.
+Rules: CONTRACT.md §16.21.
+"""
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from refold.engine.errors import ContentMissing, FolderRefused
+from refold.engine.log.blobs import BlobStore, digest_only
+from refold.engine.log.names import files_of
+from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.diffs import unified
+from refold.engine.workspace.entries import FolderState
+from refold.engine.workspace.left_out import LogFiles, is_volatile
+from refold.engine.workspace.paths import as_text, of_text
+from refold.engine.workspace.scanning import Scanner
+from refold.engine.workspace.tree import FileTree, TreeEntry
+from refold.replay.observed.folder import contents_of
+
+_UNKNOWN: Final = ("commit", "cut", "out")
+"""Kinds of what is neither compared nor written: its content is not on record."""
+_NAMED_MAX: Final = 8
+
+Held = tuple[str, bytes]
+"""Mode and content; both empty for what is not there."""
+
+
+@attrs.frozen
+class FolderPatch:
+    """The files of the user's folder that a copy has otherwise."""
+
+    folder: Path
+    files: Mapping[str, tuple[Held, Held]]
+    """By path: as it is, and as the copy has it."""
+    moved: tuple[str, ...] = ()
+    """Files that are not as the record left them: nothing may be applied."""
+
+    @property
+    def text(self) -> str:
+        """The patch, as `git apply` takes it; of what is not text, a line that says so."""
+        lines = []
+        for path, held in self.files.items():
+            old, new = (content if mode else None for mode, content in held)
+            lines += unified(old, new, as_text(path))
+        return "".join(f"{line}\n" for line in lines)
+
+    def names(self) -> str:
+        """Return the names of some of its files."""
+        named = self.moved or [as_text(path) for path in self.files]
+        more = [f"{len(named) - _NAMED_MAX} more"] if len(named) > _NAMED_MAX else []
+        return ", ".join([*named[:_NAMED_MAX], *more])
+
+    def apply(self) -> None:
+        """Write the files into the user's folder.
+
+        Raises:
+            FolderRefused: a path leads through a link; nothing is written.
+            OSError: the system refuses to write.
+        """
+        for path in self.files:
+            inner = Path(path).parents
+            if any((self.folder / above).is_symlink() for above in inner if above.name):
+                raise FolderRefused(as_text(path), "folders above it", "a link")
+        for path, (_, (mode, content)) in self.files.items():
+            _write(self.folder / path, mode, content)
+
+
+def _write(file: Path, mode: str, content: bytes) -> None:
+    if not mode:
+        with contextlib.suppress(OSError):  # a folder that has other files yet
+            file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
+        return
+    if mode == "040000":
+        file.mkdir(parents=True, exist_ok=True)
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".refold-", dir=file.parent) as beside:
+        made = Path(beside, "new")
+        if mode == "120000":
+            made.symlink_to(os.fsdecode(content))
+        else:
+            made.write_bytes(content)
+            is_same = file.is_file() and bool(file.stat().st_mode & 0o100) == (mode == "100755")
+            made.chmod(file.stat().st_mode if is_same else int(mode, 8) & 0o777)
+        made.replace(file)
+
+
+def left_by(log: Path, folder: FolderState) -> str:
+    """Return the files that a record left otherwise than they were: a JSON array a line.
+
+    [path, mode, digest], the last two empty for what is gone.
+    """
+    if folder.started is None:
+        return ""
+    with contents_of(log, folder) as contents:
+        before = _Side(contents, folder.started.tree)
+        return _lines(_changes(before, _Side(contents, folder.tree)))
+
+
+def patch_of(log: Path, folder: FolderState, left: str) -> FolderPatch | None:
+    """Return what a copy, whose log this is, has otherwise than the user's folder.
+
+    `left` is what `left_by` says of the record that the folder is of.  `None` if it is not here.
+    """
+    started = folder.started
+    if started is None or not Path(started.path).is_dir():
+        return None
+    top, was = Path(started.path), {json.loads(line)[0]: line for line in left.split("\n") if line}
+    with contents_of(log, folder) as contents, _today(top, log) as today:
+        start, copy = _Side(contents, started.tree), _Side(contents, folder.tree)
+        known = {*start.whole(), *copy.whole(), *map(of_text, was)}  # of all else, nothing is said
+        since = {path: held for path, held in _changes(start, today).items() if path in known}
+        now = {json.loads(line)[0]: line for line in _lines(since).split("\n") if line}
+        moved = {path for path in {*was, *now} if was.get(path) != now.get(path)}
+        files = {path: held for path, held in _changes(today, copy).items() if path in known}
+        return FolderPatch(top, files, tuple(sorted(moved)))
+
+
+@attrs.frozen
+class _Side:
+    contents: Contents
+    tree: FileTree
+
+    def whole(self) -> Mapping[str, TreeEntry]:
+        return self.contents.whole(self.tree).by_path
+
+    def held(self, entry: TreeEntry | None) -> Held:
+        if entry is None or entry.kind == "gone":
+            return "", b""
+        return entry.mode, self.contents.content(entry, self.tree)
+
+
+def _changes(before: _Side, after: _Side) -> dict[str, tuple[Held, Held]]:
+    """Return by path what a file was and is, for each that is another one."""
+    old, new = before.whole(), after.whole()
+    found = {}
+    for path in sorted(old.keys() | new.keys(), key=os.fsencode):
+        pair = old.get(path), new.get(path)
+        is_unknown = any(one is not None and one.kind in _UNKNOWN for one in pair)
+        if pair[0] == pair[1] or is_unknown or is_volatile(path):
+            continue
+        try:
+            held = before.held(pair[0]), after.held(pair[1])
+        except ContentMissing:
+            continue
+        if held[0] != held[1]:
+            found[path] = held
+    return found
+
+
+def _lines(changes: Mapping[str, tuple[Held, Held]]) -> str:
+    told = []
+    for path, (_, (mode, content)) in changes.items():
+        told.append([as_text(path), mode, digest_only(content) if mode else ""])
+    return "\n".join(json.dumps(each) for each in told)
+
+
+@contextlib.contextmanager
+def _today(folder: Path, log: Path) -> Iterator[_Side]:
+    """Look at the user's folder; what it holds is kept apart."""
+    with tempfile.TemporaryDirectory(prefix="refold-") as made:
+        apart = Path(made, "today.jsonl")
+        store = BlobStore(files_of(apart), sync=False)
+        with Scanner(folder, LogFiles(log, folder, folder), store.put, bytes) as scanner:
+            tree = scanner.scan(is_last=True).tree
+        with Contents.here(apart, os.fspath(folder), tree) as contents:
+            yield _Side(contents, tree)

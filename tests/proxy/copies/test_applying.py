@@ -1,0 +1,181 @@
+"""What a resumed command made is put into the user's folder, or nothing of it is (§16.21)."""
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from refold.engine.errors import FolderRefused
+from refold.proxy.copies.applying import FolderPatch
+from refold.proxy.sessions import ResumedCommand, record_command, resume_command
+from tests.proxy.desks.test_resuming import Provider, providing
+from tests.proxy.test_sessions import CLIENT
+from tests.support.folders import repository
+
+AGENT = """
+    import pathlib, signal
+    top = pathlib.Path(__file__).parent
+    calc, old, run = map(pathlib.Path, ("calc.py", "old.txt", "sub/run.sh"))
+    text = calc.read_text()
+    text_of(ask(text))
+    calc.write_text(text + "edited once\\n")
+    if (top / "dies").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+    text_of(ask("twice " + text))
+    calc.write_text(text + "edited twice\\n")
+    old.unlink()
+    run.parent.mkdir()
+    run.write_text("echo")
+    run.chmod(0o755)
+    os.symlink("calc.py", "link")
+    if (top / "fails").exists():
+        text_of(ask("a third time " + text))
+"""
+ENDED = {"calc.py": "a - b\nedited twice\n", "sub/run.sh": "echo", "other.txt": "mine"}
+
+
+@pytest.fixture(params=["git", "plain"])
+def project(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A folder in which an agent was killed after one edit; others lie there that it never saw."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    folder = tmp_path / "home" / "project"
+    files = {"calc.py": "a - b\n", "old.txt": "old\n", ".gitignore": "deps\n"}
+    if request.param == "git":
+        repository(folder, files)
+    else:
+        folder.mkdir(parents=True)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+    monkeypatch.chdir(folder)
+    (tmp_path / "agent.py").write_text(textwrap.dedent(CLIENT) + textwrap.dedent(AGENT))
+    (tmp_path / "dies").touch()
+    return folder
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    """A provider to which clients are led."""
+    with providing() as found:
+        monkeypatch.setenv("OPENAI_BASE_URL", found.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-placeholder-4f1d")
+        yield found
+
+
+def _recorded(project: Path) -> tuple[Path, list[str]]:
+    """Record the agent until it is killed, and let it live from now on."""
+    top = project.parents[1]
+    command = [sys.executable, str(top / "agent.py")]
+    record_command(command, log=project / "run.jsonl")
+    (top / "dies").unlink()
+    (project / "other.txt").write_text("mine")
+    return project / "run.jsonl", command
+
+
+def _resumed(log: Path, command: list[str], name: str = "again") -> ResumedCommand:
+    return resume_command(log, command, into=log.with_name(f"{name}.jsonl"), applies=True)
+
+
+def _held(folder: Path) -> dict[str, str]:
+    """Return what the files of a folder hold, without logs and git's own."""
+    return {
+        os.fspath(path.relative_to(folder)): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+        and not {".git", "run.files", "again.files", "third.files"} & {*path.parts}
+        and path.suffix != ".jsonl"
+        and path.name != ".gitignore"
+    }
+
+
+def test_what_the_copy_holds_is_put_into_the_folder(project: Path, provider: Provider) -> None:
+    """Edits, new files with their mode, links; what went goes, and what it never saw stays."""
+    log, command = _recorded(project)
+
+    resumed = _resumed(log, command)
+
+    assert resumed.is_applied, resumed.patch
+    assert _held(project) == {**ENDED, "link": ENDED["calc.py"]}
+    assert os.access("sub/run.sh", os.X_OK)
+    assert (project / "link").readlink() == Path("calc.py")
+    assert resumed.patch is not None
+    assert "-edited once\n+edited twice\n" in resumed.patch.text
+    assert provider.asked.total() == 2
+
+
+@pytest.mark.parametrize("change", ["an edit", "a file that went", "a mode"])
+def test_a_folder_that_is_not_as_the_record_left_it_is_not_touched(
+    project: Path, provider: Provider, change: str
+) -> None:
+    log, command = _recorded(project)
+    if change == "an edit":
+        (project / "calc.py").write_text("mine\n")
+    elif change == "a mode":
+        (project / "calc.py").chmod(0o755)
+    else:
+        (project / "old.txt").unlink()
+    before = _held(project)
+
+    resumed = _resumed(log, command)
+
+    assert not resumed.is_applied
+    assert resumed.patch is not None
+    changed = "old.txt" if change == "a file that went" else "calc.py"
+    assert resumed.patch.moved == (changed,)
+    assert _held(project) == before
+    assert provider.asked.total() == 2
+
+
+def test_a_run_that_breaks_off_twice_is_applied_when_it_ends(
+    project: Path, provider: Provider
+) -> None:
+    """The folder is still as the first record left it, which the second log says, too."""
+    log, command = _recorded(project)
+    top = project.parents[1]
+    (top / "fails").touch()
+    provider.breaks[_third(), "429"] = 1
+    first = _resumed(log, command)
+    assert (first.ended.exit_code, first.is_applied) == (1, False)
+    assert "edited once" in (project / "calc.py").read_text()
+
+    second = _resumed(first.log, command, "third")
+
+    assert (second.served, second.live, second.is_applied) == (2, 1, True)
+    assert _held(project)["calc.py"] == ENDED["calc.py"]
+
+
+def _third() -> str:
+    system = '{"role": "system", "content": "the weather desk"}'
+    return f'[{system}, {{"role": "user", "content": "a third time a - b\\n"}}]'
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    """And then no other file either."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/sub").symlink_to(tmp_path / "outside")
+    new = (("", b""), ("100644", b"x"))
+    patch = FolderPatch(tmp_path / "in", {"a": new, "sub/b": new})
+
+    with pytest.raises(FolderRefused, match="sub/b"):
+        patch.apply()
+
+    assert [*(tmp_path / "outside").iterdir()] == []
+    assert not (tmp_path / "in/a").exists()
+
+
+def test_without_the_folder_there_is_no_patch(project: Path, provider: Provider) -> None:
+    log, command = _recorded(project)
+    moved = project.parents[1] / "moved"
+    shutil.move(project, moved)
+    os.chdir(moved)
+
+    resumed = _resumed(moved / log.name, command)
+
+    assert (resumed.patch, resumed.is_applied) == (None, False)
+    assert provider.asked.total() == 2
