@@ -50,7 +50,7 @@ from refold.replay.reexecute.apart import on_a_thread
 from refold.replay.reexecute.reexecute import replay_tree
 from refold.replay.reexecute.report import RunAgain
 from refold.replay.reexecute.world import program_of
-from refold.replay.resume.fork_place import Edit, cuts, edits_in, fork_entry
+from refold.replay.resume.fork_place import Edit, before_failure, cuts, edits_in, fork_entry
 from refold.replay.resume.resume import continued
 from refold.replay.resume.transplant import Transplant
 
@@ -72,12 +72,19 @@ class Fork:
 
 
 def forked(
-    log: Path, at: int | None, again: Again, *, into: Path, edits: Mapping[str, Json]
+    log: Path,
+    at: int | None,
+    again: Again,
+    *,
+    into: Path,
+    edits: Mapping[str, Json],
+    failed: bool = False,
 ) -> Fork:
     """Copy a log up to an entry into a new one, change results, and let the program go on.
 
-    Arguments are those of `refold.fork`; see `replay.resume.transplant.edit` for what a value of
-    `edits` may be.
+    With `failed`, children that failed run again; all else that ended well is from the record.
+    Other arguments are those of `refold.fork`; see `replay.resume.transplant.edit` for what a value
+    of `edits` may be.
 
     Raises:
         EntryMissing: the log has no such entry.
@@ -94,6 +101,10 @@ def forked(
             "a program without one is passed by name: program=…"
         )
     root = root_of(log)
+    if failed:
+        if at is not None or edits:
+            raise UsageError("fork(again='failed') finds its place itself: pass no entry or edit")
+        log, at = root, before_failure(root)
     changed = edits_in(log, {key: to_json(value) for key, value in edits.items()})
     source, last = fork_entry(log, at, changed.values())
     book = Book(root, unfinished_ok=True)
@@ -119,7 +130,8 @@ def forked(
             for old, copy in copies.items()
         ):
             _check_copy(into, again)
-    supply = ForkSupply(book, again.sources, into, changed)
+    made = AgainSupply if failed else ForkSupply
+    supply = made(book, again.sources, into, changed)
     with _undone(into, Diverged, UsageError, ChildStopped, had_blobs=had_blobs):
         if recording is None:
             request = request_again(book, again, into, supply)
@@ -275,3 +287,30 @@ class ForkSupply(BookSupply):
         own = child_path(self._log, effect.number)
         run = key_in(self._run, effect.call)
         return ForkSupply(book, self.sources, own, self._edits, self.missing, run=run)
+
+
+class AgainSupply(ForkSupply):
+    """Serves what ended well from its origin's record; children that failed run again."""
+
+    is_of_failed = False
+    """Whether it serves a child that failed: what failed in that is done again, too."""
+
+    def outcome(self, call: str, asked: Any, effect: Any) -> Any:
+        """Return the recorded outcome; `None`: it failed, or there is none: do it live."""
+        recorded = self.claim(call, asked)
+        answer = self.book.answers.get(recorded) if recorded is not None else None
+        if answer is None:
+            return super().outcome(call, asked, effect)
+        event = answer.event
+        if isinstance(event, ChildFinished):
+            return event.outcome if event.outcome.status == "completed" else None
+        if self.is_of_failed and getattr(event, "status", "ok") == "error":
+            return super().outcome(call, asked, effect)
+        return event
+
+    def of_child(self, book: Book, effect: RunChild) -> BookSupply:
+        """Return the supply of a child that runs again."""
+        own = child_path(self._log, effect.number)
+        supply = AgainSupply(book, self.sources, own, {}, self.missing)
+        supply.is_of_failed = True
+        return supply

@@ -73,6 +73,18 @@ def fork_entry(log: Path, at: int | None, edits: Iterable[Edit]) -> tuple[Path, 
     return min(found, key=lambda place: place[1].seq)
 
 
+def before_failure(log: Path) -> int:
+    """Return the last entry before the outcome of the first child that failed.
+
+    Raises:
+        ForkRefused: no child did.
+    """
+    for entry in read_entries(log, torn_ok=True):
+        if entry.kind == "child.finished" and entry.data["outcome"]["status"] != "completed":
+            return entry.seq - 1
+    raise ForkRefused(str(log), "no child of it failed, so nothing is to be done again")
+
+
 def _entry(log: Path, at: int) -> Entry:
     last: deque[Entry] = deque(maxlen=min(-at, sys.maxsize) if at < 0 else 1)
     count = 0

@@ -687,6 +687,7 @@ def fork(
     *,
     into: LogPath,
     edits: Mapping[str, Json] | None = None,
+    again: str | None = None,
     sources: "Sources | None" = None,
     tools: Tools = (),
     model: "Model | str | None" = None,
@@ -703,6 +704,8 @@ def fork(
         into: The new root log.
         edits: New results, by call key of `log`; for a call of a child, with the calls that lead
             there, `0#1 > 0#2`.
+        again: `failed` runs children that failed again, with what ended well in them from the
+            record, and needs no `at`.
         sources: The sources of results after `at` (`refold.Sources`); by default all recorded.
         tools: The tools that run live.
         model: The default model, if models are live; as for `record`.
@@ -720,8 +723,11 @@ def fork(
     from refold.replay.partial.sources import Sources  # noqa: PLC0415 - as in `reexecute`
     from refold.replay.resume.fork import forked  # noqa: PLC0415 - the same
 
-    again = _again(program, given, sources or Sources())
-    return forked(Path(log), at, again, into=Path(into), edits=edits or {})
+    way = _again(program, given, sources or Sources())
+    if again not in (None, "failed"):
+        raise UsageError(f"again={again!r:.60}: expected 'failed'")
+    failed = again is not None
+    return forked(Path(log), at, way, into=Path(into), edits=edits or {}, failed=failed)
 
 
 def _given(call: str, program: object, **options: Any) -> dict[str, Any]:

@@ -2,12 +2,15 @@
 
 import asyncio
 import functools
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import refold
 from refold.engine.encoding.canonical import Json
@@ -795,3 +798,84 @@ def test_an_edit_of_a_call_in_whose_place_a_value_is_drawn(
 
     assert "the edit of 0#2 is of tool get" in str(forked.missing[0])
     assert not any(entry.kind == "value.drawn" for entry in read_entries(forked.log))
+
+
+def _team(broken: set[int]) -> tuple[Callable[..., Any], list[Any], list[str]]:
+    """Return a fan-out of six, its tools, and a list of what these are asked."""
+    asked: list[str] = []
+
+    @refold.tool(effect="reads")
+    def plan(n: int) -> int:
+        """Return a plan."""
+        asked.append(f"plan {n}")
+        return n
+
+    @refold.tool(effect="reads")
+    def work(n: int) -> int:
+        """Return a result, or fail."""
+        asked.append(f"work {n}")
+        if n in broken:
+            raise ValueError(f"{n} is down")
+        return n * 10
+
+    async def member(run: refold.Run, n: int) -> Any:
+        return await run.tool("work", n=await run.tool("plan", n=n))
+
+    async def nested(run: refold.Run, n: int) -> Any:
+        asked.append(f"start {n}")
+        if n % 2:
+            return await member(run, n)
+        below = refold.Delegation(program=member, input=n)
+        return (await run.delegate(below)).result()
+
+    async def team(run: refold.Run, _: Any) -> list[Any]:
+        given = [refold.Delegation(program=nested, input=n) for n in range(6)]
+        outcomes = await run.join(*[await run.start(each) for each in given])
+        return [outcome.output for outcome in outcomes]
+
+    return team, [plan, work], asked
+
+
+@pytest.mark.long
+@settings(deadline=None, max_examples=50)
+@given(st.sets(st.integers(0, 5), min_size=1))
+def test_any_children_that_failed_run_again(failing: set[int]) -> None:
+    test_only_children_that_failed_run_again(failing)
+
+
+@pytest.mark.parametrize("failing", [{3}, {0, 2, 5}])
+def test_only_children_that_failed_run_again(failing: set[int]) -> None:
+    """And in these only what failed, however deep; the fork ends as an unbroken run would."""
+    broken = set(failing)
+    team, tools, asked = _team(broken)
+    with tempfile.TemporaryDirectory() as folder:
+        log, into = Path(folder, "a.jsonl"), Path(folder, "b.jsonl")
+        refold.record(team, None, log=log, tools=tools)
+        asked.clear()
+        broken.clear()
+        forked = refold.fork(
+            log, program=team, into=into, again="failed", tools=tools, sources=Sources(tools="live")
+        )
+
+        assert forked.recording is not None, forked.missing
+        assert forked.recording.output == [n * 10 for n in range(6)]
+        assert set(asked) == {f"{what} {n}" for n in failing for what in ("start", "work")}
+        assert len(asked) == 2 * len(failing)
+        assert refold.verify(into).complete
+        assert refold.reexecute(into, team).identical
+        with pytest.raises(ForkRefused, match="no child of it failed"):
+            refold.fork(into, program=team, into=Path(folder, "c.jsonl"), again="failed")
+
+
+def test_what_failed_is_not_served_again_in_silence(tmp_path: Path) -> None:
+    """Without a live source, the fork stops and names the call; nor is another place taken."""
+    team, tools, _ = _team({3})
+    log = refold.record(team, None, log=tmp_path / "a.jsonl", tools=tools).log
+    forked = refold.fork(log, program=team, into=tmp_path / "b.jsonl", again="failed")
+
+    assert forked.recording is None
+    assert "work" in str(forked.missing[0])
+    wrongs: list[dict[str, Any]] = [{"at": 3, "again": "failed"}, {"again": "all"}]
+    for wrong in wrongs:
+        with pytest.raises(UsageError):
+            refold.fork(log, program=team, into=tmp_path / "c.jsonl", **wrong)

@@ -29,6 +29,8 @@ Examples:
   refold fork audit.jsonl --program app.py:audit --at 17 \\
          --model openai:gpt-4.1 --tools live --tools app:TOOLS
   refold fork audit.1.jsonl --program app.py:audit --at 4 --into other.jsonl
+  refold fork team.jsonl --again failed --program team.py:team \\
+         --model openai:gpt-4.1 --tools live --tools app:TOOLS
   refold fork agent.jsonl --set "0/1#1=No idea." -- python agent.py
   refold fork agent.jsonl --set '0/1#2={"city":"Bergen"}' -- python agent.py
   refold fork agent.jsonl --at 12 --model gpt-5-mini -- python agent.py
@@ -63,6 +65,10 @@ may not run · 1 an edit changes the part before it.
     "repeated.",
 )  # fmt: skip
 @click.option(
+    "--again", "redone", type=click.Choice(["failed"]),
+    help="Run subagents that failed again; what ended well comes from the log.",
+)  # fmt: skip
+@click.option(
     "--program", metavar="MODULE:NAME",
     help="Program of the root run: module:name or file.py:name; not for shipped ones.",
 )  # fmt: skip
@@ -75,6 +81,7 @@ def command(
     log: Path,
     at: int | None,
     edits: tuple[str, ...],
+    redone: str | None,
     program: str | None,
     into: Path | None,
     foreign: Foreign,
@@ -94,7 +101,10 @@ def command(
     again = command_given()
     if again is not None:
         others = (
-            program is not None or live.session is not None or {*live.models} & {"live", "stub"}
+            program is not None
+            or redone is not None
+            or live.session is not None
+            or {*live.models} & {"live", "stub"}
         )
         if others or not attrs.evolve(live, models=()).is_all_recorded:
             raise click.UsageError(
@@ -122,6 +132,7 @@ def command(
         target = into or _fresh(started(opened.path).program)
         with output.stdout_kept(), output.progress(f"forking {log}"):
             way: dict[str, Any] = {"into": target, "edits": edits_of(edits), **sources.passed()}
+            way["again"] = redone
             forked = fork(opened.path, at, program, **way)
         found = diff(forked.origin, forked.log)
         document = _document(forked, found, opened)
