@@ -75,8 +75,6 @@ class RecordedTurn:
     """`match_key` of the request, volatile rules applied."""
     is_marked: bool = False
     """Whether something was taken out of the request before it was written."""
-    is_settled: bool = False
-    """Whether rules or the order of results make another request of it before it is compared."""
     how: How = "open"
     answer: ModelAnswered | None = None
     parts: list[dict[str, Any]] = attrs.field(factory=list)
@@ -363,7 +361,7 @@ class _Reading:
         plain = self._rules.applied(asked)
         key = match_key(plain, end if plain is asked else None)
         is_marked = end in self._marked or _has_marker([parameters, list(asked.tools)])
-        return RecordedTurn(call, seq, asked, key, is_marked, plain is not asked)
+        return RecordedTurn(call, seq, asked, key, is_marked)
 
     def _chain(self, at: str, messages: Sequence[Any]) -> str:
         for message in messages:

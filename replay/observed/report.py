@@ -283,19 +283,9 @@ def ended_otherwise(
     diff = differences(_end(before), _end(now))
     if not diff:
         return []
-    return [
-        Divergence(
-            category="output_changed",
-            where=record.started.program,
-            log=str(record.path),
-            seq=record.entries - 1,
-            recorded=_end(record.finished.output),
-            now=_end(output),
-            diff=diff,
-            texts=text_changes([one for one in diff if one.pointer == _STDOUT]),
-            cause=_why(diff, is_likely_consequence=is_likely_consequence) + _advice(record, diff),
-        )
-    ]
+    cause = _why(diff, is_likely_consequence=is_likely_consequence) + _advice(record, diff)
+    texts = [one for one in diff if one.pointer == _STDOUT]
+    return [_end_changed(record, record.finished.output, output, diff, texts, cause)]
 
 
 def left_otherwise(
@@ -320,19 +310,29 @@ def left_otherwise(
     diff = differences(_end(ends[0]), _end(ends[1]))
     if not diff:
         return []
-    return [
-        Divergence(
-            category="output_changed",
-            where=record.started.program,
-            log=str(record.path),
-            seq=record.entries - 1,
-            recorded=_end(ends[0]),
-            now=_end(ends[1]),
-            diff=diff,
-            texts=text_changes(diff),
-            cause=_why(diff, is_likely_consequence=is_likely_consequence),
-        )
-    ]
+    cause = _why(diff, is_likely_consequence=is_likely_consequence)
+    return [_end_changed(record, ends[0], ends[1], diff, diff, cause)]
+
+
+def _end_changed(
+    record: ObservedRecord,
+    before: Json,
+    now: Json,
+    diff: tuple[Difference, ...],
+    texts: Sequence[Difference],
+    cause: str,
+) -> Divergence:
+    return Divergence(
+        category="output_changed",
+        where=record.started.program,
+        log=str(record.path),
+        seq=record.entries - 1,
+        recorded=_end(before),
+        now=_end(now),
+        diff=diff,
+        texts=text_changes(texts),
+        cause=cause,
+    )
 
 
 def _advice(record: ObservedRecord, diff: Sequence[Difference]) -> str:

@@ -157,10 +157,7 @@ def _spent(node: RunNode, *, volatile: bool) -> Iterator[str]:
     # How often a client looks whether a server is there is a matter of time.
     requests = node.requests if volatile else node.requests - node.beside
     if requests:
-        failed = (
-            f" ({sum(node.requests_failed.values())} failed: {', '.join(node.requests_failed)})"
-        )
-        yield f"model requests: {requests}{failed * bool(node.requests_failed)}"
+        yield f"model requests: {requests}{failures(node.requests_failed)}"
     if node.usage.input_tokens or node.usage.output_tokens:
         below = ", with all below" if node.children else ""
         yield f"tokens: {node.usage.input_tokens} in, {node.usage.output_tokens} out{below}"

@@ -205,18 +205,9 @@ _CAPS: Final[dict[str, str]] = {
 }
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, these={name: attrs.field(default=None) for name in _CAPS})
 class GivenCaps:
     """Caps from options; `None` leaves them to `refold.yaml`."""
-
-    max_cost_usd: float | None = None
-    max_requests: int | None = None
-    max_tokens: int | None = None
-    max_subagents: int | None = None
-    timeout: float | None = None
-    each_cost_usd: float | None = None
-    each_requests: int | None = None
-    each_tokens: int | None = None
 
     def caps(self) -> Any:
         """Return the caps of a command, `proxy.desks.caps.Caps`; `None` for none.
