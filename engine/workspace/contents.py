@@ -4,7 +4,7 @@ Contents of our own stand in `<stem>.files/<aa>/<digest>` beside the log, as blo
 from them: a pack, a page and a store carry them only on request.  Rules: CONTRACT.md §16.16.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -12,23 +12,22 @@ from refold.engine.errors import ContentMissing
 from refold.engine.log.blobs import BlobBroken, BlobStore
 from refold.engine.log.names import files_of
 from refold.engine.workspace import paths
-from refold.engine.workspace.git import Git, Objects, RepositoryObjects
+from refold.engine.workspace.git import Git, RepositoryObjects
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 
 
 class Contents:
     """Reads the contents of one log's files."""
 
-    def __init__(self, log: Path, objects: Mapping[str, Objects]) -> None:
-        """Take the log, and where the objects of each base are, by the path of the base."""
+    def __init__(self, log: Path, gits: Mapping[str, Git]) -> None:
+        """Take the log, and the repository of each base, by the path of the base."""
         self._store = BlobStore(files_of(log))
-        self._objects = objects
+        self._objects = {path: RepositoryObjects(git) for path, git in gits.items()}
 
     @classmethod
     def here(cls, log: Path, folder: str, tree: FileTree) -> Self:
         """Return a reader that looks into the repositories of the folder where it was recorded."""
-        tops = {base.path: Path(folder, base.path) for base in tree.bases}
-        return cls(log, {path: RepositoryObjects(Git(top)) for path, top in tops.items()})
+        return cls(log, {base.path: Git(Path(folder, base.path)) for base in tree.bases})
 
     def content(self, entry: TreeEntry, tree: FileTree) -> bytes:
         """Return what a file holds, the text of a link, nothing of a folder; `tree` has the bases.
@@ -81,8 +80,7 @@ class Contents:
     def close(self) -> None:
         """End what reads."""
         for objects in self._objects.values():
-            close: Callable[[], None] = getattr(objects, "close", lambda: None)
-            close()
+            objects.close()
 
     def __enter__(self) -> Self:
         return self

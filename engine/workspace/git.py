@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Final, Protocol, Self
+from typing import IO, Final, Self
 
 import attrs
 
@@ -129,27 +129,6 @@ class Git:
             )  # fmt: skip
         except OSError as error:
             raise GitFailed(str(self.top), arguments[0], str(error)) from None
-
-
-class Objects(Protocol):
-    """Where objects of git are read from: a repository, or a pack of one."""
-
-    def blob(self, named: str) -> bytes:
-        """Return the content of a blob, checked against its id.
-
-        Raises:
-            ContentMissing: it is not there, or is another.
-        """
-        ...
-
-    def files(self, tree: str, path: str = "") -> list[TreeEntry]:
-        """Return all files of a git tree, their paths below `path`.
-
-        Raises:
-            ContentMissing: it is not there.
-            FolderRefused: it names what no tree may name.
-        """
-        ...
 
 
 class RepositoryObjects:

@@ -14,7 +14,7 @@ from refold.engine.errors import GitFailed
 from refold.engine.log.names import packs_of
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState, Repository
-from refold.engine.workspace.git import Git, RepositoryObjects
+from refold.engine.workspace.git import Git
 from refold.engine.workspace.tree import Base
 
 _PACK: Final = ("--stdout", "-q", "--threads=1", "--no-reuse-delta", "--no-reuse-object")
@@ -117,8 +117,7 @@ def contents_of(
     today, gits = found_today(started)
     if not gits and (packed := packed_repository(log, into)) is not None:
         gits = {base.path: packed for base in started.tree.bases}
-    objects = {path: RepositoryObjects(git) for path, git in gits.items()}
-    return Contents(log, objects), today, gits
+    return Contents(log, gits), today, gits
 
 
 def packed_repository(log: Path, into: Path) -> Git | None:

@@ -206,8 +206,8 @@ class FileTree:
     def whole(self, listed: Mapping[str, Iterable[TreeEntry]]) -> "FileTree":
         """Return this tree with all files of its bases, and without bases.
 
-        `listed` are the files of each base by its path, as `Objects.files` gives them, their paths
-        relative to the top of the folder.
+        `listed` has the files of each base by its path, as `RepositoryObjects.files` gives them:
+        their paths are relative to the top of the folder.
 
         Raises:
             FolderRefused: together they name a path twice, or below one that is no folder.
