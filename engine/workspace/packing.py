@@ -134,4 +134,20 @@ def packed_repository(log: Path, into: Path) -> Git | None:
     git = Git(into, str(into))
     for pack in packs:
         git.said("index-pack", "--stdin", given=pack.read_bytes())
+    _end_history(git, into / "shallow")
     return git
+
+
+def _end_history(git: Git, shallow: Path) -> None:
+    """Let the history end where that of a shallow clone did."""
+    asked = "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)"
+    listed = git.said("cat-file", *asked).decode().splitlines()
+    commits = [line.split()[0] for line in listed if line.endswith(" commit")]
+    given = "".join(f"{each}\n" for each in commits).encode()
+    said = (
+        git.said("log", "--no-walk", "--stdin", "--format=%H %P", given=given) if commits else b""
+    )
+    known = set(commits)
+    ends = [line.split()[0] for line in said.decode().splitlines() if not known >= {*line.split()}]
+    if ends:
+        shallow.write_text("".join(f"{each}\n" for each in ends))

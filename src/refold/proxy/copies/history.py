@@ -65,6 +65,10 @@ def make_history(
     (own / "packed-refs").write_text(repository.refs)
     head = f"ref: {repository.branch}" if repository.branch else repository.commit
     (own / "HEAD").write_text(f"{head}\n")
+    if repository.commit and not repository.branch:  # git says from where: `HEAD detached at …`
+        (own / "logs").mkdir(exist_ok=True)
+        who = f"{'0' * len(head)} {head} refold <refold> 0 +0000"
+        (own / "logs" / "HEAD").write_text(f"{who}\tcheckout: moving from HEAD to {head}\n")
     if today is not None:
         _take_over(git, today)
     with (own / "config").open("a") as file:
@@ -116,8 +120,9 @@ def _take_over(git: Git, today: Git) -> None:
             git.said("config", name, value)
     except GitFailed:  # it says none of these
         pass
-    listed = today.said("rev-parse", "--git-path", "info/exclude").decode().strip()
-    excluded = Path(today.top, listed)
-    if excluded.is_file():
-        (git.top / ".git" / "info").mkdir(exist_ok=True)
-        (git.top / ".git" / "info" / "exclude").write_bytes(excluded.read_bytes())
+    for name in ("info/exclude", "shallow"):
+        listed = today.said("rev-parse", "--git-path", name).decode().strip()
+        held = Path(today.top, listed)
+        if held.is_file():
+            (git.top / ".git" / name).parent.mkdir(exist_ok=True)
+            (git.top / ".git" / name).write_bytes(held.read_bytes())
