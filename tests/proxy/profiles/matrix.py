@@ -196,8 +196,8 @@ class Agent:
     """What of it is special here, for the page."""
     before_two: str = ""
     """A command that runs before two at once."""
-    two_to: str = ""
-    """Where each of two at once writes what it prints, by its number, for `cat` at the end."""
+    apart: str = ""
+    """The second one's folder if two at once would write into each other's lines: outputs, too."""
 
     @property
     def program(self) -> str:
@@ -269,7 +269,7 @@ AGENTS: Final = {
     ),
     "aider": Agent(
         title="aider", version=("aider", "--version"), words=_aider,
-        commits=tuple(AIDER_COMMITS), told="it has no tools and no subagents",
+        commits=tuple(AIDER_COMMITS), told="it has no tools and no subagents", apart="below",
     ),
     "qwen-code": Agent(
         title="Qwen Code", version=("qwen", "--version"),
@@ -295,7 +295,7 @@ AGENTS: Final = {
         runs=lambda line: Call(
             id="", name="run_commands", arguments=json.dumps({"commands": [line]})
         ),
-        told="without subagents", two_to="$HOME/{}.txt",
+        told="without subagents", apart=".",
     ),
 }  # fmt: skip
 
@@ -441,10 +441,10 @@ class Try:
     def _two(self) -> None:
         lines = [shlex.join(self.agent.words(f"SURVEY the {what}")) for what in ("notes", "texts")]
         agent = self.agent
-        if agent.two_to:
-            lines = [f"{line} > {agent.two_to.format(at)}" for at, line in enumerate(lines)]
-        at_end = f"; cat {agent.two_to.format(0)} {agent.two_to.format(1)}" if agent.two_to else ""
-        before = f"{agent.before_two}; " if agent.before_two else ""
+        before, at_end = f"{agent.before_two}; " if agent.before_two else "", ""
+        if agent.apart:
+            before, at_end = f"mkdir -p {agent.apart}; ", "; cat ~/one.out ~/two.out"
+            lines = [f"{lines[0]} > ~/one.out", f"(cd {agent.apart}; {lines[1]}) > ~/two.out"]
         words = ["bash", "-c", f"{before}{lines[0]} & {lines[1]} & wait{at_end}"]
         self.record("a.jsonl", "", self.folder("one"), words=words)
         tree = delegation_tree(self.root / "a.jsonl")

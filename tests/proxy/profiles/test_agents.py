@@ -17,6 +17,9 @@ from typing import Any, Final
 import attrs
 import pytest
 
+from refold.engine.wire.parts.exchange import Asked
+from refold.replay.observed.matching import Matcher
+from refold.replay.observed.record import read_record
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from tests.proxy.test_sessions import refold_does
 from tests.support.traffic import Call, Reply, Rule
@@ -320,6 +323,50 @@ EDITS: Final = (
     ("/4176a7d7-9356-4ed9-b504-642afa2d21e5/", "/4176a7d7-9356-4ed9-b504-642afa2d21e6/"),
 )  # fmt: skip
 """Lines of a file that an agent works on, each with a change."""
+MORE_EDITS: Final = (
+    ("subagent_tokens: 15773", "subagent_tokens: 15774"),
+    ("SendMessage with to: 'a21a536276f60d36a'", "SendMessage with to: 'a21a536276f60d36b'"),
+    ("cc_version=2.1.197.a3f;", "cc_version=2.1.197.a3e;"),
+    ("- OS Version: Linux 6.18", "- OS Version: Linux 6.19"),
+    ("tool-results/b2dwmfpm8.txt", "tool-results/b2dwmfpm9.txt"),
+    ("Recent commits: f53a8dc", "Recent commits: f53a8dd"),
+    ('"totalDurationMs":2112', '"totalDurationMs":2113'),
+    (f'"device_id":"{"0dcc15c9" * 8}"', f'"device_id":"{"0dcc15c8" * 8}"'),
+    ("Wall time 0.1 seconds", "Wall time 0.2 seconds"),
+    ('"chunk_id":"c1c376"', '"chunk_id":"c1c377"'),
+    ("original token count: 50028", "original token count: 50029"),
+    ("Process Group PGID: 4711", "Process Group PGID: 4712"),
+    ("Background PIDs: 4713, 4714", "Background PIDs: 4713, 4715"),
+    ("ses_df9c13d9affe0NephpXMWO3UvT", "ses_df9c13d9affe0NephpXMWO3UvU"),
+    ("call_bb0b35fcee5a451d93ad6744", "call_bb0b35fcee5a451d93ad6745"),
+    ("toolu_1a30970c6ed8469087bd111c", "toolu_1a30970c6ed8469087bd111d"),
+    ("commit 8f14e45fceea167a5a36", "commit 8f14e45fceea167a5a37"),
+    ("index 12ee743..4693ad3 100644", "index 12ee743..4693ad4 100644"),
+    ("HEAD is now at cc53533 Add a", "HEAD is now at cc53534 Add a"),
+    ("committed with git hash e29f67f", "committed with git hash e29f67e"),
+    ("Date:   Mon Nov 23 10:00:00 2026 +0000", "Date:   Mon Nov 23 10:00:01 2026 +0000"),
+    ("2026-11-23 09:59:59 +0100", "2026-11-23 09:58:59 +0100"),
+    ("3 minutes ago", "4 minutes ago"),
+    ("# aider chat started at 2026-11-23 18:16:57", "# aider chat started at 2026-11-23 18:16:58"),
+    ("Cost: $0.00059 message", "Cost: $0.00058 message"),
+    ("listening on 127.0.0.1:8123", "listening on 127.0.0.1:8124"),
+    ("http://localhost:3000/callback", "http://localhost:3001/callback"),
+    ("pid 20936 exited", "pid 20937 exited"),
+    ("took 12.5 s", "took 12.6 s"),
+    ("total 518 bytes", "total 519 bytes"),
+    ("sha256:9f86d081884c7d659a2feaa0c55ad015", "sha256:9f86d081884c7d659a2feaa0c55ad016"),
+    ("d41d8cd98f00b204e9800998ecf8427e  empty", "d41d8cd98f00b204e9800998ecf8427f  empty"),
+    ("build 20261122.4", "build 20261122.5"),
+    ("version = 1.4.7", "version = 1.4.8"),
+    ("/tmp/build-xk2v9/out", "/tmp/build-xk2v8/out"),
+    ("/home/ann/project-old/x", "/home/ann/project-new/x"),
+    ("user ann on host vm1", "user ann on host vm2"),
+    ("Sunday, November 22, 2026", "Sunday, November 29, 2026"),
+    ("22/11/2026 16:33", "22/11/2026 16:34"),
+    ("req_011CQ9xYzAbCdEfGhIjK", "req_011CQ9xYzAbCdEfGhIjL"),
+    ("1795401775229", "1795401775230"),
+)  # fmt: skip
+"""Likewise, of other agents, of git, and of what logs and settings hold."""
 
 
 def _claude(rules: list[Rule], log: str, tmp_path: Path, folder: Path, *command: str) -> str:
@@ -333,6 +380,12 @@ def _claude(rules: list[Rule], log: str, tmp_path: Path, folder: Path, *command:
     return done.stdout
 
 
+def _changed(asked: Asked, line: str, edited: str) -> Asked:
+    """Return a request with another line in all texts."""
+    old, new = (json.dumps(text)[1:-1] for text in (line, edited))
+    return asked.asking(json.loads(json.dumps(asked.as_json()).replace(old, new)))
+
+
 def test_each_edit_of_a_file_that_claude_code_reads_is_noticed(tmp_path: Path) -> None:
     """Whatever it looks like: the change is named, and without one all is identical."""
     reads = _calls("Read", {"file_path": "conf.txt"})
@@ -341,7 +394,7 @@ def test_each_edit_of_a_file_that_claude_code_reads_is_noticed(tmp_path: Path) -
         Rule(name="reads", when={"user": "SURVEY"}, then=reads),
         Rule(name="ends", when={"user": "SURVEY", "results": ["first"]}, then=Reply(text="done")),
     ]
-    plain = "\n".join(["first", *(line for line, _ in EDITS), "last"])
+    plain = "\n".join(["first", *(line for line, _ in (*EDITS, *MORE_EDITS)), "last"])
     command = ("claude", "-p", "SURVEY the file", "--allowedTools", "Read")
     folder, log = _folder(tmp_path / "one"), str(tmp_path / "run.jsonl")
     (folder / "conf.txt").write_text(plain)
@@ -354,6 +407,13 @@ def test_each_edit_of_a_file_that_claude_code_reads_is_noticed(tmp_path: Path) -
         again = refold_does("replay", "--in-place", log, "--", *command, folder=there, more=more)
         assert again.returncode == (1 if line else 0), (line, again.stderr)
         assert ("the tool Read" in again.stderr) == bool(line), (line, again.stderr)
+
+    kept = read_record(log)  # as it asked: a start for each would take long
+    for line, edited in (("\0", "\0"), *EDITS, *MORE_EDITS):
+        matcher = Matcher(kept)
+        for turn in kept.turns:
+            matcher.take(_changed(turn.asked, line, edited), turn.scope)
+        assert bool(matcher.misses) == (line != edited), line
 
 
 def test_a_commit_that_claude_code_makes_and_looks_at_is_identical(tmp_path: Path) -> None:
@@ -377,3 +437,50 @@ def test_a_commit_that_claude_code_makes_and_looks_at_is_identical(tmp_path: Pat
 
     assert again.returncode == 0, again.stderr
     assert "1 commit" in again.stderr
+
+
+_BLOCK: Final = "\n{}\n```python\n<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE\n```\n"
+
+
+def test_all_that_aider_does_in_a_folder_is_done_again(tmp_path: Path) -> None:
+    """An edit, a new file, a rename and a removal by the command that tests, and its commits.
+
+    It tells the model of each commit, and keeps a history with times.
+    """
+    if shutil.which("aider") is None:
+        pytest.skip("aider is not installed")
+    edits = _BLOCK.format("calc.py", "return a - b\n", "return a + b\n")
+    edits += _BLOCK.format("added.py", "", "ADDED = 1\n")
+    rules = [
+        Rule(name="message", when={"system": "commit message"}, then=Reply(text="fix: add")),
+        Rule(name="was told", when={"user": "TOLD"}, then=Reply(text="nothing to do")),
+        Rule(name="edits", when={"user": "SURVEY"}, then=Reply(text=edits)),
+    ]
+    test = (
+        "mv a.txt moved.txt; rm b.txt; date > when.txt; git log -1 --format=%s; echo TOLD; exit 1"
+    )
+    words = [word for word in _AIDER if word != "--no-git"]
+    words = [*words[:-1], "--no-gitignore", "--edit-format", "diff", "--auto-test", "--test-cmd"]
+    command = [*words, test, "--message", "SURVEY the sum", "calc.py"]
+    folder, log = _folder(tmp_path / "one"), str(tmp_path / "run.jsonl")
+    (folder / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    for line in ("init -q -b main", "config user.email a@b.test", "config user.name Ann",
+                 "add -A", "commit -qm first"):  # fmt: skip
+        subprocess.run(["git", *line.split()], cwd=folder, check=True)
+    with Upstream(rules) as upstream:
+        more = {**upstream.environment(), "HOME": str(_empty(tmp_path / "home")), **KEYS}
+        words = ["record", "--log", log, "--", *command]
+        done = refold_does(*words, folder=folder, more=more)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in folder.iterdir()} >= {"moved.txt", "added.py", "when.txt"}
+    assert not {path.name for path in folder.iterdir()} & {"a.txt", "b.txt"}
+
+    more = {"HOME": str(_empty(tmp_path / "home2")), **KEYS}
+    ignored = ["--volatile-file", "when.txt"]  # the only thing that no rule names
+    again = refold_does("replay", *ignored, log, "--", *command, folder=folder, more=more)
+    assert again.returncode == 0, again.stderr
+    assert "1 commit" in again.stderr
+
+    strict = refold_does("replay", log, "--", *command, folder=folder, more=more)
+    assert strict.returncode == 1, strict.stderr
+    assert "when.txt" in strict.stderr

@@ -11,6 +11,7 @@ PROFILE: Final = Profile(
     name="aider",
     commands=("aider", "aider-chat"),
     asks_as=("Act as an expert software developer\\.",),
+    variables={"PYTHONHASHSEED": "0"},  # it names files in the order of a set
     left_out=(r"\n# \*SEARCH/REPLACE block\* Rules:[\s\S]*",),
     asides=(r"You are an expert software engineer that generates concise, ",),
     asks_last=True,
