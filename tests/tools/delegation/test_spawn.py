@@ -204,3 +204,17 @@ def test_children_may_run_anywhere(tmp_path: Path, runner: str) -> None:
 
     assert recording.output == "dug"
     assert reexecute(log, program, tools=tools).identical
+
+
+def test_a_star_among_ids_is_no_job(tmp_path: Path) -> None:
+    """Alone it is every job."""
+
+    async def program(run: Any, _: Any) -> Any:
+        job = await run.tool("spawn", task="look")
+        return [job, await run.tool("spawn_await", job_ids=f"{job}, *")]
+
+    model = ScriptedModel({"*": ["seen"]})
+    recording = record(program, log=tmp_path / "a.jsonl", tools=spawn_tools(), model=model)
+
+    job, text = recording.output
+    assert text == f"[{job}: OK]\nseen\n\n[*: NOT FOUND]"

@@ -258,3 +258,14 @@ def test_children_nest_as_deep_as_the_tool_allows(tmp_path: Path) -> None:
     assert recording.output == "done"
     logs = sorted(path.name for path in tmp_path.glob("*.jsonl"))
     assert logs == ["run.1.1.jsonl", "run.1.jsonl", "run.jsonl"]
+
+
+def test_a_disabled_tool_says_so_before_it_looks_at_arguments(tmp_path: Path) -> None:
+    """Mended arguments would not help."""
+
+    async def program(run: Any, _: Any) -> Any:
+        return await run.tool("subagent", task=" ", files={"a": 1})
+
+    recording = record(program, log=tmp_path / "a.jsonl", tools=[subagent_tool(enabled=False)])
+
+    assert recording.output["error"] == "disabled: subagent is not enabled in this phase"

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from refold.engine.errors import NotReady, ToolError
@@ -261,3 +262,12 @@ def test_whom_a_child_gives_a_task_to_runs_what_it_runs(tmp_path: Path) -> None:
     (helper,) = delegation_tree(log).children
     (digger,) = helper.children
     assert (digger.agent, digger.program) == ("digger", helper.program)
+
+
+def test_a_child_has_the_name_of_its_definition(tmp_path: Path) -> None:
+    """Its id is its file's; its name may be another."""
+    agent = attrs.evolve(defined("helper"), name="Kind Helper")
+
+    started = child_of(tmp_path, made(agent))
+
+    assert started["input"]["agent"]["name"] == "Kind Helper"
