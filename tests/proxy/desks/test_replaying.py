@@ -463,6 +463,7 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
         {"contents": [{"role": "user", "parts": [{"text": "Q"}]}]},
     ),
 }
+LONG = ("responses", "messages")
 FAULTS = [
     {"error": {"code": "http_429"}},
     {"error": {"code": "http_529"}},
@@ -521,7 +522,9 @@ def check_fork(requests: list[tuple[str, bool]], faults: list[Any]) -> None:
         assert is_cut == (code == "cut")
 
 
-@pytest.mark.parametrize("api", [*ASKED])
+@pytest.mark.parametrize(
+    "api", ["chat", "generate", *(pytest.param(each, marks=pytest.mark.long) for each in LONG)]
+)
 def test_a_fork_with_faults_replays_as_it_went(api: str) -> None:
     """In each wire format, streamed or not: what a client got, it gets again."""
     check_fork([(api, at % 2 == 0) for at in range(len(FAULTS))], FAULTS)

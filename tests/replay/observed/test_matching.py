@@ -6,6 +6,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 import attrs
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,11 +98,22 @@ def test_any_single_change_is_named_in_its_conversation_and_first(data: st.DataO
     assert first.texts[0].what.startswith(f"message {place} (")
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=8)
 @given(st.data())
 def test_all_changed_messages_are_listed_at_once_and_what_repeats_them_is_counted(
     data: st.DataObject,
 ) -> None:
+    check_changes(data)
+
+
+@pytest.mark.long
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_so_are_those_of_any_run(data: st.DataObject) -> None:
+    check_changes(data)
+
+
+def check_changes(data: st.DataObject) -> None:
     """Whatever is asked beside them; what was not changed is served as without them."""
     drawn = data.draw(st.lists(conversations(), min_size=1, max_size=4))
     talks = [_named(each, f"agent number {at}") for at, each in enumerate(drawn)]
