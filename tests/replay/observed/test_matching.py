@@ -180,6 +180,25 @@ def test_one_change_of_all_siblings_is_listed_once_and_a_second_one_apart(tmp_pa
     assert [one.later_count for one in report.divergences] == [4, 0]
 
 
+def test_a_message_that_came_is_listed_once_and_what_changed_after_it_by_itself(
+    tmp_path: Path,
+) -> None:
+    """Places differ from the recorded ones from there on."""
+    questions = [f"Question {n} of the harbour" for n in range(3)]
+    messages = [each for text in questions for each in (user(text), says("ships"))]
+    log = record(tmp_path / "a.jsonl", talk(*messages))
+    changed = [system("Be kind."), *messages]
+    changed[5] = user(f"{questions[2]}, please")
+
+    report = replayed(log, [one.asked for one in talk(*changed)], lends=True)
+
+    assert [each.what for one in report.divergences for each in one.texts] == [
+        "message 0 (system)",
+        "message 5 (user)",
+    ]
+    assert [one.later_count for one in report.divergences] == [1, 0]
+
+
 def test_what_was_never_recorded_has_no_answer_and_uses_up_none(tmp_path: Path) -> None:
     """Neither does a changed request, of one that is asked as it was recorded."""
     recorded = talk(system("You help."), user("Look at the harbour"), says("found"))
