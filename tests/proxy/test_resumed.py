@@ -109,6 +109,7 @@ def test_a_killed_command_ends_as_if_it_had_not_been(
     assert way in ("sandbox", "elsewhere")
 
 
+@pytest.mark.long
 def test_two_resume_one_log_and_disturb_nobody(command: list[str], tmp_path: Path) -> None:
     """The log is only read; who comes second goes on from the same record."""
     before = (tmp_path / "run.jsonl").read_bytes()

@@ -35,10 +35,11 @@ AGENT = """
     if (top / "fails").exists():
         text_of(ask("a third time " + text))
 """
+_OTHERS = ("a file that went", "a mode")
 ENDED = {"calc.py": "a - b\nedited twice\n", "sub/run.sh": "echo", "other.txt": "mine"}
 
 
-@pytest.fixture(params=["git", "plain"])
+@pytest.fixture(params=["git", pytest.param("plain", marks=pytest.mark.long)])
 def project(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
@@ -108,7 +109,9 @@ def test_what_the_copy_holds_is_put_into_the_folder(project: Path, provider: Pro
     assert provider.asked.total() == 2
 
 
-@pytest.mark.parametrize("change", ["an edit", "a file that went", "a mode"])
+@pytest.mark.parametrize(
+    "change", ["an edit", *(pytest.param(each, marks=pytest.mark.long) for each in _OTHERS)]
+)
 def test_a_folder_that_is_not_as_the_record_left_it_is_not_touched(
     project: Path, provider: Provider, change: str
 ) -> None:
@@ -131,6 +134,7 @@ def test_a_folder_that_is_not_as_the_record_left_it_is_not_touched(
     assert provider.asked.total() == 2
 
 
+@pytest.mark.long
 def test_a_run_that_breaks_off_twice_is_applied_when_it_ends(
     project: Path, provider: Provider
 ) -> None:
@@ -169,6 +173,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     assert not (tmp_path / "in/a").exists()
 
 
+@pytest.mark.long
 def test_without_the_folder_there_is_no_patch(project: Path, provider: Provider) -> None:
     log, command = _recorded(project)
     moved = project.parents[1] / "moved"

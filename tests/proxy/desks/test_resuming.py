@@ -179,7 +179,8 @@ def _kept(log: Path) -> Counter[str]:
 
 
 def test_what_is_missing_is_asked_and_the_end_is_that_of_an_unbroken_run(tmp_path: Path) -> None:
-    holds(tmp_path, range(12))
+    """A few trees; those of twins of which one failed are among the long ones."""
+    holds(tmp_path, range(4))
 
 
 @pytest.mark.long
