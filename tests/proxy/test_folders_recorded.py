@@ -24,7 +24,7 @@ from refold.engine.workspace.entries import (
 )
 from refold.replay.audit.verify import verify
 from tests.support.editing import Step, agent, steps
-from tests.support.folders import repository
+from tests.support.folders import git, repository
 from tests.support.upstream import Upstream
 
 DEADLINE_SECONDS = 120.0
@@ -36,15 +36,16 @@ def record(
     tasks: Mapping[str, Sequence[Step]],
     *options: str,
     more: Mapping[str, str] | None = None,
+    before: Sequence[str] = (),
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """Record the first of these tasks in a folder, with the agent and the log beside it."""
     log = folder.parent / "run.jsonl"
-    command = agent(folder.parent, next(iter(tasks)))
+    command = [*options, "--", *agent(folder.parent, next(iter(tasks)))]
     rules = [rule for task, listed in tasks.items() for rule in steps(task, listed)]
     with Upstream(rules) as upstream:
         env = {"PATH": os.environ["PATH"], **upstream.environment(), **(more or {})}
         done = subprocess.run(
-            [sys.executable, "-m", "refold", "record", "--log", str(log), *options, "--", *command],
+            [*before, sys.executable, "-m", "refold", "record", "--log", str(log), *command],
             cwd=folder, env={"HOME": str(folder.parent), **env}, capture_output=True, text=True,
             timeout=DEADLINE_SECONDS, check=False,
         )  # fmt: skip
@@ -274,3 +275,54 @@ def test_a_folder_that_cannot_be_kept_any_more_ends_its_record_and_not_the_run(
     assert "folder: not recorded:" in done.stderr
     assert verify(log).intact
     assert (top / "made.txt").exists()
+
+
+_SMALL_DISK = 'mount -t tmpfs -o size=64k none "$1" && shift && exec "$@"'
+
+
+@pytest.mark.long
+def test_a_full_disk_in_the_middle_ends_the_record_of_the_folder_alone(tmp_path: Path) -> None:
+    """The run goes on, and is recorded; contents are on a disk of 64 kB."""
+    small = ["unshare", "-Urm", "sh", "-c", _SMALL_DISK, "sh", str(tmp_path / "run.files")]
+    (tmp_path / "run.files").mkdir()
+    if subprocess.run([*small, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no disk can be mounted here")
+    top = repository(tmp_path / "r", FILES)
+    task: Sequence[Step] = [
+        [("Write", {"file_path": "small", "text": "x"})],
+        [("Bash", {"command": "head -c 200000 /dev/urandom > large"})],
+        [("Write", {"file_path": "later", "text": "x"})],
+    ]
+
+    log, done = record(top, {"change": task}, before=small)
+
+    start, changed, lost = entries_of(log)
+    assert isinstance(start, FolderStarted)
+    assert isinstance(changed, FolderChanged)
+    assert isinstance(lost, FolderLost)
+    assert "No space left" in lost.why
+    assert "folder: not recorded:" in done.stderr
+    assert verify(log).complete
+    assert (top / "later").exists()
+
+
+@pytest.mark.long
+def test_a_hundred_thousand_files_are_recorded_and_given_back(tmp_path: Path) -> None:
+    """The log names what changed."""
+    count = 100_000
+    top = repository(tmp_path / "r", FILES)
+    for number in range(count):
+        file = top / f"d{number // 500}" / f"f{number}"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"{number}\n")
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "many")
+
+    log, done = record(top, {"change": [*TASK, [("Bash", {"command": "echo x > d7/f3500"})]]})
+
+    assert f"folder: {count:,} files by git" in done.stderr
+    assert log.stat().st_size < 100_000
+    words = [sys.executable, "-m", "refold", "files", str(log), "-o", str(tmp_path / "again")]
+    subprocess.run(words, cwd=top, check=True, capture_output=True, timeout=DEADLINE_SECONDS)
+    assert (tmp_path / "again" / "d7" / "f3500").read_text() == "x\n"
+    assert sum(len(names) for _, _, names in os.walk(tmp_path / "again")) == count + 4

@@ -1,5 +1,6 @@
 """A tree's files are written into an empty folder, and nothing outside of it."""
 
+import contextlib
 import os
 import stat
 import tempfile
@@ -7,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from refold.engine.errors import ContentMissing, FolderRefused
 from refold.engine.workspace.restoring import restore
-from refold.engine.workspace.tree import TreeEntry
+from refold.engine.workspace.tree import FileTree, TreeEntry, as_lines
 from tests.support.folders import entries
 
 
@@ -47,6 +49,40 @@ def test_what_is_restored_is_what_the_tree_says(listed: list[TreeEntry]) -> None
 
         assert missing == []
         assert found_below(Path(top)) == expected
+
+
+_PARTS = st.sampled_from(
+    ["..", ".", "", "a", "A", "b", "é", ".git", ".GIT", "git~1", "hooks", "\0"]
+)
+_PATHS = st.one_of(st.lists(_PARTS, min_size=1, max_size=4).map("/".join), st.just("/etc/x"))
+_TARGETS = st.sampled_from(["..", "../out", "/", "a", "{outside}", ".git", "", "x\0"])
+_LINES = st.one_of(
+    st.tuples(_PATHS, st.sampled_from(["100644", "100755"]), st.just("own"), st.just("0" * 64)),
+    st.tuples(_PATHS, st.just("120000"), st.just("link"), _TARGETS),
+    st.tuples(_PATHS, st.just("040000"), st.sampled_from(["folder", "out"]), st.just("")),
+    st.tuples(_PATHS, st.sampled_from(["", "160000", "104755"]), st.text(), st.text()),
+)
+
+
+@given(listed=st.lists(_LINES, max_size=6), is_sorted=st.booleans())
+def test_a_list_of_a_stranger_is_refused_or_stays_in_the_folder(
+    listed: list[tuple[str, str, str, str]], *, is_sorted: bool
+) -> None:
+    """Absolute paths, `..`, links that lead out, names twice or below a link, git's own folders."""
+    with tempfile.TemporaryDirectory() as folder:
+        (outside := Path(folder, "outside")).mkdir()
+        (outside / "mine").write_text("mine")
+        (top := Path(folder, "top")).mkdir()
+        named = [
+            [path, mode, kind, value.replace("{outside}", str(outside)), 1]
+            for path, mode, kind, value in (sorted(listed) if is_sorted else listed)
+        ]
+        with contextlib.suppress(FolderRefused):
+            restore(FileTree.of_text(as_lines(named)).differs, content_of, top)
+
+        assert sorted(os.listdir(folder)) == ["outside", "top"]  # noqa: PTH208 - names
+        assert found_below(outside) == {"mine": ("100644", b"mine")}
+        assert not any("git" in name.lower() for name in os.listdir(top))  # noqa: PTH208 - names
 
 
 @pytest.mark.parametrize(
