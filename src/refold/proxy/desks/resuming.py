@@ -84,9 +84,25 @@ class Resuming(Replaying):
         self._passing.look()
         self._passing.settle()
         self._continuation.served(turn, found)
-        return super()._served(found, turn)
+        serve = super()._served(found, turn)
+
+        async def ready() -> None:
+            if serve.ready is not None:
+                await serve.ready()
+            self._write(found, turn)
+
+        def done() -> None:
+            if serve.done is not None:
+                serve.done()
+            if not turn.is_over:
+                self._observer.gone(turn)
+
+        return attrs.evolve(serve, ready=ready, done=done)
 
     def _again(self, found: RecordedTurn, turn: RequestUnderway) -> None:
+        """Write nothing yet: the order of the log is that in which answers go out."""
+
+    def _write(self, found: RecordedTurn, turn: RequestUnderway) -> None:
         """Write a recorded answer down as it is served, where it is from, and that it was free."""
         self._log.append(Extension(SERVED, {"call": found.call}), None, turn.seq)
         parts, moved = list(self._record.parts(found)), self._moved(found)
