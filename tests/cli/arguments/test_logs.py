@@ -10,7 +10,8 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from refold.cli.arguments.logs import PLACE, SAY_IT, opened_log, place_of, started, unnamed
+from refold.cli.arguments.logs import SAY_IT, opened_log, place_of, started, unnamed
+from refold.cli.arguments.run_names import PLACE
 from refold.cli.group import refold
 from refold.cli.output.exit_codes import DAMAGED, code_of
 from refold.cli.schema.documents import schema

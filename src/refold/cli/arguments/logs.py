@@ -7,7 +7,6 @@ logs), §4.8 (stored runs), §14.9.
 import contextlib
 import functools
 import itertools
-import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -34,7 +33,7 @@ from refold.engine.log.names import SUFFIX, root_of
 from refold.engine.log.pack import opened
 from refold.engine.log.reader import Entry, read_entries
 from refold.replay.index.guarantee import MATCHED, OBSERVED, is_observed, refuse_observed
-from refold.store.place import StoredRun, stored_run
+from refold.store.place import StoredRun
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -46,23 +45,6 @@ json_option: Final[Decorator] = click.option(
     "--json", "as_json", is_flag=True, expose_value=False, callback=output.note_json,
     help="Print one JSON document instead (see refold schema).",
 )  # fmt: skip
-
-
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-
-
-class _Place(click.Path):
-    """The type of an argument that is a file, a folder or the URL of a store."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a path, or the log of a URL."""
-        if isinstance(value, str) and _URL.match(value):
-            return stored_run(value)
-        return super().convert(value, param, ctx)
-
-
-PLACE: Final = _Place(path_type=Path)
-"""The type of an argument that may be the URL of a store, too."""
 
 heads_option: Final[Decorator] = click.option(
     "--heads", metavar="URL", default="", help="Second store, which holds the heads."

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 import click
 
-from refold.cli.arguments.logs import LOG, json_option, opened_log, started
+from refold.cli.arguments.logs import json_option, opened_log, started
+from refold.cli.arguments.run_names import RUN
 from refold.cli.commands.show import gaps_of
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
@@ -33,7 +34,7 @@ in the sums.
 
 
 @click.command("compare", epilog=page(_PAGE))
-@click.argument("logs", metavar="RUN…", type=LOG, nargs=-1, required=True)
+@click.argument("logs", metavar="RUN…", type=RUN, nargs=-1, required=True)
 @json_option
 def command(*, logs: tuple[Path, ...]) -> int:
     """Compare runs in a table, with the first difference from the first run.

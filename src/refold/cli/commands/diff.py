@@ -6,7 +6,8 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli.arguments.logs import LOG, json_option, opened_log, started
+from refold.cli.arguments.logs import json_option, opened_log, started
+from refold.cli.arguments.run_names import RUN
 from refold.cli.commands.show import log_gaps
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
@@ -33,8 +34,8 @@ standard error reports, and was not compared.
 
 
 @click.command("diff", epilog=page(_PAGE))
-@click.argument("a", type=LOG)
-@click.argument("b", type=LOG)
+@click.argument("a", type=RUN)
+@click.argument("b", type=RUN)
 @click.option(
     "--match",
     type=_CALLS,

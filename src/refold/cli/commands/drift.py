@@ -7,9 +7,10 @@ import click
 
 from refold.api import drift
 from refold.cli.arguments.live import Live, LiveOptions, live_of, live_options, pair
-from refold.cli.arguments.logs import LOG, OpenedLog, file_option, json_option, opened_log, started
+from refold.cli.arguments.logs import OpenedLog, file_option, json_option, opened_log, started
 from refold.cli.arguments.outputs import force_option, output_option
 from refold.cli.arguments.rehearsals import program_option
+from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output
 from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING
 from refold.cli.output.pages import page
@@ -34,7 +35,7 @@ run.
 
 
 @click.command("drift", epilog=page(_PAGE))
-@click.argument("log", type=LOG)
+@click.argument("log", type=RUN)
 @program_option
 @live_options
 @click.option(

@@ -10,8 +10,9 @@ import click
 
 from refold.api import explore
 from refold.cli.arguments.loading import session_option
-from refold.cli.arguments.logs import LOG, json_option
+from refold.cli.arguments.logs import json_option
 from refold.cli.arguments.rehearsals import program_option, rehearsed, tools_option
+from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING
 from refold.cli.output.pages import page
@@ -35,7 +36,7 @@ Exit code: 0 every order ends as recorded · 1 an order ends differently
 
 
 @click.command("explore", epilog=page(_PAGE))
-@click.argument("log", type=LOG)
+@click.argument("log", type=RUN)
 @program_option
 @click.option(
     "--orders", type=click.IntRange(min=1), default=ORDERS, show_default=True, metavar="N",

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from refold.cli.arguments.logs import LOG, file_option, json_option, opened_log
+from refold.cli.arguments.logs import file_option, json_option, opened_log
 from refold.cli.arguments.outputs import force_option, output_file
+from refold.cli.arguments.run_names import RUN
 from refold.cli.commands.pack import HARMLESS
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
@@ -43,7 +44,7 @@ _SUFFIXES: Final[dict[OutputKind, str]] = {
 
 
 @click.command("export", epilog=page(_PAGE))
-@click.argument("log", type=LOG)
+@click.argument("log", type=RUN)
 @click.option(
     "--to", type=click.Choice(list(_SUFFIXES)), required=True, help="Format of the output."
 )
@@ -53,7 +54,7 @@ _SUFFIXES: Final[dict[OutputKind, str]] = {
     text="Output file; by default named after the log.  - prints it.",
 )
 @force_option
-@click.option("--diff", "other", type=LOG, metavar="OTHER", help="Another run to compare it with.")
+@click.option("--diff", "other", type=RUN, metavar="OTHER", help="Another run to compare it with.")
 @click.option(
     "--without-content", is_flag=True, help="Leave out the text of tools, models and people."
 )

@@ -7,7 +7,8 @@ from typing import Final
 
 import click
 
-from refold.cli.arguments.logs import LOG, json_option, opened_log
+from refold.cli.arguments.logs import json_option, opened_log
+from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
@@ -34,7 +35,7 @@ _MARKS: Final = {"added": "+", "changed": "~", "removed": "-", "": " "}
 
 
 @click.command("files", epilog=page(_PAGE))
-@click.argument("log", type=LOG)
+@click.argument("log", type=RUN)
 @click.argument("path", default="")
 @click.option("--at", type=int, metavar="N", help="The folder after entry N; by default the end.")
 @click.option(

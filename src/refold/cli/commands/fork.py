@@ -13,7 +13,8 @@ import click
 from refold.api import fork
 from refold.cli.arguments.foreign import Foreign, WithCommand, command_given, fork_options
 from refold.cli.arguments.live import Live, edits_of, live_of, live_options
-from refold.cli.arguments.logs import LOG, OpenedLog, file_option, json_option, opened_log, started
+from refold.cli.arguments.logs import OpenedLog, file_option, json_option, opened_log, started
+from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE, MISSING, NOT_COMPLETED
 from refold.cli.output.pages import page
@@ -54,7 +55,7 @@ may not run · 1 an edit changes the part before it.
 
 
 @click.command("fork", cls=WithCommand, epilog=page(_PAGE))
-@click.argument("log", type=LOG)
+@click.argument("log", type=RUN)
 @click.option(
     "--at", type=int, metavar="N",
     help="Last entry to keep; by default the entry of the first --set.  Negative: from the end.",

@@ -8,8 +8,9 @@ from typing import Final
 import attrs
 import click
 
-from refold.cli.arguments.logs import LOG, json_option, opened_log
+from refold.cli.arguments.logs import json_option, opened_log
 from refold.cli.arguments.outputs import force_option, output_option
+from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
@@ -31,7 +32,7 @@ an end (standard error names them).
 
 
 @click.command("heads", epilog=page(_PAGE))
-@click.argument("places", metavar="LOG...", nargs=-1, required=True, type=LOG)
+@click.argument("places", metavar="LOG...", nargs=-1, required=True, type=RUN)
 @output_option("-o", "--out", kind="heads", text="Write the heads to this file.")
 @force_option
 @json_option

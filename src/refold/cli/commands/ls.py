@@ -10,8 +10,9 @@ from typing import Final, get_args
 
 import click
 
-from refold.cli.arguments.logs import PLACE, json_option, opened_log
+from refold.cli.arguments.logs import json_option, opened_log
 from refold.cli.arguments.run_list import listed_runs, orphans
+from refold.cli.arguments.run_names import PLACE
 from refold.cli.output import output, words
 from refold.cli.output.listed import ListedRun
 from refold.cli.output.pages import page
@@ -71,6 +72,9 @@ _STATUSES: Final = (*get_args(Status), *STANDINGS, "unreadable")
     "--notable", "is_notable", is_flag=True,
     help="Only runs in which `refold show --notable` finds something; reads whole logs.",
 )  # fmt: skip
+@click.option(
+    "--last", type=click.IntRange(1), metavar="N", help="Only the N newest of the runs found."
+)
 @click.option("--text", default="", help="Only runs with this in path, program, agent or status.")
 @json_option
 def command(
@@ -81,6 +85,7 @@ def command(
     program: str,
     since: float | None,
     text: str,
+    last: int | None,
     is_notable: bool,
 ) -> int:
     """List the root runs in DIR (by default runs/), the newest last.
@@ -89,7 +94,7 @@ def command(
     `broke_off`.
     """
     if isinstance(folder, StoredRun):
-        if is_tree or status or program or since is not None or text or is_notable:
+        if is_tree or status or program or since is not None or text or is_notable or last:
             raise click.UsageError("a store lists runs only by name; `refold pull` copies them")
         from refold.cli.arguments.moving import tell_moved  # noqa: PLC0415 - few lie in a store
         from refold.store.pull import stored  # noqa: PLC0415 - the same
@@ -112,6 +117,7 @@ def command(
         listed = listed_runs(folder)
         found = [each for each in listed if _is_asked_for(each, status, program, since, text)]
         found = [each for each in found if _is_notable(each)] if is_notable else found
+        found = found[-last:] if last else found
         lost = [output.shown_path(path) for path in orphans(folder)]
     unread = sum(each.status == "unreadable" for each in listed if each not in found)
     if unread:

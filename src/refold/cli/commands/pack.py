@@ -6,8 +6,9 @@ from typing import Final
 
 import click
 
-from refold.cli.arguments.logs import LOG, OpenedLog, file_option, json_option, opened_log
+from refold.cli.arguments.logs import OpenedLog, file_option, json_option, opened_log
 from refold.cli.arguments.moving import listed_contents
+from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
@@ -35,7 +36,7 @@ or damaged, as standard error reports; the rest is packed unchanged.
 
 
 @click.command("pack", epilog=page(_PAGE))
-@click.argument("log", type=LOG)
+@click.argument("log", type=RUN)
 @file_option("-o", "--out", text="Output file; by default LOG with the suffix .refold.")
 @click.option(
     "--workspace", "has_files", is_flag=True,

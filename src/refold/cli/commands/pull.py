@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
-from refold.cli.arguments.logs import LOG, PLACE, heads_option, json_option
+from refold.cli.arguments.logs import LOG, heads_option, json_option
 from refold.cli.arguments.moving import tell_moved
+from refold.cli.arguments.run_names import PLACE
 from refold.cli.output import output
 from refold.cli.output.pages import page
 from refold.engine.log.names import SUFFIX

@@ -9,6 +9,7 @@ import attrs
 import click
 
 from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log
+from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
@@ -47,7 +48,7 @@ _SHOWN: Final = 48
 
 
 @click.command("recover", epilog=page(_PAGE))
-@click.argument("log", type=LOG)
+@click.argument("log", type=RUN)
 @click.option(
     "--salvage", "out", type=LOG, metavar="OUT", help="Copy the valid entries to a new log."
 )

@@ -20,9 +20,10 @@ from refold.cli.arguments.foreign import (
 )
 from refold.cli.arguments.live import Live, live_of, live_options, modes_and_tools
 from refold.cli.arguments.loading import import_from_here, is_plain, load_tools, programs_of
-from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log, started
+from refold.cli.arguments.logs import OpenedLog, json_option, opened_log, started
 from refold.cli.arguments.outputs import force_option, output_option
 from refold.cli.arguments.rehearsals import replayed, run_of
+from refold.cli.arguments.run_names import RUN
 from refold.cli.commands.drift import drifted, tell
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
@@ -61,7 +62,7 @@ refused), 0.
 
 
 @click.command("replay", cls=WithCommand, epilog=page(_PAGE))
-@click.argument("logs", metavar="LOG…", type=LOG, nargs=-1, required=True)
+@click.argument("logs", metavar="LOG…", type=RUN, nargs=-1, required=True)
 @click.option(
     "--program", "programs", metavar="[NAME=]MODULE:NAME", multiple=True,
     help="Today's program: module:name or file.py:name; not for shipped ones.  Several logs get "

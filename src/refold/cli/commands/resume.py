@@ -41,6 +41,7 @@ from refold.cli.arguments.logs import (
     unnamed,
 )
 from refold.cli.arguments.rehearsals import program_option
+from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, people, words
 from refold.cli.output.exit_codes import USAGE
 from refold.cli.output.pages import page
@@ -121,7 +122,7 @@ _KEPT: Final = (
 
 
 @click.command("resume", cls=WithCommand, epilog=page(_PAGE))
-@click.argument("log", type=LOG)
+@click.argument("log", type=RUN)
 @program_option
 @click.option(
     "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,

@@ -17,8 +17,9 @@ from refold.cli.arguments.foreign import (
     sensitivity_options,
 )
 from refold.cli.arguments.loading import session_option
-from refold.cli.arguments.logs import LOG, json_option
+from refold.cli.arguments.logs import json_option
 from refold.cli.arguments.rehearsals import program_option, rehearsed, tools_option
+from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.pages import page
 from refold.replay.what_if.sensitivity import CallSensitivity, Influence, SensitivityReport
@@ -44,7 +45,7 @@ _LABEL_MAX: Final = 44
 
 
 @click.command("sensitivity", cls=WithCommand, epilog=page(_PAGE))
-@click.argument("log", type=LOG)
+@click.argument("log", type=RUN)
 @program_option
 @click.option("--errors", is_flag=True, help="Also replace each success with a failure.")
 @click.option(

@@ -7,7 +7,8 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli.arguments.logs import PLACE, OpenedLog, json_option, opened_log
+from refold.cli.arguments.logs import OpenedLog, json_option, opened_log
+from refold.cli.arguments.run_names import PLACE
 from refold.cli.commands.tail import say_what_is_torn, tell_entries
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE

@@ -7,14 +7,8 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli.arguments.logs import (
-    LOG,
-    guarantee_of,
-    json_option,
-    opened_log,
-    say_guarantee,
-    started,
-)
+from refold.cli.arguments.logs import guarantee_of, json_option, opened_log, say_guarantee, started
+from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE
 from refold.cli.output.pages import page
@@ -43,7 +37,7 @@ _RUNNING: Final = "running"
 
 
 @click.command("state", epilog=page(_PAGE))
-@click.argument("log", type=LOG)
+@click.argument("log", type=RUN)
 @click.option("--at", type=int, metavar="N", help="Show the state after entry N; -1 is the last.")
 @click.option(
     "--diff", "between", type=int, nargs=2, metavar="N M",

@@ -13,7 +13,6 @@ from typing import Any, BinaryIO, Final
 import click
 
 from refold.cli.arguments.logs import (
-    LOG,
     OpenedLog,
     edited_in,
     first_entry,
@@ -22,6 +21,7 @@ from refold.cli.arguments.logs import (
     opened_log,
     say_guarantee,
 )
+from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output
 from refold.cli.output.entries import heading, kind_width, origin_of, print_entry
 from refold.cli.output.exit_codes import FINE
@@ -47,7 +47,7 @@ Examples:
 
 
 @click.command("tail", epilog=page(_PAGE))
-@click.argument("log", type=LOG)
+@click.argument("log", type=RUN)
 @click.option(
     "-n", "count", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
     help="Number of entries.",

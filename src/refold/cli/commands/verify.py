@@ -16,13 +16,13 @@ import click
 
 from refold.cli.arguments.executors import executor_of, executor_option
 from refold.cli.arguments.logs import (
-    PLACE,
     OpenedLog,
     file_option,
     json_option,
     kept_heads_option,
     opened_log,
 )
+from refold.cli.arguments.run_names import PLACE
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page

@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 import click
 
-from refold.cli.arguments.logs import PLACE, opened_log
+from refold.cli.arguments.logs import opened_log
 from refold.cli.arguments.run_list import listed_runs
+from refold.cli.arguments.run_names import PLACE
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.listed import ListedRun

@@ -7,7 +7,6 @@ import attrs
 import click
 
 from refold.cli.arguments.logs import (
-    LOG,
     edited_in,
     guarantee_of,
     json_option,
@@ -15,6 +14,7 @@ from refold.cli.arguments.logs import (
     say_guarantee,
     started,
 )
+from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.entries import EDITED, STYLES, gist
 from refold.cli.output.pages import page
@@ -45,7 +45,7 @@ _LEVELS_MAX: Final = 12
 
 
 @click.command("why", epilog=page(_PAGE), context_settings={"ignore_unknown_options": True})
-@click.argument("log", type=LOG)
+@click.argument("log", type=RUN)
 @click.argument("entry", metavar="N", type=int)
 @click.option(
     "--all",
