@@ -17,10 +17,12 @@ from typing import Final
 
 from tests.support.editing import Step, agent, steps
 from tests.support.folders import git, repository
+from tests.support.hostile import changed_by
 from tests.support.upstream import Upstream
 
 FILES: Final = 50_000
 _ROUNDS: Final = 5
+_REPLAYS: Final = 100
 _READS: Final = 20
 """Requests of a run that changes nothing."""
 _MEASURED: Final = """
@@ -61,6 +63,11 @@ def lines(folder: Path) -> Iterator[str]:
                 f"a request after {step[0][0]} without a change, {name}: CPU {cpu:+.1f} ms, wall "
                 f"{wall:+.1f} ms (without a folder, rounds differ by {noise:.1f} ms)"
             )
+    for has_sandbox, what in ((True, "home, repository and links"), (False, "the folder")):
+        (place := folder / str(has_sandbox)).mkdir()
+        changed = changed_by(place, has_sandbox=has_sandbox, count=_REPLAYS)
+        way = "in" if has_sandbox else "without"
+        yield f"{_REPLAYS} replays, forks {way} a sandbox changed of {what}: {len(changed)} files"
 
 
 def _compared(top: Path, task: str, listed: list[Step]) -> tuple[float, float, float, float]:

@@ -6,6 +6,7 @@ Whoever replays their records must find all that is the user's as it was.
 import contextlib
 import hashlib
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -206,3 +207,24 @@ def replayed(
         process.wait()
         said.seek(0)
         return said.read()
+
+
+def changed_by(folder: Path, *, has_sandbox: bool, count: int) -> set[str]:
+    """Replay and fork so many times; return the paths that are not as they were.
+
+    Each command is carried out to its end once; the others are killed at a random moment.
+    """
+    home = Home.made(folder / "all")
+    logs = home.recorded({**EVERYWHERE, **(SANDBOXED if has_sandbox else {})})
+    before = home.held(is_all=has_sandbox)
+    chance = random.Random(7)
+    left: list[tuple[str, float | None]] = [(name, None) for name in logs]
+    left += [(chance.choice([*logs]), chance.uniform(0.1, 2)) for _ in range(count - len(logs))]
+    for number, (name, seconds) in enumerate(left):
+        said = replayed(
+            home, logs[name], folder / f"{number}.jsonl", has_sandbox=has_sandbox,
+            is_fork=number % 4 == 3, seconds=seconds,
+        )  # fmt: skip
+        assert seconds is not None or f"in a copy of {home.project}" in said, (name, said)
+    after = home.held(is_all=has_sandbox)
+    return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
