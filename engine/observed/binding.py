@@ -61,6 +61,7 @@ _SAYS_WHO: Final = re.compile(
 _WHO_HEADER: Final = re.compile(
     r"(?:.*-)?(?:id|session|user|trace|traceparent|nonce|thread|conversation|metadata)"
 )
+_WHO: Final = frozenset({"parameters"})
 _GIT: Final = re.compile(r"\bgit\b[^\n|;&]*\b(?:[a-z]+-)*[a-z]{3,}")
 _COMMITS: Final = re.compile(
     r"\bgit\b(?! +(?:log|show|diff|status|config|branch|tag|rev-parse)\b)[^\n|;&]*?\s"
@@ -579,9 +580,14 @@ class Bindings:
             if calls := message.get("tool_calls"):
                 marked["tool_calls"] = [self._marked(call, _called(call)) for call in calls]
             messages.append(marked)
-        if messages == list(asked.messages):
+        who = {
+            name: self._marked(value, _WHO) if _SAYS_WHO.fullmatch(name) else value
+            for name, value in asked.parameters.items()
+        }
+        if messages == list(asked.messages) and who == asked.parameters:
             return asked
-        return asked.asking({**asked.as_json(), "messages": messages})
+        plain = asked.asking({**asked.as_json(), "messages": messages})
+        return attrs.evolve(plain, parameters=who)
 
     def plain_text(self, text: str, where: str = "printed") -> str:
         """Likewise, of a text at one place: what is printed, or a role."""

@@ -508,3 +508,14 @@ def test_a_text_is_what_its_parts_are(text: str) -> None:
 
     assert "".join(part + value for part, value in zip(parts, [*values, ""], strict=True)) == text
     assert re.sub("x", "x", bindings().as_recorded_text(text)) is not None
+
+
+def test_a_value_that_is_ignored_in_a_parameter_is_marked() -> None:
+    """So that a diff shows it as alike, too."""
+    place = ValuePlace.parsed(r'parameters measure "device_id":"([0-9a-f]{64})"')
+    asked = ask(user("Go."), metadata=f'{{"device_id":"{"0dcc15c9" * 8}"}}', top=1)
+
+    plain = Bindings([place]).plain(asked)
+
+    assert plain.parameters == {"metadata": '{"device_id":"[measure]"}', "top": 1}
+    assert plain.messages == asked.messages
