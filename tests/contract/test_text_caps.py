@@ -52,7 +52,6 @@ CAPS: Final[Mapping[str, int | None]] = {
     "dispatch_subagent /instructions": INSTRUCTIONS_MAX,
     "dispatch_subagent /expected_artifacts/-": LABEL_MAX,
     "dispatch_subagent /plan_step_id": ANSWER,
-    "dispatch_subagent /snapshot_version": ANSWER,
     "dispatch_subagents /tasks/-/objective": ANSWER,
     "dispatch_subagents /tasks/-/steps/-": ANSWER,
     "planning_setup_plan /objective": TEXT_MAX,
