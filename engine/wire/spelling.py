@@ -53,7 +53,7 @@ def refused(asked: Asked, status: int, message: str) -> dict[str, Any]:
     """Return the body that says that Refold refuses a request, in the format of the request."""
     spells = FORMATS.get(asked.api)
     body = (spells.refused if spells else refused_as_openai)(status, message)
-    if "param" in body["error"]:  # as OpenAI's
+    if "param" in (body.get("error") or ()):  # as OpenAI's
         body["error"] = {"message": message, **_NOT_RECORDED}
     return body
 

@@ -158,7 +158,8 @@ class Continuation:
             for turn in self._expected
         ):
             return False  # its next question is on record, and another one
-        return self._resumed.is_cut or bool(over)
+        is_begun = bool(self._last or self._new) or not self._expected
+        return is_begun and (self._resumed.is_cut or bool(over))
 
 
 def _is_related(one: str, other: str) -> bool:

@@ -110,8 +110,8 @@ def resumed(
 @contextlib.contextmanager
 def asked(base: str, body: Any = None, **how: Any) -> Generator[http.client.HTTPResponse]:
     """Send one request, give the answer as far as its head, and leave when the block ends."""
-    with sent(base, body, **how) as connection:
-        yield connection.getresponse()
+    with sent(base, body, **how) as connection, connection.getresponse() as response:
+        yield response
 
 
 @contextlib.contextmanager

@@ -180,7 +180,7 @@ def _kept(log: Path) -> Counter[str]:
 
 def test_what_is_missing_is_asked_and_the_end_is_that_of_an_unbroken_run(tmp_path: Path) -> None:
     """A few trees; those of twins of which one failed are among the long ones."""
-    holds(tmp_path, range(4))
+    holds(tmp_path, range(2))
 
 
 @pytest.mark.long
@@ -223,3 +223,20 @@ def _one_holds(folder: Path, draw: Random) -> None:
     with replayed(again) as (base, replay):
         assert _ended(agent, base) == unbroken
     assert (replay.matcher.misses, replay.matcher.left()) == ([], [])
+
+
+def test_a_changed_first_question_is_a_difference_and_costs_nothing(tmp_path: Path) -> None:
+    """Also of a command that broke off: else all of another task would be asked anew."""
+    log, again = tmp_path / "run.jsonl", tmp_path / "again.jsonl"
+    with providing() as provider:
+        with recorded(log, provider.url, exit_code=1) as base:
+            Agent("You are the lead.", 2).run(base)
+        provider.asked.clear()
+        with (
+            resumed(log, provider.url, again) as (base, desk),
+            pytest.raises(RuntimeError, match="failed: 400"),
+        ):
+            Agent("You are the leader.", 2).run(base)
+
+    assert provider.asked.total() == 0
+    assert [each.category for each in desk.different] == ["args_changed"]

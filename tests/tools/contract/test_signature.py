@@ -102,7 +102,7 @@ class Shelf:
 @pytest.mark.parametrize(
     ("function", "where", "advice"),
     [
-        (_starred, "parameter 'values'", "spell out"),
+        (_starred, "parameter 'values'", "name each parameter"),
         (_keyed, "parameter 'context'", "without"),
         (_positional, "parameter 'value'", "remove the `/`"),
         (_bare, "parameter 'value'", "annotate it"),
