@@ -108,6 +108,7 @@ def test_a_changed_copy_asks_something_else(script: Script, tmp_path: Path) -> N
     assert line.replace("at length", "briefly") in before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["curl_agent.sh", foreign.NODE])
 def test_a_changed_copy_is_answered_all_the_same(
     name: str, pytestconfig: pytest.Config, tmp_path: Path

@@ -229,9 +229,9 @@ def test_any_client_is_recorded_once_and_replayed_with_the_model_off(
     ("test", "package", "requests", "shown"),
     [
         pytest.param(
-            HANDOFF, "agents", 3, ["handoff", "tools: invoice_status ×1"], marks=pytest.mark.long
+            HANDOFF, "agents", 3, ["handoff", "tools: invoice_status x1"], marks=pytest.mark.long
         ),
-        pytest.param(PYDANTIC, "pydantic_ai", 2, ["tools: get_weather ×2"], marks=pytest.mark.long),
+        pytest.param(PYDANTIC, "pydantic_ai", 2, ["tools: get_weather x2"], marks=pytest.mark.long),
     ],
     ids=["openai-agents", "pydantic-ai"],
 )
@@ -343,6 +343,7 @@ def test_ask(refold_models):
     assert "asked otherwise" not in said
 
 
+@pytest.mark.long
 def test_a_recording_that_is_not_used_fails(suite: Watched) -> None:
     """All of it, or the end of it."""
     suite.edit("test_it", "    assert", "    ask('Hello, you!')\n    assert")
@@ -398,6 +399,7 @@ def test_without_a_recording_the_first_request_is_refused(
     assert (suite.asked, suite.logs()) == (0, [])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("cut", "expected"), [(-1, "stops in the middle"), (1, "hash: expected")])
 def test_a_recording_that_does_not_verify_fails(cut: int, expected: str, suite: Watched) -> None:
     """One without an end, and one that was edited."""
@@ -442,6 +444,7 @@ def test_a_replay_that_uses_the_network_fails(suite: Watched) -> None:
     suite.passes()
 
 
+@pytest.mark.long
 def test_a_client_with_a_base_url_of_its_own_is_told_apart(suite: Watched) -> None:
     """It leads past the proxy: refused, with what to do about it."""
     suite.record()
@@ -465,6 +468,7 @@ def ask(text):
 # --- modes -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_modes_are_those_of_refold_run(suite: Watched) -> None:
     """A test that has a recording is replayed, or recorded in place of it."""
     suite.record("once")
@@ -733,6 +737,7 @@ def refold_models(refold_models):
     assert "args_changed" in suite.fails()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("call", "problem"),
     [
@@ -752,6 +757,7 @@ def test_what_a_test_says_wrong_is_an_error(call: str, problem: str, suite: Watc
     assert problem in suite.fails()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "call", ["volatile_text('x')", "volatile('model:*/x')", "url('A_URL', 'http://a.test')"]
 )

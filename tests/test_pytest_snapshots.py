@@ -86,6 +86,7 @@ def test_odd(refold_run, delegation_snapshot, log_snapshot, what):
 """
 
 
+@pytest.mark.long
 def test_cases_whose_names_no_file_may_have_keep_snapshots_of_their_own(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +105,7 @@ def test_cases_whose_names_no_file_may_have_keep_snapshots_of_their_own(
     assert stored(suite) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "change",
     [
@@ -169,6 +171,7 @@ def test_snapshots_that_no_assertion_reads_are_kept(
     assert not re.search(r"snapshots? (unused|deleted)|refold rm", said)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [(), ("--continue-on-collection-errors",)])
 def test_a_file_that_cannot_be_imported_costs_no_snapshot(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
@@ -284,6 +287,7 @@ def test_what_still_replays_is_not_recorded_anew(suite: Suite) -> None:
     assert suite.calls() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("at", ["    assert len(recording.output) == 2", "    assert recording =="])
 def test_a_test_that_fails_for_another_reason_keeps_recording_and_snapshots(
     suite: Suite, at: str
@@ -319,6 +323,7 @@ def test_a_mode_beside_it_is_a_usage_error(suite: Suite) -> None:
     assert "leave out --refold-record" in result.stderr.str()
 
 
+@pytest.mark.long
 def test_a_recording_that_is_damaged_is_accepted_anew(suite: Suite) -> None:
     log = suite.recordings / "test_another.jsonl"
     log.write_bytes(log.read_bytes().replace(b"coal", b"goal"))

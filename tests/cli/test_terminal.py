@@ -170,6 +170,7 @@ def test_a_terminal_without_unicode_gets_escapes_and_no_error(survey_log: Path) 
     assert ran.stdout.isascii()
 
 
+@pytest.mark.long
 def test_what_lasts_for_a_second_says_what_it_does(tmp_path: Path) -> None:
     """While it lasts, on standard error; it is gone at the end."""
     path, log = tmp_path / "slow.py", tmp_path / "slow.jsonl"

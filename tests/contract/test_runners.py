@@ -262,6 +262,7 @@ def test_a_child_may_clean_up_when_its_time_is_over(tmp_path: Path, runner: str)
     assert outcome.tools_used == ("add",)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("program", [pytest.param("swallows", marks=pytest.mark.long), "spins"])
 def test_a_child_that_will_not_end_is_left_or_killed(
     tmp_path: Path, runner: str, program: str

@@ -112,6 +112,7 @@ def test_the_page_of_a_kept_log_says_what_the_commands_say(log: Path) -> None:
     _agrees(log)
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=15, deadline=None)
 def test_a_log_that_grows_keeps_its_id_and_is_never_said_to_be_damaged(seed: int) -> None:

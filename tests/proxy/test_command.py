@@ -185,6 +185,7 @@ def test_descriptors_of_ours_are_not_the_commands() -> None:
     assert len(ran("ls", "/dev/fd").printed.split()) <= 4
 
 
+@pytest.mark.long
 def test_who_does_not_end_when_asked_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """§16.19: SIGTERM at the timeout, SIGKILL after the grace."""
     monkeypatch.setattr("refold.proxy.signals.GRACE_SECONDS", 0.2)

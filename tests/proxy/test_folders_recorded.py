@@ -125,6 +125,7 @@ def test_each_change_is_in_the_log_with_the_call_that_made_it(
     assert verify(log).intact
 
 
+@pytest.mark.long
 def test_a_folder_further_down_and_one_that_is_named(tmp_path: Path) -> None:
     """The work tree is recorded, and where in it the command was started."""
     top = repository(tmp_path / "r", FILES)

@@ -43,6 +43,7 @@ def refold_does(
     )
 
 
+@pytest.mark.long
 @EACH
 def test_a_script_is_recorded_and_replayed(
     script: Script, tmp_path: Path, pytestconfig: pytest.Config

@@ -84,6 +84,7 @@ def _resumed(command: list[str], top: Path, **how: object) -> ResumedCommand:
     return resume_command(top / "run.jsonl", command, into=into, **how)  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_a_killed_command_ends_as_if_it_had_not_been(
     command: list[str], tmp_path: Path, provider: Provider, way: str
 ) -> None:

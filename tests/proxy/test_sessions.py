@@ -486,6 +486,7 @@ def test_the_report_names_the_guarantee_as_a_document(tmp_path: Path) -> None:
     assert done.stderr.startswith("b\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("address", "hosts"),
     [

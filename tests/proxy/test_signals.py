@@ -254,6 +254,7 @@ termios.tcsetattr(0, termios.TCSANOW, before)
 """A client that people type at: each key is a request, at once; `q` ends it."""
 
 
+@pytest.mark.long
 def test_a_session_at_a_terminal_is_recorded_and_its_replay_says_what_is_missing(
     tmp_path: Path,
 ) -> None:

@@ -48,6 +48,7 @@ def _check(bench: Bench, some: tuple[Mutant, ...]) -> list[Answer]:
     return answers
 
 
+@pytest.mark.long
 def test_there_are_enough_edits_of_every_sort(edits: tuple[Mutant, ...]) -> None:
     """Of every base, by every operator; a third of them or less is neutral by construction."""
     assert len(edits) >= 600
@@ -104,6 +105,7 @@ def _campaign(folder: Path, seeds: range) -> list[Answer]:
     return answers
 
 
+@pytest.mark.long
 def test_edits_of_random_programs_are_reported_where_they_were_made(tmp_path: Path) -> None:
     """By their name, of the request that was edited; what is silent is listed (§12.2, §12.4)."""
     answers = _campaign(tmp_path, range(RANDOM))

@@ -182,6 +182,7 @@ def _killed_with_children(program: str, tmp_path: Path, lines: int, output: Any)
     return True
 
 
+@pytest.mark.long
 def test_a_run_with_ten_children_killed_in_the_middle(tmp_path: Path) -> None:
     """Cases 55, 67: with real processes and a real kill."""
     output = _expected("ten")

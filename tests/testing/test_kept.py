@@ -92,6 +92,7 @@ def test_recordings_of_tests_that_are_gone_are_named(suite: Suite) -> None:
     suite.passes("--refold-record=once")
 
 
+@pytest.mark.long
 def test_the_command_that_is_printed_removes_them(
     suite: Suite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +107,7 @@ def test_the_command_that_is_printed_removes_them(
     assert not list(suite.recordings.glob("*tin*"))
 
 
+@pytest.mark.long
 def test_a_run_of_some_tests_names_none(suite: Suite) -> None:
     """What the others use is not known; a file that is left out is there all the same."""
     suite.edit("test_it", '"tin", ', "")
@@ -134,6 +136,7 @@ def test_a_run_of_those_that_failed_names_none(suite: Suite, pytester: pytest.Py
     assert TITLE in pytester.runpytest_inprocess(*plain, "--ff").stdout.str()
 
 
+@pytest.mark.long
 def test_a_file_that_is_skipped_or_broken_keeps_its_recordings(suite: Suite) -> None:
     suite.write(test_it="import pytest\npytest.importorskip('nothing_of_that_name')\n")
     assert named(suite) == []

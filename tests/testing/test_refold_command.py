@@ -50,6 +50,7 @@ def test_a_command_is_recorded_once_and_replayed_with_the_model_off(commands: Wa
     commands.passes()
 
 
+@pytest.mark.long
 def test_a_changed_prompt_or_output_fails_with_what_changed(commands: Watched) -> None:
     """And the commands that show it again."""
     commands.record()

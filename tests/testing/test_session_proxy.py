@@ -46,6 +46,7 @@ PLACES: Final = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", PLACES)
 def test_a_client_made_before_its_test_is_recorded_and_replayed(place: str, suite: Watched) -> None:
     """Replayed without a key, with no change of the code under test."""

@@ -545,6 +545,7 @@ def at_terminal(keys: str, *arguments: str, **more: str) -> tuple[int, str]:
     return process.returncode, shown.decode()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "what", [["replay"], pytest.param(["fork", "--at", "-1"], marks=pytest.mark.long)]
 )

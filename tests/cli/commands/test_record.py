@@ -153,6 +153,7 @@ def test_a_command_that_asks_nothing_any_more_is_nothing_to_replay(invoke: Invok
     assert invoke("replay", "run.jsonl", "--", sys.executable, "-c", other).exit_code == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("how", "prints", "code"),
     [

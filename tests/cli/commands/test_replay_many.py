@@ -89,6 +89,7 @@ def test_the_worst_row_decides(runs: Path, program: Path, invoke: Invoke) -> Non
     assert "2 diverged, 1 damaged" in damaged.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", [("LOG",), pytest.param(("FOLDER",), marks=pytest.mark.long)])
 def test_a_log_may_have_so_much_time(
     program: Path, tmp_path: Path, invoke: Invoke, words: tuple[str, ...]

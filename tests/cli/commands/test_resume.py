@@ -354,6 +354,7 @@ def test_a_model_that_the_run_did_not_have_is_named_with_those_that_it_had(
     assert broken_off.read_bytes() == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_resumed", [False, True])
 def test_ask_asks_what_a_child_in_another_process_wants_to_know(
     is_resumed: bool,  # noqa: FBT001 - a parameter of the test
@@ -551,6 +552,7 @@ def test_one_agent_is_asked_again_and_the_rest_is_kept(
     assert "--retry stands alone" in both.stderr
 
 
+@pytest.mark.long
 def test_files_of_the_copy_are_named_and_applied(
     tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:

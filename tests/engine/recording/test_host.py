@@ -219,6 +219,7 @@ def test_a_host_loop_of_our_own_ends_with_its_tasks_cancelled() -> None:
     assert asyncio.run(caller())
 
 
+@pytest.mark.long
 def test_a_task_that_will_not_end_does_not_keep_the_run_from_ending() -> None:
     """It is left on a thread that ends with the process."""
     host = Host()

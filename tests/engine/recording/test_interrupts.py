@@ -57,6 +57,7 @@ def test_the_first_ctrl_c_ends_the_run_as_cancelled(tmp_path: Path, program: str
     assert report.identical, str(report)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("program", ["sleeps", "on_a_worker", "awaits", "plainly_sleeps"])
 def test_ctrl_c_is_obeyed_though_it_ends_no_wait(tmp_path: Path, program: str) -> None:
     """It may come right before a wait begins: none of ours is so long that this could be felt."""

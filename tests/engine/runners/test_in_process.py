@@ -68,6 +68,7 @@ def test_a_child_that_never_yields_is_abandoned_and_fenced(
     assert [entry.kind for entry in entries] == ["run.started"]
 
 
+@pytest.mark.long
 def test_so_is_one_that_was_to_go_on_in_its_log(request_for: Make) -> None:
     """Abandoned while its record is still re-executed, it does not take the log over later."""
     LET_GO.set()
@@ -85,6 +86,7 @@ def test_so_is_one_that_was_to_go_on_in_its_log(request_for: Make) -> None:
     assert (outcome.child.head, outcome.child.events) == (scan(request.log).head, 1)
 
 
+@pytest.mark.long
 def test_so_is_one_that_is_cancelled(request_for: Make) -> None:
     """It has the same grace."""
     LET_GO.clear()

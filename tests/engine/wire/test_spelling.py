@@ -60,6 +60,7 @@ def test_a_spelled_answer_is_read_as_it_was_meant(api: str, name: str, streamed:
     assert (found.usage.input_tokens, found.usage.output_tokens) == (7, 3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("name", ANSWERS)
 @pytest.mark.parametrize("api", APIS)

@@ -174,6 +174,7 @@ def test_a_fork_runs_in_a_copy(scene: Scene, monkeypatch: pytest.MonkeyPatch) ->
     assert after == before
 
 
+@pytest.mark.long
 def test_a_replay_that_is_killed_changes_nothing(scene: Scene) -> None:
     """At any time: the sandbox ends with it."""
     agent = scene.top / "agent.py"

@@ -409,6 +409,7 @@ runpy.run_module("refold", run_name="__main__")
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "server", [("--", sys.executable, "-c", HEARD, TINY[-1]), ("--url", "http://127.0.0.1:9/mcp")]
 )

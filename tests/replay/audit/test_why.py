@@ -350,6 +350,7 @@ async def in_crowds(run: refold.Run, crowds: int) -> None:
         await side_by_side(run, [1, 2, 3])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("program", "entries"), [(wanting, 4), (in_crowds, 7)])
 def test_why_takes_a_few_bytes_an_entry(tmp_path: Path, program: Any, entries: int) -> None:
     """Of a log, however its entries hang together; some eight times as many as objects took."""

@@ -51,6 +51,7 @@ def test_a_program_that_ends_its_process_is_one_row(
     assert "exit code 7" in report.logs[1].message
 
 
+@pytest.mark.long
 def test_a_log_that_takes_too_long_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +97,7 @@ def test_each_verdict_is_told_as_it_is_known(tmp_path: Path) -> None:
     assert [row.log for row in here] == [str(log) for log in logs]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("at", [5, *(pytest.param(n, marks=pytest.mark.long) for n in (0, 11))])
 def test_a_log_that_ends_even_the_helper_is_named(
     at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -316,6 +316,7 @@ def test_looks_at_the_clock_are_noted_where_one_run_has_more(tmp_path: Path) -> 
     assert note == "root: not compared: looks at the clock, of which there are 1 and 2"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("match", ["strict", "unordered"])
 def test_a_diff_takes_a_few_bytes_an_entry(tmp_path: Path, match: MatchMode) -> None:
     """Of each of the logs; a fifth of what objects took."""

@@ -735,6 +735,7 @@ async def late(run: refold.Run, seconds: float) -> Any:
     return [waits in done, other in done]
 
 
+@pytest.mark.long
 def test_a_timer_goes_on_with_what_was_left(tmp_path: Path) -> None:
     """§4.7: the time between two attempts does not count, the time before them does."""
     whole = refold.record(late, 0.5, log=tmp_path / "whole.jsonl", tools=TOOLS)

@@ -131,6 +131,7 @@ def test_a_session_has_to_be_passed_and_starts_afresh(tmp_path: Path) -> None:
     assert stage.rehearse(RehearsalPlan()).end["output"] == 1
 
 
+@pytest.mark.long
 def test_a_program_that_is_slow_as_recorded_may_be_slow(tmp_path: Path) -> None:
     """On a busy machine, or with much to do, all is: that is no other end."""
     takes = {"seconds": 0.0}
