@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from refold.proxy.copies import placing
-from refold.proxy.copies.sandbox import SandboxRefused, has_layers
 from refold.proxy.sessions import ResumedCommand, record_command, replay_command, resume_command
 from refold.replay.audit.verify import verify
 from refold.replay.observed.folder import folder_at
@@ -60,23 +58,6 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider: Provider)
     (tmp_path / "dies").unlink()
     provider.asked.clear()
     return command
-
-
-@pytest.fixture(params=["sandbox", "elsewhere"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With a sandbox, and as on a system without one."""
-    if request.param == "elsewhere":
-
-        def none() -> bool:
-            raise SandboxRefused("forbidden")
-
-        monkeypatch.setattr(placing, "has_layers", none)
-        return "elsewhere"
-    try:
-        has_layers()
-    except SandboxRefused as error:
-        pytest.skip(f"no sandbox here: {error}")
-    return "sandbox"
 
 
 def _resumed(command: list[str], top: Path, **how: object) -> ResumedCommand:

@@ -158,3 +158,18 @@ def told(log: Path) -> tuple[str, bool]:
         if message["role"] == "tool"
     ]
     return found[-1]
+
+
+LEAST: dict[str, dict[str, Any]] = {
+    "subagent": {"task": "look"},
+    "subagent_dispatch": {"agent_id": "helper", "task": "look"},
+    "dispatch_subagent": {
+        "mode": "ad_hoc",
+        "prompt_ns": "agents",
+        "prompt_key": "helper",
+        "instructions": "look",
+    },
+    "dispatch_subagents": {"tasks": [{"objective": "look"}]},
+    "spawn": {"task": "look"},
+}
+"""By delegation tool: arguments with what it cannot do without."""

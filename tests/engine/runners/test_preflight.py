@@ -26,7 +26,7 @@ from refold.tools import (
 from refold.tools.agents.agent_files import AgentDef
 from refold.tools.agents.agent_prompts import agent_prompts
 from refold.tools.delegation.subagent_dispatch import SharedContext, dispatch_tool
-from tests.support.tool_ends import TOOLS, EndsModel, look, session, told, tools
+from tests.support.tool_ends import LEAST, TOOLS, EndsModel, look, session, told, tools
 
 
 @attrs.frozen
@@ -159,26 +159,12 @@ def test_a_session_that_cannot_cross_is_missing(log: Path) -> None:
         started([shared], log, runner="subprocess", session=session())
 
 
-CALLS: dict[str, dict[str, Any]] = {
-    "subagent": {"task": "look"},
-    "subagent_dispatch": {"agent_id": "helper", "task": "look"},
-    "dispatch_subagent": {
-        "mode": "ad_hoc",
-        "prompt_ns": "agents",
-        "prompt_key": "helper",
-        "instructions": "look",
-    },
-    "dispatch_subagents": {"tasks": [{"objective": "look"}]},
-    "spawn": {"task": "look"},
-}
-
-
 def calling(name: str) -> Any:
     """Return a program that calls a tool which the run was not given, whatever comes of it."""
 
     async def program(run: refold.Run, _: Any) -> str:
         with contextlib.suppress(refold.ToolError):
-            await run.tool({tool.name: tool for tool in tools()}[name], **CALLS[name])
+            await run.tool({tool.name: tool for tool in tools()}[name], **LEAST[name])
             if name == "spawn":
                 await run.tool({tool.name: tool for tool in tools()}["spawn_await"], job_ids="*")
         await run.sleep(0.001)
@@ -258,7 +244,7 @@ def test_a_replay_says_which_tool_has_the_program_that_children_ran(
     """No log says what code to import, and another program is not what the run did."""
 
     async def lead(run: refold.Run, _: Any) -> Any:
-        return await run.tool(name, **CALLS[name])
+        return await run.tool(name, **LEAST[name])
 
     recording = refold.record(lead, log=log, tools=[own_program(name)], runner=runner)
     assert recording.ok

@@ -14,7 +14,6 @@ import attrs
 import pytest
 
 from refold.engine.log.names import files_of
-from refold.proxy.copies import placing
 from refold.proxy.copies.placing import Copying
 from refold.proxy.copies.sandbox import SandboxRefused, has_layers
 from refold.proxy.sessions import fork_command, record_command, replay_command
@@ -105,23 +104,6 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
             monkeypatch.setenv(name, value)
         record_command(made.command, log=made.log)
     return made
-
-
-@pytest.fixture(params=["sandbox", "elsewhere"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With a sandbox, and as on a system without one."""
-    if request.param == "elsewhere":
-
-        def none() -> bool:
-            raise SandboxRefused("forbidden")
-
-        monkeypatch.setattr(placing, "has_layers", none)
-        return "elsewhere"
-    try:
-        has_layers()
-    except SandboxRefused as error:
-        pytest.skip(f"no sandbox here: {error}")
-    return "sandbox"
 
 
 def test_it_is_identical_where_it_worked_and_nothing_is_changed(scene: Scene, way: str) -> None:

@@ -35,6 +35,7 @@ from refold.tools.delegation.shipped import MAKERS, as_offered, offered_tools, s
 from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.delegation.subagent_dispatch import dispatch_tool
+from tests.support.tool_ends import LEAST
 
 SIXTH = '''
 """`handoff`: hand a task over and give back the other's words."""
@@ -235,17 +236,8 @@ def test_every_argument_of_a_shipped_tool_is_described_and_no_other_is_taken(
 
 
 WHOLE: dict[str, dict[str, Any]] = {
-    "subagent": {"task": "look"},
-    "subagent_dispatch": {"agent_id": "helper", "task": "look"},
-    "dispatch_subagent": {
-        "mode": "ad_hoc",
-        "prompt_ns": "agents",
-        "prompt_key": "helper",
-        "instructions": "look",
-        "plan_step_id": "1",
-    },
-    "dispatch_subagents": {"tasks": [{"objective": "look"}]},
-    "spawn": {"task": "look"},
+    **LEAST,
+    "dispatch_subagent": {**LEAST["dispatch_subagent"], "plan_step_id": "1"},
     "spawn_await": {"job_ids": "*"},
     "planning_setup_plan": {"objective": "look"},
     "planning_add_step": {"steps": ["look"]},
