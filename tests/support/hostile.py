@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -191,15 +192,35 @@ placing.has_layers = none
 """Makes a system one that has no sandbox."""
 
 
+HOW: Final[Mapping[str, tuple[str, ...]]] = {
+    "replay": (),
+    "fork": ("--at", "-3", "--into"),
+    "resume": ("--into",),
+}
+"""The commands that run a record again, each with the options before a new log's name."""
+
+
+def _broken_off(log: Path, broken: Path) -> Path:
+    """Copy a record without its end: its command was killed."""
+    for path in log.parent.glob(f"{log.stem}.*"):
+        other = broken.with_suffix(path.suffix)
+        if path.is_dir():
+            shutil.copytree(path, other, dirs_exist_ok=True)
+    *kept, _ = log.read_bytes().splitlines(keepends=True)
+    broken.write_bytes(b"".join(kept))
+    return broken
+
+
 def replayed(
-    home: Home, log: Path, into: Path, *, has_sandbox: bool, is_fork: bool, seconds: float | None
+    home: Home, log: Path, into: Path, *, has_sandbox: bool, how: str, seconds: float | None
 ) -> str:
-    """Replay or fork a record, and kill that after a time; return what it said."""
-    words = ["fork", "--at", "-3", "--into", str(into)] if is_fork else ["replay"]
+    """Replay, fork or resume a record, and kill that after a time; return what it said."""
+    words = [how, *HOW[how], *([str(into)] if HOW[how] else [])]
+    log = _broken_off(log, into.with_stem(f"{into.stem}-broken")) if how == "resume" else log
     with Upstream([]) as live, tempfile.TemporaryFile("w+") as said:
         process = home.started(
             *words, str(log), "--", *home.command(), said=said,
-            more=live.environment() if is_fork else {}, code="" if has_sandbox else NO_SANDBOX,
+            more=live.environment() if HOW[how] else {}, code="" if has_sandbox else NO_SANDBOX,
         )  # fmt: skip
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(DEADLINE_SECONDS if seconds is None else seconds)
@@ -210,7 +231,7 @@ def replayed(
 
 
 def changed_by(folder: Path, *, has_sandbox: bool, count: int) -> set[str]:
-    """Replay and fork so many times; return the paths that are not as they were.
+    """Replay, fork and resume so many times; return the paths that are not as they were.
 
     Each command is carried out to its end once; the others are killed at a random moment.
     """
@@ -223,7 +244,7 @@ def changed_by(folder: Path, *, has_sandbox: bool, count: int) -> set[str]:
     for number, (name, seconds) in enumerate(left):
         said = replayed(
             home, logs[name], folder / f"{number}.jsonl", has_sandbox=has_sandbox,
-            is_fork=number % 4 == 3, seconds=seconds,
+            how=("replay", "resume", "replay", "fork")[number % 4], seconds=seconds,
         )  # fmt: skip
         assert seconds is not None or f"in a copy of {home.project}" in said, (name, said)
     after = home.held(is_all=has_sandbox)

@@ -1,4 +1,4 @@
-"""Agents that do their worst are replayed and forked, and killed meanwhile: nothing is changed.
+"""Agents that do their worst run again, and are killed meanwhile: nothing is changed.
 
 In a sandbox, of all that the user has; without one, of the folder with its repository.
 """
@@ -28,7 +28,7 @@ def in_sandbox(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.mark.long
-def test_nothing_is_changed_by_a_hundred_replays_and_forks(
+def test_nothing_is_changed_by_a_hundred_replays_forks_and_resumes(
     tmp_path: Path, *, in_sandbox: bool
 ) -> None:
     """Each command is carried out to its end once; the others are killed at a random moment."""
