@@ -210,7 +210,11 @@ def _told_patch(resumed: Any, *, applies: bool) -> None:
     if patch is None or not (patch.files or patch.moved):
         return
     if patch.moved:
-        output.complain(f"{patch.folder} is not as the record left it: {patch.names()}")
+        why = f"{patch.folder} is not as the record left it: {patch.names()}"
+        if applies:
+            output.complain(f"nothing was applied: {why}")
+        else:
+            output.told(f"--apply would be refused: {why}")
     elif resumed.is_applied:
         output.told(f"applied to {patch.folder}: {patch.names()}")
     else:
