@@ -130,8 +130,10 @@ def files_of(path: Path) -> Path:
 
 def packs_of(path: Path) -> list[Path]:
     """Return the packs of git beside the log at `path`: one that was unpacked may have some."""
-    packs = [] if files_of(path).is_symlink() else sorted(files_of(path).glob("*.pack"))
-    return [pack for pack in packs if pack.is_file() and not pack.is_symlink()]
+    files = files_of(path)
+    if files.is_symlink() or not files.is_dir():  # `glob` would list it all the same
+        return []
+    return [one for one in sorted(files.glob("*.pack")) if one.is_file() and not one.is_symlink()]
 
 
 def signature_of(path: Path) -> Path:
