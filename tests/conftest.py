@@ -59,6 +59,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a long test that has snapshots: syrupy fails each run that leaves the test out."""
+    for item in items:
+        if item.get_closest_marker("long") and "snapshot" in getattr(item, "fixturenames", ()):
+            raise pytest.UsageError(f"{item.nodeid} has snapshots and is marked long; unmark it")
+
+
 @pytest.fixture(
     scope="session",
     params=[0, *(pytest.param(turn, marks=pytest.mark.long) for turn in range(1, 10))],
