@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("section", ["log", "watched"])
+@pytest.mark.parametrize("section", ["log", "watched", "goals"])
 def test_a_section_prints_its_table(section: str) -> None:
     """In a process of its own, whose servers end with it; its figures are not looked at."""
     words = [sys.executable, "-m", "tests.benchmarks", section, "--rounds", "1"]

@@ -4,7 +4,8 @@ Nothing here is a test: a table is for people to read.  `--markdown` prints it f
 `--large` measures memory on a log of 1 GB instead of 100 MB, and of commands on a million entries;
 words choose among the sections;
 `page`, which needs a browser, `children`, which needs Ray, and `workspace`, which makes 50,000
-files, are measured where they are named alone.
+files, are measured where they are named alone.  `goals` compares what users wait for with the
+checkout that `--against` names.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from tests.benchmarks import (
     bench_start,
     bench_store,
     bench_watched,
+    goals,
     measure,
     memory,
     workspace,
@@ -77,6 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(memory.of_commands(Path(name), large=options.large))
         if "page" in chosen:
             print(bench_page.as_text(bench_page.shown(Path(name))))
+        if "goals" in chosen:
+            rows = goals.rows(options.against, rounds=options.rounds, words=options.only)
+            print(render("What users wait for", rows), flush=True)
         if "workspace" in chosen:
             for line in workspace.lines(Path(name)):
                 print(line, flush=True)
@@ -84,11 +89,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    known = [*_SECTIONS, "memory", "page", "workspace"]
+    known = [*_SECTIONS, "memory", "page", "workspace", "goals"]
     parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(known))
     parser.add_argument("--rounds", type=int, default=_ROUNDS)
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--large", action="store_true", help="memory on a log of 1 GB")
+    parser.add_argument("--against", type=Path, help="for goals: another checkout")
+    parser.add_argument("--only", action="append", help="for goals: rows that have this word")
     options = parser.parse_args(arguments)
     if unknown := set(options.sections) - set(known):
         parser.error(f"no such section: {', '.join(sorted(unknown))}; known: {', '.join(known)}")

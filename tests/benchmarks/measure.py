@@ -81,12 +81,13 @@ def measure(jobs: Sequence[Job], *, rounds: int) -> list[Row]:
         gc.collect()
         shuffled = list(jobs)
         order.shuffle(shuffled)
-        taken = {job.name: _timed(job) for job in shuffled}
+        taken = {job.name: timed(job) for job in shuffled}
         seen.append({job.name: taken[job.name] for job in jobs})
     return [_row(job, seen) for job in jobs]
 
 
-def _timed(job: Job) -> float:
+def timed(job: Job) -> float:
+    """Return the seconds that one operation of a job took."""
     begin = job.clock()
     job.run()
     return (job.clock() - begin) / job.count

@@ -3,9 +3,7 @@
 import asyncio
 from typing import Any
 
-from refold.engine.ports.delegation import Delegation
-from refold.engine.program.run import PlainRun, Run
-from refold.tools.contract.tool_types import tool
+from refold import Delegation, PlainRun, Run, tool
 
 
 @tool(effect="reads")
@@ -48,6 +46,18 @@ async def branching(run: Run, branches: int) -> int:
         *[run.tool(fetch, query="needle", limit=2) for _ in range(branches)]
     )
     return len(results)
+
+
+async def crowded(run: Run, branches: int) -> int:
+    """Call a synchronous tool ten times in each of many branches."""
+    await asyncio.gather(*[asynchronous(run, 10) for _ in range(branches)])
+    return branches
+
+
+async def crowded_async(run: Run, branches: int) -> int:
+    """Call an asynchronous tool ten times in each of many branches."""
+    await asyncio.gather(*[awaiting(run, 10) for _ in range(branches)])
+    return branches
 
 
 async def delegating(run: Run, children: int) -> int:

@@ -1,0 +1,166 @@
+"""What users wait for, in this checkout over another: `python -m tests.benchmarks goals`.
+
+With `--against PATH`, two processes do the same jobs in turn, job by job, in one run: one imports
+`refold` from here, the other from `PATH/src`.  The ratio is the median over the rounds.  Only what
+a checkout of long ago has as well is imported here, from `refold` and for models.
+"""
+
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+import refold
+from refold.engine.models.scripted import FunctionModel
+from tests.benchmarks import measure, programs
+from tests.benchmarks.measure import CHILDREN, WALL, Job, Row
+
+_ROOT = Path(__file__).parents[2]
+_CALLS, _CHILDREN, _AT_ONCE, _FEW, _MANY = 500, 30, 100, 200, 2_000
+_MODEL = FunctionModel(lambda _request: "an answer")
+_FIRST_RECORD = "import refold, sys; refold.record(lambda run, _: None, log=sys.argv[1])"
+
+
+def jobs(folder: Path) -> list[Job]:
+    """Return the rows; one that has a `base` is over that job, in this checkout alone."""
+    calls, one = folder / "calls.jsonl", folder / "one.jsonl"
+    _record(calls, programs.asynchronous, _CALLS)
+    _record(one, programs.asynchronous, 1)
+    logs = (folder / f"{number}.jsonl" for number in range(10**9))
+
+    def recorded(name: str, program: Callable[..., Any], size: int, **more: Any) -> Job:
+        options: dict[str, Any] = {"count": size, "clock": time.process_time} | more
+        return Job(name=name, run=lambda: _record(next(logs), program, size), **options)
+
+    def replayed(name: str, log: Path, **more: Any) -> Job:
+        return Job(name=name, run=lambda: _replay(log), **more)
+
+    def started(name: str, *words: str, goal: str) -> Job:
+        run = lambda: measure.run_python(*words, *([str(next(logs))] * (words[0] == "-c")))  # noqa: E731
+        return Job(name=name, run=run, goal=goal, clock=CHILDREN)
+
+    few, at_once = f"turn of a conversation of {_FEW}", {"count": _AT_ONCE * 10, "clock": WALL}
+    return [
+        recorded("recorded call, async program", programs.asynchronous, _CALLS, goal="0.75"),
+        replayed("re-executed call", calls, count=_CALLS, goal="0.7"),
+        recorded("one of 100 x 10 calls, sync", programs.crowded, _AT_ONCE, **at_once, goal="0.6"),
+        recorded(
+            "one of 100 x 10 calls, async", programs.crowded_async, _AT_ONCE, **at_once, goal="0.7"
+        ),
+        replayed("re-execution of one call", one, goal="0.4"),
+        recorded("child in process", programs.starting, _CHILDREN, goal="0.45"),
+        recorded("child in its process", programs.delegating, 1, clock=_BOTH, goal="0.7"),
+        started("first record of a process", "-c", _FIRST_RECORD, goal="0.75"),
+        started("refold verify", "-m", "refold", "verify", str(one), goal="0.6"),
+        started("refold show", "-m", "refold", "show", str(one), goal="0.6"),
+        Job(name="refold.verify, 500 calls", run=lambda: refold.verify(calls), goal="0.6"),
+        recorded(few, programs.talking, _FEW),
+        recorded(f"… of {_MANY:,}", programs.talking, _MANY, base=few, goal="1.6"),
+    ]
+
+
+def _BOTH() -> float:  # noqa: N802 - one of the clocks
+    return time.process_time() + CHILDREN()
+
+
+def _record(log: Path, program: Callable[..., Any], size: int) -> None:
+    recording = refold.record(
+        program,
+        size,
+        log=log,
+        tools=(programs.find, programs.fetch),
+        model=_MODEL if program is programs.talking else None,
+        limits=refold.Limits(max_children=1_000_000),
+        durability="fast",
+    )
+    if not recording.ok:
+        raise RuntimeError(f"{program.__name__}: {recording.error}")
+
+
+def _replay(log: Path) -> None:
+    if not (report := refold.reexecute(log, programs.asynchronous)).identical:
+        raise RuntimeError(str(report))
+
+
+@attrs.define
+class _Worker:
+    """A process that does the jobs with one checkout."""
+
+    process: subprocess.Popen[str]
+
+    @classmethod
+    def of(cls, checkout: Path) -> "_Worker":
+        path = os.pathsep.join([str(checkout / "src"), str(_ROOT)])
+        process = subprocess.Popen(
+            [sys.executable, "-m", __name__, str(checkout)],
+            env={**os.environ, "PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return cls(process)
+
+    def seconds(self, job: str) -> float:
+        """Return what one operation of a job took."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(job, file=self.process.stdin, flush=True)
+        return float(self.process.stdout.readline())
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.communicate()
+
+
+def rows(against: Path | None, *, rounds: int, words: Sequence[str] = ()) -> list[Row]:
+    """Measure both checkouts and return the rows; with `words`, those that have one in the name."""
+    here = _Worker.of(_ROOT)
+    there = _Worker.of(against.resolve()) if against else here
+    order = random.Random(0)
+    with tempfile.TemporaryDirectory() as name:
+        listed = [
+            job for job in jobs(Path(name)) if any(word in job.name for word in words or [""])
+        ]
+    names = [*dict.fromkeys(name for job in listed for name in (job.base, job.name) if name)]
+    taken: dict[tuple[str, bool], list[float]] = {}
+    for _ in range(rounds):
+        for job in order.sample(names, len(names)):
+            for ours in order.sample([True, False], 2):
+                taken.setdefault((job, ours), []).append((here if ours else there).seconds(job))
+    here.close()
+    there.close()
+    return [_row(job, taken) for job in listed]
+
+
+def _row(job: Job, taken: dict[tuple[str, bool], list[float]]) -> Row:
+    own = taken[job.name, True]
+    base = taken[job.base, True] if job.base else taken[job.name, False]
+    return Row(
+        name=job.name,
+        micros=statistics.median(own) * 1e6,
+        ratio=statistics.median(a / b for a, b in zip(own, base, strict=True)),
+        base=job.base or f"before; fastest {min(own) / min(base):.2f}",
+        goal=f"at most {job.goal}" if job.goal else "",
+    )
+
+
+def _work(checkout: Path) -> None:
+    """Do the jobs that standard input names, with the `refold` of a checkout."""
+    if not Path(refold.__file__).resolve().is_relative_to(checkout.resolve()):
+        raise SystemExit(f"{refold.__file__} is not in {checkout}")
+    with tempfile.TemporaryDirectory() as name:
+        known = {job.name: job for job in jobs(Path(name))}
+        for line in sys.stdin:
+            print(measure.timed(known[line.rstrip("\n")]), flush=True)
+
+
+if __name__ == "__main__":
+    _work(Path(sys.argv[1]))
