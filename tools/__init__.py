@@ -1,14 +1,15 @@
-"""What an agent may call: the tool contract, file tools, agents and prompts, delegation.
+"""Tools that an agent can call: the tool contract, file tools, agents and prompts, delegation.
 
-Functions and configuration flow in; tools that can be offered to a program flow out.  Stands on
-`refold.engine` alone.  Each room may import those above it in this list.  Names load on first use,
+Input: functions and configuration. Output: tools that a program can be offered. Imports only
+`refold.engine`. Each folder may import the folders above it in this list.  Names load on first use,
 so that importing the package costs nothing.  Rules: CONTRACT.md §10.
 
-    contract/         what a tool is: a function with a name, a schema, types that survive a log
+    contract/         the definition of a tool: a function with a name, a schema, types that a log
+    keeps
     files/            tools that read and write files, and run commands
-    agents/           who does the work: agents of files, prompts, plans, profiles
-    delegation/       one file a delegation tool, one row each
-    configuration/    `refold.yaml`, and a run made of it
+    agents/           agents defined in files, prompts, plans, profiles
+    delegation/       the delegation tools, one file and one row each
+    configuration/    `refold.yaml`, and runs configured by it
 """
 
 from refold.engine.lazy import lazily

@@ -5,7 +5,7 @@
     description: Reads a change and says what is wrong with it.   # required
     provider: openai          # with model: openai:gpt-4o, its model wherever it runs
     model: gpt-4o             # alone: a name, as in `--model NAME=openai:…`
-    tools: [read_file, search_text]     # all shipped ones where it is left out
+    tools: [read_file, search_text]     # all shipped ones if left out
     disallowed_tools: [subagent]
     max_turns: 12
     limits: {timeout_seconds: 300, model_tokens: 200000}
@@ -13,12 +13,12 @@
     ---
     You review changes. …
 
-The agent files of Claude Code are read as they are: `tools` as text with commas, its spellings
-`disallowedTools` and `maxTurns`, its names of tools where we have the same (`_TRANSLATED`).  What
-it asks for and we do not do is an error: a run must not have fewer bounds than its file says.
+Agent files of Claude Code are accepted unchanged: `tools` as comma-separated text, the names
+`disallowedTools` and `maxTurns`, and its names for tools that Refold also has (`_TRANSLATED`). An
+unsupported member is an error, because a run must not have fewer limits than its file sets.
 
 Nothing is looked up at run time: a definition becomes an input (`agent_input`) and tools, and the
-run's log holds both.  The loop itself is `engine.program.agent`.  Rules: CONTRACT.md §10.6.
+run's log contains both. The agent loop is `engine.program.agent`.  Rules: CONTRACT.md §10.6.
 """
 
 import os
@@ -38,7 +38,7 @@ from refold.tools.files.config_text import Setting, nearest, yaml_of
 from refold.tools.files.file_tools import NAMES
 
 SHIPPED_TOOLS: Final = (*NAMES, "subagent")
-"""What an agent has that names no tools."""
+"""The tools of an agent whose file names none."""
 DELEGATION_TOOLS: Final = tuple(one for name, row in POLICIES.items() for one in (name, *row.also))
 NAMEABLE_TOOLS: Final = (
     *NAMES,
@@ -50,7 +50,7 @@ NAMEABLE_TOOLS: Final = (
     "write_file",
     "run_command",
 )
-"""What a definition may name without anybody registering it."""
+"""Tool names that a definition may use without registering the tool."""
 FILE_NAME: Final = "AGENT.md"
 
 
@@ -61,9 +61,9 @@ class AgentDef:
     id: str
     """The folder's name, or the file's where it is not called `AGENT.md`."""
     name: str
-    """As its file says it; what a log and a person read."""
+    """The name from the file, shown in logs and output."""
     description: str
-    """What the agent is for, and when; other agents choose by it."""
+    """The agent's purpose and when to use it; other agents choose by this text."""
     system_prompt: str = ""
     """The text below the front matter, without blank space around it."""
     provider: str = ""
@@ -83,9 +83,9 @@ class AgentDef:
 
     @property
     def model_spec(self) -> str:
-        """The name of the agent's model in a run: `openai:gpt-4o`; empty where none is named.
+        """The name of the agent's model in a run, such as `openai:gpt-4o`; empty if none is named.
 
-        Without a provider it is a name such as `sonnet`, and who starts the run says which it is.
+        Without a provider, it is a name such as `sonnet`, and the caller maps it to a model.
         """
         return f"{self.provider}:{self.model}" if self.provider and self.model else self.model
 
@@ -97,7 +97,7 @@ class AgentDef:
         return attrs.evolve(limits, max_iterations=min(turns, default=None))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the definition as a log holds it: what is left out is left out."""
+        """Return the definition as logged, without members that have their default value."""
         return attrs.asdict(self, filter=lambda field, value: value != field.default)
 
     @classmethod
@@ -124,11 +124,11 @@ def load_agent(
 
     Args:
         path: The file or its folder.
-        known_tools: The names that it may use: those shipped, and what the caller registers.
+        known_tools: The tool names that it may use: the shipped ones and the caller's own.
 
     Raises:
-        InvalidDefError: it cannot be read, has no description, a member that is unknown or of
-            another type, or a tool that nobody has.
+        InvalidDefError: the file cannot be read, has no description, has an unknown member or one
+            of the wrong type, or names an unknown tool.
     """
     file = Path(path)
     file = file / FILE_NAME if file.is_dir() else file
@@ -209,7 +209,7 @@ _NOT_SHIPPED: Final = (
 
 @attrs.frozen
 class _Reading:
-    """One file being read: what its errors say of it."""
+    """One agent file being read; creates its errors."""
 
     id: str
     file: Path

@@ -3,9 +3,9 @@
     agents/reviewer/AGENT.md      the agent `reviewer`
     agents/scribe.md              the agent `scribe`: the convention of Claude Code's agents folder
 
-What a file may say is read in `tools.agents.agent_files`.  `load` refuses a file that defines no
-agent; `discover_agents` passes it over and remembers why: who dispatches says so in the log of the
-run.  A shell file: it lists and reads.  Rules: CONTRACT.md §10.6.
+`tools.agents.agent_files` parses the files. `load` refuses a file that does not define an agent.
+`discover_agents` skips it and keeps the reason, and a dispatch tool writes that to the run's log.
+This module lists folders and reads files.  Rules: CONTRACT.md §10.6.
 """
 
 import os
@@ -30,14 +30,14 @@ class AgentLoader:
         """Take the folder, and the names of tools that its agents may ask for."""
         self.folder = Path(folder)
         self.skipped: tuple[InvalidDefError, ...] = ()
-        """What the last `discover_agents` passed over, and why."""
+        """The files that the last `discover_agents` skipped, with the reasons."""
         self._known_tools = tuple(known_tools)
 
     def load(self, agent_id: str) -> AgentDef:
-        """Return the agent of that id.
+        """Return the agent with this id.
 
         Raises:
-            DefNotFoundError: there is none.
+            DefNotFoundError: no file has this id.
             InvalidDefError: its file does not define an agent.
         """
         files = self._files().get(agent_id)
@@ -83,7 +83,7 @@ class AgentLoader:
 
 
 def _warn(error: InvalidDefError) -> None:
-    """Say it in the diagnostics too, where an application has configured them."""
+    """Also log a warning, if the application has configured structlog."""
     structlog = sys.modules.get("structlog")
     if structlog is not None and structlog.is_configured():
         structlog.get_logger("refold.agents").warning(

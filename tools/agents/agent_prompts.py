@@ -1,4 +1,4 @@
-"""Agents of files as prompts: what `dispatch_subagent` offers where there is no code with prompts.
+"""Agents from files as prompts, for `dispatch_subagent` without prompts in code.
 
 Each agent is the prompt (`agents`, its id); the tool itself is
 `tools.delegation.dispatch_subagent`.

@@ -51,17 +51,17 @@ class PlanStep:
     id: int
     """1, 2, 3, …; never used again."""
     title: str
-    """What the step is, in words."""
+    """The step's description."""
     status: StepStatus = "pending"
-    """As the agent last said."""
+    """The status that the agent last set."""
 
 
 @attrs.frozen
 class Plan:
-    """What is to be reached, and in which steps."""
+    """A plan: an objective and its steps."""
 
     objective: str
-    """What is to be reached, in words."""
+    """The goal, as text."""
     status: PlanStatus = "active"
     """`completed` once there are steps and all are `done`."""
     steps: tuple[PlanStep, ...] = ()
@@ -281,13 +281,13 @@ class PlanningToolsSection(MarkdownSection[Any]):
     def __init__(
         self, session: Session | SharedSession | None = None, *, accepts_overrides: bool = False
     ) -> None:
-        """Take a session to prepare it for plans; without one, any run may call.
+        """Prepare a session for plans; without a session, any run may call the tools.
 
-        The run that calls has to have it, `record(…, session=session)`, or, in a child, one made of
-        it; any other is refused (`ToolValidationError`).
+        The calling run must have this session (`record(…, session=session)`) or, in a child, one
+        derived from it. Any other call is refused with `ToolValidationError`.
 
         Raises:
-            UsageError: it is no session.
+            UsageError: `session` is not a session.
         """
         own = None if session is None else own_session(session)
         super().__init__(

@@ -1,16 +1,16 @@
-"""Profiles of spawned agents: which prompt, which tools, which models.
+"""Profiles of spawned agents: their prompts, tools and models.
 
     researcher:
       bootstrap_files: [SOUL.md, AGENTS.md]     # instead of AGENTS.md and ENVIRONMENT.md
       system_prompt_file: RESEARCHER.md         # appended second
-      system_prompt: Focus on papers.           # appended last; the call's own takes its place
-      tools: [search_text, read_file]           # all of the caller's where it is left out
-      pool: smart                               # a name of `llm.pools`; the default one where empty
+      system_prompt: Focus on papers.           # appended last; the call's own replaces it
+      tools: [search_text, read_file]           # all of the caller's if left out
+      pool: smart                               # a name of `llm.pools`; the default one if empty
 
-The parts that exist are joined by a line of dashes; where there is none, the child has its caller's
-prompt.  Files are read through `run`, so that a replay reads none.  How a profile stands in a
-configuration file is read in `tools.configuration.config`; the tools are `tools.delegation.spawn`.
-Rules: CONTRACT.md §10.17.
+The existing parts are joined by a line of dashes. Without any part, the child has its caller's
+prompt. Files are read through `run`, so a replay does not read them. `tools.configuration.config`
+reads profiles from a configuration file; `tools.delegation.spawn` has the tools. Rules: CONTRACT.md
+§10.17.
 """
 
 import html
@@ -28,7 +28,7 @@ from refold.engine.program.run import Run
 from refold.tools.contract.policy import POLICIES
 
 BOOTSTRAP_FILES: Final = ("AGENTS.md", "ENVIRONMENT.md")
-"""What a child is told of its surroundings unless a profile says otherwise."""
+"""Files that describe a child's surroundings, unless its profile lists others."""
 SEPARATOR: Final = "\n\n---\n\n"
 FALLBACK_PROMPT: Final = "You are a helpful personal AI assistant."
 SPAWN_TOOLS: Final = ("spawn", *POLICIES["spawn"].also)
@@ -166,7 +166,7 @@ class SubAgentFactory:
 
 
 def profiles_block(profiles: Mapping[str, SpawnProfile]) -> str:
-    """Return what the system prompt of an agent that may spawn says of them; empty for none."""
+    """Return the part of a spawning agent's system prompt that lists the profiles, or empty."""
     if not profiles:
         return ""
     lines = (
@@ -191,7 +191,7 @@ def _path_in(workspace: str, name: str) -> str:
 
 
 def _tools(run: Run, wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of the caller's tools that are wanted; all of them where nothing is named."""
+    """Return the wanted tools that the caller has, or all of the caller's if none are named."""
     names = {name.strip() for name in wanted} - {""}
     has = _had(run)
     return tuple(sorted((has & names if names else has) - set(SPAWN_TOOLS)))

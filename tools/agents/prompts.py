@@ -3,10 +3,9 @@
     registry.register("weekly", "review", lambda session: Prompt(ns="weekly", key="review", …))
     prompt.render(Params(…), values={…}, overrides={…}) -> RenderedPrompt(text, tools)
 
-A registry is a value that is passed to what uses it; nothing registers itself.  What a prompt was
-rendered to is in the log of the run that uses it: `use_prompt`.  Here also stands what the tools of
-prompts have in common: parameters as a class, `ToolContext`, `ToolResult` and `PromptTool`.  Rules:
-CONTRACT.md §10.20.
+A registry is a value that callers pass on; nothing registers itself. `use_prompt` writes the
+rendered prompt to the run's log. This module also has the parts that prompt tools share: parameters
+as a class, `ToolContext`, `ToolResult` and `PromptTool`.  Rules: CONTRACT.md §10.20.
 """
 
 import inspect
@@ -36,7 +35,7 @@ V = TypeVar("V")
 NOT_THE_RUNS: Final = (
     "The section's session is not the run's: pass the run the same one, record(…, session=…)."
 )
-"""What a tool says whose section was made for another session."""
+"""The error of a tool whose section was made for a different session."""
 
 
 # --- sections and prompts ------------------------------------------------------------------------
@@ -77,7 +76,7 @@ class MarkdownSection(Generic[P]):
             raise PromptRefused(f"section {self.key}: {error}; write $$ for a dollar") from None
 
     def params_in(self, given: Iterable[object]) -> dict[str, object]:
-        """Return the values of this section: of its defaults, then of what is given."""
+        """Return this section's values: its defaults, updated with the given parameters."""
         (wanted,) = get_args(getattr(self, "__orig_class__", None)) or (object,)
         kind = wanted if isinstance(wanted, type) and wanted is not Any else object
         found = [self.default_params, *(params for params in given if isinstance(params, kind))]
@@ -101,7 +100,7 @@ class RenderedPrompt:
     tools: tuple[Tool, ...] = ()
     """Sorted by name, as everything offers them."""
     output_type: type | None = None
-    """What `Prompt[…]` names, where it is an attrs class or a dataclass."""
+    """The type argument of `Prompt[…]`, if it is an attrs class or a dataclass."""
 
     @property
     def definitions(self) -> tuple[ToolDefinition, ...]:
@@ -124,7 +123,7 @@ class Prompt(Generic[V]):
 
     @property
     def output_type(self) -> type | None:
-        """The `V` of `Prompt[V]`, where it is an attrs class or a dataclass."""
+        """The `V` of `Prompt[V]`, if it is an attrs class or a dataclass."""
         named = get_args(getattr(self, "__orig_class__", None))
         kind = named[0] if named and isinstance(named[0], type) else None
         return kind if kind is not None and field_names(kind) is not None else None
@@ -230,32 +229,32 @@ class PromptRegistry:
 
 @attrs.frozen
 class ToolResult(Generic[V]):
-    """What a tool tells the model, and what it gives the program."""
+    """A tool's result: a message for the model and a value for the program."""
 
     message: str
     value: V | None
     success: bool = True
 
     def render(self) -> str:
-        """Return what a person reads: what the value renders to, else the message."""
+        """Return the text for people: `value.render()` if there is one, else the message."""
         render = getattr(self.value, "render", None)
         return str(render()) if callable(render) else self.message
 
     def as_json(self) -> dict[str, Json]:
-        """Return what the log holds."""
+        """Return the JSON for the log."""
         return {"message": self.message, "value": to_json(self.value), "success": self.success}
 
 
 @attrs.frozen(kw_only=True)
 class ToolContext:
-    """What a call of a tool stands in.  Tools keep nothing: state is here."""
+    """The state of one tool call. Tools themselves are stateless."""
 
     run: Any
     """The run that calls, asynchronous or plain."""
     session: Any = None
     """Its session; None where it has none."""
     rendered_prompt: RenderedPrompt | None = None
-    """What the caller works on."""
+    """The prompt that the caller is working on."""
 
     def lacks(self, session: Session | None) -> bool:
         """Return whether this run has neither `session`, a section's, nor one made of it."""
@@ -269,10 +268,10 @@ class ToolContext:
 
 
 def own_session(session: Session | SharedSession) -> Session:
-    """Return the session that a section is made for: of a face of a shared one, that itself.
+    """Return the session that a section is made for; for a `SharedSession`, the underlying one.
 
     Raises:
-        UsageError: it is no session.
+        UsageError: `session` is not a session.
     """
     if not isinstance(session, Session | SharedSession):
         raise UsageError(f"session: expected a Session, found {session!r:.60}")
@@ -282,8 +281,8 @@ def own_session(session: Session | SharedSession) -> Session:
 def context_of(run: Any) -> ToolContext:
     """Return the context of a call from `run`: its session, and the prompt that it uses.
 
-    A run that said nothing of a prompt works on what it was given: its tools, those of its agent
-    where an agent calls, and the agent's system prompt, under the key `run`.
+    A run that has not set a prompt gets one with the key `run`: its tools (the agent's, if an agent
+    calls) and the agent's system prompt.
     """
     try:
         session = run.session
@@ -335,8 +334,8 @@ def without_notes(schema: dict[str, Any]) -> dict[str, Any]:
 class PromptTool(KernelTool):
     """A delegation tool whose parameters are a class: an `engine.ports.ports.Tool`.
 
-    `handler(params, context=…)` returns a `ToolResult`: at once, or, where it waits for children of
-    an asynchronous run, when awaited.
+    `handler(params, context=…)` returns a `ToolResult`, or an awaitable of one if it waits for
+    children of an asynchronous run.
     """
 
     params: type
@@ -344,7 +343,7 @@ class PromptTool(KernelTool):
     handler: Callable[..., Any]
     accepts_overrides: bool = False
     narrow: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    """Adds to the schema what a class cannot say, such as the prompts that are registered."""
+    """Adds to the schema what a class cannot express, such as the registered prompts."""
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -360,10 +359,10 @@ class PromptTool(KernelTool):
         return shapes.hook_for(self.params)
 
     def params_of(self, arguments: Mapping[str, Json]) -> Any:
-        """Return the parameters that JSON arguments say.
+        """Convert JSON arguments to the tool's parameters.
 
         Raises:
-            ToolValidationError: with everything that does not fit.
+            ToolValidationError: lists all values that do not fit.
         """
         try:
             return self._read(dict(arguments))

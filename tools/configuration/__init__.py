@@ -1,8 +1,8 @@
-"""`refold.yaml`, or `[tool.refold]` in `pyproject.toml`, and a run made of it.
+"""`refold.yaml`, or `[tool.refold]` in `pyproject.toml`, and runs configured by it.
 
-Files flow in; settings, and what `record` needs for an agent's file, flow out.  Imports the rest of
-`tools`, and `refold.engine`.  Rules: CONTRACT.md §10.18.
+Input: files. Output: settings, and the arguments of `record` for an agent file.  Imports the rest
+of `tools`, and `refold.engine`.  Rules: CONTRACT.md §10.18.
 
-    config          the settings, and what is wrong with them
-    prepared_run    an agent's file and a project's configuration as one run
+    config          the settings and their errors
+    prepared_run    a run from an agent file and a project's configuration
 """

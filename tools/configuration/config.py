@@ -1,11 +1,11 @@
-"""`refold.yaml`, or `[tool.refold]` in `pyproject.toml`: what runs of a project have.
+"""`refold.yaml`, or `[tool.refold]` in `pyproject.toml`: settings for a project's runs.
 
     tools:
-      enabled: [read_file, subagent, spawn]     # nothing else; all of them where it is left out
+      enabled: [read_file, subagent, spawn]     # nothing else; all of them if left out
       disabled: [run_command]                   # delegation tools answer that they are not enabled
       approval: [write_file]                    # a person is asked before each call
       spawn:
-        enabled: true                           # false by default: then neither tool is there
+        enabled: true                           # false by default: without both tools
         profiles: {…}                           # see `tools.agents.profiles`
       run_command: {allow: [git, pytest]}       # and perhaps environment: [NAME]
     agents: agents                              # the folder of `subagent_dispatch`, from here
@@ -22,9 +22,9 @@
       tools: [login]
     volatile: [tool:read_file/arguments/ts]     # not compared by a re-execution
 
-Strict: nothing is coerced, and what is unknown is refused with its line and the nearest known name.
-This file reads and checks; who makes the tools is `tools.configuration.prepared_run`.  Rules:
-CONTRACT.md §10.18.
+Reading is strict: values are not coerced, and an unknown name is refused with its line and the
+nearest known name. This module reads and checks; `tools.configuration.prepared_run` makes the
+tools.  Rules: CONTRACT.md §10.18.
 """
 
 import os
@@ -69,7 +69,7 @@ class Config:
     approval: tuple[str, ...] = ()
     """Names of tools that a person is asked for before each call."""
     spawn: SpawnSettings | None = None
-    """`None` where the file says nothing of it."""
+    """`None` if the file has no such section."""
     commands: tuple[str, ...] = ()
     """What `run_command` may run."""
     environment: tuple[str, ...] = ()
@@ -85,11 +85,11 @@ class Config:
     record: dict[str, float] = attrs.field(factory=dict)
     """Caps of watched commands by name, as `refold record` has them."""
     redaction: Redaction | None = None
-    """What is taken out of the log."""
+    """The values to redact in logs."""
     volatile: tuple[str, ...] = ()
     """Paths that a re-execution does not compare (CONTRACT.md §12.7)."""
     folder: Path = Path()
-    """Where the file lies: the workspace of profiles."""
+    """The folder of the configuration file: the workspace of profiles."""
 
     def allows(self, tool: str) -> bool:
         """Return whether a tool of that name may be used."""
@@ -105,10 +105,10 @@ def load_config(
     Args:
         path: The file, or a folder with a `refold.yaml` or a `pyproject.toml`; a folder without
             either has an empty configuration.
-        known_tools: The names that profiles and lists of tools may give; `None` to let all pass.
+        known_tools: The names that profiles and lists of tools may use; `None` accepts all.
 
     Raises:
-        ConfigRefused: it cannot be read, or says what it may not: which line, and what is near.
+        ConfigRefused: the file cannot be read or has an invalid value; has the line and near names.
     """
     file = _found(Path(path))
     if file is None:
@@ -122,7 +122,7 @@ def spawn_settings(values: Mapping[str, Any]) -> SpawnSettings:
     """Return the settings in a mapping such as `tools.spawn` of a file.
 
     Raises:
-        ConfigRefused: it says what it may not.
+        ConfigRefused: a name or value is invalid.
     """
     return _Reading(None).spawn(Setting(Path("settings"), "tools.spawn", dict(values)))
 
@@ -232,7 +232,7 @@ class _Reading:
 
 
 def _exact(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that are no patterns: only those have to be there."""
+    """Return the names without wildcards: only these must exist."""
     return tuple(name for name in names if "*" not in name)
 
 
@@ -283,7 +283,7 @@ def _pool(member: Setting) -> Pool:
 
 
 def _check_pools(document: Setting, spawn: SpawnSettings, pools: Mapping[str, Pool]) -> None:
-    """Refuse a profile of a pool that is none of `pools`."""
+    """Refuse a profile whose pool is not in `pools`."""
     for name, profile in spawn.profiles.items():
         if profile.pool and profile.pool not in pools:
             place = document.at(f"tools.spawn.profiles.{name}.pool")

@@ -1,9 +1,9 @@
-"""An agent's file and a project's configuration as one run: input, tools, limits, models.
+"""A run from an agent file and a configuration: its input, tools, limits and models.
 
-What a file may name without anybody registering it is made here, by name.  What it does not name
-it has by default where that reads only, or delegates; `write_file` and `run_command` have to be
-named.  Files are read in `tools.agents.agent_files` and `tools.configuration.config`.  Rules:
-CONTRACT.md §10.6, §10.18.
+This module makes the tools that a file may name without registering them. By default an agent has
+those that only read or delegate; `write_file` and `run_command` must be named.
+`tools.agents.agent_files` and `tools.configuration.config` read the files.  Rules: CONTRACT.md
+§10.6, §10.18.
 """
 
 import os
@@ -52,19 +52,19 @@ def prepare_run(
     config: Config | None = None,
     own: Iterable[Tool] = (),
 ) -> tuple[dict[str, Json], tuple[Tool, ...], Limits]:
-    """Return what `record("agent", input, tools=tools, limits=limits)` needs to run an agent file.
+    """Return the input, tools and limits with which `record("agent", …)` runs an agent file.
 
     Args:
         agent_path: The file or its folder.
-        task: What the agent is to do.
+        task: The agent's task.
         root: The folder that its file tools read.
-        config: What the project says; nothing by default.
-        own: Tools beyond the shipped ones, which files may name like these; an agent that names no
-            tools has them.  One takes the place of a shipped one of its name.
+        config: The project's configuration; empty by default.
+        own: Additional tools that files may name like shipped ones. An agent that names no tools
+            has all of them. One replaces the shipped tool of the same name.
 
     Raises:
-        InvalidDefError: the file does not define an agent, or names what cannot be had.
-        ToolRefused: `root` is no folder.
+        InvalidDefError: the file does not define an agent, or names an unavailable tool.
+        ToolRefused: `root` is not a folder.
     """
     found = prepared(agent_path, task=task, root=root, config=config, own=own)
     return found.input, found.tools, found.limits
@@ -72,7 +72,7 @@ def prepare_run(
 
 @attrs.frozen(kw_only=True)
 class Prepared:
-    """What it takes to run an agent file."""
+    """Everything needed to run an agent file."""
 
     input: dict[str, Json]
     tools: tuple[Tool, ...]
@@ -117,18 +117,18 @@ def models_for(
     said: Mapping[str, str],
     base_url: str | None = None,
 ) -> dict[str, Model]:
-    """Return the models of a run by their names; under the empty one, that of the first agent.
+    """Return a run's models by name; the first agent's has the empty name.
 
     Args:
         agents: As `Prepared.agents`.
         config: Its pools are models of the run; a file may name one.
-        said: Which model a name means, as `engine.models.model_from` takes it; "" is the first
-            agent's whatever its file says, "*" all that files name.
-        base_url: The server of all models but those of pools and scripts.
+        said: Specs of `engine.models.model_from` by model name; "" replaces the first agent's
+            model, "*" stands for all names in files.
+        base_url: The server of all models except pools' models and scripts.
 
     Raises:
-        UsageError: a file names a model that nothing says, or `said` a name that no file has.
-        ModelNotFound: a model is named in a form that does not exist.
+        UsageError: a file names an unmapped model, or `said` has a name that no file uses.
+        ModelNotFound: a model spec has an unknown form.
     """
     models = pool_models(config)
     lead, *others = agents
@@ -179,10 +179,10 @@ def pool_models(config: Config) -> dict[str, Model]:
 def tools_offered(
     offers: Iterable[Mapping[str, Any]], root: str | os.PathLike[str]
 ) -> tuple[Tool, ...]:
-    """Return the leaf tools among the offers of a `run.started` that a folder alone makes.
+    """Return the non-delegating tools in the offers of a `run.started` that need only a folder.
 
     Raises:
-        ToolRefused: `root` is no folder.
+        ToolRefused: `root` is not a folder.
     """
     made: list[Tool] = [*file_tools(root), *planning_tools(), write_file_tool(root)]
     asks = {offer["name"]: bool(offer.get("approval")) for offer in offers}
@@ -196,7 +196,7 @@ def session_for(tools: Iterable[Tool]) -> Session | None:
 
 
 def planned() -> Session:
-    """Return an empty session with plans: what a run with planning tools starts with."""
+    """Return an empty session with plans, for runs with planning tools."""
     session = Session()
     register_plans(session)
     return session
@@ -204,7 +204,7 @@ def planned() -> Session:
 
 @attrs.frozen
 class _Shelf:
-    """Where the tools of one agent come from."""
+    """Makes the tools of one agent."""
 
     agent: AgentDef
     path: Path
@@ -217,7 +217,7 @@ class _Shelf:
 
     @property
     def spawn(self) -> SpawnSettings:
-        """What the configuration says; where it says nothing, who names `spawn` may use it."""
+        """The configured settings; without them, `spawn` is enabled for agents that name it."""
         named = self.config.spawn
         return SpawnSettings(enabled=self._names(*SPAWN_TOOLS)) if named is None else named
 
@@ -245,10 +245,10 @@ class _Shelf:
         return any(name in (self.agent.tools or ()) for name in names)
 
     def _may(self, name: str) -> bool:
-        """Return whether the agent has a tool: what is disabled it lacks, but for `subagent`.
+        """Return whether the agent has a tool: it lacks disabled ones, except `subagent`.
 
-        `subagent_dispatch` it has wherever there are agents, as its children do (CONTRACT.md
-        §10.16): only what forbids it takes it away.
+        It has `subagent_dispatch` if there are agents, as its children do (CONTRACT.md §10.16),
+        unless its file or the configuration forbids it.
         """
         if name == "subagent_dispatch":
             return name not in self.agent.disallowed_tools and self.config.allows(name)

@@ -1,13 +1,13 @@
-"""What a tool is: a function with a name, a schema, an effect class, and types that survive a log.
+"""The definition of a tool: a function with a name, a schema, an effect class and types.
 
-A function with annotations flows in; a tool flows out, whose arguments and results are read
-strictly, by `engine.encoding.strict`.  Imports `refold.engine` alone.  Rules: CONTRACT.md §10.1 to
-§10.4.
+Input: an annotated function. Output: a tool, whose arguments and results `engine.encoding.strict`
+reads without coercion, so that a log preserves them. Imports only `refold.engine`.  Rules:
+CONTRACT.md §10.1 to §10.4.
 
     tool_types    `tool`, `FunctionTool`, `DelegationTool`
-    signature     what a function's signature and docstring say about a tool
-    references    how another process finds a tool's function
+    signature     a tool's parameters from a function's signature and docstring
+    references    references by which another process finds a tool's function
     registry      the tools that a run may call
-    policy        what each delegation tool grants its children: the table
-    memory        what a stateless tool remembers for one run
+    policy        the table of permissions that each delegation tool grants its children
+    memory        per-run memory of a stateless tool
 """

@@ -1,7 +1,7 @@
-"""What a stateless tool remembers for one run, and how it was set up in it.
+"""Per-run memory and settings of stateless tools.
 
-A tool is one value for all runs, so what belongs to a run is kept beside it, by run.  A shell file:
-threads share what is kept.  Rules: CONTRACT.md §10.4.
+One tool value serves all runs, so the data of a run is stored beside the tool, by run. Threads
+share this storage. Rules: CONTRACT.md §10.4.
 """
 
 import threading
@@ -19,10 +19,10 @@ _lock: Final = threading.Lock()
 
 
 def memory_of(run: Run, name: str, make: Callable[[], T]) -> T:
-    """Return what a tool keeps under `name` for this run, made on first use.
+    """Return a tool's memory under `name` for this run, created on first use.
 
-    It lives as long as the run and starts empty in a replay: keep there only what follows from the
-    calls and their outcomes.
+    It lives as long as the run and is empty at the start of a replay, so store only values that
+    follow from the calls and their outcomes.
     """
     with _lock:
         memories = _memories.setdefault(run, {})

@@ -1,8 +1,8 @@
-"""What each delegation tool grants its children, as data: one row a tool.
+"""A table of permissions that each delegation tool grants its children, one row per tool.
 
-A row says what kind of child it is; the numbers are what a dialect asks for, and the engine grants
-the lower of these and the caller's own (CONTRACT.md §8).  Agent files may name what has a row; how
-one is added stands in `tools.delegation`.  A dialect outside the package needs no row: it is passed
+A row describes the kind of child. Its limits are requests: the engine grants the lower of these and
+the caller's own (CONTRACT.md §8). Agent files may name a tool with a row; `tools.delegation`
+describes how to add one. A dialect outside the package is passed as a value and needs no row
 (CONTRACT.md §10.4).
 """
 
@@ -15,25 +15,32 @@ from refold.engine.events.outcome import ArtifactKind
 from refold.engine.ports.ports import Policy
 
 Isolation = Literal["fresh", "fork", "shared"]
-"""`fresh`: the child knows what it is told · `fork`: it begins with a copy of its caller's session
-· `shared`: it acts on its caller's session itself."""
+"""`fresh`: the child knows only its task.
+
+`fork`: it starts with a copy of its caller's session.
+`shared`: it acts on its caller's session itself.
+"""
 ToolScope = Literal["caller", "own", "chosen"]
-"""`caller`: what the caller has · `own`: what the agent's definition names · `chosen`: the
-caller's, less what the call or a profile leaves out, and never the tool itself."""
+"""`caller`: the caller's tools.
+
+`own`: the tools named in the agent's definition.
+`chosen`: the caller's tools without those that the call or a profile excludes, and never the tool
+itself.
+"""
 
 
 @attrs.frozen(kw_only=True)
 class DelegationPolicy:
-    """One row: what a delegation tool's children are."""
+    """One row: the properties of a delegation tool's children."""
 
     isolation: tuple[Isolation, ...]
-    """What it may be set up to do, the default first."""
+    """The isolation levels that can be configured, the default first."""
     tools: ToolScope
     """Whose tools the children have."""
     levels: int | None = None
     """Levels of runs below the caller; `None` for no cap of its own: the engine's holds."""
     limits: Limits = Limits()
-    """Asked for where the call says nothing."""
+    """The limits requested if the call sets none."""
     caps: Limits = Limits()
     """The most that a call may ask for."""
     deferred: bool = False
@@ -43,13 +50,13 @@ class DelegationPolicy:
     addressable: bool = False
     """Whether the child's conversation can be read back by id; else it is sealed, in the log."""
     artifact_kinds: tuple[ArtifactKind, ...] = get_args(ArtifactKind)
-    """What the children may hand back."""
+    """The kinds of artifacts that the children may return."""
     also: tuple[str, ...] = ()
     """Tools that come with it and start no child."""
 
     @property
     def policy(self) -> Policy:
-        """What the engine holds the child's reply to."""
+        """The policy by which the engine checks the child's reply."""
         return Policy(artifact_kinds=self.artifact_kinds)
 
 

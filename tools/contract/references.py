@@ -15,9 +15,9 @@ from refold.engine.ports.programs import reference_of
 
 
 def place_of(function: Callable[..., Any]) -> tuple[Reference, Any] | None:
-    """Return where `function` was defined and what stands there now, perhaps a tool made of it.
+    """Return the reference to `function`, and the object at that place: perhaps a tool.
 
-    `None` for what no import reaches: closures, lambdas, bound methods, partials.
+    `None` if an import cannot reach it: closures, lambdas, bound methods, partials.
     """
     if isinstance(function, partial) or getattr(function, "__self__", None) is not None:
         return None

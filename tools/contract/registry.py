@@ -1,7 +1,7 @@
 """The tools that a run may call: an explicit, frozen set, ordered by name.
 
-There is no global registry and nothing registers itself: who calls `record` or starts a child says
-which tools there are.  Rules: CONTRACT.md §10.
+There is no global registry and nothing registers itself: the caller of `record` or of a child's
+start passes the tools.  Rules: CONTRACT.md §10.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +14,7 @@ from refold.tools.contract.tool_types import as_tool
 
 
 class Registry:
-    """Tools by name; iteration is sorted by name, whatever the order they were given in."""
+    """Tools by name; iteration is sorted by name, regardless of the order given."""
 
     def __init__(self, tools: Iterable[Tool | Callable[..., Any]] = ()) -> None:
         """Take tools; a plain function becomes a tool that `changes` the world.
@@ -49,10 +49,10 @@ class Registry:
         return tuple(self._tools)
 
     def get(self, name: str) -> Tool:
-        """Return the tool of that name.
+        """Return the tool with this name.
 
         Raises:
-            ToolUnknown: there is none; the nearest names stand first in `known`.
+            ToolUnknown: no tool has this name; `known` lists the nearest names first.
         """
         if name in self._tools:
             return self._tools[name]
@@ -60,10 +60,11 @@ class Registry:
         raise ToolUnknown(name, (*near, *(known for known in self._tools if known not in near)))
 
     def only(self, names: Iterable[str]) -> "Registry":
-        """Return a registry of these names and no others.
+        """Return a registry with only these names.
 
         Raises:
-            ToolUnknown: one of them is none of ours: a child never gets more than its parent has.
+            ToolUnknown: a name is not in this registry; a child cannot have tools that its parent
+                lacks.
         """
         return Registry(self.get(name) for name in names)
 

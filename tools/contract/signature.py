@@ -1,7 +1,7 @@
-"""What a function's signature and docstring say about a tool: parameters, result, description.
+"""A tool's parameters, result and description, from a function's signature and docstring.
 
-Judged once, when the tool is made; the types themselves are `engine.encoding.shapes`.
-Rules: CONTRACT.md §10.
+They are checked once, when the tool is made. `engine.encoding.shapes` handles the types. Rules:
+CONTRACT.md §10.
 """
 
 import copy
@@ -24,7 +24,7 @@ from refold.engine.ports.ports import CallContext
 _SECTION: Final = re.compile(
     r"^(?:Args|Arguments|Parameters):[ \t]*\n((?:[ \t].*\n?|\n)*)", re.MULTILINE
 )
-"""What is indented below the heading."""
+"""The group is the indented text below the heading."""
 _ENTRY: Final = re.compile(r"\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)")
 _FIXABLE: Final = (NameError, TypeError, AttributeError, SyntaxError)
 
@@ -41,7 +41,7 @@ class Parameters:
     fresh: dict[str, Any] = attrs.field(factory=dict)
     """Defaults that a call could change for the next: each call gets its own."""
     rest: strict.Hook | None = None
-    """Reads an argument that no parameter names, where the function has `**arguments`."""
+    """Reads an argument that matches no parameter, if the function has `**arguments`."""
 
     def read(
         self, tool: str, arguments: Mapping[str, Json], context: CallContext
@@ -67,7 +67,7 @@ class Parameters:
         return dict.fromkeys(more, self.rest) | self.hooks
 
     def _problems(self, arguments: Mapping[str, Json], error: Exception) -> Iterator[str]:
-        """Yield what is wrong with a call: names first, then values, each with its pointer."""
+        """Yield the problems of a call: names first, then values, each with its pointer."""
         missing = [name for name in self.hooks if name in self.required and name not in arguments]
         unknown = [name for name in arguments if name not in self._hooks_of(arguments)]
         for name in missing:
@@ -89,10 +89,10 @@ class ResultType:
     hook: strict.Hook
 
     def dump(self, value: Any) -> Json:
-        """Return the JSON of a result, in the one form that `load` gives back equal.
+        """Return a result as JSON in the form that `load` reads back to an equal value.
 
         Raises:
-            NotCanonical: it is not what the return annotation says.
+            NotCanonical: the result does not match the return annotation.
         """
         # An annotation of plain JSON is a promise: `encode` flattens no classes.
         plain = to_json(value) if self.typed else loads(encode(value))
@@ -119,10 +119,10 @@ class ResultType:
 
 
 def parameters_of(function: Callable[..., Any], tool: str) -> Parameters:
-    """Return the parameters of `function`, judged.
+    """Return the checked parameters of `function`.
 
     Raises:
-        ToolRefused: one cannot be offered; names it and says what to do.
+        ToolRefused: a parameter cannot be offered; names the parameter and the remedy.
     """
     annotations = _hints(function, tool)
     notes = _argument_notes(inspect.getdoc(unwrapped(function)) or "")
@@ -251,7 +251,7 @@ def _default(value: Any, hook: strict.Hook) -> dict[str, Any]:
 
 
 def _argument_notes(doc: str) -> dict[str, str]:
-    """Return the `Args:` lines of a docstring; a deeper indent goes on with the line above."""
+    """Return the `Args:` lines of a docstring; deeper-indented lines continue the line above."""
     notes: dict[str, str] = {}
     name = ""
     section = _SECTION.search(doc)

@@ -1,9 +1,9 @@
-"""What a tool is: a function with a name, a schema, an effect class and types that survive a log.
+"""Tools: functions with a name, a schema, an effect class and types that a log preserves.
 
 `tool` and `as_tool` make leaf tools of functions; `DelegationTool` is program code that starts
 children.  Both are `engine.ports.ports.Tool`.  Nothing registers on import: tools are passed, by
-value, to whoever may call them.  Signatures are read in `tools.contract.signature`, references made
-in `tools.contract.references`.  Rules: CONTRACT.md §10.
+value, to their callers. `tools.contract.signature` reads signatures and `tools.contract.references`
+makes references.  Rules: CONTRACT.md §10.
 """
 
 import copy
@@ -57,11 +57,11 @@ class FunctionTool(Generic[P, R]):
         volatile: Iterable[str] = (),
         reference: Reference | None = None,
     ) -> None:
-        """Judge the function's types once and for all.
+        """Check the function's types once.
 
         Raises:
-            ToolRefused: the function cannot be a tool; says which part of it, and what to do.
-            LimitRefused: `timeout_seconds` is no positive number.
+            ToolRefused: the function cannot be a tool; names the part of it and the remedy.
+            LimitRefused: `timeout_seconds` is not a positive number.
         """
         target = _unwrapped(function)
         self.name: Final = checked_name(target.__name__ if name is None else name)
@@ -98,9 +98,9 @@ class FunctionTool(Generic[P, R]):
         return made
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function itself; nothing is recorded.
+        """Call the function directly; nothing is recorded.
 
-        In a program that is a mistake, and told: its replays would call it, too.
+        Inside a program this warns, because replays of the program would also run the function.
         """
         count_tool()
         nested = sys.modules.get("refold.engine.recording.nested")  # else nothing is recorded
@@ -125,11 +125,11 @@ class FunctionTool(Generic[P, R]):
         return self._remade(reference) if found is self._function else None
 
     def call(self, arguments: Mapping[str, Json], context: CallContext, /) -> Any:
-        """Run the function on JSON arguments; an awaitable where `is_async`.
+        """Run the function on JSON arguments; returns an awaitable if `is_async`.
 
         Raises:
-            ArgumentsRefused: with everything that does not fit.
-            Exception: whatever the function raises.
+            ArgumentsRefused: lists all arguments that do not fit.
+            Exception: any exception that the function raises.
         """
         function: Callable[..., Any] = self._function
         count_tool()
@@ -144,7 +144,7 @@ class FunctionTool(Generic[P, R]):
         """Return a result as JSON.
 
         Raises:
-            NotCanonical: it is not what the return annotation says; with its pointer.
+            NotCanonical: the result does not match the return annotation; has its pointer.
         """
         return self._result.dump(result)
 
@@ -164,7 +164,7 @@ class FunctionTool(Generic[P, R]):
 
 
 Tell = Callable[[Json], tuple[str, bool]]
-"""Returns what a model is told of a result, as a log holds it, and whether it is a failure."""
+"""Returns the model's text for a result, which is given as logged, and whether it is a failure."""
 
 
 class Handler(Protocol):
@@ -186,13 +186,13 @@ class KernelTool:
     reference: Reference | None = None
     """How a process of its own makes it; `None` if it cannot."""
     effect: EffectClass = "changes"
-    """Its own calls say what they do to the world."""
+    """The calls that it makes declare their own effects."""
     children: Children | None = None
     """What all children that it starts need: a run is refused that lacks some of it."""
     unreachable: str = ""
     """Why it has no `reference`, and what to do."""
     tell: Tell | None = None
-    """What a model is told of a result; without it, the result itself as JSON, a text as it is."""
+    """Formats a result for the model; without it, the model gets text unchanged, others as JSON."""
     delegates: bool = attrs.field(default=True, init=False)
     is_async: bool = attrs.field(default=True, init=False)
     typed: bool = attrs.field(default=False, init=False)
@@ -217,7 +217,7 @@ class KernelTool:
 
 @attrs.frozen(kw_only=True)
 class DelegationTool(KernelTool):
-    """A kernel's tool whose arguments are JSON as its own schema says."""
+    """A kernel tool whose own schema describes its JSON arguments."""
 
     parameters: dict[str, Any]
     """JSON schema of the arguments; the handler checks them, for its refusals are its own."""
@@ -273,18 +273,18 @@ def tool(
 
     Args:
         function: Sync or async; every parameter annotated.
-        effect: What it does to the world: `pure`, `idempotent`, `reads`, or, undeclared, `changes`.
-        name: What programs and models call it; the function's name.
-        description: For a model; the docstring's first paragraph.
+        effect: Its effect on the world: `pure`, `idempotent`, `reads`, or `changes` (default).
+        name: The tool's name for programs and models; the function's name by default.
+        description: Text for the model; the docstring's first paragraph by default.
         timeout_seconds: Wall time that one call may take.
         approval: Whether a person is asked before each call; a refusal is a `ToolError` with the
             code `denied`.
-        volatile: JSON pointers into arguments and results, `/arguments/ts`, that a re-execution
-            and a diff do not compare, where the tool is among those that a run was given.
+        volatile: JSON pointers into arguments and results, such as `/arguments/ts`, that a
+            re-execution and a diff do not compare if the run was given this tool.
 
     Raises:
-        ToolRefused: the function cannot be a tool; says which part of it, and what to do.
-        LimitRefused: `timeout_seconds` is no positive number.
+        ToolRefused: the function cannot be a tool; names the part of it and the remedy.
+        LimitRefused: `timeout_seconds` is not a positive number.
     """
     decorate = functools.partial(
         FunctionTool[P, R],
@@ -338,17 +338,17 @@ def is_tool(thing: object) -> bool:
 
 
 def _is_meant_as_tool(thing: object) -> bool:
-    """Return whether `thing` is no function, and has a member by which Refold would run it."""
+    """Return whether `thing` is an object, not a function, with a tool's name and method."""
     runs = hasattr(thing, "call") or hasattr(thing, "delegate")
     return not isinstance(thing, type) and hasattr(thing, "name") and runs
 
 
 def remade(*, source: str, function: str, **options: Any) -> FunctionTool[..., Any]:
-    """Return the tool of a function that is not decorated where it stands: for references.
+    """Return the tool for a reference to a function that has no decorator at its definition.
 
     Raises:
-        ProgramNotFound: there is no such function any more.
-        ToolRefused: it can be no tool any more.
+        ProgramNotFound: the function no longer exists.
+        ToolRefused: it can no longer be a tool.
     """
     return FunctionTool(load(Reference(source, function)), **options)
 

@@ -1,21 +1,21 @@
-"""The delegation tools: one file a tool, one row each in `contract.policy`.
+"""The delegation tools, with one file and one row in `contract.policy` each.
 
-A model's payload flows in and becomes `Delegation`s; outcomes of children flow back as the tool's
+Input: a model's payload, converted to `Delegation`s. Output: the children's outcomes as the tool's
 result.  Imports `agents`, `files`, `contract` and `refold.engine`.  Rules: CONTRACT.md §10.4,
 §10.7, §10.16, §10.17, §10.20.
 
-    words                 from a child's outcome to what a model is told of it
-    shared                what every delegation tool shares: start, join, notes
-    forked_children       what those share that hand on a session
+    words                 the text about a child's outcome for the model
+    shared                parts that every delegation tool shares: start, join, notes
+    forked_children       parts shared by the tools that pass on a session
     subagent              one fresh child for one task
     dispatch_subagent     one child, forked from the caller's session, on a registered prompt
     dispatch_subagents    many children at once, each with a plan
-    subagent_dispatch     a task for another agent that a file defines
-    spawn                 start a child and go on; ask for its result later
+    subagent_dispatch     a task for a different agent, defined in a file
+    spawn                 start a child and continue; fetch its result later
     saved_sessions        conversations of dispatched agents, read back from their logs
     shipped               the tools made of the rows
 
 To add one: its file, its row in `contract.policy.POLICIES`, its maker in `shipped.MAKERS`, and its
-example.  Agent files may name it then, and a run of one has it as its maker makes it; what a
-project's configuration changes about it, if anything, stands in `configuration.prepared_run`.
+example.  Agent files may then name it, and their runs get the tool from its maker.
+`configuration.prepared_run` applies a project's configuration to it.
 """

@@ -4,11 +4,10 @@
     render   the outcome                                                  -> value, or the error
 
 Invalid input raises `ToolValidationError` before anything is captured.  A prompt that cannot be
-built and a snapshot version that is not ours give a failing result.  A child that does not complete
-raises `DispatchSubagentError`.  What a prompt was rendered to is drawn, so that a replay needs no
-registry.  The child's session is closed and let go of when it has ended; the
-caller's never changes.  What dialects share is `tools.delegation.forked_children`.  Rules:
-CONTRACT.md §10.20.
+built, or an unknown snapshot version, gives a failing result.  A child that does not complete
+raises `DispatchSubagentError`.  The rendered prompt is recorded as a drawn value, so a replay needs
+no registry. The child's session is closed and released at its end; the caller's session never
+changes. Shared parts: `tools.delegation.forked_children`.  Rules: CONTRACT.md §10.20.
 """
 
 from collections.abc import Sequence
@@ -75,12 +74,12 @@ _Label = Annotated[str, Keywords(minLength=1, maxLength=LABEL_MAX, pattern=_ASCI
 
 @attrs.frozen
 class DispatchSubagent:
-    """What the tool takes."""
+    """The tool's parameters."""
 
     mode: Annotated[
         SubagentMode, "plan_step: the work of one step of your plan; ad_hoc: any other work"
     ]
-    """What the child is to do with its prompt."""
+    """The kind of work for the child."""
     prompt_ns: Annotated[str, "Namespace of the prompt that the subagent works on"]
     """The namespace of a registered prompt."""
     prompt_key: Annotated[str, "Key of the prompt in its namespace"]
@@ -107,16 +106,16 @@ class DispatchSubagent:
 
 @attrs.frozen
 class DispatchSubagentResult:
-    """What the tool gives."""
+    """The tool's result value."""
 
     prompt_ns: str
     """The namespace of the prompt that the child had."""
     prompt_key: str
     """Its key there."""
     message_summary: str
-    """What the child said, or why it did not."""
+    """The child's answer, or the reason for its failure."""
     artifacts: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
-    """Labels of what it handed back."""
+    """Labels of the returned artifacts."""
     tools_used: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """In the order of their first use."""
 
@@ -133,7 +132,7 @@ class DispatchSubagentOptions(ForkedOptions):
     """How the tool is set up."""
 
     prompts: PromptRegistry = attrs.field(factory=lambda: PromptRegistry(reference=_EMPTY))
-    """What a call may name."""
+    """The prompts that a call may name."""
     levels: int | None = POLICIES[NAME].levels
     policy: Policy = POLICIES[NAME].policy
     session: Session | None = attrs.field(default=None, eq=False, repr=False)
@@ -202,7 +201,7 @@ def _asked(
 def _found(
     options: DispatchSubagentOptions, factory: PromptFactory | None, name: str, run: Any
 ) -> Json:
-    """Return True, or what to say of a prompt that is not there: for the log."""
+    """Return True, or the logged text that lists the available prompts."""
     if factory is not None or not run.flags.tool_words:
         return factory is not None
     known = options.prompts.names
@@ -210,10 +209,10 @@ def _found(
 
 
 def validated(params: DispatchSubagent) -> DispatchSubagent:
-    """Return the parameters, trimmed.
+    """Return the parameters with surrounding blanks removed.
 
     Raises:
-        ToolValidationError: what the document does not allow.
+        ToolValidationError: a value is not allowed.
     """
     if params.mode not in get_args(SubagentMode):
         raise ToolValidationError(f"mode must be one of plan_step, ad_hoc; found {params.mode!r}.")
@@ -302,7 +301,7 @@ def _result(
 
 
 def _never_began(outcome: Outcome) -> bool:
-    """Return whether the child could not be started: a limit, or what it was to run on."""
+    """Return whether the child could not be started: a limit, or a failure of the runner."""
     code = outcome.error.code if outcome.error is not None else ""
     is_empty = outcome.child is None or outcome.child.events == 0
     return outcome.status == "rejected" or (is_empty and code in _ORCHESTRATION)
@@ -313,7 +312,7 @@ _ORCHESTRATION: Final = ("runner", "session")
 
 
 def told(result: Any) -> tuple[str, bool]:
-    """Return what the model is told: the summary, and below it what else there is."""
+    """Return the model's text: the summary, followed by any other members."""
     value = result["value"] or {}
     more = {name: value[name] for name in ("artifacts", "tools_used") if value.get(name)}
     text = f"{result['message']}\n\n{encode(more).decode()}" if more else result["message"]
@@ -382,11 +381,12 @@ class PromptSubagentToolsSection(MarkdownSection[Any]):
     def __init__(self, *, session: Session | SharedSession, **options: Any) -> None:
         """Take the session whose snapshots the subagents start from.
 
-        The run that calls has to have it, `record(…, session=session)`, or, in a child, one made of
-        it; any other is refused.  `options` are those of `dispatch_subagent_tool`.
+        The calling run must have this session (`record(…, session=session)`) or, in a child, one
+        derived from it; any other is refused. `options` are the keywords of
+        `dispatch_subagent_tool`.
 
         Raises:
-            UsageError: it is no session.
+            UsageError: `session` is not a session.
         """
         super().__init__(
             title="Subagents",

@@ -4,9 +4,9 @@
     render   outcomes                                                     -> results in input order
 
 With `FULL_ISOLATION` a child has a clone of the caller's session and a bus of its own, and starts
-with its task as a `Plan`; if one session cannot be cloned, no child starts.  With `NO_ISOLATION`
-children act on the caller's session itself, and their task is told in words.  A child's failure is
-its own result: siblings go on.  What dialects share: `tools.delegation.forked_children`.  Rules:
+with its task as a `Plan`; if one session cannot be cloned, no child starts. With `NO_ISOLATION`,
+children act on the caller's session itself and get their task as text. A child's failure is only
+its own result: its siblings continue. Shared parts: `tools.delegation.forked_children`.  Rules:
 CONTRACT.md §10.20.
 """
 
@@ -80,7 +80,7 @@ class SubagentTask:
         Keywords(minLength=1, pattern=NOT_BLANK),
         "What the subagent is to reach, complete in itself",
     ]
-    """What the child is to reach."""
+    """The child's goal."""
     steps: Annotated[tuple[StepTitle, ...], "Titles of the steps of its plan, in order"] = (
         attrs.field(default=(), converter=tuple[str, ...])
     )
@@ -89,7 +89,7 @@ class SubagentTask:
 
 @attrs.frozen
 class DispatchSubagentsParams:
-    """What the tool takes."""
+    """The tool's parameters."""
 
     tasks: Annotated[
         tuple[SubagentTask, ...], Keywords(minItems=1), "One subagent each; they work side by side"
@@ -102,7 +102,7 @@ class SubagentResult:
     """How one child ended."""
 
     output: str
-    """What the child said; empty where it failed."""
+    """The child's answer; empty if it failed."""
     success: bool
     """Whether it completed."""
     error: str | None = None
@@ -166,7 +166,7 @@ def _asked(
 
 
 def _blanks(tasks: Sequence[SubagentTask]) -> Iterator[str]:
-    """Yield what is wrong with the texts of tasks: a child could not begin, or not plan."""
+    """Yield the invalid texts of tasks, with which a child could not start or plan."""
     for index, task in enumerate(tasks):
         if not task.objective.strip():
             yield f"at /tasks/{index}/objective: expected text that is not blank"
@@ -181,7 +181,7 @@ def _refused(message: str) -> ToolResult[Results]:
 
 
 def _cloned(parent: Any, tasks: Sequence[SubagentTask]) -> list[Session] | str:
-    """Return a session with its plan for each task, or why there is none: all or nothing."""
+    """Return a session with a plan for each task, or the reason if any cannot be made."""
     parent = own_or_new(parent)
     if not hasattr(parent, "clone"):
         return "Parent session does not support cloning for full isolation."

@@ -1,8 +1,8 @@
-"""What the dialects that hand on a session have in common: the child's program, and the waiting.
+"""Shared parts of the tools that pass on a session: the child's program, and the wait.
 
-A forked child starts from its parent's snapshot and its session ends with it.  What its reducers
-recorded as `Artifact`s, and how its plan stands, leave by the outcome alone, so that a replay knows
-them.  Starting and joining are the engine's.  Rules: CONTRACT.md §10.20.
+A forked child starts from its parent's snapshot, and its session ends with it. Only the outcome
+carries out the `Artifact`s of its reducers and the state of its plan, so a replay has them.
+Starting and joining are the engine's.  Rules: CONTRACT.md §10.20.
 """
 
 import contextlib
@@ -43,9 +43,9 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 FAILED: Final = "Subagent execution failed"
-"""What a failure without words of its own is told as."""
+"""The message for a failure without its own message."""
 PLAN: Final = "plan"
-"""The name of the artifact that says how a child's plan stood at its end."""
+"""The name of the artifact with the final state of a child's plan."""
 
 
 # --- waiting for children, from either kind of program -------------------------------------------
@@ -66,9 +66,10 @@ class ForkedCall:
 def answered(
     run: Any, asked: ForkedCall | R, render: Callable[[tuple[Child, ...]], R]
 ) -> R | Awaitable[R]:
-    """Return what `render` makes of the joined children: at once, or awaited in an async program.
+    """Return `render` of the joined children, or an awaitable of it in an async program.
 
-    What is no `ForkedCall` is the result already.  Sessions are let go of before any error.
+    A value that is not a `ForkedCall` is returned unchanged. Sessions are released before any
+    error.
     """
     run = run.bare if isinstance(run, Equipped) else run
     if not isinstance(run, PlainRun):
@@ -102,7 +103,7 @@ async def _awaited(run: Any, asked: ForkedCall | R, render: Callable[[tuple[Chil
 
 @contextlib.contextmanager
 def _noted(run: Any, asked: ForkedCall) -> Iterator[list[Child]]:
-    """Write down that a call begins, and how its children ended: what the block adds."""
+    """Log that a call begins and how the children that the block adds ended."""
     ticket = call_begins(run, asked.tool, asked.task)
     children: list[Child] = []
     try:
@@ -117,12 +118,12 @@ def _noted(run: Any, asked: ForkedCall) -> Iterator[list[Child]]:
 
 
 def forked(program: Program | Reference | str, *, planning: bool = False) -> Program:
-    """Return the program that runs `program` and hands back what its session recorded.
+    """Return a program that runs `program` and then returns what its session recorded.
 
-    With `planning`, it may call the planning tools whether or not its parent has them.
+    With `planning`, it may call the planning tools even if its parent does not have them.
 
     Raises:
-        ProgramNotFound: it cannot be imported, or is no program.
+        ProgramNotFound: it cannot be imported, or is not a program.
     """
     made: Any = reporting(load_program(program), planning=planning)
     with contextlib.suppress(ProgramNotFound):  # then no other process can run it
@@ -194,13 +195,13 @@ class ForkedOptions:
     """What both tools are set up with.  The model that calls them can change none of it."""
 
     program: Program | Reference | str = "agent"
-    """What a child runs, on {"agent": {"name", "system"}, "task"}."""
+    """The child's program; its input is {"agent": {"name", "system"}, "task"}."""
     model: str = ""
     """A child's model, by a name given to `record(models=…)`; empty for the caller's own."""
     levels: int | None = None
     """How many levels below the caller may exist; None for no cap of its own."""
     limits: Limits | None = None
-    """Caps of a child, besides the caller's."""
+    """A child's limits, in addition to the caller's."""
     policy: Policy = Policy()
     runner: str = ""
     """What children run on; empty for the run's default."""
@@ -224,7 +225,7 @@ class ForkedOptions:
         return remaking(type(self).__module__, values_of(self), self.program)
 
     def delegation(self, tool: str, agent: str, system: str, task: str, **more: Any) -> Delegation:
-        """Return a child with a system prompt; `more` is what the tool itself knows of it."""
+        """Return a child with a system prompt; `more` are attributes that the tool itself sets."""
         own = {"name": agent, "system": system}
         if model := self.model or caller().model:
             own["model"] = model
@@ -242,11 +243,11 @@ class ForkedOptions:
 
 
 def recorded(run: Any, name: str, options: T, now: T | None = None) -> T:
-    """Return the options of a tool as this run has them on record, from its first use on.
+    """Return a tool's options as recorded in this run, from its first use on.
 
-    So a replay needs no tool that is set up in the same way; only a program of one's own is not
-    on record, for a log never says what code to import.  `now` is what is put on record: it may
-    say more than `options`, whose values hold for older logs.
+    So a replay does not need an equally configured tool, except for the user's own program, because
+    a log never determines the code to import. `now` is recorded; it may have more members than
+    `options`, which supplies the values for older logs.
     """
     return with_values(options, settings_of(run, name, lambda: plain_settings(now or options)))
 
@@ -260,7 +261,7 @@ def own_or_new(session: Any) -> Any:
 
 
 def _own_session_of(run: Any) -> Any:
-    """Return the session of a run, or None; what children share is no one child's to report."""
+    """Return a run's own session, or None; one child cannot report a shared session."""
     try:
         session = run.session
     except UsageError:

@@ -1,7 +1,7 @@
 """Conversations of dispatched agents, read back from their logs by session id.
 
-Only children of `subagent_dispatch` are addressable; those of other tools are in the log and can be
-shown, but have no session id.  Nothing is stored beside the logs.  Rules: CONTRACT.md §10.16.
+Only children of `subagent_dispatch` are addressable. Other tools' children are in the log and can
+be shown, but have no session id. The logs are the only storage.  Rules: CONTRACT.md §10.16.
 """
 
 import os
@@ -21,10 +21,10 @@ from refold.tools.delegation.subagent_dispatch import session_id_of
 
 @attrs.frozen(kw_only=True)
 class SavedSession:
-    """What one dispatched agent was told and said."""
+    """The conversation of one dispatched agent."""
 
     session_id: str
-    """What the dispatching agent was told to ask for it by."""
+    """The id that the dispatching agent got for it."""
     agent: str
     """Its id."""
     run_id: str
@@ -39,10 +39,10 @@ class SavedSession:
 
 
 def load_session(log: str | os.PathLike[str], session_id: str) -> SavedSession:
-    """Return the session of that id among the runs below the run of `log`.
+    """Return the session with this id among the runs below the run of `log`.
 
     Raises:
-        SessionNotFound: there is none.
+        SessionNotFound: no run has this id.
         LogError: a log cannot be read.
     """
     for parent in tree(Path(log)):
@@ -86,7 +86,7 @@ def _saved(session_id: str, agent: str, log: Path) -> SavedSession:
 
 
 def _opening(given: Any) -> list[dict[str, Any]]:
-    """Return what the agent was to be told, should it have failed before it asked a model."""
+    """Return the agent's first messages, for one that failed before its first model request."""
     try:
         return read_input(given).opening
     except ArgumentsRefused:

@@ -1,8 +1,8 @@
-"""What every delegation tool shares: start and join, and say so in the log.
+"""Parts that every delegation tool shares: start, join, and log notes.
 
-Thin by intent.  A dialect parses a payload into `Delegation`s and renders their outcomes; starting,
-limits, depth and logs are the engine's.  Nothing here reads a clock or an id but through `run`, so
-that a replay tells the same.  Rules: CONTRACT.md §10.4; the tools: `tools.delegation.subagent`, ….
+A dialect parses a payload into `Delegation`s and renders their outcomes. The engine handles
+starting, limits, depth and logs. Clocks and ids are read only through `run`, so a replay gives the
+same result.  Rules: CONTRACT.md §10.4; the tools: `tools.delegation.subagent`, ….
 """
 
 import asyncio
@@ -84,7 +84,7 @@ class Ticket:
     correlation_id: str
     """The run's id and the call key of the tool's call: `3f0c…:0/1#2`."""
     task_sha256: str | None
-    """Of the task's UTF-8 text; `None` where there was none."""
+    """The SHA-256 of the task's UTF-8 text; `None` without a task."""
     started_at: str
     """ISO 8601, as programs see the time."""
 
@@ -130,7 +130,7 @@ def call_failed(run: Run, ticket: Ticket, error: str) -> None:
 
 
 def texts_schema(texts: Mapping[str, str], *required: str) -> dict[str, Any]:
-    """Return the JSON schema of arguments that are texts, each with what it is."""
+    """Return the JSON schema of text arguments, each with its description."""
     bounds = {"minLength": 1, "pattern": NOT_BLANK}
     described: dict[str, Any] = {
         name: {"type": "string", "description": text} | (bounds if name in required else {})
@@ -205,7 +205,7 @@ def plain_settings(options: Any) -> dict[str, Json]:
 
 
 def values_of(options: Any) -> dict[str, Json]:
-    """Return the options of a tool as a log holds them: all but what is code."""
+    """Return a tool's options for the log, without those that are code."""
     return attrs.asdict(
         options,
         filter=lambda field, _: field.name not in _CODE,
@@ -231,15 +231,15 @@ def _value(now: Any, plain: Any, name: str) -> Any:
 
 _CLASSES: Final[Mapping[str, type]] = {"program": Reference, "limits": Limits, "policy": Policy}
 _CODE: Final = ("program", "prompts", "session", "missing")
-"""Options that are code, and what is said of it where it cannot be had."""
+"""Options that are code, and the reason why that code is unavailable."""
 
 
 def remaking(
     home: str, plain: Mapping[str, Json], program: Program | Reference | str
 ) -> Reference | None:
-    """Return how another process makes a tool of `plain` options: by `remade` of the module `home`.
+    """Return the reference by which another process makes the tool: `remade` in module `home`.
 
-    `None` where it could not import what the children run.
+    `None` if that process could not import the children's program.
     """
     try:
         found = attrs.asdict(reference_of(program))

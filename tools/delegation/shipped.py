@@ -1,7 +1,7 @@
 """The delegation tools that Refold ships, one maker for each row of `tools.contract.policy`.
 
-`shipped_tools` makes them as they are without configuration; `as_offered` as a recorded run had
-them: what it was shown comes from its log, and how they were set up they find there themselves.
+`shipped_tools` makes them without configuration. `as_offered` makes them as a recorded run had
+them: their definitions come from its log, where each also finds its own settings.
 """
 
 import functools
@@ -48,10 +48,10 @@ def offered_tools(offers: Iterable[Mapping[str, Any]]) -> tuple[Tool, ...]:
 
 
 def as_recorded(tools: Iterable[Tool], started: Mapping[str, Any]) -> list[Tool]:
-    """Return the tools, those of Refold with the definitions of a log of an older release.
+    """Return the tools; Refold's own get the definitions of a log from an older release.
 
-    Its `run.started` lacks the flag `tool_words`: what differs in a definition of ours is ours, and
-    not a change of the program.
+    This applies if `run.started` lacks the flag `tool_words`: definitions changed in Refold then,
+    not in the program.
     """
     if Flags.of_log(started.get("versions", {})).tool_words:
         return [*tools]

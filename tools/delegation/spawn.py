@@ -1,4 +1,4 @@
-"""`spawn` and `spawn_await`: start a child and go on; ask for its result later.
+"""`spawn` and `spawn_await`: start a child and continue; fetch its result later.
 
     spawn        task, and perhaps profile, context, system_prompt, tools → a job id, "a3f9c1"
     spawn_await  job_ids, "a3f9c1,b7d2e4" or "*"                          → one block a job
@@ -6,10 +6,9 @@
     [a3f9c1: OK]            [b7d2e4: ERROR]         [c0ffee: NOT FOUND]
     <text>                  <message>
 
-A job is a child of this run, and its id follows from the child's, so that a replay gives the same.
-A failed job is no failure of `spawn_await`, which tells of all.  Jobs that nobody waits for are
-cancelled when the run ends.  What a child is made of is `tools.agents.profiles`.
-Rules: CONTRACT.md §10.17.
+A job is a child of this run. Its id is derived from the child's, so a replay gives the same id. A
+failed job is not a failure of `spawn_await`, which reports all jobs. Jobs that were not awaited are
+cancelled when the run ends. `tools.agents.profiles` builds the children. Rules: CONTRACT.md §10.17.
 """
 
 import hashlib
@@ -51,9 +50,11 @@ _WELL: Final[dict[str, Any]] = {
     "error": None,
     "duration_ms": 0,
 }
-"""What the log has of a call that did what it was to do."""
+"""The logged members of a successful call."""
 _RULES: Final = 2
-"""In the settings of a run's log; 1, from before unknown names were errors, where they say nothing.
+"""The version of the rules in a run's settings.
+
+Without it, 1: unknown names were not yet errors.
 """
 
 
@@ -93,7 +94,7 @@ class JobStore:
 
 
 class CollectingChannel:
-    """A channel that keeps what is sent, and on which nothing is ever received."""
+    """A channel that keeps sent messages and never receives any."""
 
     streaming: Final = False
 
@@ -121,7 +122,7 @@ class SpawnTool(DelegationTool):
     """`spawn`, over what `factory` builds children from."""
 
     def __init__(self, factory: SubAgentFactory | None = None) -> None:
-        """Make it; without a factory there are no profiles."""
+        """Make the tool; without a factory, it has no profiles."""
         plain = (factory or SubAgentFactory()).as_json()
 
         async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
@@ -288,7 +289,7 @@ async def _awaited(run: Run, arguments: Mapping[str, Json]) -> str:
 
 
 def _why_refused(run: Run, arguments: Mapping[str, Json], ids: Sequence[str]) -> str:
-    """Return what is wrong with a call of `spawn_await`; empty for nothing."""
+    """Return the errors in a call of `spawn_await`, or an empty string."""
     if len(ids) > JOB_IDS_MAX:
         return f"expected at most {JOB_IDS_MAX} job_ids"
     if run.flags.tool_words:

@@ -3,12 +3,11 @@
     in   task, and perhaps context, files, max_iterations, timeout_seconds
     out  {"success", "summary", "artifacts", "error", "timed_out", "duration_ms"}
 
-The child sees the task, the context and the hints, and nothing of the caller's conversation.  Every
-way in which it can end, and every refusal, has the same six keys in the same order; nothing raises
-out of the tool.  Arguments are checked strictly, and what is asked for above a hard cap is clamped,
-which the log says.  Several calls of one run take turns.  What it has in common with other dialects
-is `tools.delegation.shared`; the child's own loop is `engine.program.agent`.  Rules: CONTRACT.md
-§10.7.
+The child sees the task, the context and the hints, and nothing of the caller's conversation. Every
+outcome and every refusal has the same six keys in the same order; the tool never raises. Arguments
+are checked strictly. Values above a hard cap are clamped, which is logged. Calls of one run take
+turns. `tools.delegation.shared` has the parts shared with other tools; the child's loop is
+`engine.program.agent`.  Rules: CONTRACT.md §10.7.
 """
 
 import asyncio
@@ -59,9 +58,9 @@ class SubagentOptions:
     """How a `subagent` tool is set up.  The model that calls it can change none of it."""
 
     enabled: bool = True
-    """Whether children may be started; if not, every call says so."""
+    """Whether children may be started; if not, every call is refused with that reason."""
     program: Program | Reference | str = "agent"
-    """What the child runs."""
+    """The child's program."""
     agent: str = NAME
     """The child's name as an agent."""
     system: str = ""
@@ -69,13 +68,13 @@ class SubagentOptions:
     model: str = ""
     """The child's model, by a name given to `record(models=…)`; empty for the caller's."""
     tools: tuple[str, ...] | None = None
-    """Names offered to the child, of those that the run has; `None` for what the caller has."""
+    """Tools offered to the child, among the run's own; `None` for all of the caller's."""
     max_depth: int = 1
     """Levels below the caller that may exist."""
     timeout_seconds: int = 120
-    """Unless the call says otherwise."""
+    """The default for calls without a value."""
     max_iterations: int = 8
-    """Unless the call says otherwise."""
+    """The default for calls without a value."""
     timeout_seconds_cap: int = 600
     """A call that asks for more gets this."""
     max_iterations_cap: int = 50
@@ -89,7 +88,7 @@ class SubagentOptions:
     policy: Policy = Policy()
     """Caps on what comes back, and the kinds of artifacts allowed."""
     runner: str = ""
-    """What the child runs on; empty for the run's default."""
+    """The child's runner; empty for the run's default."""
 
     def __attrs_post_init__(self) -> None:
         least = {"max_depth": 0, "timeout_seconds": 1, "max_iterations": 1}
@@ -124,8 +123,8 @@ def subagent_tool(options: SubagentOptions | None = None, /, **changes: Any) -> 
     """Return the tool; keywords are the attributes of `SubagentOptions`.
 
     Raises:
-        LimitRefused: a number that is no cap.
-        TypeError: a keyword that is no option.
+        LimitRefused: a number is not a valid limit.
+        TypeError: a keyword is not an option.
     """
     chosen = attrs.evolve(options or SubagentOptions(), **changes)
 
@@ -151,16 +150,16 @@ def remade(**plain: Any) -> DelegationTool:
 
 
 def _set_up(given: SubagentOptions, settings: Mapping[str, Any]) -> SubagentOptions:
-    """Return the options that the log of the run has; what a child runs is code, and given.
+    """Return the options recorded in the run's log; the child's program is code and stays as given.
 
-    Logs from before there was a cap on requests, and turns, say nothing of either.
+    Older logs have neither a cap on request sizes nor turns.
     """
     usual = SubagentOptions(program=given.program, runner=given.runner)
     return with_values(usual, {"request_bytes": None, "parallel": True, **settings})
 
 
 def _settings(options: SubagentOptions) -> dict[str, Any]:
-    """Return what the log of a run has; `missing` says why the program cannot be had, if so."""
+    """Return the settings for a run's log; `missing` is why the program is unavailable, if so."""
     always = {"request_bytes": options.request_bytes, "parallel": options.parallel}
     missing = why_missing(options.program)
     plain = _changed(attrs.evolve(options, runner=""))
@@ -180,7 +179,7 @@ def _changed(options: SubagentOptions) -> dict[str, Any]:
 async def _handled(
     run: Run, options: SubagentOptions, arguments: dict[str, Json], missing: str
 ) -> Json:
-    """Return the six keys for one call; it is logged whatever comes of it."""
+    """Return the six keys for one call, which is always logged."""
     refused = _refused(options, arguments, missing, says_near=run.flags.tool_words)
     async with contextlib.nullcontext() if options.parallel or refused else _turn_of(run):
         if refused:
@@ -219,7 +218,7 @@ def _refused(
 def result_of(
     run: Run, child: Child, most: Mapping[str, int], seconds: float | None
 ) -> dict[str, Json]:
-    """Return the six keys for a child; what was cut off is said in one more artifact."""
+    """Return the six keys for a child; if output was cut off, one more artifact describes it."""
     outcome = outcome_in(child)
     says = run.flags.tool_words
     artifacts = [{"kind": item.kind, "value": item.value} for item in outcome.artifacts]
@@ -275,7 +274,7 @@ def _tools_of(
 def _granted(
     own: Limits, options: SubagentOptions, arguments: Mapping[str, Json]
 ) -> tuple[Limits, dict[str, Json]]:
-    """Return the caller's caps narrowed for a call, and what was asked for and is too much."""
+    """Return the caller's limits narrowed for a call, and the requested values above them."""
     caps: dict[str, Any] = {}
     clamped: dict[str, Json] = {}
     for name in _CAPPED:
@@ -332,7 +331,7 @@ _CAPPED: Final = {
     "max_iterations": "Model requests that it may make",
     "timeout_seconds": "Wall time that it may take",
 }
-"""What a call may ask for, up to a cap."""
+"""The limits that a call may request, up to a cap."""
 
 
 def _is_text(value: Json) -> bool:
@@ -347,7 +346,7 @@ _EXPECTED: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
         _CAPPED, ("an integer of at least 1", lambda value: type(value) is int and value >= 1)
     ),
 }
-"""By argument: what it is to be, and whether a value is."""
+"""By argument: the expected type, and a check of it."""
 
 
 def _problems(arguments: Mapping[str, Json], *, says_near: bool) -> tuple[str, ...]:
@@ -367,7 +366,7 @@ def _problems(arguments: Mapping[str, Json], *, says_near: bool) -> tuple[str, .
 
 
 def _too_large(arguments: Mapping[str, Json], allowed: int | None) -> list[str]:
-    """Return what is larger than a request may be, each with its size."""
+    """Return the arguments that exceed the request limit, each with its size."""
     texts = {"task": [arguments["task"]], "context": [arguments.get("context", "")]}
     texts["files"] = arguments.get("files", [])
     sizes = {name: sum(len(text.encode()) for text in texts[name]) for name in texts}

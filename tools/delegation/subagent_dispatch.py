@@ -56,17 +56,17 @@ class SharedContext:
     """What all dispatched agents have in common.  The models that call can change none of it."""
 
     program: Program | Reference | str = "agent"
-    """What a child runs."""
+    """The child's program."""
     limits: Limits = Limits()
-    """Caps for each child, beside those of its own definition and the caller's."""
+    """Limits for each child, in addition to those in its definition and the caller's."""
     runner: str = ""
     """What children run on; empty for the run's default."""
 
 
 class SilentFrontend:
-    """A frontend that shows nothing: where a child's words would reach a person, give it this.
+    """A frontend that shows nothing, for callers that need one.
 
-    Children of a run have no frontend at all; what they say stands in their own logs.
+    Children of a run have no frontend; their output is in their own logs.
     """
 
     async def show_message(self, _content: str, /) -> None:
@@ -81,8 +81,8 @@ def create_subagent_dispatch_tool(
 ) -> DelegationTool | None:
     """Return the tool with which the agent `current_agent_id` dispatches to all others.
 
-    `None` where there are no others.  Agents whose files define none are passed over; the log of a
-    run that uses the tool says which and why.
+    `None` if there are no others. Files that do not define an agent are skipped, and the log of a
+    run that uses the tool has them with the reasons.
     """
     agents = agent_loader.discover_agents()
     return dispatch_tool(current_agent_id, agents, agent_loader.skipped, context)
@@ -94,7 +94,7 @@ def dispatch_tool(
     skipped: Iterable[InvalidDefError] = (),
     context: SharedContext | None = None,
 ) -> DelegationTool | None:
-    """Return the tool over agents that are at hand; `None` where there is none but the caller."""
+    """Return the tool for already loaded agents; `None` if there are none but the caller."""
     known = {agent.id: agent.as_json() for agent in agents}
     catalog = _Catalog(
         caller=current_agent_id,
@@ -210,11 +210,14 @@ class _Call:
     context: SharedContext
     arguments: Mapping[str, Json]
     strict: bool
-    """False in older logs: a child without its model had its caller's, and an unknown id was told
-    with the name of the error."""
+    """False in older logs:
+
+    there, a child without a model had its caller's, and the message for an unknown id had the
+    error's name.
+    """
 
     async def handled(self) -> str:
-        """Return the result and the session id; the call is logged whatever comes of it."""
+        """Return the result and the session id; the call is always logged."""
         run, arguments = self.run, self.arguments
         ticket = call_begins(run, NAME, arguments.get("task"), agent=arguments.get("agent_id"))
         memory_of(run, f"{NAME} skipped", self._tell_skipped)
@@ -308,7 +311,7 @@ class _Call:
 
 
 def _message(arguments: Mapping[str, Json]) -> str:
-    """Return what the child is asked."""
+    """Return the message to the child."""
     task, context = arguments.get("task"), arguments.get("context", "")
     for name, text in (("task", task), ("context", context)):
         if type(text) is not str:

@@ -1,12 +1,12 @@
-"""From a child's outcome to words: what a model is told of a child, the same for every tool.
+"""The model's text about a child's outcome, the same for every tool.
 
-    answer_of    the answer, or the child's last words, each marked if it is not whole
-    error_of     `code: what happened. What to do next.`
+    answer_of    the answer, or the child's last text, each marked if incomplete
+    error_of     `code: the cause. The next step.`
     told_of      both in one text, for tools whose failure is one text
 
-A text depends on the outcome, the limits that the child was granted, and what the tool's call may
-ask for; never on the runner.  Runs without the flag `tool_words` get the older texts, in which
-runners and tools differed.  Rules: CONTRACT.md §10.4.
+A text depends on the outcome, the child's limits, and the limits that a call may request, but never
+on the runner.  Runs without the flag `tool_words` get the older texts, in which runners and tools
+differed.  Rules: CONTRACT.md §10.4.
 """
 
 from collections.abc import Mapping
@@ -53,13 +53,13 @@ def error_of(
     most: Mapping[str, int] | None = None,
     seconds: float | None = None,
 ) -> str | None:
-    """Return `code: message` of an outcome that is not completed; `None` of one that is.
+    """Return `code: message` of an outcome that is not completed, else `None`.
 
     Args:
         outcome: How the child ended.
-        run: The run that tells it; without one, the older text.
-        limits: What the child was granted (`Child.limits`).
-        most: What a call of the tool may ask for, by limit.
+        run: The calling run; without one, the older text is returned.
+        limits: The child's limits (`Child.limits`).
+        most: The highest value that a call may request, by limit.
         seconds: For the older text, the time that the child had.
     """
     fault = outcome.error
@@ -98,14 +98,14 @@ def told_of(outcome: Outcome, run: Any, error: str) -> str:
 
 
 def text_of(outcome: Outcome) -> str:
-    """Return the text of an outcome that is completed; a cut one says so at its end."""
+    """Return a completed outcome's text, with a note at its end if it was cut off."""
     if outcome.truncated is None:
         return outcome.summary
     return f"{outcome.summary}\n[{truncation_text(outcome.truncated)}]"
 
 
 def truncation_text(truncated: Truncated) -> str:
-    """Return what was cut off, for programs."""
+    """Return a machine-readable description of truncated output."""
     return (
         f"truncated: kept_bytes={truncated.kept_bytes} seen_bytes={truncated.seen_bytes} "
         f"sha256={truncated.sha256}"

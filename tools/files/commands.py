@@ -1,9 +1,9 @@
-"""Two tools that change the world, for who asks for them: `write_file` and `run_command`.
+"""Two tools that change the world and must be requested: `write_file` and `run_command`.
 
-Both are kept to one folder: a file is written below it, through no symbolic link and all at once; a
-command runs in it, if its name is on the list, without a shell, in a process group of its own of
-which nothing is left when the call ends.  It contains accidents; it is no sandbox: a command that
-is allowed may do what it can.  Rules: CONTRACT.md §10.19.
+Both are confined to one folder. A file is written below it atomically and never through a symbolic
+link. A command runs in it if its name is on the list, without a shell, in its own process group,
+which is killed when the call ends. This limits accidents but is not a sandbox: an allowed command
+has all rights of the user.  Rules: CONTRACT.md §10.19.
 """
 
 import os
@@ -33,24 +33,24 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 
 @attrs.frozen(kw_only=True)
 class WrittenFile:
-    """What was written."""
+    """A written file."""
 
     path: str
     size_bytes: int
     created: bool
-    """Whether there was no such file before."""
+    """Whether the file is new."""
 
 
 @attrs.frozen(kw_only=True)
 class CommandResult:
-    """How a command ended, and what it said."""
+    """A command's exit and output."""
 
     status: str
     """`exited`, or why it was ended: `timed_out`, `signalled`, `memory`."""
     code: int | None
     """Its exit code; `None` where a signal ended it."""
     stdout: str
-    """Bytes that are no UTF-8 stand as U+FFFD; of a long text, its two ends."""
+    """Invalid UTF-8 becomes U+FFFD; a long text keeps its beginning and end."""
     stderr: str
     truncated: bool = False
     """Whether the middle of either is missing."""
@@ -62,8 +62,8 @@ def write_file_tool(
     """Return `write_file` below the folder `root`.
 
     Raises:
-        ToolRefused: `root` is no folder.
-        LimitRefused: `max_file_bytes` is no positive integer.
+        ToolRefused: `root` is not a folder.
+        LimitRefused: `max_file_bytes` is not a positive integer.
     """
     top = Root(checked_root(root, "write_file"), "write_file")
     _check_cap("max_file_bytes", max_file_bytes)
@@ -104,15 +104,15 @@ def run_command_tool(
 
     Args:
         root: The working directory of every command.
-        allow: Names of programs, as found on `PATH`; paths are never taken.
-        environment: Variables that commands get beyond a few harmless ones.
+        allow: Program names, looked up on `PATH`; paths are refused.
+        environment: Variables passed to commands, in addition to a few harmless ones.
         timeout_seconds: Wall time of one command.
         max_output_bytes: Kept of each stream.
         memory_bytes: Resident bytes of a command and its descendants together.
 
     Raises:
-        ToolRefused: `root` is no folder, or nothing is allowed.
-        LimitRefused: a cap is no positive number.
+        ToolRefused: `root` is not a folder, or `allow` is empty.
+        LimitRefused: a limit is not a positive number.
     """
     top = checked_root(root, "run_command")
     allowed, variables = tuple(sorted(set(allow))), tuple(environment)

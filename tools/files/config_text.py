@@ -1,9 +1,9 @@
-"""Text of a file of settings as values, each with the line on which it stands.
+"""The values of a settings file, each with its line.
 
-A `Setting` is one value and its place: it is read as what it is to be, or refused with the place.
-YAML is composed once more for the lines; TOML has no such reader, so its lines are looked for: the
-members of inline tables count as their table.  What the values mean is said where they are read:
-`tools.configuration.config`, `tools.agents.agent_files`.
+A `Setting` is one value and its place. Reading it returns the expected type or raises an error with
+the place. YAML is composed a second time to get the lines. TOML has no such reader, so its lines
+are searched: members of inline tables have their table's line. The values are interpreted in
+`tools.configuration.config` and `tools.agents.agent_files`.
 """
 
 import re
@@ -19,7 +19,7 @@ import yaml
 from refold.engine.errors import ConfigRefused
 
 TABLE: Final = ("tool", "refold")
-"""Where the configuration stands in a `pyproject.toml`."""
+"""The path of the configuration table in a `pyproject.toml`."""
 
 Lines = Mapping[str, int]
 """By dotted member, `tools.spawn.enabled`; 1-based."""
@@ -27,9 +27,9 @@ Lines = Mapping[str, int]
 
 @attrs.frozen
 class Setting:
-    """One value of a file of settings, and where it stands.
+    """One value of a settings file, and its place.
 
-    Whatever reads it raises `ConfigRefused` for a value that is of another type.
+    Reading a value of the wrong type raises `ConfigRefused`.
     """
 
     file: Path
@@ -40,7 +40,7 @@ class Setting:
 
     @property
     def line(self) -> int:
-        """The line of the member, or of what it stands in; 0 where that is not known."""
+        """The line of the member, or of its nearest known parent; 0 if unknown."""
         pointer = self.pointer
         while pointer and pointer not in self.lines:
             pointer = pointer.rpartition(".")[0]
@@ -52,7 +52,7 @@ class Setting:
         return attrs.evolve(self, pointer=pointer, value=value)
 
     def refused(self, why: str) -> ConfigRefused:
-        """Return the error that says where, and `why`."""
+        """Return an error with the place and the reason `why`."""
         return ConfigRefused(str(self.file), self.line, self.pointer, why)
 
     def expected(self, what: str) -> ConfigRefused:
@@ -78,7 +78,7 @@ class Setting:
         return tuple(self.value)
 
     def members(self) -> dict[str, "Setting"]:
-        """Return what the value, an object, holds by name; nothing at all is an empty one."""
+        """Return the members of an object by name; a missing value counts as an empty object."""
         if self.value is not None and type(self.value) is not dict:
             raise self.expected("an object")
         found = {name: self.at(str(name), each) for name, each in (self.value or {}).items()}
@@ -95,23 +95,23 @@ class Setting:
         return {name: read[name](member) for name, member in found.items()}
 
     def check_known(self, name: str, names: Iterable[str], why: str) -> None:
-        """Refuse a name that is none of `names`, with the nearest and all of them."""
+        """Refuse a name that is not in `names`; the error lists the nearest and all names."""
         if name and name not in names:
             said = ", ".join(sorted(names)) or "none"
             raise self.refused(f"{name!r} {why}{nearest(name, names)}; there are: {said}")
 
 
 def nearest(name: Any, known: Iterable[str]) -> str:
-    """Return `; the nearest: …` for a name that is none of `known`; empty where none is near."""
+    """Return `; the nearest: …` for an unknown name, or empty if no known name is near."""
     near = get_close_matches(str(name), known, n=2)
     return f"; the nearest: {', '.join(near)}" if near else ""
 
 
 def values_of(file: Path) -> tuple[Any, Lines]:
-    """Return what a YAML file, or the table of a TOML file, holds, and its lines.
+    """Return the content of a YAML file, or of the table of a TOML file, and its lines.
 
     Raises:
-        ConfigRefused: it cannot be read, or a member stands there twice.
+        ConfigRefused: the file cannot be read, or has a duplicate member.
     """
     return _toml(file) if file.suffix == ".toml" else _yaml(file)
 
@@ -134,12 +134,12 @@ def _yaml(file: Path) -> tuple[Any, Lines]:
 
 
 def yaml_of(file: Path, text: str) -> tuple[Any, Lines]:
-    """Return what a text of YAML holds, and its lines.
+    """Return the content of a YAML text, and its lines.
 
     Raises:
-        ConfigRefused: a member stands there twice; YAML would take the last.
-        RecursionError: it is too deep.
-        yaml.YAMLError: it is no YAML.
+        ConfigRefused: a member occurs twice; YAML itself would take the last.
+        RecursionError: the nesting is too deep.
+        yaml.YAMLError: the text is not YAML.
     """
     lines: dict[str, int] = {}
     _note(file, yaml.compose(text), "", lines)
@@ -173,7 +173,7 @@ def _toml(file: Path) -> tuple[Any, Lines]:
 
 
 def _toml_lines(text: str) -> Lines:
-    """Return where members stand; those of inline tables are missing, and count as their table."""
+    """Return the lines of members, without inline tables' members, which count as their table."""
     lines: dict[str, int] = {}
     table: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):

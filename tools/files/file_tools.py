@@ -1,8 +1,8 @@
 """Three tools that read files below one folder: `list_files`, `read_file`, `search_text`.
 
-Results are bounded, sorted and say where they were cut, so that a model can ask for the rest.
-How a path is kept inside the folder is `tools.files.rooted`; which patterns are taken,
-`engine.encoding.patterns`.
+Results are bounded and sorted. A cut result has the place to continue, so that a model can request
+the rest. `tools.files.rooted` keeps paths inside the folder; `engine.encoding.patterns` defines the
+accepted patterns.
 Rules: CONTRACT.md §10.
 """
 
@@ -39,11 +39,11 @@ class FileListing:
     """What lies in a folder."""
 
     entries: tuple[FileEntry, ...]
-    """Sorted by name, a folder before what it contains."""
+    """Sorted by name, a folder before its contents."""
     truncated: bool = False
     """Whether more was there than was looked at or may be listed."""
     unnameable: int = 0
-    """Names left out because they are no Unicode text."""
+    """The number of names left out because they are not valid Unicode."""
 
 
 @attrs.frozen(kw_only=True)
@@ -52,10 +52,10 @@ class FileText:
 
     path: str
     text: str
-    """Bytes that are no UTF-8 stand as U+FFFD."""
+    """Invalid UTF-8 becomes U+FFFD."""
     start_line: int
     next_line: int | None = None
-    """Where to go on reading; `None` at the end of the file."""
+    """The line at which to continue; `None` at the end of the file."""
     truncated: bool = False
     """Whether anything of the lines asked for is missing."""
     size_bytes: int
@@ -75,7 +75,7 @@ class TextMatch:
 
 @attrs.frozen(kw_only=True)
 class TextMatches:
-    """What a search found."""
+    """The matches of a search."""
 
     matches: tuple[TextMatch, ...]
     """In the order of paths and lines."""
@@ -110,17 +110,17 @@ def file_tools(
         max_matches: Returned by one search.
 
     Raises:
-        ToolRefused: `root` is no folder, or a cap is no positive integer.
+        ToolRefused: `root` is not a folder, or a limit is not a positive integer.
     """
     caps = _Caps(max_file_bytes=max_file_bytes, max_entries=max_entries, max_matches=max_matches)
     return tuple(file_tool(name, root=os.fspath(root), **attrs.asdict(caps)) for name in NAMES)
 
 
 def file_tool(name: str, *, root: str, **caps: int) -> FunctionTool[..., Any]:
-    """Return one of the file tools: what its reference names, with these arguments.
+    """Return one of the file tools by name, for its reference.
 
     Raises:
-        ToolRefused: there is no such file tool, `root` is no folder, or a cap is no cap.
+        ToolRefused: no file tool has this name, `root` is not a folder, or a limit is invalid.
     """
     if name not in NAMES:
         raise ToolRefused(name, "name", f"the file tools are {', '.join(NAMES)}")
@@ -238,9 +238,10 @@ def _skip_lines(file: IO[bytes], count: int) -> None:
 
 
 def _take_lines(file: IO[bytes], most: int, max_lines: int | None) -> tuple[bytes, int, bool]:
-    """Return the whole lines that fit into `most` bytes, how many, and whether one did not fit.
+    """Return the whole lines that fit into `most` bytes, their number, and whether one did not fit.
 
-    Of a first line that does not fit it is the beginning, and the file stands behind that line.
+    If even the first line does not fit, its beginning is returned, and the file position is after
+    that line.
     """
     kept = bytearray()
     lines = 0
@@ -257,7 +258,7 @@ def _take_lines(file: IO[bytes], most: int, max_lines: int | None) -> tuple[byte
 
 @attrs.define
 class _Search:
-    """What a search has found so far."""
+    """The matches of a search so far."""
 
     pattern: Pattern
     caps: _Caps

@@ -1,10 +1,10 @@
-"""The way to a file below one folder, that no link, rename or `..` can lead outside.
+"""Opens files below one folder so that no link, rename or `..` leads outside.
 
-A path is relative to the root and is walked one name at a time, each opened inside the folder
-opened before it and never through a symbolic link.  So nothing that is renamed, replaced or linked
-while a tool runs leads outside: there is no moment between a check and a use.  Links are listed
-and not followed, wherever they point.  Hard links and mounts are the business of whoever sets up
-the folder.  The tools themselves are `tools.files.file_tools`.
+A path is relative to the root and is walked one name at a time. Each name is opened inside the
+previously opened folder and never through a symbolic link. There is no moment between a check and a
+use, so a rename, replacement or link during a call cannot lead outside. Links are listed but never
+followed. Hard links and mounts are the responsibility of the folder's owner. The tools are in
+`tools.files.file_tools`.
 """
 
 import os
@@ -43,10 +43,10 @@ class FileEntry:
 
 
 def checked_root(root: str | os.PathLike[str], tool: str) -> Path:
-    """Return the folder that a tool is kept to, resolved.
+    """Return the resolved root folder of a tool.
 
     Raises:
-        ToolRefused: it is no folder.
+        ToolRefused: it is not a folder.
     """
     top = Path(root).resolve()
     if not top.is_dir():
@@ -120,7 +120,7 @@ class Root:
 
     @contextmanager
     def explained(self, path: str) -> Iterator[None]:
-        """Raise what the system says of `path` as a `ToolError`."""
+        """Raise system errors for `path` as a `ToolError`."""
         try:
             yield
         except FileNotFoundError:
@@ -132,10 +132,10 @@ class Root:
 
 
 def opened(name: str, folder: int) -> IO[bytes]:
-    """Open the regular file `name` in an open folder, through no link.
+    """Open the regular file `name` in an open folder, never through a link.
 
     Raises:
-        OSError: it is no regular file, or cannot be read.
+        OSError: it is not a regular file, or cannot be read.
     """
     if kind_of(os.stat(name, dir_fd=folder, follow_symlinks=False)) != "file":
         raise OSError(0, "no regular file")
@@ -152,7 +152,7 @@ Found = tuple[FileEntry, str, int]
 
 @attrs.define
 class FolderWalk:
-    """A walk over a folder in the order of names; counts what it could not show."""
+    """A walk over a folder in the order of names; counts the entries that it could not show."""
 
     root: Root
     deep: bool = attrs.field(kw_only=True)
@@ -202,7 +202,7 @@ class FolderWalk:
 
 
 def kind_of(status: os.stat_result) -> Kind:
-    """Return what a name stands for, by its status."""
+    """Return the kind of a directory entry, by its status."""
     if stat.S_ISREG(status.st_mode):
         return "file"
     if stat.S_ISDIR(status.st_mode):
