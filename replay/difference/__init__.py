@@ -1,12 +1,12 @@
-"""What differs between two values, texts or sequences, and what is not compared.
+"""Differences between two values, texts or sequences, and rules that ignore some of them.
 
-Recorded and new values flow in; places and words of differences flow out.  Pure.  Imports
-`refold.engine` alone.  Rules: CONTRACT.md §12.7, §13.
+Input: recorded and new values. Output: places and descriptions of differences. Pure. Imports only
+`refold.engine`.  Rules: CONTRACT.md §12.7, §13.
 
     pointer_diff    two JSON values, as JSON pointers
     text_diff       two texts, and two conversations
     align           two sequences of calls, aligned
-    comparators     when two results count as the same
-    excuses         what is passed over: declared volatile, or taken out
-    volatile        which fields say when or where, and not what happened
+    comparators     comparisons of two results
+    excuses         ignored values: declared volatile, or redacted
+    volatile        fields that hold only time or place
 """

@@ -1,8 +1,8 @@
-"""Aligns two sequences of calls, so that one inserted call reads as one inserted call.
+"""Aligns two sequences of calls, so that one inserted call shows as one inserted call.
 
-The cheapest way from one sequence to the other, by what a person would say of each step: the same
-call, the same call with other arguments, another tool in its place, a call more or a call less.
-Pure: knows keys, not logs.  What pairs mean is `replay.compare.diff`'s to say.
+It finds the alignment with the lowest cost. The steps are those a person would name: the same call,
+the same call with changed arguments, a replaced tool, an extra call or a missing call. Pure: it
+handles keys, not logs. `replay.compare.diff` interprets the pairs.
 """
 
 import operator
@@ -19,7 +19,7 @@ from refold.replay.difference.pointer_diff import shared_ends
 T = TypeVar("T")
 
 Key = tuple[str, str, bytes]
-"""Kind, name, and digest of what was asked."""
+"""Kind, name, and digest of the request."""
 
 Pair = tuple[int | None, int | None]
 """Places in a and in b; `None` where the other side has nothing there."""
@@ -28,7 +28,7 @@ CELLS_MAX: Final = 1_000_000
 """Largest product of two lengths that is aligned exactly."""
 
 GAP: Final = 4
-"""What it costs to say that a call is only on one side."""
+"""The cost of a call that is only on one side."""
 _SAME, _RENAMED, _OTHER_ARGUMENTS, _OTHER_NAME, _OTHER_KIND = 0, 4, 5, 7, 8
 _PAIRED, _ONLY_A, _ONLY_B = 0, 1, 2
 
@@ -47,10 +47,10 @@ def align(
 ) -> Alignment:
     """Return the cheapest alignment of `a` and `b`; pairs are preferred to gaps.
 
-    Of equally cheap ones, that whose pairs stand latest; with `early`, earliest: what differs
-    first is then named first.
-    What both share at the start and at the end is paired first.  Where what is left is too long
-    for a full table, it is cut at calls that occur once on each side, and then place by place.
+    Among equally cheap ones, the latest pairs win, or with `early` the earliest, so that the first
+    difference is reported first.
+    The common start and end are paired first. If the rest is too long for a full table, it is cut
+    at calls that occur once on each side, and then paired by position.
     """
     start, end = shared_ends(a, b, operator.eq)
     middle_a, middle_b = a[start : len(a) - end], b[start : len(b) - end]
@@ -88,7 +88,7 @@ def _anchored(
 
 
 def _once_in_both(a: Sequence[Key], b: Sequence[Key]) -> list[tuple[int, int]]:
-    """Return the places of keys that occur once in each; numbers stand for keys, being smaller."""
+    """Return the places of keys that occur once in each; compares hashes, which are smaller."""
     in_a, in_b = (Counter(map(hash, side)) for side in (a, b))
     once = {key for key, count in in_a.items() if count == in_b[key] == 1}
     places = {hash(key): at for at, key in enumerate(b) if hash(key) in once}
@@ -126,11 +126,11 @@ def cheapest(
     *,
     early: bool,
 ) -> list[Pair]:
-    """Return the cheapest pairs; of equally cheap ones, those that stand latest, or earliest.
+    """Return the cheapest pairs; among equals, the latest, or with `early` the earliest.
 
-    `price` says what it costs to pair two, `gap` to let one be alone.  The table of costs is filled
-    row by row, and only the way is kept in which each cell was reached.  It is walked from its end,
-    which prefers late pairs: for early ones, both sides are turned around.
+    `price` returns the cost of pairing two, `gap` the cost of leaving one alone. The table of costs
+    is filled row by row, and only the path to each cell is kept. It is traced back from its end,
+    which prefers late pairs; for early ones, both sides are reversed.
     """
     if early:
         pairs = cheapest(a[::-1], b[::-1], price, gap, early=False)
@@ -170,7 +170,7 @@ def _way_back(ways: bytearray, row: int, column: int) -> list[Pair]:
 
 
 def cost(one: Key, other: Key) -> int:
-    """Return what it costs to say that one became the other: the less, the likelier."""
+    """Return the cost of one call becoming the other: lower is likelier."""
     if one == other:
         return _SAME
     if one[0] != other[0]:

@@ -1,7 +1,7 @@
-"""When two results count as the same: comparators for live results (CONTRACT.md §12.10).
+"""Comparators, which decide whether two live results count as equal (CONTRACT.md §12.10).
 
-A comparator takes what was recorded and what came now, and returns whether they count as the same.
-Pure.  `replay.partial.drift` asks them; exact is the default.
+A comparator takes the recorded and the new result, and returns whether they count as equal. Pure.
+`replay.partial.drift` calls them; the default is exact.
 """
 
 import math
@@ -63,10 +63,10 @@ _NAMED: Final[dict[str, Comparator]] = {"exact": exact, "text": text, "subset": 
 
 
 def comparator(which: Comparator | str) -> Comparator:
-    """Return a comparator by its name: `exact`, `text`, `subset`, `numbers:0.01`; or itself.
+    """Return a comparator by its name (`exact`, `text`, `subset`, `numbers:0.01`), or itself.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: no comparator has this name.
     """
     if not isinstance(which, str):
         return which

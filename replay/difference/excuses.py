@@ -1,9 +1,9 @@
-"""What a re-execution passes over: paths that are declared volatile, and what was taken out.
+"""The differences that a re-execution ignores: volatile paths, and redacted values.
 
-Both are rules in the log's first line, and whoever re-executes may add volatile paths.  A line that
-differs is excused only if every place where it differs is; each of them is listed, so that what is
-ignored is always seen (CONTRACT.md §12.7).  Which fields digests and diffs leave out by themselves
-is `replay.difference.volatile`'s to say.
+Both are rules in the log's first line; a re-execution may add volatile paths. A line that differs
+is ignored only if every difference in it is. Each one is listed, so that ignored values are always
+visible (CONTRACT.md §12.7). `replay.difference.volatile` lists the fields that digests and diffs
+always leave out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,10 +22,10 @@ from refold.replay.difference.pointer_diff import Difference, counted, differenc
 IGNORED_MAX: Final = 1000
 """So many ignored values of one run are kept; all are counted."""
 IGNORED_SHOWN: Final = 10
-"""So many stand in the text of a report."""
+"""The number shown in the text of a report."""
 _CHAIN: Final = "/predecessor"
 KIND_ASKED: Final = {kind.partition(".")[0]: kind for kind in REQUEST_KINDS}
-"""By what an item is, `tool`: the kind of the entry that asks for it, `tool.called`."""
+"""By kind of item, such as `tool`: the kind of its request entry, `tool.called`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -50,7 +50,7 @@ class Ignored(Document):
 
 
 def subject_of(kind: str, data: Mapping[str, Any]) -> str:
-    """Return what an entry is about, as rules name it; empty where no rule can name it."""
+    """Return an entry's subject as rules name it; empty if no rule can name it."""
     match kind.partition(".")[0]:
         case "tool":
             return f"tool:{data.get('tool', '')}"
@@ -69,10 +69,10 @@ class Excuses:
     """The rules of one run."""
 
     def __init__(self, log: str, rules: Mapping[str, Any], volatile: Iterable[str] = ()) -> None:
-        """Take the rules of a log, and paths that are volatile besides.
+        """Take the rules of a log, and additional volatile paths.
 
         Raises:
-            UsageError: one of these is no such path.
+            UsageError: a path is invalid.
         """
         self._log = log
         paths: list[str] = [*rules.get("volatile", ()), *checked_volatile(volatile)]
@@ -89,7 +89,7 @@ class Excuses:
         return bool(self.paths or self._is_redacted)
 
     def expect_markers(self) -> None:
-        """Take a marker for whatever stands in its place: the program asked for a secret."""
+        """Accept a redaction marker for any value, as the program has asked for a secret."""
         self._is_redacted = True
 
     def excused(self, kind: str, call: str | None, seq: int, pair: tuple[Any, Any]) -> bool:
@@ -103,7 +103,7 @@ class Excuses:
         return True
 
     def passes(self, what: str, call: str, seq: int, pair: tuple[Json, Json]) -> bool:
-        """Return whether all that differs of what an entry says of `what` may; list it then."""
+        """Return whether all differences in an entry about `what` are ignored; list them then."""
         found = [(one, self.rule(what, one)) for one in differences(*pair)]
         if not found or not all(rule for _, rule in found):
             return False
@@ -112,7 +112,7 @@ class Excuses:
         return True
 
     def note(self, what: str, call: str, seq: int, pair: tuple[Json, Json]) -> None:
-        """List what differs and may, whatever else differs: another rule judges the rest."""
+        """List the ignored differences even if there are others, which a different rule judges."""
         for one in differences(*pair):
             if rule := self.rule(what, one):
                 self._list(one, rule, what=what, call=call, seq=seq)
@@ -146,7 +146,7 @@ class Excuses:
 
 
 def _covers(path: str, what: str, pointer: str) -> bool:
-    """Return whether a volatile path names this place, or what it stands in."""
+    """Return whether a volatile path names this place or one that contains it."""
     subject, _, rest = path.partition("/")
     if subject not in (what, f"{what.partition(':')[0]}:*"):
         return False
@@ -157,7 +157,7 @@ def _covers(path: str, what: str, pointer: str) -> bool:
 
 
 def _is_taken_out(recorded: Json, now: Json) -> bool:
-    """Return whether `now` is what a redaction turned into `recorded`, as far as can be said."""
+    """Return whether `recorded` can be the redacted form of `now`."""
     if recorded == REDACTED:
         return True
     if not isinstance(recorded, str) or not isinstance(now, str):
@@ -184,7 +184,7 @@ def _stand_in_order(kept: list[str], text: str) -> bool:
 
 
 def words_of(ignored: Iterable[Ignored], count: int, shown_max: int) -> list[str]:
-    """Return what was ignored as lines for people: how many values, then some of them."""
+    """Return the ignored values as lines for people: their number, then some of them."""
     if not count:
         return []
     lines = [f"  {one}" for one in islice(ignored, shown_max)]

@@ -1,10 +1,9 @@
 """Where two JSON values differ, as JSON pointers.
 
-Used by the diff of two logs and by divergences alike.  Two values are the same if their canonical
-bytes are the same but for the order of members (CONTRACT.md §3.5): `1`, `1.0` and `true` are three
-values.  Arrays are compared after what they share at the start and at the end, so that one
-inserted element is one addition; what an alignment of whole calls needs is in
-`replay.difference.align`.
+The diff of two logs and divergences both use it. Two values are equal if their canonical bytes are
+equal except for the order of members (CONTRACT.md §3.5): `1`, `1.0` and `true` are three values.
+Arrays are compared without their common start and end, so that one inserted element is one
+addition. `replay.difference.align` aligns whole calls.
 
 Pure: nothing here reads a log.
 """
@@ -26,7 +25,7 @@ DifferenceKind = Literal["changed", "added", "removed"]
 _CHARACTERS_SHOWN: Final = 120
 """Characters of a value that a line for people shows."""
 _COUNTED_FROM: Final = 60
-"""With fewer, it is not said how many are left out: that would take the place of half of them."""
+"""Below this count, left-out lines are not counted; the count would take half their place."""
 
 
 @attrs.frozen
@@ -63,7 +62,7 @@ class Difference(Document):
 
 
 def differences(before: Json, after: Json) -> tuple[Difference, ...]:
-    """Return every place where `after` differs from `before`, in the order of `before`.
+    """Return every place at which `after` differs from `before`, in the order of `before`.
 
     Members that only `after` has follow those of `before`.  Empty if the two are the same.
     """
@@ -71,7 +70,7 @@ def differences(before: Json, after: Json) -> tuple[Difference, ...]:
 
 
 def same(before: Json, after: Json) -> bool:
-    """Return whether the two are the same value, whatever the order of members."""
+    """Return whether the two values are equal, ignoring the order of members."""
     if isinstance(before, list | tuple) and isinstance(after, list | tuple):
         return len(before) == len(after) and all(map(same, before, after))
     if type(before) is not type(after):
@@ -108,7 +107,7 @@ def shown(value: Json, characters_max: int = _CHARACTERS_SHOWN) -> str:
 
 
 def cut(text: str, head: int, tail: int | None = None) -> str:
-    """Return a text without its middle, where it is longer than what is kept of its two ends."""
+    """Return a text without its middle, if it is longer than the two kept ends."""
     tail = head if tail is None else tail
     if len(text) <= head + tail:
         return text
@@ -127,7 +126,7 @@ def few(names: Sequence[str], most: int) -> str:
 
 
 def differing(places: Sequence[Difference], most: int) -> list[str]:
-    """Return lines that tell the first of some differences, and how many more there are."""
+    """Return lines for the first differences, and the number of the others."""
     lines = [f"  differs   {one}" for one in places[:most]]
     more = len(places) - most
     return [*lines, f"            … and in {counted(more, 'more place')}"] if more > 0 else lines

@@ -1,6 +1,6 @@
-"""What changed in a text, and in a conversation, so that a person can act on it.
+"""The changes in a text or a conversation, for people.
 
-Lines of texts of several lines, words of long ones.  Pure; what is shown is escaped, because it
+Multi-line texts are compared by line, long lines by word. Pure. Shown text is escaped, because it
 comes from a log.
 """
 
@@ -35,11 +35,11 @@ _SHORT: Final = 40
 _CONTEXT: Final = 4
 """Words kept before and after one that changed."""
 _LONG: Final = 80
-"""A longer line of a text of several is told word by word, too …"""
+"""A longer line of a multi-line text is also compared word by word …"""
 _TOGETHER: Final = 3
 """… where not more than so many changed together."""
 _PIECE: Final = 60
-"""Characters of one piece that went or came, or of what is the same within a word."""
+"""The maximum length of one removed or added piece, or of equal text within a word."""
 _CELLS_MAX: Final = 1_000_000
 """Words that went times words that came; beyond, they are not aligned: that would take seconds."""
 
@@ -75,7 +75,7 @@ def message_changes(before: Sequence[Json], after: Sequence[Json]) -> tuple[Text
 
 
 def changed_lines(before: str, after: str) -> tuple[str, ...]:
-    """Return how one text became the other: lines, or, where they have one line, words."""
+    """Return how one text became the other: by lines, or by words if both have one line."""
     if told := reordered(before, after):
         return (f" {told}",)
     if before.splitlines() == after.splitlines():
@@ -145,7 +145,7 @@ def _is_text(before: Json, after: Json) -> bool:
 
 
 def _words(before: str, after: str) -> str:
-    """Return one line: what is the same as it is, shortened; what changed in brackets."""
+    """Return one line: equal text shortened, changes in brackets."""
     olds, news = re.findall(r"\s+|\S+", before), re.findall(r"\s+|\S+", after)
     start, end = shared_ends(olds, news, operator.eq)
     gone, come = olds[start : len(olds) - end], news[start : len(news) - end]
@@ -162,7 +162,7 @@ def _words(before: str, after: str) -> str:
 
 
 def _changed(old: str, new: str) -> str:
-    """Return what went and what came, without what the two share where they are long."""
+    """Return the removed and the added text, without their common parts if those are long."""
     start = end = 0
     if max(len(old), len(new)) > _SHORT and _is_like(old, new):  # a long word, or no words at all
         start, end = shared_ends(old, new, operator.eq)
@@ -175,7 +175,7 @@ def _changed(old: str, new: str) -> str:
 
 
 def _kept(words: list[str], head: int, tail: int) -> str:
-    """Return what is the same, without the middle; words and the spaces between count alike."""
+    """Return equal text without its middle; words and the spaces between count alike."""
     if len(words) <= head + tail + 1:
         return "".join(words)
     return "".join(words[:head]) + "…" + "".join(words[len(words) - tail :])

@@ -1,9 +1,8 @@
-"""Which fields of an event say when or where, and not what happened.
+"""The event fields that hold only time or place.
 
-It is derived from the engine's own list, which the data digest follows (CONTRACT.md §6.2): a field
-is volatile here if and only if it is there.  `meta` is never looked at, so it needs no list.  What
-tools and notes themselves declare to be another thing in each recording is
-`replay.compare.measured`'s.
+The list is derived from the engine's own, which the data digest follows (CONTRACT.md §6.2): a field
+is volatile here if and only if it is there. `meta` is never compared, so it needs no list.
+`replay.compare.measured` has the values that tools and notes themselves declare to vary.
 """
 
 from typing import Any, Final

@@ -1,15 +1,16 @@
-"""A difference between a run and its record: its name, its likely cause, how it reads.
+"""A difference between a run and its record: its category, likely cause and text.
 
-The first line that differs flows in; a divergence flows out, for people and for machines.  Imports
+Input: the first line that differs. Output: a divergence, for people and for machines.  Imports
 `index`, `difference` and `refold.engine`.  Rules: CONTRACT.md §12.4, §12.5.
 
-    divergence      the first difference, and all that is said of it
-    naming          which category it has, and which follow from it
-    run_on          lets the program run on, so that the difference can be named
-    scopes          aligns what was recorded with what is asked now, task by task
-    causes          what is likely behind it
-    fingerprints    what else is not as it was: program, tools, model, versions
+    divergence      the first difference, with its description
+    naming          its category, and the differences that follow from it
+    run_on          continues the program, so that the difference can be named
+    scopes          aligns recorded and current requests, task by task
+    causes          its likely cause
+    fingerprints    other changes: program, tools, model, versions
     junit           results as JUnit XML
 
-To change how a divergence reads: `divergence`.  To add a category: `naming` and CONTRACT.md §12.4.
+To change the text of a divergence: `divergence`.  To add a category: `naming` and CONTRACT.md
+§12.4.
 """

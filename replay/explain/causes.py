@@ -1,7 +1,7 @@
-"""What is likely behind a divergence, and what to do about it.
+"""The likely cause of a divergence, and the remedy.
 
-A guess, and said as one: by what the two values look like, and by what else has changed
-(`replay.explain.fingerprints`).  Pure.
+This is a guess and is reported as one, based on the form of the two values and on other changes
+(`replay.explain.fingerprints`). Pure.
 """
 
 import re
@@ -21,7 +21,7 @@ _BY_LOOKS: Final = {
     ): "a clock that was read outside run: use run.now()",
     re.compile(r"0x[0-9a-f]{6,}"): ("a memory address in a text: define __repr__ for the object"),
 }
-"""What the two texts of each place look like, the surest first."""
+"""Patterns for the two texts at a place, the most reliable first."""
 
 _BY_KIND: Final = {
     "reordered": "the result depends on the order of a set or a directory listing: sort it first",

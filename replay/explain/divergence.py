@@ -1,8 +1,8 @@
 """The first place where a re-execution differs from its record, for people and for machines.
 
 `replay.reexecute.world` finds it, `replay.explain.naming` finds its category,
-`replay.explain.causes` guesses what is behind it; this file says what it is and how it reads.  The
-categories are CONTRACT.md §12.4, the members §12.5.
+`replay.explain.causes` guesses its cause; this file defines its data and its text.  The categories
+are CONTRACT.md §12.4, the members §12.5.
 """
 
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ class Later(Document):
     now: Json = None
     diff: tuple[Difference, ...] = ()
     consequence: bool = True
-    """Whether it may follow from the first; it may not where it stands in a task beside it."""
+    """Whether it may follow from the first; not if it is in a task beside it."""
 
     def __str__(self) -> str:
         follows = "may follow from the first" if self.consequence else "independent of the first"
@@ -77,7 +77,7 @@ class Later(Document):
 
 @attrs.frozen(kw_only=True)
 class Divergence(Document):
-    """Where, what was recorded, what is asked now, and what probably happened."""
+    """The place, the recorded and the current value, and the probable cause."""
 
     computed = ("headline",)
 
@@ -93,7 +93,7 @@ class Divergence(Document):
     recorded: Json = None
     """{kind, name, call, arguments} of the recorded request, or the recorded end of the run."""
     now: Json = None
-    """The same, of what the program asks or gives now."""
+    """The same for the program's current request or result."""
     diff: tuple[Difference, ...] = ()
     """From `recorded` to `now`."""
     texts: tuple[TextChange, ...] = ()
@@ -171,11 +171,11 @@ _DIFFS_SHOWN: Final = 8
 _LATER_DIFFS_SHOWN: Final = 3
 _LAST_SHOWN: Final = 3
 _OF_CONVERSATION: Final = ("/arguments/added", "/arguments/base", "/arguments/predecessor")
-"""What a log says of a conversation, where its messages are told one by one."""
+"""Log members of a conversation, omitted if its messages are shown one by one."""
 
 
 def _spot(difference: Difference) -> str:
-    """Return a later difference; two digests of conversations say nothing to a person."""
+    """Return a later difference as text, without digests of conversations."""
     if difference.pointer == "/arguments/predecessor":
         return "the conversation before these messages"
     return str(difference)
@@ -209,7 +209,7 @@ def _request(value: Json) -> str:
 
 
 def _inside(kind: str, arguments: Json) -> str:
-    """Return what tells one request from another, in parentheses; the whole is in the JSON."""
+    """Return a request's distinguishing values in parentheses; the JSON has all of them."""
     if not isinstance(arguments, Mapping):
         return ""
     match kind:
@@ -239,7 +239,7 @@ def line_of(entry: Entry, data: Json) -> str:
 
 
 def _outcome(data: Mapping[str, Json]) -> str:
-    """Return in a few words what an effect gave, or why it failed."""
+    """Return a short text of an effect's result, or of its error."""
     if isinstance(error := data.get("error"), Mapping):
         return f" error {error.get('code', '')}: {shown(error.get('message'), 60)}"
     given = data.get("result", data.get("message", data.get("outcome")))

@@ -32,7 +32,7 @@ _SCHEMA_CHANGES: Final = 3
 
 
 def changed(started: RunStarted, program: Program, tools: Mapping[str, Tool]) -> Changes:
-    """Return what of the program, its tools and this Python is not as it was recorded."""
+    """Return the changes in the program, its tools and this Python since the recording."""
     now = fingerprint_of(program)
     found = {
         name: (started.fingerprint.get(name, ""), now.get(name, ""))
@@ -71,7 +71,7 @@ def _tools(
 def _definition(
     name: str, recorded: Mapping[str, Any], now: Mapping[str, Any]
 ) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield what of one tool's definition changed: its text, its effect class, its schema."""
+    """Yield the changed parts of one tool's definition: its text, effect class and schema."""
     for part in ("description", "effect"):
         if part in now and recorded.get(part) != now[part]:
             yield f"{name}: {part}", (_cut(recorded.get(part)), _cut(now[part]))
@@ -107,7 +107,7 @@ def of_requests(
     recorded: Item | None, now: Item | None, offers: Sequence[Mapping[str, Any]],
     request: ModelRequest | None,
 ) -> Changes:  # fmt: skip
-    """Return what of two model requests is not the same: model, parameters, tools, prompt."""
+    """Return the differences of two model requests: model, parameters, tools, prompt."""
     if recorded is None or now is None or not recorded.kind == now.kind == "model":
         return {}
     found: Changes = {}

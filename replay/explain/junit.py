@@ -1,8 +1,8 @@
-"""Results as JUnit XML, the form that CI services read.
+"""Results as JUnit XML, the format that CI services read.
 
-What is a failure is the caller's to say; here it becomes a document that any XML reader takes:
-characters that XML cannot hold are left out, everything else is escaped.  Pure: it writes no file.
-Rules: CONTRACT.md §14.13.
+The caller decides which results are failures. This module makes a document that any XML reader
+accepts: characters that XML does not allow are left out, and everything else is escaped. Pure: it
+writes no file. Rules: CONTRACT.md §14.13.
 """
 
 import re

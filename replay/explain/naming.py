@@ -1,9 +1,9 @@
-"""What differences are called: the first one, and those that follow it (CONTRACT.md §12.4).
+"""Names the first difference, and those that follow it (CONTRACT.md §12.4).
 
-A line that differs does not say whether a call was inserted, dropped, swapped, moved or changed.
-So the program is let run on (`replay.explain.run_on`), what it asked for is aligned with what was
-recorded (`replay.explain.scopes`), and the first difference of the alignment gets its name.  Which
-line differs first was settled before; here only a word for it is found, and the rest is listed.
+A line that differs does not show whether a call was inserted, dropped, swapped, moved or changed.
+So the program continues without effects (`replay.explain.run_on`), its requests are aligned with
+the recorded ones (`replay.explain.scopes`), and the first difference of the alignment gets its
+name. The first differing line is already decided; this module only names it and lists the rest.
 """
 
 import re
@@ -49,7 +49,7 @@ class Found:
 
 @attrs.frozen
 class Named:
-    """What a re-execution that differs is told to differ in."""
+    """The named differences of a re-execution."""
 
     category: Category
     first: Found | None
@@ -131,7 +131,7 @@ def _found_at(step: AlignmentStep, *, has_ended: bool) -> Found:
 
 
 def _in_order(found: list[Found], explorer: Explorer) -> list[Found]:
-    """Sort differences by where they stand in the record, or would have stood."""
+    """Sort differences by their place in the record, or where they would be in it."""
     place = {item: at for at, item in enumerate(explorer.asked_items)}
     recorded = {item.key: item.seq for item in reversed(explorer.recorded_items)}
     anchors = sorted((at, recorded[item.key]) for item, at in place.items() if item.key in recorded)
@@ -151,7 +151,7 @@ def _in_order(found: list[Found], explorer: Explorer) -> list[Found]:
 
 
 def _first(explorer: Explorer, found: list[Found]) -> tuple[Category, Found | None, list[Found]]:
-    """Return the first difference: its name, what shows it, and what of `found` it stands for."""
+    """Return the first difference: its category, its evidence, and its part of `found`."""
     timer = _of_due(explorer)
     if timer is not None:
         return timer.category, timer, [one for one in found if _shares(one, timer)]
@@ -170,9 +170,9 @@ def _first(explorer: Explorer, found: list[Found]) -> tuple[Category, Found | No
 
 
 def _of_due(explorer: Explorer) -> Found | None:
-    """Return the timer that is due before the recorded one, or stands in its place.
+    """Return the timer that is due before the recorded one, or that replaces it.
 
-    In its place is one of another length; or a new one, and the recorded one comes after it.
+    The replacement has a different length, or is new and followed by the recorded one.
     """
     early, seq = explorer.early, explorer.first.recorded.seq
     recorded = next((one for one in explorer.recorded_items if one.seq == seq), None)
@@ -225,9 +225,9 @@ def _of_lines(explorer: Explorer, found: list[Found]) -> Found | None:
 
 
 def _is_put_below(old: Found, new: Found) -> bool:
-    """Return whether the recorded call was put into a task, and what came after stands there now.
+    """Return whether the recorded call moved into a task, and the next call took its place.
 
-    Where the record was cut off there, what came after is new to it.
+    If the record was cut off there, the next call is not in it.
     """
     one, moved, other = old.recorded, old.now, new.now
     if one is None or moved is None or other is None or not old.is_moved:
@@ -244,7 +244,7 @@ def _at_recorded(explorer: Explorer, found: list[Found]) -> Found | None:
 def _of_sleep(explorer: Explorer, found: list[Found]) -> Found | None:
     """Return the sleep that the program is in and the record does not have.
 
-    It stands where a call was if the record goes on with a call of that task that is gone.
+    It replaces a call if the record continues with a call of that task that is gone.
     """
     mismatch, entry = explorer.first, explorer.first.recorded
     if not entry.call:
@@ -277,9 +277,9 @@ def _of_sleep(explorer: Explorer, found: list[Found]) -> Found | None:
 
 
 def _is_gone(found: Found) -> bool:
-    """Return whether a recorded request is not made any more, or paired with what it is not like.
+    """Return whether a recorded request is gone, or paired with an unlike one.
 
-    That is a later request of another name and with other arguments.
+    Unlike is a later request with a different name and arguments.
     """
     one, other = found.recorded, found.now
     if one is None or other is None:
@@ -296,10 +296,10 @@ def _is_unlike(found: Found) -> bool:
 
 
 def _is_replaced(old: Found, new: Found, explorer: Explorer) -> bool:
-    """Return whether what is asked now stands where the recorded request stood.
+    """Return whether a current request replaces the recorded one.
 
-    That is at its call key, unless it is what the record has next; or it is a call of the task
-    where a timer was.
+    It has the same call key, unless it is the record's next request; or it is a call of the task
+    that had a timer there.
     """
     one, other = old.recorded, new.now
     if one is None or other is None or not _is_gone(old) or new.category == "reordered":
@@ -324,9 +324,9 @@ def _are_alike(one: Item, other: Item) -> bool:
 
 
 def _of_order(explorer: Explorer, found: list[Found]) -> tuple[Category, Found | None, list[Found]]:
-    """Name two lines of which each is in its place, in its own scope.
+    """Name the difference of two lines that are each in place in their own scopes.
 
-    What was asked before the recorded request came may be why; then it is the first difference.
+    The cause may be an earlier request; then that is the first difference.
     """
     timer = _gone_before(explorer, found)
     if timer is not None:
@@ -349,7 +349,7 @@ def _of_order(explorer: Explorer, found: list[Found]) -> tuple[Category, Found |
 
 
 def _gone_before(explorer: Explorer, found: list[Found]) -> Found | None:
-    """Return the sleep that is gone before what is asked here, and that the record waited for."""
+    """Return the sleep that is gone before the current request, and that the record waited for."""
     asked = explorer.emitted
     if asked is None:
         return None
@@ -365,9 +365,9 @@ def _gone_before(explorer: Explorer, found: list[Found]) -> Found | None:
 
 
 def _twin(explorer: Explorer, found: list[Found]) -> Found | None:
-    """Return the call more that is the same as what is asked here: which of the two is new?
+    """Return the extra call that equals the current request: one of the two is new.
 
-    The first, for the record has something else in its place.
+    The first is the new one, because the record has something else in its place.
     """
     emitted = explorer.emitted
     if emitted is None or emitted.is_mark or emitted.kind == "clock":
@@ -383,9 +383,9 @@ _OPPOSITE: Final = {
 
 
 def _of_looks(explorer: Explorer) -> Found | None:
-    """Return the look at the clock that is one too many, or missing, where the lines differ.
+    """Return the extra or missing clock read where the lines differ.
 
-    Looks have no call key, and one is like the other: only their number can be compared.
+    Clock reads have no call key and are all alike, so only their numbers are compared.
     """
     recorded = [item for item in explorer.recorded_items if item.kind == "clock"]
     now = [item for item in explorer.asked_items if item.kind == "clock"]
@@ -407,10 +407,10 @@ def _marked(later: Sequence[Found], first: Found | None, explorer: Explorer) -> 
 
 
 def _may_follow(one: Found, firsts: set[str], explorer: Explorer) -> bool:
-    """Return whether a difference stands where the first can have had an influence.
+    """Return whether the first difference can have influenced this one.
 
-    That is anywhere but in tasks beside it that were there already; what gives up on such a task
-    may stand anywhere.
+    It can, except in tasks beside it that already existed. A cancellation of such a task may be
+    anywhere.
     """
     items = [item for item in (one.recorded, one.now) if item is not None]
     if not firsts or any(item.kind == "cancel" for item in items):

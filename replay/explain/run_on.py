@@ -1,9 +1,9 @@
-"""Lets a program that has left its record run on, so that the difference can be named.
+"""Continues a program that has left its record, so that the difference can be named.
 
-What it asks for is answered from the record by likeness: the same request in its scope, the same in
-another, else the nearest of its kind.  Nothing is executed.  The verdict and the place of the first
-difference are settled before this begins; `replay.explain.naming` finds a word for it in what is
-gathered here, and `replay.explain.scopes` aligns it (CONTRACT.md §12.4).
+Its requests are answered from the record by similarity: the same request in its scope, the same in
+a different scope, else the nearest of its kind. Nothing is executed. The verdict and the place of
+the first difference are already decided. `replay.explain.naming` names it from the data gathered
+here, and `replay.explain.scopes` aligns it (CONTRACT.md §12.4).
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Mismatch:
     """The first line that differs, as it was found."""
 
     event_kind: str
-    """What the program emitted; empty where it waited, or had ended."""
+    """The event that the program emitted; empty if it waited or had ended."""
     call: str | None
     now: Json
     """The data emitted; of an ended program, its verdict."""
@@ -60,7 +60,7 @@ class Mismatch:
     last: tuple[Entry, ...]
     """The lines that matched before it."""
     place: tuple[str, int] | None
-    """The program's file and line, where they are known."""
+    """The program's file and line, if known."""
     has_ended: bool
     """Whether the program had returned by then."""
     early: str = ""
@@ -91,14 +91,14 @@ class Explorer(World):
         self.scopes_before = frozenset(scope.path for scope in live)
         """Scopes of tasks that existed when the program left its record."""
         self.is_guessing = False
-        """Whether the program was answered with anything but what was recorded for the same."""
+        """Whether the program got any answer other than the recorded one for the same request."""
         self.requests: dict[str, ModelRequest] = {}
         """The model requests made since, whole, by call."""
         self._answers: dict[str, tuple[int, Event]] = {}
         """By recorded call key: seq and event of what completed it."""
         self._says_lengths = kernel.loop.flags.due_order
         self._firings: dict[str | tuple[str, int | None], list[int]] = defaultdict(list)
-        """Seqs of recorded timers, by scope and length; by key where the record says no lengths."""
+        """Seqs of recorded timers, by scope and length; by key if the record has no lengths."""
         self._served: dict[str, Item] = {}
         self._unused: dict[str, dict[Item, None]] = defaultdict(dict)
         self._same: dict[tuple[str, str, bytes], list[Item]] = defaultdict(list)
@@ -121,7 +121,7 @@ class Explorer(World):
         self.due_before = self._due()
         """Of the timers that were armed then and that the record fires: their seqs, by key."""
         self.replaced = self._replaced(first)
-        """The timer that stands where the record fires one of another length."""
+        """The timer in the place where the record fires one with a different length."""
         self._extra_sleep = first.early or self.replaced or self._sleep_before(first.recorded)
         """The timer of a sleep that the record does not have; see `_sleep_before`."""
         self.early = self._item_of(first.early) if first.early else None
@@ -151,9 +151,9 @@ class Explorer(World):
             self._answers.setdefault(entry.call, (entry.seq, event))  # type: ignore[arg-type]  # its kind says so
 
     def _replaced(self, first: Mismatch) -> str:
-        """Return the first timer of a scope that stands for the one that the record fires there.
+        """Return the first timer of a scope that replaces the one that the record fires there.
 
-        If it is a sleep more, and the recorded one comes after it, that shows in what follows.
+        If it is an extra sleep before the recorded one, the later requests show it.
         """
         entry = first.recorded
         if entry.kind != "timer.fired" or first.event_kind or not self._says_lengths:
@@ -164,11 +164,11 @@ class Explorer(World):
         return entry.call if entry.call in free else next(iter(free), "")
 
     def _sleep_before(self, entry: Entry) -> str:
-        """Return the timer that the task sleeps on where the record has it ask for something.
+        """Return the timer that the task sleeps on at the place of a recorded request.
 
-        A timer that the record never fired is a sleep more.  So is another, where the record has
-        the task wait instead: if a timer of the task fires while the request is open, that is a
-        time limit's, for no task sleeps while it waits.
+        A timer that the record never fired is an extra sleep. So is one in a place where the
+        recorded task waits: if a timer of the task fires while the request is open, it belongs to a
+        time limit, because no task sleeps while it waits.
         """
         if not entry.call or entry.kind in FROM_WORLD:
             return ""
@@ -200,7 +200,7 @@ class Explorer(World):
     # -- what the program asks ------------------------------------------------------------
 
     def emit(self, event: Event, call: str | None) -> None:
-        """Take note of what the program asks for, and choose what will answer it."""
+        """Note the program's request, and choose its answer."""
         self._asked(event, call)
         self.fold.apply(event, call)
 
@@ -244,7 +244,7 @@ class Explorer(World):
 
     @property
     def emitted(self) -> Item | None:
-        """What the program asked for where it left its record; `None` where it waited."""
+        """The program's request at the point where it left its record; `None` if it waited."""
         return self.asked_items[0] if self.first.event_kind and self.asked_items else None
 
     def _note(self, item: Item) -> None:
@@ -275,7 +275,7 @@ class Explorer(World):
     # -- what it is answered --------------------------------------------------------------
 
     def advance(self) -> bool:
-        """Deliver what the record has earliest; False where nothing is left to give."""
+        """Deliver the earliest recorded outcome; False if none is left."""
         kernel = self._kernel
         for effect in kernel.wanted:
             if isinstance(effect, AskModel):
@@ -338,7 +338,7 @@ class Explorer(World):
         return 1 << 62
 
     def _was_given_up(self, call: str) -> bool:
-        """Return whether the record gave up on what stands where this call stands."""
+        """Return whether the record cancelled the request at this call's place."""
         return call in self._given_up and self._recorded_call(call) == call
 
     def _recorded_call(self, call: str) -> str:
@@ -375,11 +375,11 @@ class Explorer(World):
 _COMPLETED_BY: Final = {
     kind.partition(".")[0]: kind for kind in COMPLETES if kind != "child.finished"
 }
-"""By what a program awaits, a child excepted: it is started at once, and joined."""
+"""By awaited kind, without children, which are started at once and joined."""
 
 
 def _made_up(pending: Pending) -> Event:
-    """Return an outcome that says as little as possible: what comes of it is a consequence."""
+    """Return an outcome with as little data as possible, whose effects are consequences."""
     if pending.tool is not None and pending.tool.typed:
         return ToolReturned("error", error={"code": "unrecorded", "message": "", "type": ""})
     return blank(pending.kind)

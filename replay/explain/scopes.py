@@ -1,13 +1,12 @@
-"""Aligns what was recorded with what is asked now, task by task, over the tree of scopes.
+"""Aligns recorded and current requests, task by task, over the tree of scopes.
 
-Scopes are numbered in the order of creation, so a task more, or two that changed places, shifts the
-numbers of all that follow.  Therefore the children of a scope are aligned like calls are: the
-cheapest way from the recorded ones to those of now.  Scopes that were the same before the first
-difference stay paired.  Calls are aligned within a pair of scopes; what takes no ordinal of the
-calls (timers, givings-up) apart from them.
+Scopes are numbered in the order of creation, so an extra task, or two swapped ones, shifts the
+numbers of all later ones. Therefore the children of a scope are aligned like calls: by the lowest
+cost. Scopes that were equal before the first difference stay paired. Calls are aligned within a
+pair of scopes; requests without an ordinal (timers, cancellations) are aligned separately.
 
-Pure: knows items, not logs.  `replay.difference.align` aligns two plain sequences; what a step is
-called is `replay.explain.naming`'s to say.
+Pure: it handles items, not logs. `replay.difference.align` aligns two plain sequences;
+`replay.explain.naming` names the steps.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +23,7 @@ T = TypeVar("T")
 Op = Literal["same", "changed", "added", "dropped"]
 
 _CELLS_MAX: Final = 10_000
-"""Of one alignment of calls: what is longer is cut at requests that occur once on each side."""
+"""The size limit of one alignment; longer ones are cut at requests unique on each side."""
 _PAIRS_MAX: Final = 400
 """Pairs of scopes below one that are weighed; where there are more, they are paired by number."""
 
@@ -38,7 +37,7 @@ class AlignmentStep:
 
     @property
     def op(self) -> Op:
-        """What became of what was recorded."""
+        """The change of the recorded request."""
         if self.recorded is None:
             return "added"
         if self.now is None:
@@ -47,18 +46,18 @@ class AlignmentStep:
 
     @property
     def price(self) -> int:
-        """What it costs; what was changed costs less than dropping and adding."""
+        """The cost; a change costs less than a drop and an addition."""
         if self.recorded is None or self.now is None:
             return GAP
         return cost(self.recorded.key, self.now.key)
 
 
 _Way = tuple[int, list[AlignmentStep]]
-"""What it costs that some scopes became others, and the steps of it."""
+"""The cost of a pairing of scopes, and its steps."""
 
 
 class _Node:
-    """A scope with what was asked in it, and the scopes below it."""
+    """A scope with its requests and the scopes below it."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -73,7 +72,7 @@ class _Node:
         return [self.below[number] for number in sorted(self.below)]
 
     def signature(self) -> tuple[object, ...]:
-        """Return what is equal for two scopes in which the same was asked, below them too."""
+        """Return a value that is equal for two scopes with the same requests, also below them."""
         if self._signature is None:
             own = tuple(item.key for item in (*self.calls, *self.marks))
             self._signature = (own, tuple(child.signature() for child in self.children))
@@ -95,10 +94,10 @@ def aligned_scopes(
     now: Iterable[Item],
     known: Callable[[str], bool] = frozenset[str]().__contains__,
 ) -> list[AlignmentStep]:
-    """Return the cheapest way from the recorded requests to those of now, over all scopes.
+    """Return the cheapest alignment of the recorded and the current requests, over all scopes.
 
-    `known` says of a scope's path whether it was there, and the same, before these requests.
-    Requests without a call key (looks at the clock, markers) are left out.
+    `known` returns whether a scope's path already existed, unchanged, before these requests.
+    Requests without a call key (clock reads, markers) are left out.
     """
     return _Aligner(known).pair(_tree(recorded), _tree(now))[1]
 
@@ -144,7 +143,7 @@ class _Aligner:
         self._pairs: dict[tuple[str, str], _Way] = {}
 
     def pair(self, recorded: _Node, now: _Node) -> _Way:
-        """Return what it costs to say that one scope became the other, and the steps of it."""
+        """Return the cost and the steps of pairing two scopes."""
         key = (recorded.path, now.path)
         if key not in self._pairs:
             steps = [*aligned(recorded.calls, now.calls), *aligned(recorded.marks, now.marks)]
@@ -171,7 +170,7 @@ class _Aligner:
             last = number
 
     def _either(self, recorded: _Node | None, now: _Node | None) -> _Way:
-        """Pair two scopes, or say that one of them is all there is."""
+        """Pair two scopes, or count all requests of a single one as dropped or added."""
         if recorded is not None and now is not None:
             return self.pair(recorded, now)
         steps = [AlignmentStep(item, None) for item in recorded.all_items()] if recorded else []
@@ -179,7 +178,7 @@ class _Aligner:
         return GAP * len(steps), steps
 
     def _free(self, recorded: list[_Node], now: list[_Node]) -> Iterator[_Way]:
-        """Align scopes of which none is known, by what was asked in them."""
+        """Align scopes that are all unknown, by their requests."""
         before, after = (
             [("", "", repr(each.signature()).encode()) for each in nodes]
             for nodes in (recorded, now)

@@ -1,21 +1,21 @@
-"""Logs of watched commands: replayed by matching requests, for no command can be re-executed.
+"""Logs of watched commands: replayed by matching requests, because a command cannot be re-executed.
 
-A log flows in, and the requests of a command that runs again; recorded answers flow out, and what
-was asked otherwise.  Imports `explain`, `index`, `difference` and `refold.engine`.
-Rules: CONTRACT.md §16.
+Input: a log, and the requests of a command that runs again. Output: recorded answers, and the
+requests that differ.  Imports `explain`, `index`, `difference` and `refold.engine`. Rules:
+CONTRACT.md §16.
 
     record        a log's requests, answers and tool calls
-    matching      which recorded answer a request gets, and which request is the likest
-    reads         what only reads, and how often: no difference where it was answered alike
-    ignoring      what was not as recorded and was passed over
-    changes       what a request asks otherwise, and the likely cause
-    suggesting    the option that would ignore a date, an id or an order
-    titles        how conversations and requests are called
+    matching      the recorded answer to a request, and the most similar request
+    reads         read-only requests, whose number may vary if all answers were equal
+    ignoring      differences that were ignored
+    changes       how a request differs from a recorded one, and the likely cause
+    suggesting    options that would ignore a date, an id or an order
+    titles        names of conversations and requests
     explaining    the divergences of a replay, conversation by conversation
-    printed       what a command printed, and in which order
-    report        what a replay says
-    folder        the folder that a command worked in, at any entry
-    effects       the tool calls that a command carries out itself when it is given the answers
+    printed       compares a command's output
+    report        the report of a replay
+    folder        the command's working folder at any entry
+    effects       tool calls that the command itself executes when it gets the answers
 
-The tree, the diff and the fork of such a log stand with those of programs.
+The tree, diff and fork of such logs are in the same folders as those for programs.
 """

@@ -1,7 +1,7 @@
-"""Says what a request asks otherwise than a recorded one, and what is likely behind it.
+"""Describes how a request differs from a recorded one, and the likely cause.
 
-The cause is told in the words of who wrote the agent: which prompt, which tool's definition, which
-tool's result, which parameter.  Pure.  Rules: CONTRACT.md §16.6.
+The cause is named in the agent author's terms: a prompt, a tool's definition, a tool's result or a
+parameter.  Pure.  Rules: CONTRACT.md §16.6.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ from refold.replay.observed.suggesting import in_any_order, suggestions
 
 _MESSAGES: Final = "/arguments/added"
 _NAMED_MAX: Final = 3
-"""Causes of one kind that are told."""
+"""The maximum number of reported causes of one kind."""
 
 Message = dict[str, Any]
 
@@ -42,7 +42,7 @@ class Change:
 
 
 def change_of(recorded: Asked, now: Asked, call: str) -> Change:
-    """Return what `now` asks otherwise; both without what is not compared."""
+    """Return how `now` differs; both requests without values that are not compared."""
     is_listed = _by_name(recorded.tools) is None or _by_name(now.tools) is None
     is_listed = is_listed or _by_name(recorded.tools) == _by_name(now.tools)  # only their order
     items = [item_of(each, call, is_listed=is_listed) for each in (recorded, now)]
@@ -59,7 +59,7 @@ def change_of(recorded: Asked, now: Asked, call: str) -> Change:
 def item_of(asked: Asked, call: str, *, is_listed: bool = True) -> dict[str, Any]:
     """Return a request as divergences show it: {kind, name, call, arguments}.
 
-    Tool definitions stand by their names unless `is_listed`, or names are no help.
+    Tool definitions are keyed by name, unless `is_listed` or the names are ambiguous.
     """
     plain = asked.as_json()
     named = None if is_listed else _by_name(asked.tools)
@@ -73,16 +73,16 @@ def item_of(asked: Asked, call: str, *, is_listed: bool = True) -> dict[str, Any
 
 
 class ToldChanges:
-    """The changes that were told of requests so far, so that others need not repeat them."""
+    """The reported changes of requests so far, so that later requests need not repeat them."""
 
     def __init__(self) -> None:
         self._causes: dict[bytes, str] = {}
-        """By what changed: the call of the request of which it was told."""
+        """By change: the call of the request that reported it."""
         self._last: dict[str, tuple[Asked, Asked, str]] = {}
         """By conversation: its last request, as recorded and as it was, and the call."""
 
     def carried(self, scope: str, recorded: Asked, now: Asked) -> tuple[Asked, str | None]:
-        """Return the recorded request with all changes told before, and where the first was."""
+        """Return the recorded request with all reported changes, and the first one's call."""
         was, here, causes = _Parts.of(recorded), _Parts.of(now), list[str]()
         if (last := self._last.get(scope)) is not None:
             before, after = (list(each.messages) for each in last[:2])
@@ -98,7 +98,7 @@ class ToldChanges:
         return was.put_into(recorded), causes[0] if causes else None
 
     def told(self, scope: str, recorded: Asked, now: Asked, cause: str) -> None:
-        """Take note of a request and of the call of which its changes were told."""
+        """Remember a request and the call that reported its changes."""
         self._last[scope] = (recorded, now, cause)
         for _, _, changed in _Parts.of(recorded).changes(_Parts.of(now)):
             self._causes.setdefault(encode(changed), cause)
@@ -239,7 +239,7 @@ def _role(message: Message) -> str:
 
 
 def _by_name(tools: Sequence[Any]) -> dict[str, Any] | None:
-    """Return tool definitions by their names; `None` if these do not tell them apart."""
+    """Return tool definitions by name; `None` if the names are ambiguous."""
     found = {_tool_name(each): each for each in tools}
     return None if "" in found or len(found) != len(tools) else found
 

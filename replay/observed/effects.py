@@ -1,7 +1,7 @@
-"""Lists the tool calls of a record that a command carries out itself when it is given the answers.
+"""Lists the tool calls in a record that the command itself executes when it gets the answers.
 
-What is served is read, and not what other entries say of it: anybody can have written a record.
-Calls that a server made while it answered are not among them.  Pure.  Rules: CONTRACT.md §16.6.
+Only the served bytes are read, not what other entries claim, because a record may be forged. Calls
+that a server made while it answered are left out. Pure. Rules: CONTRACT.md §16.6.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ class OwnCall(Document):
 
     tool: str
     arguments: Any
-    """As the answer says them: an object, or the text of what is none."""
+    """As in the answer: an object, or the text if it is not an object."""
     call: str
     """The call key of the request whose answer asks for it."""
     conversation: str
@@ -39,7 +39,7 @@ class OwnCall(Document):
 
 @attrs.frozen(kw_only=True)
 class OwnCalls(Document):
-    """What the answers of a record ask a command to do."""
+    """The tool calls that a record's answers request from a command."""
 
     calls: tuple[OwnCall, ...]
     """In the order of asking."""
@@ -89,7 +89,7 @@ def effects_of(record: ObservedRecord, here: Mapping[str, str] = MappingProxyTyp
 
 
 def _served(record: ObservedRecord, turn: RecordedTurn) -> ModelAnswered:
-    """Return what a client reads that is given an answer."""
+    """Return the answer as a client reads it."""
     reader = reader_of_part(turn.asked, turn.parts[0])
     for _, chunk in record.pieces(turn):
         reader.feed(chunk)

@@ -1,8 +1,8 @@
-"""Says what a replay of a watched command asked otherwise, conversation by conversation.
+"""Reports how a replay of a watched command differed, conversation by conversation.
 
-Only when the command has ended is it known which recorded requests nobody asked; so a request
-without an answer is compared with the likest of those, and of each conversation the first
-difference is told, with what follows it counted.  Pure.  Rules: CONTRACT.md §16.6.
+Only after the command has ended is it known which recorded requests were not made. So a request
+without an answer is compared with the most similar of these. For each conversation, the first
+difference is reported and the later ones are counted. Pure. Rules: CONTRACT.md §16.6.
 """
 
 from collections import Counter
@@ -25,22 +25,22 @@ from refold.replay.observed.titles import place_of, title_of
 REFUSAL: Final = "refold replay: no recorded answer to this request"
 """How a request is refused that the record has no answer to."""
 ANSWERED: Final = "answered as recorded, though asked otherwise"
-"""What is said of a request that `--on-miss recorded` answers."""
+"""The text for a request that `--on-miss recorded` answers."""
 _BY_SIGNAL: Final = 128
 """With the number of a signal: the exit code of a command that it ended."""
 
 
 def divergence_of(record: ObservedRecord, matcher: Matcher, miss: Miss) -> Divergence:
-    """Return what a request differs in, as far as that can be said while the command runs."""
+    """Return how a request differs, as far as that is known while the command runs."""
     return _explained(record, matcher, miss, miss.nearest)
 
 
 def all_divergences(record: ObservedRecord, matcher: Matcher) -> list[Divergence]:
     """Return the first difference of each conversation, once the command has ended.
 
-    Before them, each request that was answered as recorded though it asked something else, without
-    what it repeats of those before.  What was asked otherwise comes first, in the order of asking;
-    then what was not asked.
+    Requests that differed and still got the recorded answer come first, without the changes that
+    earlier ones have reported. Then come changed requests in the order asked, then requests that
+    were not made.
     """
     telling = _Telling(record, matcher)
     telling.answered()
@@ -50,7 +50,7 @@ def all_divergences(record: ObservedRecord, matcher: Matcher) -> list[Divergence
 
 
 def asked_otherwise(record: ObservedRecord, matcher: Matcher) -> tuple[Divergence, ...]:
-    """Return what was recorded and was asked otherwise, or not at all; nothing of what is new."""
+    """Return recorded requests that were changed or not made, without new requests."""
     return tuple(one for one in all_divergences(record, matcher) if one.seq is not None)
 
 
@@ -61,12 +61,12 @@ class _Telling:
         self._record = record
         self._matcher = matcher
         self.found: dict[str | int, Divergence] = {}
-        """By recorded conversation; what is of none by what is its own."""
+        """By recorded conversation; for a difference without one, by its own key."""
         self._echoes: dict[str, str | int] = {}
-        """By recorded conversation: the difference that it was told of, by a refusal of ours."""
+        """By recorded conversation: the difference that it was shown in a refusal of ours."""
 
     def answered(self) -> None:
-        """Tell what was asked otherwise and answered as recorded; what repeats it is counted."""
+        """Report changed requests that got the recorded answer; repetitions are only counted."""
         changes = ToldChanges()
         for turn, miss in self._lent():
             recorded, now = _plain(self._record, self._matcher, turn.asked, miss.asked)
@@ -80,13 +80,13 @@ class _Telling:
             changes.told(miss.scope, recorded, now, cause)
 
     def _lent(self) -> list[tuple[RecordedTurn, Miss]]:
-        """Return the requests that were lent an answer, if nobody asked what was recorded."""
+        """Return requests that were lent an answer whose own request was not made."""
         lent, misses = self._matcher.lent, self._matcher.misses
         pairs = [(one.answered_as, one) for one in misses if one.answered_as is not None]
         return [(turn, miss) for turn, miss in pairs if lent.get(turn.call) is miss]
 
     def misses(self) -> None:
-        """Tell what was asked and not recorded."""
+        """Report requests that were not recorded."""
         by_scope: dict[str, list[Miss]] = {}
         lent = [miss for _, miss in self._lent()]
         for miss in (each for each in self._matcher.misses if each not in lent):
@@ -117,7 +117,7 @@ class _Telling:
         self.found[scope] = attrs.evolve(one, later_count=one.later_count + count)
 
     def left_over(self) -> None:
-        """Tell what was recorded and not asked, in conversations of which nothing was told yet."""
+        """Report requests that were not made, in conversations without a reported difference."""
         left = self._matcher.left()
         counts = Counter(turn.scope for turn in left)
         told = dict(self.found)
@@ -198,7 +198,7 @@ def _explained(
 
 
 def _plain(record: ObservedRecord, matcher: Matcher, *both: Asked) -> list[Asked]:
-    """Return requests without what is not compared."""
+    """Return requests without values that are not compared."""
     bindings = matcher.bindings
     return [bindings.plain(record.rules.applied(each, bindings.line_key)) for each in both]
 

@@ -29,11 +29,11 @@ from refold.engine.workspace.tree import FileTree
 
 
 def folder_entries(log: Path) -> Iterator[tuple[int, FolderEntry | None]]:
-    """Yield the seq of each entry of a log, and what it says of the folder.
+    """Yield the seq of each entry of a log, and its folder data, if any.
 
     Raises:
-        LogDamaged: the log does not verify; a torn tail is passed over.
-        FolderRefused: an entry says of a folder what none may say.
+        LogDamaged: the log does not verify; a torn tail is ignored.
+        FolderRefused: an entry has invalid folder data.
     """
     for entry in read_entries(log, resolve=True, torn_ok=True):
         yield entry.seq, read_entry(entry.data) if entry.kind == FOLDER else None
@@ -60,7 +60,7 @@ def folder_at(log: Path, at: int | None = None) -> FolderState:
 
 
 def folder_changes(log: Path) -> Iterator[tuple[int, FolderChanged, FolderState]]:
-    """Yield each entry with changes: its seq, what it says, and the folder after it."""
+    """Yield each entry with changes: its seq, its data, and the folder after it."""
     state = FolderState()
     for seq, entry in folder_entries(log):
         if entry is not None:
@@ -72,11 +72,11 @@ def folder_changes(log: Path) -> Iterator[tuple[int, FolderChanged, FolderState]
 def folder_diffs(
     log: Path, *, has_diffs: bool = True
 ) -> Iterator[tuple[int, tuple[str, ...], FileChange, list[str]]]:
-    """Yield each change: the seq of its entry, calls that can have made it, itself, its diff.
+    """Yield each change: its entry's seq, the calls that can have made it, the change, its diff.
 
     Raises:
-        LogDamaged: the log does not verify; what comes before is yielded.
-        FolderRefused: an entry says of a folder what none may say.
+        LogDamaged: the log does not verify; the entries before the damage are yielded.
+        FolderRefused: an entry has invalid folder data.
     """
     with contextlib.ExitStack() as left:
         contents: Contents | None = None
@@ -99,7 +99,7 @@ def contents_of(log: Path, folder: FolderState) -> Iterator[Contents]:
 
 
 def diff_lines(change: FileChange, contents: Contents, tree: FileTree) -> list[str]:
-    """Return a change as a unified diff; of what has no text, a line that says what it was."""
+    """Return a change as a unified diff, or one line of description if there is no text."""
     held: list[bytes | None] = []
     for entry in (change.before, change.after):
         try:
@@ -121,7 +121,7 @@ class FileDifference:
     in_a: bool
     in_b: bool
     diff: tuple[str, ...] = ()
-    """A unified diff from a to b; of what has no text, what is known."""
+    """A unified diff from a to b, or a description if there is no text."""
 
 
 def folder_differences(
@@ -129,11 +129,11 @@ def folder_differences(
 ) -> tuple[FileDifference, ...]:
     """Return how the final folders of two runs differ; nothing, unless both have one.
 
-    `bindings` say which texts are the same, and `ignored` are patterns of paths.
+    `bindings` decide which texts are equal, and `ignored` are patterns of paths.
 
     Raises:
-        ContentMissing: they began at different commits, and one is not in the repository any more.
-        FolderRefused: an entry says of a folder what none may say.
+        ContentMissing: they began at different commits, and one is no longer in the repository.
+        FolderRefused: an entry has invalid folder data.
     """
     try:
         one, other = folder_at(a), folder_at(b)
@@ -173,7 +173,7 @@ def _held(
     contents: Contents,
     whole: Callable[[], FileTree],
 ) -> tuple[str, bytes | None]:
-    """Return the mode of a file at the end, empty for none, and what it holds or is known of it."""
+    """Return a file's final mode, empty if it is gone, and its content or a description."""
     entry = listed.by_path.get(path)
     if entry is None and listed.bases:  # it is as in the base
         entry = whole().by_path.get(path)

@@ -1,7 +1,7 @@
-"""Says what was passed over in a request that was served: by which rule, and where.
+"""Lists the ignored differences in a served request: by which rule, and where.
 
-Volatile places and texts are rules of the record or of who replays; a marker of a redaction in the
-record stands for any text in its place (CONTRACT.md §3.9).  Pure.  Rules: CONTRACT.md §16.7.
+Volatile places and texts are rules of the record or of the replay. A redaction marker in the record
+matches any text in its place (CONTRACT.md §3.9). Pure. Rules: CONTRACT.md §16.7.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ _REDACTION: Final = "redaction"
 
 
 def same_but_for_redaction(recorded: Asked, now: Asked) -> bool:
-    """Return whether all that differs is what was taken out of the record."""
+    """Return whether the only differences are redactions in the record."""
     if len(recorded.messages) != len(now.messages) or recorded.model != now.model:
         return False
     excuses = Excuses("", {"redaction": {}})
@@ -28,7 +28,7 @@ def same_but_for_redaction(recorded: Asked, now: Asked) -> bool:
 
 
 class Ignoring:
-    """Lists what was passed over in one replay."""
+    """Lists the differences ignored in one replay."""
 
     def __init__(self, record: ObservedRecord, bindings: Bindings) -> None:
         self._bindings = bindings
@@ -40,9 +40,9 @@ class Ignoring:
         self.count = 0
 
     def served(self, turn: RecordedTurn, asked: Asked, passed: Iterable[IgnoredValue] = ()) -> None:
-        """Take note of a request that was served, where it is not as it was recorded.
+        """Note the differences in a served request.
 
-        What is bound is as recorded; `passed` is what is ignored at its place.
+        Bound values count as recorded; `passed` are values ignored at their place.
         """
         for each in passed:
             self._list(turn, each.pointer, each.recorded, each.now, each.rule)
@@ -64,7 +64,7 @@ class Ignoring:
             self._list(turn, one.pointer, one.before, one.after, self._rule(what, one))
 
     def _lines(self, turn: RecordedTurn, before: dict[str, Any], after: dict[str, Any]) -> None:
-        """Put the lines of listings in one order; list those that stood in another."""
+        """Put the lines of listings into one order; list those that were in a different order."""
         olds, news = (
             self._rules.listed(each["messages"], self._bindings.line_key)
             for each in (before, after)
@@ -102,7 +102,7 @@ def _says(rule: VolatileRules, before: str, after: str) -> bool:
 
 
 def places_of(ignored: Iterable[Ignored]) -> list[str]:
-    """Return what was ignored place by place, as lines: a conversation repeats its messages."""
+    """Return the ignored values as lines, one per place: a conversation repeats its messages."""
     places: dict[tuple[str, str], list[Ignored]] = {}
     for one in ignored:
         places.setdefault((f"{one.what}  {one.pointer}", one.rule), []).append(one)

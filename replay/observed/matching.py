@@ -1,11 +1,10 @@
-"""Finds the recorded answer to a request; where there is none, the likest recorded request.
+"""Finds the recorded answer to a request, or else the most similar recorded request.
 
-A request is served the first recorded answer, in the order of the record, of a request that asked
-exactly the same: of its own conversation where there is one, else of one that is as it is.  Nothing
-like it is served in its place, unless it is lent (`Matcher.lend`); but what was taken out of the
-record stands for any text.  Each answer is served once, but for what only reads
-(`observed.reads`).  How it is told what differs is `observed.explaining`'s.  Pure.
-Rules: CONTRACT.md §16.6.
+A request gets the first recorded answer, in the order of the record, to exactly the same request:
+first in its own conversation, else in one with the same history. A similar request is never used,
+unless it is lent (`Matcher.lend`). Redacted values match any text. Each answer is served once,
+except to requests that only read (`observed.reads`). `observed.explaining` describes differences.
+Pure. Rules: CONTRACT.md §16.6.
 """
 
 from collections import Counter, defaultdict
@@ -28,9 +27,9 @@ _WORDS_MAX: Final = 1000
 """Words of a message by which likeness is judged."""
 _CHARACTERS_MAX: Final = 8000
 LIKE_MIN: Final = 0.3
-"""From so much in common on, one request is said to be another one changed."""
+"""From this similarity on, one request counts as a changed form of the other."""
 _ELSEWHERE: Final = 0.8
-"""What the same text counts at another place."""
+"""The weight of equal text at a different place."""
 
 
 @attrs.define(eq=False)
@@ -39,7 +38,7 @@ class Miss:
 
     asked: Asked
     nearest: RecordedTurn | None
-    """The recorded request that was likely meant, as far as that can be said so early."""
+    """The recorded request that was probably meant, as far as is known this early."""
     scope: str = ""
     """The conversation, as this run numbers it."""
     is_known: bool = False
@@ -49,9 +48,9 @@ class Miss:
     recorded: int = 0
     """How often it was recorded."""
     unserved: RecordedTurn | None = None
-    """The recorded request that asked the same, where no client is given its answer."""
+    """The equal recorded request, if its answer cannot be served to a client."""
     past: RecordedTurn | None = None
-    """The last request of its conversation, where all that was recorded of that has been asked."""
+    """The last request of its conversation, if all recorded requests of that have been made."""
     answered_as: RecordedTurn | None = None
     """The recorded request whose answer it was lent; `None` if it had none."""
 
@@ -80,14 +79,14 @@ class Matcher:
         reads_again: bool = True,
         bindings: Bindings | None = None,
     ) -> None:
-        """Without `reads_again`, what only reads is served as often as it was recorded, too.
+        """Without `reads_again`, read-only requests are also served only as often as recorded.
 
-        `bindings` say which values of now are recorded ones; by default, of a run in its place.
+        `bindings` map current values to recorded ones; the default assumes a run in the same place.
         """
         self._record = record
         self.bindings = bindings or record.bindings()
         self._keys: dict[str, str] = {}
-        """By call: what `Bindings.key` says of the recorded request."""
+        """By call: `Bindings.key` of the recorded request."""
         self._equal: defaultdict[str, _Equal] = defaultdict(_Equal)
         """By key."""
         self._reads_again = reads_again
@@ -100,7 +99,7 @@ class Matcher:
         """Requests that were served by their order alone: at the same time, another conversation
         asked the same, and was answered otherwise."""
         self.lent: dict[str, Miss] = {}
-        """By call: who was lent its answer, as long as nobody asks exactly what was recorded."""
+        """By call: the request that was lent its answer, until the exact request is made."""
         self._reached: dict[str, RecordedTurn] = {}
         """By conversation of this run: the last recorded request whose answer it has."""
         for turn in record.turns:
@@ -117,14 +116,14 @@ class Matcher:
     def _joined(
         self, turns: Iterable[RecordedTurn], plain: Asked
     ) -> Iterator[tuple[RecordedTurn, Joined]]:
-        """Yield those of some recorded requests that are this one, with what that binds."""
+        """Yield the recorded requests that equal this one, with the bindings that this needs."""
         for turn in turns:
             joined = self.bindings.joined(self._settled(turn.asked), plain)
             if joined is not None:
                 yield turn, joined
 
     def bound(self, asked: Asked) -> Asked:
-        """Bind what a request shows, as its first match has it; return it in recorded words."""
+        """Bind the values of a request as its first match does; return it with recorded values."""
         plain = self._settled(asked)
         equal = self._equal[self.bindings.key(plain)]
         for _, joined in self._joined((*equal.waiting, *equal.recorded), plain):
@@ -173,10 +172,11 @@ class Matcher:
         return turn
 
     def lend(self, miss: Miss, beside: Sequence[Miss] = ()) -> RecordedTurn | None:
-        """Answer a changed request as the same turn of its conversation was; `None` if it has none.
+        """Answer a changed request like the same turn of its conversation; `None` without one.
 
-        The answer stays there for a request that asks exactly what was recorded.  `beside` are the
-        changed requests that begin conversations and wait for an answer: each gets the likest.
+        The answer stays available for a request that equals the recorded one. `beside` are the
+        changed requests that begin conversations and are waiting: each gets the most similar one's
+        answer.
         """
         if miss.recorded or miss.unserved is not None:
             return None
@@ -218,10 +218,10 @@ class Matcher:
         return paired
 
     def _likeliest(self, waiting: list[RecordedTurn], scope: str, agent: str) -> RecordedTurn:
-        """Return the one of several equal requests that stands where this one does.
+        """Return the one of several equal requests that matches this one's place.
 
-        That is in its own conversation; in one of the same agent that nobody goes on with, below
-        the same conversation.  Of those that are alike in this, it is the first.
+        It is in the same conversation, or in an unused one of the same agent below the same
+        conversation. The first of equally good ones is returned.
         """
         if len(waiting) == 1:
             return waiting[0]
@@ -249,9 +249,9 @@ class Matcher:
         return [turn for turn in marked if same_but_for_redaction(self._settled(turn.asked), plain)]
 
     def left(self) -> list[RecordedTurn]:
-        """Return the recorded requests that nobody has asked again, in the order of the record.
+        """Return the recorded requests that have not been made again, in the order of the record.
 
-        What was lent is not among them, and what only reads and was asked at least once is not.
+        Lent requests are left out, as are read-only ones that were made at least once.
         """
         return [
             turn
@@ -276,7 +276,7 @@ class Matcher:
         return equal.is_read_alike
 
     def following(self) -> dict[str, RecordedTurn]:
-        """Return the next request of each recorded conversation that goes on, by conversation."""
+        """Return the next request of each unfinished recorded conversation, by conversation."""
         found: dict[str, RecordedTurn] = {}
         for turn in self.left():
             found.setdefault(turn.scope, turn)
@@ -348,7 +348,7 @@ def _answer_key(turn: RecordedTurn) -> Any:
 def likest(
     asked: Asked, turns: Iterable[RecordedTurn], *, known: AbstractSet[str]
 ) -> RecordedTurn | None:
-    """Return what a request is likest to; a conversation that is not `known` goes before others."""
+    """Return the most similar request, preferring conversations that are not `known`."""
     rated = [(_rated(turn, asked, known), turn) for turn in turns]
     best = max(rated, key=lambda pair: pair[0], default=None)
     return best[1] if best is not None and best[0] >= LIKE_MIN else None

@@ -1,8 +1,8 @@
-"""Compares what a command printed with what it printed when it was recorded.
+"""Compares a command's output with its recorded output.
 
-Programs print while they stream, and results of parallel tools as these end, so texts come in
-another order; which, and the option that compares without it, is said.  Pure.
-Rules: CONTRACT.md §16.6.
+Programs print while they stream, and as parallel tools finish, so the order of texts may vary. The
+report names the texts whose order changed, and the option that ignores the order. Pure. Rules:
+CONTRACT.md §16.6.
 """
 
 import itertools
@@ -20,22 +20,22 @@ from refold.replay.observed.suggesting import options_of, text_rules
 
 _PRINTED: Final = ("stdout", "stdout_bytes")
 _NAMED_MAX: Final = 3
-"""Calls that are told."""
+"""The maximum number of reported calls."""
 
 
 _PARTS: Final[dict[str, Callable[[str], list[str]]]] = {
     "lines": lambda text: sorted(line.rstrip() for line in text.splitlines()),
     "words": lambda text: sorted(re.findall(r"\w+|\W", text)),
 }
-"""By a way to compare what is printed: what may stand in any order."""
+"""By comparison mode: the parts of the output that may be in any order."""
 
 
 def compared(
     record: ObservedRecord, bindings: Bindings, before: dict[str, Json], now: dict[str, Json]
 ) -> tuple[dict[str, Json], dict[str, Json]]:
-    """Return both ends of a command without what is not compared.
+    """Return both ends of a command without values that are not compared.
 
-    How many bytes were printed says something only of the same text: it is kept to a length.
+    The number of printed bytes is kept only for equal texts, because only there it is meaningful.
     """
     raw = [record.rules.text(str(each.get("stdout") or "")) for each in (before, now)]
     plain = [bindings.plain_text(each) for each in (raw[0], bindings.as_recorded_text(raw[1]))]
@@ -68,7 +68,7 @@ def advice(record: ObservedRecord, before: str, after: str) -> str:
 
 
 def _moved(record: ObservedRecord, before: str, after: str) -> str:
-    """Return which parallel calls' results changed places in what was printed; empty for none."""
+    """Return the parallel calls whose results changed places in the output, or empty."""
     results: dict[str, str] = {}
     for one, other in itertools.pairwise(record.tools):
         # Calls of one answer: they are numbered without a gap, for requests are numbered too.

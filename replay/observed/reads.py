@@ -1,8 +1,8 @@
-"""Requests that only read, and whose number hangs on the timing of a client.
+"""Requests that only read, and whose number depends on the client's timing.
 
-A client that asks for a list when its cache does not have it yet asks once or five times for the
-same, as its threads happen to run.  Where every recorded answer was the same, one more is that
-answer, too.  Pure.  Rules: CONTRACT.md §16.6, §16.11.
+A client that fetches a list missing from its cache sends the same request once or several times,
+depending on its threads. If all recorded answers are equal, one more request gets the same answer.
+Pure. Rules: CONTRACT.md §16.6, §16.11.
 """
 
 import re
@@ -24,7 +24,7 @@ class ReadCount:
     """Counts how often something was read."""
 
     what: str
-    """As people are told: `GET /v1/models`, `mcp weather > tools/list`."""
+    """The text for people: `GET /v1/models`, `mcp weather > tools/list`."""
     asked: int
     recorded: int
 
@@ -57,7 +57,7 @@ def are_answered_alike(record: ObservedRecord, turns: Iterable[RecordedTurn]) ->
 
 
 def notes_on(counts: Iterable[ReadCount]) -> tuple[str, ...]:
-    """Return what was not read as often as recorded, as a note of a report; nothing for nothing."""
+    """Return a report's note of reads whose number differs from the record; empty if none do."""
     asked: Counter[str] = Counter()
     recorded: Counter[str] = Counter()
     for each in counts:

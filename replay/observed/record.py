@@ -1,7 +1,7 @@
-"""Reads the log of a watched command: its requests, and what they were answered.
+"""Reads the log of a watched command: its requests and their answers.
 
-A log is read once; of what came over the wire only references are kept, so memory grows with the
-requests and not with their answers.  Rules: CONTRACT.md §16.3, §16.6.
+A log is read once. Only references to the transmitted bytes are kept, so memory grows with the
+number of requests and not with their answers. Rules: CONTRACT.md §16.3, §16.6.
 """
 
 import contextlib
@@ -46,11 +46,11 @@ from refold.replay.index.guarantee import refuse_program
 
 _MARKER: Final = b"[redacted"
 OUTPUT: Final = "output"
-"""The member of `run.started.rules` that says how what was printed is compared."""
+"""The member of `run.started.rules` with the comparison mode of the output."""
 
 _SUCCESS: Final = range(200, 300)
 _FAILED: Final = 400
-"""From which status on an answer says that a request failed."""
+"""The lowest HTTP status of a failed request."""
 
 _RULES: Final = (
     "volatile", "volatile_texts", "unordered", "unordered_lines", "left_out", "asides", "places",
@@ -80,14 +80,14 @@ class RecordedTurn:
     parts: list[dict[str, Any]] = attrs.field(factory=list)
     """Of the wire, long texts still as references."""
     over: int | None = None
-    """The seq of the entry that says that the program gave up on it."""
+    """The seq of the entry that records that the program cancelled it."""
     is_served: bool = False
     late_seconds: float = 0.0
     """How much later its answer is to come, on purpose."""
 
     @property
     def why_unserved(self) -> str:
-        """Why no client is given its answer; empty if one may be, or if there is none."""
+        """Why its answer cannot be served; empty if it can, or if it has no answer."""
         if not self.parts:
             return ""
         status, said = self.parts[0]["status"], self.answer
@@ -136,16 +136,16 @@ class ObservedRecord:
     """Rules of its own that are left out, and why."""
     profile: Profile = NO_PROFILE
     places: tuple[ValuePlace, ...] = ()
-    """Where values are another one at each run, as the profile names them."""
+    """Places of values that differ in every run, from the profile."""
     output: str = EXACT
-    """How what the command prints is compared: `exact`, `lines` in any order, `ignore`."""
+    """How the command's output is compared: `exact`, `lines` in any order, or `ignore`."""
     finished: RunFinished | None = None
     turns: list[RecordedTurn] = attrs.field(factory=list)
     """In the order of asking."""
     agents: dict[str, str] = attrs.field(factory=dict)
     """By scope, as far as it is known who it is."""
     started_by: dict[str, str] = attrs.field(factory=dict)
-    """By scope: the call that handed its work over, where it is known."""
+    """By scope: the call that delegated to it, if known."""
     tools: dict[str, RecordedTool] = attrs.field(factory=dict)
     """By call key, in the order of asking."""
     seqs: dict[str, int] = attrs.field(factory=dict)
@@ -159,25 +159,25 @@ class ObservedRecord:
 
     @property
     def exit_code(self) -> int:
-        """How the command ended, as a shell says it; 0 where the record has no end."""
+        """The command's exit code as in a shell; 0 if the record has no end."""
         output = self.finished.output if self.finished is not None else None
         code = output.get("exit_code") if isinstance(output, dict) else None
         return code if isinstance(code, int) else 0
 
     @property
     def here(self) -> dict[str, str]:
-        """What was noted of the place and time of the recording."""
+        """The recorded place and time of the recording."""
         rules = self.started.rules
         return {**rules.get(NOTED, {}), **rules.get(FOLDERS, {})}
 
     @property
     def volatile_files(self) -> tuple[str, ...]:
-        """Patterns of files that are not compared: without places in them, those of aider."""
+        """Patterns of files that are not compared; the default is the list for aider."""
         says = any(where.startswith("file:") for place in self.places for where in place.where)
         return () if says else OF_AIDER
 
     def bindings(self, now: Mapping[str, str] | None = None) -> Bindings:
-        """Return what binds this record's values to those of a run; `now` was noted of that."""
+        """Return the bindings of recorded values to a run's; `now` is that run's place."""
         is_noted = NOTED in self.started.rules
         return Bindings(self.places, self.here, now or self.here, is_noted=is_noted)
 
@@ -210,16 +210,16 @@ def read_record(
     until: int | None = None,
     profile: Profile | None = None,
 ) -> ObservedRecord:
-    """Return what the log of a watched command holds; `rules` are added to its own.
+    """Return the log of a watched command; `rules` are added to its own.
 
-    With `until`, entries from that one on are left out.  `profile` stands for that of the log.
+    `until` excludes the entries from that one on. `profile` replaces the log's own.
 
     Raises:
-        LogDamaged: the log does not verify, a blob is not what it was, or an entry says what no
-            watched command's log says, though the chain holds; a torn tail is passed over.
-        FolderRefused: an entry names a file that no log may name.
-        LogMissing: there is none.
-        LogObserved: it is the log of a program, and no command's.
+        LogDamaged: the log does not verify, a blob has changed, or an entry with a valid hash has
+            data that is invalid in a watched command's log; a torn tail is ignored.
+        FolderRefused: an entry has a forbidden file name.
+        LogMissing: the log does not exist.
+        LogObserved: it is the log of a program, not of a command.
     """
     return _Reading(Path(fspath(log)), rules or VolatileRules(), profile).read(until)
 
@@ -263,7 +263,8 @@ class _Reading:
         """Take one entry in this block.
 
         Raises:
-            LogDamaged: its chain holds, and it says what no watched command's log says.
+            LogDamaged: the entry's hash is valid, but its data is invalid in a watched command's
+                log.
         """
         try:
             yield
@@ -372,7 +373,7 @@ class _Reading:
         return at
 
     def _messages(self, end: str) -> tuple[Any, ...]:
-        """Return all messages up to there; those of a request before are gone through once."""
+        """Return all messages up to the end; those of an earlier request are traversed once."""
         added, at = [], end
         while at not in self._whole:
             at, message = self._said[at]

@@ -1,7 +1,7 @@
-"""Reports the replay of a watched command: what was asked otherwise, and how it ended.
+"""Reports the replay of a watched command: its changed requests, and how it ended.
 
-The guarantee is named in every form of it: requests were matched; the command itself ran as it
-pleased.  Rules: CONTRACT.md §16.6.
+Every form of the report names the guarantee: requests were matched, and the command itself ran
+freely. Rules: CONTRACT.md §16.6.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,31 +48,30 @@ class ObservedReport:
     served: int
     """Of them, asked again and answered from the record."""
     live: int
-    """Requests that the record had no answer to, and that went on live."""
+    """Requests without a recorded answer that were sent to the live server."""
     answered_otherwise: int
     """Requests that asked something else than was recorded, and were answered as recorded."""
     conversations: int
     entries: int
     divergences: tuple[Divergence, ...]
-    """The first of each conversation, in the order of asking; then what was not asked; then how
-    the command ended."""
+    """Each conversation's first in the order asked, then requests not made, then a changed end."""
     rules: dict[str, Json]
-    """What was not compared: {volatile, volatile_texts}."""
+    """The rules for values that were not compared: {volatile, volatile_texts}."""
     exit_code: int | None
-    """Of the command, now; `None` where it is none that ends."""
+    """The command's exit code; `None` if it does not end."""
     ignored: tuple[Ignored, ...] = ()
-    """What was not as recorded and was passed over; at most 1,000."""
+    """Ignored differences; at most 1,000."""
     ignored_count: int = 0
     profile: str = ""
-    """What the command is known as; empty for nothing."""
+    """The name of the command's profile; empty without one."""
     notes: tuple[str, ...] = ()
     """What else is to be known of this replay, in words."""
 
     @property
     def is_nothing(self) -> bool:
-        """Whether a command asked nothing that is recorded, and nothing else either.
+        """Whether a command made no request, neither recorded nor new.
 
-        That it ended alike then says nothing.
+        Its equal end then proves nothing.
         """
         is_asked = any(one.now and one.category != "output_changed" for one in self.divergences)
         is_nothing = self.exit_code is not None and not (self.served or self.live or is_asked)
@@ -96,7 +95,7 @@ class ObservedReport:
         return {"identical": identical, "guarantee": MATCHED, **plain}
 
     def ignored_lines(self) -> list[str]:
-        """Return what was passed over as lines for people: how much, then place by place."""
+        """Return the ignored values as lines for people: their number, then the places."""
         if not self.ignored_count:
             return []
         places = places_of(self.ignored)
@@ -121,16 +120,19 @@ class ObservedReport:
 
 @attrs.frozen(kw_only=True)
 class FailedAnswer(Document):
-    """What a command made of an answer that failed, up to its first new question."""
+    """How a command reacted to a failed answer, up to its first new request."""
 
     call: str
     """The request whose answer failed."""
     where: str
     made: Literal["asked again", "went on", "gave up"]
-    """`asked again`: the same request · `went on`: another question, or all that was recorded ·
-    `gave up`: something recorded was not asked, or it ended with another exit code."""
+    """`asked again`: the same request.
+
+    `went on`: a different request, or all recorded ones.
+    `gave up`: a recorded request was not made, or the exit code differs.
+    """
     question: str
-    """The first new question: where it was asked, and what changed; empty if there was none."""
+    """The first new request: its place, and its change; empty without one."""
     exit_code: int | None
     """If there was a new question, it was refused before the command ended."""
 
@@ -142,7 +144,7 @@ class FailedAnswer(Document):
 def failed_answer(
     record: ObservedRecord, turn: RecordedTurn, report: ObservedReport
 ) -> FailedAnswer:
-    """Return what a replay says of an answer that failed in it."""
+    """Return the report on an answer that failed in a replay."""
     asked = [one for one in report.divergences if one.now and one.category != "output_changed"]
     left = any(one.category in ("missing_call", "unconsumed") for one in report.divergences)
     made: Literal["asked again", "went on", "gave up"] = "went on"
@@ -178,10 +180,10 @@ def report_of(
     output: dict[str, Json] | None,
     files: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {}),
 ) -> ObservedReport:
-    """Return what one replay says, when it is over.
+    """Return the report of a finished replay.
 
-    `output` is how the command ended, as `run.finished` has it; `None` where there is no command.
-    `files` are the files that differ at the end, by path: as recorded, and as they are now.
+    `output` is the command's end as in `run.finished`; `None` without a command. `files` are the
+    files that differ at the end, by path: as recorded, and as they are now.
     """
     found = all_divergences(record, matcher)
     if output is not None and not (found and says_refusal(output.get("stdout"))):
@@ -270,10 +272,9 @@ def ended_otherwise(
     *,
     is_likely_consequence: bool = False,
 ) -> list[Divergence]:
-    """Return a divergence if a command did not end as recorded; `output` as `run.finished` has it.
+    """Return a divergence if the command ended differently; `output` as in `run.finished`.
 
-    A record without an end, or of no command, says nothing of it.  Texts that are volatile are not
-    compared.
+    A record without an end, or without a command, is not compared. Volatile texts are not compared.
     """
     if record.finished is None or record.finished.output is None:
         return []

@@ -1,9 +1,9 @@
-r"""What would make two requests the same that differ in a date, an id or the like, as to be typed.
+r"""Suggests options that would ignore a date, an id or the like, ready to be typed.
 
 A suggestion is `--volatile-text '\d{4}-\d\d-\d\d'` or `--volatile model:*/parameters/user`, for a
-difference that looks as if it were another one at each run.  Each was tried: it makes the texts the
-same, and touches nothing that is the same already.  It is never applied by itself.  Pure.
-Rules: CONTRACT.md §16.7.
+difference that seems to change on every run. Each suggestion was tried: it makes the texts equal
+and affects nothing that is equal already. It is never applied automatically. Pure. Rules:
+CONTRACT.md §16.7.
 """
 
 import re
@@ -36,20 +36,20 @@ _PATTERNS: Final = (
     r"\b1[4-9]\d{8}(\d{3})?(\.\d+)?\b",
     r"\b\d+(\.\d+)? ?(ms|s|seconds)\b",
 )
-"""Texts that are another one at each run, the most particular first."""
+"""Texts that change on every run, the most specific first."""
 
 _MEMBERS: Final = re.compile(
     r".*/(user(_id)?|session(_id)?|conversation_id|thread_id|trace(_id)?|request_id|run_id|nonce|"
     r"timestamp|time|date|seed|prompt_cache_key|safety_identifier|created(_at)?|metadata(/.*)?)"
 )
-"""Members of requests that say who asks, or when."""
+"""Members of requests that identify the user, session or time."""
 _PARAMETERS: Final = "/parameters/"
 _ALL_MESSAGES: Final = "/messages"
 _OF_TOOL: Final = re.compile(r"(?<=\A)/tools/\d+")
 
 
 _BEFORE_MAX: Final = 24
-"""Characters before a match that tell it from others."""
+"""The length of a match's preceding context."""
 _BEFORE_MIN: Final = 2
 _BEGIN_MIN: Final = 8
 _BEGIN_MAX: Final = 48
@@ -105,9 +105,9 @@ def in_any_order(recorded: Asked, now: Asked) -> tuple[str, ...]:
 
 
 def text_rules(before: Any, after: Any, same: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the fewest patterns without whose matches two texts are the same; none if none are.
+    """Return the fewest patterns whose removal makes two texts equal; none if that is impossible.
 
-    None of them matches what is the same in both, nor anything in the texts `same`.
+    No pattern matches anything that is equal in both, or anything in the texts `same`.
     """
     if not isinstance(before, str) or not isinstance(after, str):
         return ()
@@ -132,7 +132,7 @@ def _alike(before: str, after: str, patterns: Sequence[str]) -> bool:
 
 
 def _narrowed(pattern: str, before: str, after: str, same: Sequence[str]) -> Iterator[str]:
-    """Yield a pattern, with what stands before its matches where it matches anything else too."""
+    """Yield a pattern, with the text before its matches if it also matches elsewhere."""
     olds, news = (list(re.finditer(pattern, text)) for text in (before, after))
     if len(olds) != len(news):  # other patterns take some of it
         olds = news = []

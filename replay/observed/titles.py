@@ -15,13 +15,13 @@ from refold.replay.index.guarantee import MAIN
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
 TITLE_MAX: Final = 48
-"""Characters of a prompt that stand for a name."""
+"""The maximum length of a prompt's beginning as a name."""
 
 
 def title_of(asked: Asked, profile: Profile = NO_PROFILE) -> str:
-    """Return the beginning of what a conversation begins with; empty where it has no text.
+    """Return the beginning of a conversation's first message; empty if it has no text.
 
-    What the profile says is no part of a name is left out: Claude Code's billing header.
+    The profile excludes some text from names, such as Claude Code's billing header.
     """
     if not asked.messages:
         path = asked.parameters.get("path")
@@ -31,7 +31,7 @@ def title_of(asked: Asked, profile: Profile = NO_PROFILE) -> str:
 
 
 def text_of(message: dict[str, Any]) -> str:
-    """Return the text of a message, whatever its content is."""
+    """Return the text of a message with any type of content."""
     return text_of_json(message.get("content") or "")
 
 
@@ -42,17 +42,17 @@ def beginning(text: str) -> str:
 
 
 def name_of_root(scope: str, agent: str, roots: Collection[str], profile: Profile) -> str:
-    """Return what a conversation is called that may be the main agent's; `agent` if it is none.
+    """Return the main agent's name if a conversation belongs to it, else `agent`.
 
-    `roots` are the scopes of those that no other opened.  A program that hands work over has a main
-    agent, each time it runs; of any other, a conversation is it that stands alone.
+    `roots` are the scopes that no other conversation opened. A program that delegates has a main
+    agent in each run. In any other program, it is a conversation that is alone.
     """
     is_main = scope in roots and (bool(profile.hands_over) or (len(roots) == 1 and not agent))
     return MAIN if is_main else agent
 
 
 def place_of(record: ObservedRecord, turn: RecordedTurn) -> str:
-    """Return where a request stands: `agent.py > billing > request 3 (gpt-5)`."""
+    """Return a request's place: `agent.py > billing > request 3 (gpt-5)`."""
     parts = turn.scope.split("/")
     names = [
         conversation_name(record, "/".join(parts[:depth])) for depth in range(2, len(parts) + 1)
@@ -71,7 +71,7 @@ def _first_title(record: ObservedRecord, scope: str) -> str:
 
 
 def conversation_name(record: ObservedRecord, scope: str) -> str:
-    """Return what a conversation is called: its agent, numbered where several have that name."""
+    """Return a conversation's name: its agent, numbered if several have the same name."""
     agent = _agent(record, scope)
     if not agent:
         return f"conversation {scope.rpartition('/')[2]}"

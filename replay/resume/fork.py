@@ -1,8 +1,8 @@
-"""`fork`: what if this result had been different?  The rules are CONTRACT.md §12.11.
+"""`fork`: what if this result had been different? The rules are CONTRACT.md §12.11.
 
-The beginning of a log is copied into a new one (`replay.resume.transplant`), with edits; then the
-program goes on from there as a resumed run does, and what it asks is served from the origin's
-record, done live or stubbed, as the sources say.  The origin's bytes never change.
+The beginning of a log is copied into a new one (`replay.resume.transplant`) with edits. Then the
+program continues from there as a resumed run does. Its requests are served from the origin's
+record, executed live or stubbed, as the sources specify. The origin's bytes never change.
 """
 
 import contextlib
@@ -80,20 +80,21 @@ def forked(
     edits: Mapping[str, Json],
     failed: bool = False,
 ) -> Fork:
-    """Copy a log up to an entry into a new one, change results, and let the program go on.
+    """Copy a log up to an entry into a new one, change results, and continue the program.
 
-    With `failed`, children that failed run again; all else that ended well is from the record.
-    Other arguments are those of `refold.fork`; see `replay.resume.transplant.edit` for what a value
-    of `edits` may be.
+    With `failed`, failed children run again; other successful outcomes come from the record. Other
+    arguments are those of `refold.fork`; see `replay.resume.transplant.edit` for what a value of
+    `edits` may be.
 
     Raises:
         EntryMissing: the log has no such entry.
-        ForkRefused: nothing says where to fork, or an edit names no outcome.
-        Diverged: an edited outcome changes what the kept entries say: fork earlier.
+        ForkRefused: neither an entry nor an edit gives the place, or an edit does not name an
+            outcome.
+        Diverged: an edited outcome changes the kept entries: fork earlier.
         LogExists: `into` exists.
-        LogError: the origin is damaged, or there is none.
-        ToolNeeded: a tool that is to run live was not passed.
-        UsageError: nor was a model; or an edit has a value of another kind.
+        LogError: the origin is damaged or missing.
+        ToolNeeded: a tool that must run live was not passed.
+        UsageError: a model was not passed, or an edit has a value of the wrong kind.
     """
     if at is not None and type(at) is not int:
         raise UsageError(
@@ -183,11 +184,11 @@ def _place(log: Path, root: Path, into: Path) -> Path:
 
 
 def _check_copy(log: Path, again: Again) -> None:
-    """Re-execute a copy to its end, with all children that are in it.
+    """Re-execute a copy to its end, with all its children.
 
     Raises:
-        Diverged: an edit changes what it says.
-        ForkRefused: the program stands still there, or ends its process.
+        Diverged: an edit changes the copied entries.
+        ForkRefused: the program stops making progress there, or ends its process.
     """
     run = RunAgain(log=log, program=again.program, tools=again.tools, session=again.session)
     report = on_a_thread(lambda watch: replay_tree(run, watch), log).report
@@ -230,15 +231,15 @@ class ForkSupply(BookSupply):
         self._log = log
         self._edits = edits
         self._run = run
-        """Its path in the tree of the fork: what is recorded may have stood elsewhere."""
+        """Its path in the tree of the fork, which may differ from the recorded path."""
         if log.exists():
             kept = Book(log, unfinished_ok=True)
             self.pass_over(kept.answers, len(kept.looks))
 
     def outcome(self, call: str, asked: Any, effect: Any) -> Any:
-        """Return the edited outcome, or else what the sources say; `None`: do it live.
+        """Return the edited outcome, or else the sources' outcome; `None` means live.
 
-        A child that goes on, or in which something is edited, runs, whatever the sources say.
+        A child that continues, or that contains an edit, always runs.
         """
         key = key_in(self._run, call)
         if isinstance(asked, ChildStarted) and self._runs(asked.number, key):
@@ -254,7 +255,7 @@ class ForkSupply(BookSupply):
         return edit.event.outcome if isinstance(edit.event, ChildFinished) else edit.event
 
     def draw(self, source: str, name: str, call: str) -> tuple[Json] | None:
-        """Return the edited value, or else what the record has."""
+        """Return the edited value, or else the recorded one."""
         key = key_in(self._run, call)
         edit = self._edits.get(key)
         if edit is None:
@@ -283,7 +284,7 @@ class ForkSupply(BookSupply):
         return attrs.evolve(outcome, child=plan.copy(old, request.log, request.identity.parent))
 
     def of_child(self, book: Book, effect: RunChild) -> BookSupply:
-        """Return the supply of a child with that record, which may go on from a cut log."""
+        """Return the supply of a child with that record, which may continue from a cut log."""
         own = child_path(self._log, effect.number)
         run = key_in(self._run, effect.call)
         return ForkSupply(book, self.sources, own, self._edits, self.missing, run=run)
@@ -296,7 +297,7 @@ class AgainSupply(ForkSupply):
     """Whether it serves a child that failed: what failed in that is done again, too."""
 
     def outcome(self, call: str, asked: Any, effect: Any) -> Any:
-        """Return the recorded outcome; `None`: it failed, or there is none: do it live."""
+        """Return the recorded outcome; `None` if it failed or is missing, so it runs live."""
         recorded = self.claim(call, asked)
         answer = self.book.answers.get(recorded) if recorded is not None else None
         if answer is None:

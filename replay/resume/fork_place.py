@@ -1,6 +1,6 @@
-"""Where a fork leaves its origin: the entry, and what is kept of each log above it.
+"""The place of a fork: the last kept entry, and the kept part of each log above it.
 
-Reads logs and changes nothing.  The rules are CONTRACT.md §12.11.
+This module only reads logs. The rules are CONTRACT.md §12.11.
 """
 
 import sys
@@ -31,17 +31,17 @@ class Edit:
     """Of the run that has it."""
     entry: Entry
     asked: tuple[str, str]
-    """Kind and name of what it answers; of a drawn value, its source and name."""
+    """The kind and name of its request; for a drawn value, its source and name."""
     event: Event
-    """What it is to be."""
+    """The new outcome."""
 
 
 def edits_in(log: Path, edits: Mapping[str, Json]) -> dict[str, Edit]:
-    """Return edits by their keys from the root run down; they are given by those in `log`.
+    """Return edits by their keys relative to the root run; the given keys are relative to `log`.
 
     Raises:
-        ForkRefused: a key names no outcome that can be edited.
-        UsageError: a value is none for its outcome.
+        ForkRefused: a key does not name an outcome that can be edited.
+        UsageError: a value does not fit its outcome.
     """
     run = first_event(log).path
     for key in edits:
@@ -53,11 +53,11 @@ def edits_in(log: Path, edits: Mapping[str, Json]) -> dict[str, Edit]:
 
 
 def fork_entry(log: Path, at: int | None, edits: Iterable[Edit]) -> tuple[Path, Entry]:
-    """Return the log that is cut, and the last entry that is kept of it.
+    """Return the log that is cut, and the last kept entry.
 
     Raises:
-        EntryMissing: there is no such entry.
-        ForkRefused: neither an entry nor an edit says where.
+        EntryMissing: the log has no such entry.
+        ForkRefused: neither an entry nor an edit gives the place.
     """
     found = [(edit.log, edit.entry) for edit in edits]
     if at is not None:

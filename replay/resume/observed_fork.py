@@ -1,8 +1,8 @@
-"""What a fork of a watched command serves: the record up to an entry, with answers edited.
+"""A fork of a watched command serves the record up to an entry, with edited answers.
 
-A key of `edits` is an answer's call key, with its text, its whole message or a fault; or that of a
-tool call, with other arguments: both change what the model said.  What the command then asks and
-was not recorded before that entry goes on live.  Rules: CONTRACT.md §16.6, §12.11.
+A key of `edits` is an answer's call key, with a text, a whole message or a fault; or a tool call's
+key, with different arguments. Both change the model's answer. Requests that were not recorded
+before that entry are sent to the live server. Rules: CONTRACT.md §16.6, §12.11.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class KeptRecord:
     """Requests that were answered up to the entry `at`, edits applied."""
     at: int
     origin: dict[str, Any]
-    """{nonce, head, at, edits}: what the new log says of where it comes from."""
+    """{nonce, head, at, edits}: the origin in the new log."""
     head: str
     """Of the whole log."""
 
@@ -49,16 +49,16 @@ def kept_record(
     edits: Mapping[str, Json],
     rules: VolatileRules | None = None,
 ) -> KeptRecord:
-    """Return what is served of a log that is forked at an entry.
+    """Return the served part of a log that is forked at an entry.
 
-    `at` is the last entry that is kept, negative from the end; by default that of the first edited
-    answer.
+    `at` is the last kept entry, negative from the end; the default is the first edited answer.
 
     Raises:
         LogObserved: the log is a program's.
         EntryMissing: it has no such entry.
-        ForkRefused: neither an entry nor an edit says where, or an edit names no answer.
-        UsageError: an edit's value is none for it.
+        ForkRefused: neither an entry nor an edit gives the place, or an edit does not name an
+            answer.
+        UsageError: an edit's value does not fit.
     """
     path = Path(fspath(log))
     whole = read_record(path, rules)
@@ -132,10 +132,10 @@ def _edit(record: ObservedRecord, key: str, call: str, value: Json) -> bool:
 def _fail(
     record: ObservedRecord, turn: RecordedTurn, answer: ModelAnswered, value: Mapping[str, Json]
 ) -> bool:
-    """Let an answer fail on purpose (CONTRACT.md §16.6); return whether to spell it anew.
+    """Make an answer fail on purpose (CONTRACT.md §16.6); return whether to encode it again.
 
     Raises:
-        UsageError: it is none of the forms.
+        UsageError: the value has none of the accepted forms.
     """
     said = f"the edit of {turn.call!r}: {value!r:.60}"
     match value:

@@ -1,7 +1,7 @@
-"""What a watched command that broke off is answered from its record, and what it asks again.
+"""Splits an interrupted watched command's record into served and repeated requests.
 
-A recorded answer that ended well is served; what failed, was cut off or has no answer is asked
-again, and so is what follows from it.  Any other question is a difference.  Pure.
+A successful recorded answer is served. A request that failed, was cut off or has no answer is asked
+again, and so are the requests that follow from it. Any other new request is a difference. Pure.
 Rules: CONTRACT.md §16.21.
 """
 
@@ -31,18 +31,18 @@ _SAID_MIN: Final = 8
 
 @attrs.frozen
 class ResumableRecord:
-    """A record, parted into what is served and what is asked again."""
+    """A record, split into served answers and requests that are asked again."""
 
     served: ObservedRecord
     again: ObservedRecord
     to_ask: frozenset[tuple[str, str]]
-    """Requests to be asked again, by conversation and key: a retry is no other request."""
+    """Requests to be asked again, by conversation and key; a retry is the same request."""
     is_cut: bool
-    """Whether the command broke off: what it would have asked next was never asked."""
+    """Whether the command was interrupted, so that its next requests were never made."""
 
     @property
     def origin(self) -> dict[str, Any]:
-        """What the new log says of where it comes from: {nonce, head, at, edits}."""
+        """The origin in the new log: {nonce, head, at, edits}."""
         record = self.served
         at = record.entries - 1
         return {"nonce": record.started.nonce, "head": record.head, "at": at, "edits": []}
@@ -65,11 +65,11 @@ def resumable_record(
     profile: Profile | None = None,
     retry: str = "",
 ) -> ResumableRecord:
-    """Return what is served of a log, and what is asked again; with `retry`, of that agent alone.
+    """Split a log into served answers and requests to repeat; `retry` repeats only that agent.
 
     Raises:
         LogObserved: the log is a program's.
-        NothingToResume: the command ended well, and all that it asked was answered.
+        NothingToResume: the command ended well, and all its requests were answered.
         UsageError: no agent, or several, have the name `retry`.
     """
     record = read_record(log, rules, profile=profile)
@@ -137,10 +137,9 @@ class Continuation:
         self._new.append(turn)
 
     def served(self, turn: RequestUnderway, found: RecordedTurn) -> None:
-        """Take note that a question got a recorded answer.
+        """Note that a request got a recorded answer.
 
-        Where the same was answered with an error, too, it and what comes after it may be new to
-        who asks now.
+        If the same request also got an error, this request and later ones may be new to the client.
         """
         self._last[turn.thread.scope] = found
         is_after = any(turn.thread is other.thread for other in self._new)
@@ -163,12 +162,12 @@ class Continuation:
 
 
 def _is_related(one: str, other: str) -> bool:
-    """Return whether two conversations are one, or one stands below the other."""
+    """Return whether two conversations are equal, or one is below the other."""
     return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
 def _shows(asked: Asked, turn: RequestUnderway) -> bool:
-    """Return whether a request shows what an answer said."""
+    """Return whether a request contains an answer's text."""
     message = turn.answer.message if turn.answer is not None else None
     said = text_of(message) if message else ""
     return len(said) >= _SAID_MIN and any(said in text_of(each) for each in asked.messages)

@@ -1,6 +1,6 @@
-"""How an unfinished record stands: what is open, in doubt, armed, and how long it has been active.
+"""The end of an unfinished record: open requests, effects in doubt, timers, and active time.
 
-Read from the log alone, in one pass; nothing is executed.  `replay.resume.resume` goes on from it.
+Read from the log alone, in one pass; nothing is executed. `replay.resume.resume` continues from it.
 The rules are CONTRACT.md §4.7.
 """
 
@@ -39,7 +39,7 @@ from refold.engine.state.folding import Fold
 
 @attrs.frozen(kw_only=True)
 class Doubt:
-    """An effect that may have changed the world, and of which the log does not say."""
+    """An effect that may have changed the world and has no outcome in the log."""
 
     key: str
     """Call keys from the root run down: `0#1`, or `0#1 > 0#2` in a child."""
@@ -54,13 +54,13 @@ class Doubt:
 
 
 class Standing:
-    """What one log says at its end."""
+    """The state at the end of one log."""
 
     def __init__(self, log: str | os.PathLike[str]) -> None:
         """Read the log.
 
         Raises:
-            LogError: it is damaged, or there is none.
+            LogError: it is damaged or missing.
         """
         self.log = Path(log)
         self.started: RunStarted
@@ -161,7 +161,7 @@ class Standing:
 
 @attrs.frozen(kw_only=True)
 class OpenEnds:
-    """What people have to say before a run and its children can go on."""
+    """The questions and doubts that people must decide before a run can continue."""
 
     questions: tuple[Question, ...]
     doubts: tuple[Doubt, ...]
@@ -171,10 +171,10 @@ class OpenEnds:
 
 
 def open_ends(log: str | os.PathLike[str]) -> OpenEnds:
-    """Return what waits for people in the unfinished run of `log` and in its children.
+    """Return the open questions and doubts in the unfinished run of `log` and its children.
 
     Raises:
-        LogError: the log is damaged, or there is none.
+        LogError: the log is damaged or missing.
     """
     standing = Standing(log_path("open_ends", log))
     questions = [

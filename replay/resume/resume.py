@@ -1,10 +1,10 @@
-"""`resume`: go on in the log of a run that broke off, or that waits for a person.
+"""`resume`: continue in the log of a run that was interrupted or waits for a person.
 
-The program is re-executed to the end of the record, where the world of its kernel changes: from
-the log that is read to a recorder that appends to it.  What was under way then is started again,
-or decided by people; what had ended is not done twice.  The rules are CONTRACT.md §4.7.
+The program is re-executed to the end of the record. There the kernel's world changes from the log's
+reader to a recorder that appends to it. Effects in flight are started again or decided by people;
+finished ones are not repeated. The rules are CONTRACT.md §4.7.
 
-How an unfinished record stands is read by `replay.resume.open_ends`.
+`replay.resume.open_ends` reads the state at the end of an unfinished record.
 """
 
 import threading
@@ -70,10 +70,10 @@ from refold.replay.reexecute.world import Replayed, identity_of, program_of
 from refold.replay.resume.open_ends import Standing, open_ends
 
 ATTEMPTS_MAX: Final = 10
-"""Attempts of a run, the first included, unless `max_attempts` says otherwise."""
+"""The default limit of a run's attempts, including the first."""
 
 CONTINUED: Final = Reference("refold.replay.resume.resume", "continued")
-"""How a runner goes on in the unfinished log of a child."""
+"""The function by which a runner continues in the unfinished log of a child."""
 
 
 def resumed(
@@ -89,25 +89,25 @@ def resumed(
     secrets: Mapping[str, str] | None,
     **terms: Any,
 ) -> Recording:
-    """Go on with the root run of a log, in the same log; return how it ended.
+    """Continue the root run of a log, in the same log; return how it ended.
 
-    The program is re-executed to the end of the record, then runs live.  Effects that were under
-    way are started again with the same idempotency key, unless they change the world: of those
-    somebody has to say what became of them.  A run that goes on with an answer is not counted out.
-    Arguments are those of `refold.resume`; `terms` are its clock, session and durability.
+    The program is re-executed to the end of the record, then runs live.  Effects in flight are
+    started again with the same idempotency key, unless they change the world: a person must decide
+    the outcome of those. The limit of attempts does not apply to a run that continues with an
+    answer. Arguments are those of `refold.resume`; `terms` are its clock, session and durability.
 
     Raises:
-        InDoubt: effects may have changed the world, and nobody said what became of them.
-        Diverged: the program no longer does what the record says.
-        ChildStopped: a child's does not, or it cannot go on for another reason.
-        AttemptsExhausted: it was tried often enough.
+        InDoubt: effects may have changed the world, and nobody decided their outcome.
+        Diverged: the program no longer matches the record.
+        ChildStopped: a child's program does not, or cannot continue for a different reason.
+        AttemptsExhausted: the limit of attempts is reached.
         LogSealed: the run has ended.
         LogLocked: it is still running.
-        AnswerRefused: an answer fits no open question, or not its schema.
-        LogError: the log is damaged, or there is none.
-        ProgramNotFound: no program was given and the log's is none that Refold ships.
-        ToolNeeded: a tool has to be passed.
-        NotReady: children of the run lack something; the log is as it was.
+        AnswerRefused: an answer does not fit an open question or its schema.
+        LogError: the log is damaged or missing.
+        ProgramNotFound: no program was given, and Refold does not ship the log's.
+        ToolNeeded: a tool must be passed.
+        NotReady: children of the run lack something; the log is unchanged.
     """
     _check_open(path)
     standing = Standing(path)
@@ -142,10 +142,10 @@ def resumed(
 def _vault(
     started: RunStarted, secrets: Mapping[str, str] | None, models: Mapping[str, Model]
 ) -> Vault:
-    """Return the vault of a run that goes on: under its own rules (CONTRACT.md §3.9).
+    """Return the vault of a continued run, with its own rules (CONTRACT.md §3.9).
 
     Raises:
-        UsageError: it had secrets that were given by value, and they are not given again.
+        UsageError: its secrets given by value were not given again.
     """
     lost = started.rules.get("redaction", {}).get("secrets", 0)
     if lost and not secrets:
@@ -157,7 +157,7 @@ def _vault(
 
 
 def continued(request: RunRequest, host: Host) -> "Continued":
-    """Return what goes on in the unfinished log of `request`: of a root, or of a child."""
+    """Return the recorder that continues in the unfinished log of `request`, a root or a child."""
     if request.supply is not None:
         return Forked(request, host)
     return Continued(request, host)
@@ -195,12 +195,12 @@ class Continued(Recorder):
             super()._let_go()
 
     def record(self) -> RecordedRun:
-        """Re-execute the record, run on to the end, and seal the log.
+        """Re-execute the record, run to the end, and seal the log.
 
         Raises:
-            Diverged: the program does not do what the record says; the log is as it was.
-            InDoubt: nobody said what became of an effect; the log is as it was.
-            LogPoisoned: the log cannot be written; what was appended stays.
+            Diverged: the program does not match the record; the log is unchanged.
+            InDoubt: nobody decided the outcome of an effect; the log is unchanged.
+            LogPoisoned: the log cannot be written; appended entries stay.
         """
         self._replayed.check_session()
         refused = self._replayed.kernel.fail  # what is re-executed goes past the record
@@ -231,7 +231,7 @@ class Continued(Recorder):
         raise UsageError(f"{request.log}: the program behaved differently on the second try")
 
     def _go_on(self) -> World:
-        """Become the world of the kernel, where the record ends."""
+        """Become the kernel's world at the end of the record."""
         self._collect()
         if self._waits_only():
             return self._at_rest()
@@ -311,7 +311,7 @@ class Continued(Recorder):
         )
 
     def _left_us(self, timer: Timer, standing: Standing, armed: int) -> int:
-        """Return what is left of a timer that was armed when the log had `armed` entries."""
+        """Return the rest of a timer that was armed when the log had `armed` entries."""
         if timer.at_us is not None and self.request.clock is None:
             return timer.at_us - standing.active_us
         return timer.delay_us - standing.active_us + standing.active_at(armed)
@@ -319,10 +319,10 @@ class Continued(Recorder):
     def _decided(
         self, standing: Standing
     ) -> tuple[list[Effect], list[Arrival], list[dict[str, Any]]]:
-        """Return what is started again, what is decided, and what `run.resumed` says of each.
+        """Return effects to start again, decided completions, and their entries for `run.resumed`.
 
         Raises:
-            InDoubt: something is neither.
+            InDoubt: an effect is neither.
         """
         kernel, kept = self._replayed.kernel, self._replayed.effects
         effects: list[Effect] = []
@@ -375,7 +375,7 @@ class Continued(Recorder):
         return "cancelled", self._ended(effect, outcome)
 
     def _ended(self, effect: RunChild, outcome: Outcome) -> Outcome:
-        """Return the outcome of a child that is not resumed, bound to its log as it stands."""
+        """Return the outcome of a child that is not resumed, bound to its existing log."""
         path = self._left_by(effect)
         found = scan(path) if path.exists() else None
         if found is None or found.entries == 0:
@@ -393,10 +393,10 @@ class Continued(Recorder):
 
 
 class Forked(Supplied, Continued):
-    """A recorder that goes on in a copied beginning, its outcomes supplied."""
+    """A recorder that continues in a copied beginning, with supplied outcomes."""
 
     def _decision(self, effect: Effect, key: str) -> tuple[str, Any]:
-        """Leave everything that is open to the supply: nothing is in doubt, it is another run."""
+        """Leave all open requests to the supply: in a new run, nothing is in doubt."""
         if isinstance(effect, AskPerson):
             return super()._decision(effect, key)
         return "forked", None
@@ -404,7 +404,7 @@ class Forked(Supplied, Continued):
     def _decided(
         self, standing: Standing
     ) -> tuple[list[Effect], list[Arrival], list[dict[str, Any]]]:
-        """Start what is open, and end again what the program had given up on."""
+        """Start open requests, and cancel again those that the program had cancelled."""
         effects, arrivals, doubts = super()._decided(standing)
         given_up = self._replayed.given_up
         effects += [GiveUp(one.call) for one in effects if one.call in given_up]
@@ -431,7 +431,7 @@ def _kind_and_name(effect: Effect) -> tuple[str, str]:
 
 
 def _recorded_runner(log: Path) -> str:
-    """Return what the first child of a run ran on, as its log says."""
+    """Return the runner of a run's first child, from its log."""
     child = child_path(log, 1)
     first = next(iter(read_entries(child, torn_ok=True)), None) if child.exists() else None
     named = first.meta.get("runner") if first is not None else None
@@ -448,10 +448,10 @@ def _check_open(log: Path) -> None:
 
 
 def _check_tools(replayed: Replayed, given: Mapping[str, Tool]) -> None:
-    """Refuse to go on without the tools that the program may call by name.
+    """Refuse to continue without the tools that the program may call by name.
 
     Raises:
-        ToolNeeded: pass those that it names.
+        ToolNeeded: names the missing tools.
     """
     absent = [name for offer in replayed.started.tools if (name := offer["name"]) not in given]
     if absent:
@@ -459,10 +459,10 @@ def _check_tools(replayed: Replayed, given: Mapping[str, Tool]) -> None:
 
 
 def _check_models(replayed: Replayed, given: Mapping[str, Model]) -> None:
-    """Refuse to go on without the models that the program may ask.
+    """Refuse to continue without the models that the program may ask.
 
     Raises:
-        UsageError: pass it.
+        UsageError: a model was not passed.
     """
     for name, full in replayed.started.models.items():
         if name not in given:
@@ -474,12 +474,12 @@ def _check_models(replayed: Replayed, given: Mapping[str, Model]) -> None:
 
 
 def _check_said(log: Path, people: People) -> None:
-    """Check what people said against what is open, before anything is done.
+    """Check people's decisions against the open requests, before anything is done.
 
     Raises:
-        AnswerRefused: it fits nothing that is open.
-        InDoubt: something is open of which they said nothing.
-        UsageError: they decided on something that is not open.
+        AnswerRefused: an answer does not fit an open question.
+        InDoubt: an open effect has no decision.
+        UsageError: a decision is about something that is not open.
     """
     ends = open_ends(log)
     questions = {question.key: question for question in ends.questions}
@@ -500,10 +500,10 @@ def _check_said(log: Path, people: People) -> None:
 
 
 def _check_result(key: str, tool: Tool, result: Json) -> None:
-    """Check what others say that a tool gave against what it can give.
+    """Check a result that people supply against the tool's return type.
 
     Raises:
-        AnswerRefused: it is not of its type.
+        AnswerRefused: it does not have this type.
     """
     try:
         tool.dump(tool.load(result) if tool.typed else result)

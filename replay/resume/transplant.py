@@ -1,7 +1,8 @@
-"""Copies the beginning of a log, or all of it, into a new one: what a fork grows from.
+"""Copies the beginning of a log, or all of it, into a new one: the start of a fork.
 
-Data stay as they are but for edits; the chain is a new one, with its own nonce and clocks, and
-children are bound to it both ways.  The origin is only read.  The rules are CONTRACT.md §12.11.
+Data is unchanged except for edits. The hash chain is new, with its own nonce and clocks, and
+children are bound to it in both directions. The origin is only read. The rules are CONTRACT.md
+§12.11.
 """
 
 import os
@@ -34,7 +35,7 @@ from refold.engine.ports.ports import Parentage
 from refold.engine.recording.ledger import Ledger
 
 OUTCOMES: Final = (ToolReturned, ModelAnswered, ChildFinished, InputGiven, ValueDrawn)
-"""What an edit can change."""
+"""The events that an edit can change."""
 
 Cuts = Mapping[Path, int]
 """How many entries are kept of a log; of one that is not named, all."""
@@ -42,20 +43,20 @@ Cuts = Mapping[Path, int]
 
 @attrs.frozen(kw_only=True)
 class Transplant:
-    """What is copied, and how it is changed."""
+    """The part of a log to copy, and its changes."""
 
     cuts: Cuts
     edits: Mapping[str, Event]
-    """By key, from the root run down: what the outcome is to be."""
+    """By key relative to the root run: the new outcome."""
     origin: dict[str, Any] | None
-    """What the new root says of where it comes from."""
+    """The description of the origin in the new root."""
 
     def copy(self, old: Path, new: Path, parent: Parentage | None) -> ChildRef:
-        """Copy a log and the logs of the children that it joins; return where the copy stands.
+        """Copy a log and the logs of the children that it joins; return the reference to the copy.
 
         Raises:
-            LogExists: there is a log at `new`.
-            LogError: the old one is damaged, or one of its children's.
+            LogExists: a log already exists at `new`.
+            LogError: the old log, or one of its children's, is damaged.
         """
         return _Copy(self, old, new, parent).made()
 
@@ -132,10 +133,10 @@ class _Copy:
 
 
 def edited(event: Any, key: str, value: Json) -> Any:
-    """Return an outcome with another result; `key` is what an error names.
+    """Return an outcome with a new result; errors name `key`.
 
     Raises:
-        UsageError: the value is none for this kind of event.
+        UsageError: the value does not fit this kind of event.
     """
     try:
         return edit(event, value)
@@ -144,16 +145,15 @@ def edited(event: Any, key: str, value: Json) -> Any:
 
 
 def edit(event: Any, value: Json) -> Any:
-    """Return an outcome with another result, of the same kind as `event`.
+    """Return an outcome of the same kind as `event` with a new result.
 
-    A tool's result, an answer of a person or a drawn value is any JSON value; a model's is its
-    text or its whole message; a child's is its output, or an object of an outcome's fields
-    (`status`, `summary`, `output`, `error`).  `{"error": {"message": …}}` makes any of the three
-    fail.
+    For a tool, a person or a drawn value, the result is any JSON value; for a model, its text or
+    its whole message; for a child, its output, or an object of an outcome's fields (`status`,
+    `summary`, `output`, `error`). `{"error": {"message": …}}` makes any of the three fail.
 
     Raises:
-        EventMalformed: a field of an outcome is none.
-        UsageError: the value is none for this kind of event.
+        EventMalformed: an outcome's field is invalid.
+        UsageError: the value does not fit this kind of event.
     """
     match event:
         case ToolReturned():
