@@ -97,8 +97,13 @@ def test_a_folder_is_a_store_once_something_was_pushed_there(url: str, tmp_path:
     with pytest.raises(LogMissing, match="no runs are stored there"):
         ObjectStore(url)
     with pytest.raises(StoreFailed, match="none"):
-        ObjectStore(f"{url}/none", is_made=True)
+        ObjectStore(f"{url}/none")
+    (tmp_path / "store" / "file").touch()
+    with pytest.raises(StoreFailed, match="file"):
+        ObjectStore(f"{url}/file/below", is_made=True)
 
+    ObjectStore(f"{url}/new one/below", is_made=True)
+    assert (tmp_path / "store" / "new one" / "below").is_dir()
     ObjectStore(url, is_made=True)
     ObjectStore(url, is_made=True)
     ObjectStore(url)

@@ -94,6 +94,8 @@ class ObjectStore:
         except ModuleNotFoundError:
             raise ExtraMissing("obstore", "store") from None
         with self._asking():
+            if is_made and self.url.startswith("file:"):
+                Path(unquote(urlsplit(self.url).path)).mkdir(parents=True, exist_ok=True)
             # Only S3 checks what it is sent against a digest of our own.
             is_s3 = self._obstore.parse_scheme(self.url) == "s3"
             more = {"checksum_algorithm": "SHA256"} if is_s3 else {}

@@ -1,17 +1,20 @@
 """A run is named by its file, by its place in a folder, or by how its name begins."""
 
 import re
+import shlex
 import shutil
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from refold.cli.arguments.run_names import RUN
-from refold.cli.group import refold
+from refold.cli.group import COMMANDS, refold
 from refold.engine.runners.recording import record
+from tests.support.stores import leading, record_run
 
 
 @pytest.fixture
@@ -88,3 +91,104 @@ def test_commands_read_what_is_meant(three: Path) -> None:
     ]  # fmt: skip
     assert removed.exit_code == 2, "a typing mistake is not to remove a run"
     assert (three / "runs" / "beta.jsonl").is_file()
+
+
+_PROGRAM = f"--program {leading.__module__}:{leading.__name__}"
+_ON_A_LOG = (
+    "compare {log} {log}", "diff {log} {log}", f"drift {{log}} {_PROGRAM} --tools recorded",
+    f"explore {{log}} {_PROGRAM}", "export {log} --to markdown -o -",
+    "export {log} --to markdown --diff {log} -o -",
+    f"fork {{log}} --at 2 {_PROGRAM} --into f.jsonl",
+    "heads {log}", "pack {log} -o p.refold", "pack {log}", "push {log} {to}", "recover {log}",
+    "replay {log} --list-effects", f"replay {{log}} {_PROGRAM}",
+ f"sensitivity {{log}} {_PROGRAM}", "show {log}",
+    "show {log} --events", "show {log} --entry -1", "state {log}", "state {log} --diff 0 -1",
+    "tail {log}", "tail -f {log}", "verify {log}", "verify {log} --same-as {log}", "why {log} -1",
+)  # fmt: skip
+_MANY = f"replay {{log}} {_PROGRAM} --timeout 60"
+"""It starts another process."""
+_REFUSING = (
+    "files {log}", "resume {log}", f"resume {{log}} {_PROGRAM}", "resume {log} -- true",
+    "replay {log} -- true", "recover {log} --salvage s.jsonl", "fork {log} -- true",
+    "sensitivity {log} -- true", "why {log} 99", "show {log} --entry 99", "tail {log} -n x",
+)  # fmt: skip
+"""Commands that refuse this log, wherever it is."""
+_APART = {"ls": "DIR|URL", "view": "serves until Ctrl-C", "sign": "changes", "rm": "changes"}
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines, without what two runs of a command never have in common."""
+    text = re.sub(r"[0-9.]+ (ms|s|min)\b|[0-9a-f]{16,}|\d+\.\d\d", "…", text)
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a run, `audit.jsonl`, which is in the store `new/store`, too."""
+    folder = tmp_path_factory.mktemp("audits")
+    record_run(folder / "audit.jsonl")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SSL_CERT_DIR", raising=False)
+        words = ["push", str(folder / "audit.jsonl"), (folder / "new" / "store").as_uri()]
+        pushed = CliRunner().invoke(refold, words)
+    assert pushed.exit_code == 0, pushed.output
+    return folder
+
+
+@pytest.fixture
+def stored(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the URL of the run in the store; copies of it are made below `private`."""
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "private"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (tmp_path / "private").mkdir()
+    return (store / "new" / "store" / "audit.jsonl").as_uri()
+
+
+@pytest.mark.parametrize(
+    "line", [*_ON_A_LOG, *_REFUSING, pytest.param(_MANY, marks=pytest.mark.long)]
+)
+def test_a_url_is_read_like_the_file(
+    line: str, store: Path, stored: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """§4.8: the answer is the same, it names the URL, and no private copy is left."""
+
+    def answer(log: str, name: str) -> Result:
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        for each in store.glob("audit.*"):
+            (shutil.copytree if each.is_dir() else shutil.copy)(each, each.name)
+        words = line.format(log=log, to=(tmp_path / name / "to").as_uri())
+        return CliRunner().invoke(refold, shlex.split(words))
+
+    expected, found = answer("audit.jsonl", "here"), answer(stored, "there")
+
+    assert (found.exit_code == 0) == (line in (*_ON_A_LOG, _MANY)), found.output
+    assert found.exit_code == expected.exit_code
+    above = stored.removesuffix("audit.jsonl")
+    shown = found.output.replace(above, "").replace("there/to", "here/to")
+    assert _lines(shown) == _lines(expected.output)
+    assert "private" not in found.output
+    assert list((tmp_path / "private").iterdir()) == []
+
+
+def test_every_command_with_a_log_is_tested() -> None:
+    commands = {
+        each: import_module(f"refold.cli.commands.{each.replace('-', '_')}") for each in COMMANDS
+    }
+    taking = {
+        name
+        for name, module in commands.items()
+        for each in module.command.params
+        if isinstance(each.type, type(RUN)) and name != "pull"
+    }
+
+    assert taking == {line.split()[0] for line in (*_ON_A_LOG, *_REFUSING)} | _APART.keys()
+
+
+@pytest.mark.parametrize("line", ["sign {log} --key k", "rm {log}", "rm -f {log}"])
+def test_what_changes_a_log_refuses_a_url(line: str, stored: str) -> None:
+    found = CliRunner().invoke(refold, shlex.split(line.format(log=stored)))
+
+    assert found.exit_code == 2
+    assert f"`refold pull {stored.rpartition('/')[0]} audit.jsonl` copies it" in found.output

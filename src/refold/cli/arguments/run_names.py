@@ -11,9 +11,10 @@ from typing import Any, Final
 import click
 
 from refold.cli.output import output
+from refold.engine.errors import UsageError
 from refold.engine.log.names import is_runs
 from refold.replay.difference.pointer_diff import few
-from refold.store.place import stored_run
+from refold.store.place import StoredRun, stored_run
 
 _AT: Final = re.compile(r"@(?:last|-([1-9][0-9]{0,5}))")
 """The newest root run of a folder, or the second newest, `@-2`."""
@@ -21,10 +22,16 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 class _Run(click.Path):
-    """The type of an argument that names a run: a file, `@last`, `@-2`, or how its name begins."""
+    """The type of an argument that names a run: a file, a URL, `@last`, `@-2`, or a name's begin.
+
+    A run in a store is fetched into a private folder, which is removed when the command ends. What
+    people read names the URL (`output.shown_path`). Rules: CONTRACT.md §4.8.
+    """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path of the run; as it was given, if there is such a file, or no such run."""
+        if isinstance(value, str) and _URL.match(value):
+            return self._stored(stored_run(value), ctx)
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         if not isinstance(value, str) or os.path.lexists(path) or not path.name:
             return path
@@ -32,6 +39,14 @@ class _Run(click.Path):
             return self._found(value, path.name, path.parent) or path
         except OSError:  # no folder, or one that cannot be listed: the command says so
             return path
+
+    def _stored(self, run: StoredRun, ctx: click.Context | None) -> Path | StoredRun:
+        from refold.store.pull import fetched  # noqa: PLC0415 - few logs are in a store
+
+        command = ctx or click.get_current_context()
+        copy = command.find_root().with_resource(fetched(run))
+        output.note_copy(copy.parent, run.url)
+        return copy
 
     def _found(self, value: str, name: str, folder: Path) -> Path | None:
         folder = folder if "/" in value else Path("runs")
@@ -59,12 +74,34 @@ RUN: Final = _Run(path_type=Path)
 class _Place(_Run):
     """The type of an argument that is a run, a folder or the URL of a store."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a path, or the log of a URL."""
-        if isinstance(value, str) and _URL.match(value):
-            return stored_run(value)
-        return super().convert(value, param, ctx)
+    def _stored(self, run: StoredRun, ctx: click.Context | None) -> StoredRun:
+        del ctx
+        return run
 
 
 PLACE: Final = _Place(path_type=Path)
 """The type of an argument that may be the URL of a store, too."""
+
+
+class _Own(_Run):
+    """The type of an argument that names a run that the command changes."""
+
+    def _stored(self, run: StoredRun, ctx: click.Context | None) -> Path:
+        del ctx
+        copy = f"`refold pull {run.url} {run.name}".rstrip()
+        raise UsageError(f"{run}: no run in a store is changed; {copy}` copies it to runs/")
+
+
+OWN: Final = _Own(path_type=Path)
+"""The type of a LOG argument that is written to."""
+
+
+class _Exact(_Own):
+    """The type of an argument that is a run by its full name only."""
+
+    def _found(self, value: str, name: str, folder: Path) -> None:
+        del value, name, folder
+
+
+EXACT: Final = _Exact(path_type=Path)
+"""The type of a LOG argument that is removed: half a name is not enough."""

@@ -52,7 +52,8 @@ def command(*, log: Path, out: Path | None, has_files: bool) -> int:
     File contents of a watched command's folder are packed only with
     --workspace, and are listed first.
     """
-    target = out if out is not None else log.with_suffix(PACKED_SUFFIX)
+    name = log.with_suffix(PACKED_SUFFIX).name
+    target = out if out is not None else output.folder_beside(log) / name
     with opened_log(log) as opened, output.progress(f"packing {log}"):
         if not target.absolute().parent.is_dir():
             raise click.UsageError(f"{output.shown_path(target.parent)}: no such folder")

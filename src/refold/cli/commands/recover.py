@@ -160,7 +160,8 @@ def _advise(logs: list[ReadLog], given: Path, *, is_resumable: bool) -> None:
     top, states = logs[0].state, {log.state for log in logs}
     is_lossy = any(_is_lossy(log, top) for log in logs)
     if is_lossy and logs[0].entries:
-        new = given.with_name(f"salvaged-{root_of(given.with_suffix(SUFFIX)).name}")
+        name = f"salvaged-{root_of(given.with_suffix(SUFFIX)).name}"
+        new = output.folder_beside(given) / name
         both = " --salvage ".join(shlex.quote(output.shown_path(each)) for each in (given, new))
         output.hint(f"to keep the valid entries: refold recover {both}")
     elif is_lossy:

@@ -7,7 +7,8 @@ from typing import Final
 
 import click
 
-from refold.cli.arguments.logs import LOG, json_option
+from refold.cli.arguments.logs import json_option
+from refold.cli.arguments.run_names import EXACT
 from refold.cli.output import output, words
 from refold.cli.output.pages import page
 from refold.engine.errors import LogMissing, LogNameRefused
@@ -23,7 +24,7 @@ Examples:
 
 
 @click.command("rm", epilog=page(_PAGE))
-@click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=LOG)
+@click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=EXACT)
 @click.option("-n", "--dry-run", "is_dry", is_flag=True, help="List the files, and remove nothing.")
 @click.option("-f", "--force", "is_forced", is_flag=True, help="Ignore runs that do not exist.")
 @json_option

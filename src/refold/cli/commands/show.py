@@ -8,7 +8,7 @@ import attrs
 import click
 
 from refold.cli.arguments.logs import OpenedLog, json_option, opened_log
-from refold.cli.arguments.run_names import PLACE
+from refold.cli.arguments.run_names import RUN
 from refold.cli.commands.tail import say_what_is_torn, tell_entries
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
@@ -27,7 +27,6 @@ from refold.replay.observed.folder import folder_at, folder_diffs
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.replay.tree.run_node import COMPLETED
 from refold.replay.tree.standing import with_standing
-from refold.store.place import StoredRun
 
 _PAGE: Final = """
 Examples:
@@ -52,7 +51,7 @@ _WORDS: Final = {
 
 
 @click.command("show", epilog=page(_PAGE))
-@click.argument("log", type=PLACE)
+@click.argument("log", type=RUN)
 @click.option("--events", "is_events", is_flag=True, help="List the entries, one per line.")
 @click.option(
     "--entry", "at", type=int, metavar="N",
@@ -76,7 +75,7 @@ _WORDS: Final = {
 @json_option
 def command(
     *,
-    log: Path | StoredRun,
+    log: Path,
     is_events: bool,
     is_files: bool,
     at: int | None,

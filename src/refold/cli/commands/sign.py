@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from refold.cli.arguments.logs import LOG, json_option
-from refold.cli.arguments.run_names import RUN
+from refold.cli.arguments.run_names import OWN
 from refold.cli.output import output, words
 from refold.cli.output.pages import page
 from refold.engine.errors import LogNameRefused
@@ -31,7 +31,7 @@ Exit code: 0 signed · 2 the key or the name is refused · 3 damaged.
 
 
 @click.command("sign", epilog=page(_PAGE))
-@click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=RUN)
+@click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=OWN)
 @click.option(
     "--key", required=True, type=LOG, metavar="FILE", help="An OpenSSH private key."
 )  # fmt: skip

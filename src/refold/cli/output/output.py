@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -64,7 +65,7 @@ def is_debug() -> bool:
 
 def safe(text: object) -> str:
     r"""Return `text` on one line with every character that is not printable escaped, `\x1b`."""
-    shown = str(text)
+    shown = with_urls(str(text))
     if shown.isprintable():
         return shown
     return "".join(each if each.isprintable() else _escaped(each) for each in shown)
@@ -280,9 +281,31 @@ def hint(text: str) -> None:
         console(err=True).print(_rich_text(((each, "dim"),)), soft_wrap=True)
 
 
+_copies: Final[dict[str, str]] = {}
+"""URLs of stores, by the folder of a copy of one of their runs."""
+
+
+def note_copy(folder: Path, url: str) -> None:
+    """Show files of this folder from now on as objects of a store."""
+    _copies[str(folder)] = url
+
+
+def folder_beside(path: Path) -> Path:
+    """Return the folder for a new file beside this one; for a copy from a store, this one."""
+    return Path() if str(path.parent) in _copies else path.parent
+
+
+def with_urls(text: str) -> str:
+    """Return a text in which copies of stored runs are named by their URLs."""
+    for folder, url in _copies.items():
+        text = text.replace(folder, url)
+    return text
+
+
 def shown_path(path: str | os.PathLike[str]) -> str:
     r"""Return a path as JSON can hold it: bytes that are not text become `\xff`."""
-    return os.fspath(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
+    text = os.fspath(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return with_urls(text)
 
 
 @contextlib.contextmanager
