@@ -17,7 +17,7 @@ from refold.engine.children.reply import cut
 from refold.engine.errors import LogError, LogMissing, RefoldError
 from refold.engine.events.outcome import ChildRef, Outcome, failed
 from refold.engine.log.names import child_path
-from refold.engine.log.reader import Scan, lines_of, read_entries, scan
+from refold.engine.log.reader import Look, Scan, entry_of, lines_of, read_entries, scan
 from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import ChildRequest
 
@@ -28,11 +28,12 @@ def anchored(outcome: Outcome, request: ChildRequest) -> Outcome:
     """Return `outcome` bound to the child's log; failed if the log belongs to another run."""
     if request.log is None:
         return outcome
+    seen = _Seen()
     try:
-        child = _reference(request.log, request.identity.run_id)
+        child = _reference(request.log, request.identity.run_id, seen.look)
         if child is None:
             return outcome
-        problem = _problem(request)
+        problem = _problem(request, request.log, seen)
     except LogMissing:
         return outcome
     except LogError as error:
@@ -70,13 +71,15 @@ def _last_text(log: Path) -> str:
     return said
 
 
-def begun(log: Path) -> Scan | None:
+def begun(log: Path, look: Look | None = None) -> Scan | None:
     """Return the head of a child's log; `None`, and no file, if no entry was written whole.
+
+    `look` sees its lines, as `scan` shows them.
 
     Raises:
         LogError: it cannot be read.
     """
-    found = scan(log)
+    found = scan(log, look)
     if found.damage is not None:
         raise found.damage.as_error()
     if found.entries == 0:
@@ -85,49 +88,62 @@ def begun(log: Path) -> Scan | None:
     return found
 
 
-def _reference(log: Path, run_id: str) -> ChildRef | None:
+@attrs.define
+class _Seen:
+    """What the check of a child's run needs of its log."""
+
+    first: bytes = b""
+    """The line."""
+    starts: int = 0
+    """How many children it started."""
+
+    def look(self, batch: list[bytes]) -> None:
+        """Take some lines; a torn one is none."""
+        self.first = self.first or batch[0]
+        self.starts += sum(1 for line in batch if _START.match(line) and line.endswith(b"\n"))
+
+
+def _reference(log: Path, run_id: str, look: Look) -> ChildRef | None:
     """Return the end of the log, with a torn tail cut off."""
-    if (found := begun(log)) is None:
+    if (found := begun(log, look)) is None:
         return None
     if found.torn is not None and not found.ended:
         LogWriter.resume(log).writer.close()
     return ChildRef(run=run_id, head=found.head, events=found.entries)
 
 
-def _problem(request: ChildRequest) -> str:
+def _problem(request: ChildRequest, log: Path, seen: _Seen) -> str:
     """Return the problem of the logs of the child and its descendants; empty for none."""
-    if request.log is None:
-        return ""
-    first = _header(request.log)
-    if (
-        first.get("run_id") != request.identity.run_id
-        or first.get("depth") != request.identity.depth
-    ):
+    first, own = _header(seen.first), request.identity.depth
+    if first.get("run_id") != request.identity.run_id or first.get("depth") != own:
         return "the log in the child's place is another run's"
     deepest = request.limits.max_depth
-    for path in _logs_below(request.log):
-        depth = _header(path).get("depth", 0)
+    for depth in (own, *_depths_below(log, seen.starts)):
         if deepest is not None and isinstance(depth, int) and depth > deepest:
             return f"a run at depth {depth} was started; max_depth is {deepest}"
     return ""
 
 
-def _logs_below(log: Path) -> Iterator[Path]:
-    """Yield the log, and the existing logs of the runs below it; parents first.
+def _depths_below(log: Path, starts: int) -> Iterator[object]:
+    """Yield the depths in the existing logs of the runs below one that has so many starts.
 
-    The folder is not listed: it may hold the logs of thousands of siblings.
+    Parents come first.  The folder is not listed: it may hold the logs of thousands of siblings.
     """
-    waiting = [log]
-    for each in waiting:
-        yield each
-        with contextlib.suppress(LogMissing):
-            starts = sum(1 for line in lines_of(each) if _START.match(line))
-            places = (child_path(each, number) for number in range(1, starts + 1))
-            waiting.extend(place for place in places if place.is_file() and not place.is_symlink())
+    waiting = [(log, starts)]
+    for above, count in waiting:
+        for number in range(1, count + 1):
+            place = child_path(above, number)
+            if place.is_file() and not place.is_symlink():
+                seen = _Seen()
+                with contextlib.suppress(LogMissing):
+                    for line in lines_of(place):
+                        seen.look([line])
+                yield _header(seen.first).get("depth", 0)
+                waiting.append((place, seen.starts))
 
 
-def _header(log: Path) -> dict[str, object]:
+def _header(line: bytes) -> dict[str, object]:
     try:
-        return next(iter(read_entries(log))).data
-    except (StopIteration, RefoldError):
+        return entry_of(line, "", 0, 0).data
+    except RefoldError:
         return {}

@@ -71,10 +71,9 @@ def reply_frame(finished: RunFinished, fold: Fold) -> bytes:
 
     Raises nothing: a child's reply must be recordable.
     """
-    state = fold.state()
-    usage = state.usage.plus(state.children_usage)
+    usage = fold.usage.plus(fold.children_usage)
     try:
-        return frame_of(finished, tools_used=state.tools_used, usage=usage)
+        return frame_of(finished, tools_used=fold.tools_used, usage=usage)
     except NotCanonical as error:
         fault = {"code": "output", "message": str(error)}
         return encode({"status": "malformed", "summary": "", "error": fault})

@@ -77,7 +77,9 @@ def encode(value: Json, pointer: str = "", order: int = 0, more_levels: int = 0)
         encoded = _dumps(value, None, _PASSTHROUGH | order)
     else:
         has_room = len(encoded) > 2 * DEPTH_MAX  # for more levels than are allowed
-        if encoded.find(b"null") >= 0 or (has_room and _may_be_deep(encoded)):
+        if (has_room and _may_be_deep(encoded)) or (
+            encoded.find(b"null") >= 0 and loads(encoded) != value
+        ):
             check(value, pointer, more_levels)
     if encoded.isascii() and _DELETE not in encoded:
         return encoded

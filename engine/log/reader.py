@@ -142,20 +142,24 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
         raise LogMissing(os.fspath(path), error.strerror or str(error)) from None
 
 
-def scan(path: str | os.PathLike[str]) -> Scan:
-    """Verify the chain of the log at `path` from its first line on.
+Look = Callable[[list[bytes]], None]
+"""Is shown all lines of a log in their order, some at a time, before they are verified."""
+
+
+def scan(path: str | os.PathLike[str], look: Look | None = None) -> Scan:
+    """Verify the chain of the log at `path` from its first line on; `look` sees its lines as well.
 
     Raises:
         LogMissing: there is no such file, or it cannot be read.
         LogUnsupported: it was written by a newer version.
     """
     with open_log(path) as file, reading(path):
-        return scan_file(file, os.fspath(path))
+        return scan_file(file, os.fspath(path), look)
 
 
-def scan_file(file: BinaryIO, path: str) -> Scan:
+def scan_file(file: BinaryIO, path: str, look: Look | None = None) -> Scan:
     """Verify the chain of an open log."""
-    place, last = _follow(file, path)
+    place, last = _follow(file, path, look)
     ended = last.startswith(_SEAL % (place.seq - 1))
     wrong = None if _at_end(file, place) else judge(file, place)
     torn = wrong if wrong is not None and wrong.what == TORN_TAIL else None
@@ -165,10 +169,12 @@ def scan_file(file: BinaryIO, path: str) -> Scan:
     return Scan(path, place.seq, head, place.offset, damage, torn, sealed, ended)
 
 
-def _follow(file: BinaryIO, path: str) -> tuple[ChainEnd, bytes]:
+def _follow(file: BinaryIO, path: str, look: Look | None) -> tuple[ChainEnd, bytes]:
     """Return how far the chain holds, and its last line."""
     seq, offset, previous, last = 0, 0, NO_HASH, b""
     for batch in _batches(file):
+        if look is not None:
+            look(batch)
         sound, previous = _sound(batch, ChainEnd(path, seq, offset, previous), verify=True)
         seq += sound
         if sound < len(batch):

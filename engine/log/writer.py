@@ -59,6 +59,7 @@ SYNCED_EACH: Final[Mapping[Durability, int]] = {"fast": 0, "group": GROUP, "stri
 """Entries between two syncs in each mode (CONTRACT.md §4.4); 0: never synced."""
 
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | NOFOLLOW | CLOEXEC
+_NEW: Final = _FLAGS | os.O_CREAT | os.O_EXCL
 _time_ns: Final = time.time_ns
 _monotonic_ns: Final = time.monotonic_ns
 
@@ -449,8 +450,11 @@ def _more(event: Recorded, meta: Mapping[str, int | str] | None) -> bytes:
 def _made(path: Path, *, sync: bool) -> int:
     """Make the file, and the folders above it, and return its descriptor."""
     try:
-        _make_folders(path.parent, sync=sync)
-        descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            descriptor = os.open(path, _NEW, 0o600)
+        except FileNotFoundError:
+            _make_folders(path.parent, sync=sync)
+            descriptor = os.open(path, _NEW, 0o600)
     except FileExistsError:
         lock.refuse_if_locked(path)
         raise LogExists(str(path)) from None

@@ -14,9 +14,10 @@ import inspect
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 import attrs
@@ -241,9 +242,34 @@ def fingerprint_of(program: Program) -> dict[str, str]:
     """Return what explains a divergence, and never decides one: source digest, hash seed."""
     found = {"hash_seed": os.environ.get("PYTHONHASHSEED", "random")}
     with contextlib.suppress(OSError, TypeError):
-        source = inspect.getsource(inspect.unwrap(program))
-        found["source"] = hashlib.sha256(source.encode(errors="replace")).hexdigest()
+        found["source"] = _source_digest(inspect.unwrap(program))
     return found
+
+
+def _source_digest(program: Program) -> str:
+    """Return the digest of a function's source, read again only if its file may have changed."""
+    if (stamp := _stamp(program)) is not None and _digests.get(program, _NO_DIGEST)[0] == stamp:
+        return _digests[program][1]
+    digest = hashlib.sha256(inspect.getsource(program).encode(errors="replace")).hexdigest()
+    if stamp is not None:
+        _digests[program] = stamp, digest
+    return digest
+
+
+def _stamp(program: Program) -> object:
+    """Return what the source of a function depends on; `None` if it is not one, or has no file."""
+    if not isinstance(program, FunctionType):
+        return None
+    code = program.__code__
+    try:
+        file = os.stat(code.co_filename)  # noqa: PTH116 - as linecache asks
+    except (OSError, ValueError):
+        return None
+    return code, code.co_filename, file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns
+
+
+_digests: Final = weakref.WeakKeyDictionary[Program, tuple[object, str]]()
+_NO_DIGEST: Final = (None, "")
 
 
 def check_not_importing() -> None:

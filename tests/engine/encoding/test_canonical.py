@@ -1,6 +1,7 @@
 """Values become canonical bytes exactly, or are refused with their place (CONTRACT.md §3.5)."""
 
 import json
+import re
 from collections import OrderedDict
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from refold.engine.encoding.canonical import (
     DEPTH_MAX,
+    check,
     encode,
     encode_key,
     encode_sorted,
@@ -88,6 +90,19 @@ def named(levels: int) -> Any:
     for _ in range(levels):
         value = {"x": value}
     return value
+
+
+@settings(deadline=None)
+@given(st.recursive(SCALARS | st.floats(), lambda inner: st.lists(inner) | st.tuples(inner)))
+def test_an_odd_number_beside_a_null_is_refused_as_the_exact_walk_refuses_it(value: Any) -> None:
+    """A null in the bytes may have been one."""
+    try:
+        check([value, None])
+    except NotCanonical as refused:
+        with pytest.raises(NotCanonical, match=re.escape(str(refused))):
+            encode([value, None])
+    else:
+        encode([value, None])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """Finding programs: an object, a module or a file and a name, a name that Refold ships."""
 
+import contextlib
 import functools
+import hashlib
+import inspect
 import os
 import subprocess
 import sys
@@ -309,6 +312,28 @@ def test_a_fingerprint_tells_texts_apart() -> None:
     assert fingerprint_of(one)["source"] != fingerprint_of(two)["source"]
     assert "source" not in fingerprint_of(print)
     assert "hash_seed" in fingerprint_of(print)
+
+
+def test_the_source_of_a_fingerprint_is_the_one_that_python_shows_now(tmp_path: Path) -> None:
+    """Also asked for again, after the file was edited, moved and removed: as if never kept."""
+    file = tmp_path / "shown.py"
+    file.write_text("def one(run, value):\n    return 1  # a\n")
+    program = load_program(f"{file}:one")
+
+    def shown() -> str | None:
+        with contextlib.suppress(OSError):
+            source = inspect.getsource(program)
+            return hashlib.sha256(source.encode()).hexdigest()
+        return None
+
+    seen = []
+    for comment in ("a", "a", "bb", "bb", "ccc"):
+        file.write_text(f"def one(run, value):\n    return 1  # {comment}\n")
+        seen.append(fingerprint_of(program).get("source"))
+        assert seen[-1] == shown() is not None
+    file.rename(tmp_path / "moved.py")
+    assert fingerprint_of(program).get("source") == shown()
+    assert len({*seen}) == 3
 
 
 def test_a_file_that_was_edited_within_a_second_is_read_anew(tmp_path: Path) -> None:
