@@ -1034,6 +1034,10 @@ class OutcomeMissing(Detailed, RefoldError):
     nearest: str
     """The recorded request that is most like it; empty for none."""
     why: str = ""
+    options: str = ""
+    """The options of the command line that let it run."""
+    key: str = ""
+    """Its call key, from the root run down."""
 
     def __str__(self) -> str:
         near = f"; the nearest recorded one is {self.nearest}" if self.nearest else ""

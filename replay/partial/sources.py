@@ -26,10 +26,11 @@ from refold.engine.events.events import (
 )
 from refold.engine.events.outcome import Outcome
 from refold.engine.log.reader import read_entries
-from refold.engine.ports.effects import AskModel, RunChild
+from refold.engine.ports.effects import AskModel, CallTool, RunChild
 from refold.engine.ports.ports import ChildRequest
 from refold.replay.difference.excuses import KIND_ASKED, Excuses
 from refold.replay.index.by_call import AskedCall, Book, asked_of, label_of
+from refold.replay.reexecute.world import LoggedModel, LoggedTool
 
 SourceMode = Literal["recorded", "live", "stub"]
 
@@ -39,12 +40,14 @@ SEEDED: Final = ("uuid", "random")
 MODES: Final[tuple[SourceMode, ...]] = ("recorded", "live", "stub")
 
 _ADVICE: Final = {
-    "model": "--model SPEC (model='live') asks one",
-    "tool": "--tools live,MODULE:TOOLS (tools='live') runs it",
-    "child": "--children live (children='live') runs it",
+    "model": ("--model live", "--model SPEC (model='live') asks one"),
+    "tool": ("--tools live", "--tools live,MODULE:TOOLS (tools='live') runs it"),
+    "child": ("--children live", "--children live (children='live') runs it"),
 }
-"""By kind: what gives an outcome that the record has not."""
-_CHANGES: Final = "--yes (may_change=True) lets it change the world"
+"""By kind: the option that lets a request run that was not recorded, and what it does."""
+_CHANGES: Final = ("--yes", "--yes (may_change=True) lets it change the world")
+OPENED: Final = ("openai:", "anthropic:", "pydantic:")
+"""Prefixes of models that a log names well enough to ask them again."""
 
 
 def _a_mode(_instance: object, attribute: Any, value: object) -> None:
@@ -107,7 +110,7 @@ class BookSupply:
         self.missing: list[OutcomeMissing] = missing if missing is not None else []
         """What was asked and had no outcome, in this run and below."""
         self.live: set[str] = set()
-        """Calls whose outcomes came from the world."""
+        """Requests, in this run and below, whose outcomes came from the world."""
         self._recorded: dict[str, str] = {}
         """By call: the recorded call that asked for the same."""
         self._unused: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -139,7 +142,10 @@ class BookSupply:
         if mode == "stub":
             return _stub(asked, self.sources.stubs)
         if self.sources.lets_run(*name, wanted.data.get("effect")):
-            self.live.add(call)
+            if _absent(effect):
+                raise self._missing(wanted, effect)
+            if not isinstance(effect, RunChild):
+                self.live.add(self.key(call))
             return None
         answer = self.book.answers.get(recorded) if recorded is not None else None
         if answer is None:
@@ -147,7 +153,7 @@ class BookSupply:
                 return None
             if recorded is not None and (self.book.end or recorded in self.book.given_up_after):
                 return _given_up(effect)
-            raise self._missing(wanted, self._advice(wanted, mode))
+            raise self._missing(wanted, effect)
         event = answer.event
         return event.outcome if isinstance(event, ChildFinished) else event
 
@@ -173,17 +179,30 @@ class BookSupply:
         kind, pair = KIND_ASKED[recorded.item.kind], (recorded.said, wanted.said)
         return self._excuses.excused(kind, wanted.call, recorded.item.seq, pair)
 
-    def _advice(self, wanted: AskedCall, mode: SourceMode) -> str:
-        """Return which options would let a request be done live."""
-        changes = wanted.data.get("effect") == "changes" and not self.sources.may_change
-        said = ([_ADVICE[wanted.name[0]]] if mode != "live" else []) + [_CHANGES] * changes
-        return ", ".join(said)
+    def key(self, call: str) -> str:
+        """Return a call key of this run from the root run down."""
+        return call
 
-    def _missing(self, wanted: AskedCall, why: str) -> OutcomeMissing:
-        return self._not_there(label_of(wanted.item), self._nearest(wanted), why)
+    def _missing(self, wanted: AskedCall, effect: Any) -> OutcomeMissing:
+        """Return that a request has no outcome, with the options that let it run."""
+        kind, name = wanted.name
+        absent, said = _absent(effect), []
+        if self.sources.mode_of(kind, name) != "live" and not (absent and kind == "model"):
+            only = f"--tool {name}=live"
+            is_single = kind == "tool" and name in self.sources.tool
+            said.append((only, f"{only} runs it") if is_single else _ADVICE[kind])
+        if absent:
+            said.append(absent)
+        if wanted.data.get("effect") == "changes" and not self.sources.may_change:
+            said.append(_CHANGES)
+        options, why = zip(*said, strict=True) if said else ((), ())
+        label, near = label_of(wanted.item), self._nearest(wanted)
+        return self._not_there(label, near, ", ".join(why), wanted.call, " ".join(options))
 
-    def _not_there(self, label: str, nearest: str, why: str) -> OutcomeMissing:
-        error = OutcomeMissing(label, nearest, why)
+    def _not_there(
+        self, label: str, nearest: str, why: str, call: str, options: str = ""
+    ) -> OutcomeMissing:
+        error = OutcomeMissing(label, nearest, why, options, self.key(call))
         self.missing.append(error)
         return error
 
@@ -246,15 +265,19 @@ class BookSupply:
         """
         recorded = self._recorded.get(effect.call)
         log = self.book.child_log(recorded) if recorded is not None else None
-        why = f"no such child was recorded; {_ADVICE['child']}"
+        options, why = _ADVICE["child"]
+        why, below = f"no such child was recorded; {why}", None
         try:
             if log is not None and log.exists() and next(read_entries(log, torn_ok=True), None):
-                return self.of_child(Book(log, unfinished_ok=True), effect)
-            if self.sources.children == "live":
-                return self.of_child(self.book.empty(), effect)
+                below = self.of_child(Book(log, unfinished_ok=True), effect)
+            elif self.sources.children == "live":
+                below = self.of_child(self.book.empty(), effect)
         except (LogError, UsageError) as error:
-            why = str(error)
-        raise self._not_there(f"child {effect.call}", "", why)
+            options, why = "", str(error)
+        if below is None:
+            raise self._not_there(f"child {effect.call}", "", why, effect.call, options)
+        below.live = self.live
+        return below
 
     def of_child(self, book: Book, effect: RunChild) -> "BookSupply":  # noqa: ARG002 - a fork asks for it
         """Return the supply of a child with that record."""
@@ -263,6 +286,18 @@ class BookSupply:
     def recorded_call(self, call: str) -> str | None:
         """Return the recorded call of the same request, where there is one."""
         return self._recorded.get(call)
+
+
+def _absent(effect: Any) -> tuple[str, str] | None:
+    """Return the option that passes a tool or model that nobody passed, and what it does."""
+    match effect:
+        case CallTool(tool=LoggedTool(name=name)):
+            return f"--tools FILE.py:{name}", f"--tools FILE.py:{name} (tools=[{name}]) passes it"
+        case AskModel(model=LoggedModel(name=name)):
+            option = "--model live" if name.startswith(OPENED) else "--model SPEC"
+            return option, f"{option} (model='live') asks one"
+        case _:
+            return None
 
 
 def _given_up(effect: Any) -> Any:

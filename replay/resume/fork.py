@@ -8,7 +8,7 @@ record, executed live or stubbed, as the sources specify. The origin's bytes nev
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import (
     ChildStopped,
-    Diverged,
     ForkRefused,
     LogExists,
     OutcomeMissing,
@@ -42,9 +41,9 @@ from refold.engine.log.reader import read_entries, scan
 from refold.engine.ports.effects import RunChild
 from refold.engine.ports.ports import ChildRequest
 from refold.engine.runners.recorded import Recording
-from refold.replay.index.by_call import Book, asked_of
+from refold.replay.index.by_call import Book, asked_of, label_of
 from refold.replay.index.run_end import recording_of_log
-from refold.replay.partial.rerun import Again, check_given, request_again, unless_missing
+from refold.replay.partial.rerun import Again, request_again, unless_missing
 from refold.replay.partial.sources import BookSupply, Sources
 from refold.replay.reexecute.apart import on_a_thread
 from refold.replay.reexecute.reexecute import replay_tree
@@ -64,6 +63,7 @@ class Fork:
     at: int
     """Seq of the last entry that both share, edits aside, in the log that was named."""
     log: Path
+    """The new log; it does not exist if an outcome was missing before anything ran live."""
     recording: Recording | None
     """How it ended; `None` where an outcome was missing: the log stops there."""
     missing: tuple[OutcomeMissing, ...]
@@ -93,8 +93,7 @@ def forked(
         Diverged: an edited outcome changes the kept entries: fork earlier.
         LogExists: `into` exists.
         LogError: the origin is damaged or missing.
-        ToolNeeded: a tool that must run live was not passed.
-        UsageError: a model was not passed, or an edit has a value of the wrong kind.
+        UsageError: an edit has a value of the wrong kind.
     """
     if at is not None and type(at) is not int:
         raise UsageError(
@@ -109,7 +108,6 @@ def forked(
     changed = edits_in(log, {key: to_json(value) for key, value in edits.items()})
     source, last = fork_entry(log, at, changed.values())
     book = Book(root, unfinished_ok=True)
-    check_given(book.started, again)
     again = attrs.evolve(again, program=program_of(again.program, book.started))
     origin = {
         "nonce": book.started.nonce,
@@ -121,7 +119,7 @@ def forked(
     plan = Transplant(cuts=cuts(source, last.seq + 1), edits=events, origin=origin)
     _check_free(into)
     had_blobs = blobs_of(into).exists()
-    with _undone(into, RefoldError, had_blobs=had_blobs):
+    with _undone(into, had_blobs=had_blobs):
         plan.copy(root, into, None)
         recording = recording_of_log(into) if scan(into).sealed else None
         # A log that goes on is re-executed by going on; but no other is.
@@ -133,21 +131,25 @@ def forked(
             _check_copy(into, again)
     made = AgainSupply if failed else ForkSupply
     supply = made(book, again.sources, into, changed)
-    with _undone(into, Diverged, UsageError, ChildStopped, had_blobs=had_blobs):
+    with _undone(into, supply.live, had_blobs=had_blobs):
         if recording is None:
             request = request_again(book, again, into, supply)
             try:
                 recording = unless_missing(request, supply, continued)
             except ChildStopped:  # one that goes on does not do what is kept of it
-                _check_copy(into, again)
+                if not supply.live:
+                    _check_copy(into, again)
                 raise
+    unreached = changed.keys() - _calls(into)
+    if recording is None and not supply.live:
+        _remove(into, had_blobs=had_blobs)
     return Fork(
         origin=root,
         at=last.seq,
         log=into,
         recording=recording,
         missing=tuple(supply.missing),
-        unreached=tuple(sorted(changed.keys() - _calls(into))),
+        unreached=tuple(sorted(unreached)),
     )
 
 
@@ -200,18 +202,25 @@ def _check_copy(log: Path, again: Again) -> None:
 
 
 @contextlib.contextmanager
-def _undone(log: Path, *errors: type[RefoldError], had_blobs: bool) -> Iterator[None]:
-    """Take a copy away that nothing came of; a log that was there already stays."""
+def _undone(log: Path, live: Collection[str] = (), *, had_blobs: bool) -> Iterator[None]:
+    """Remove a copy that failed before a `live` request; a log that was there already stays."""
     try:
         yield
     except LogExists:
         raise
-    except errors:
-        for path in tree(log):
-            path.unlink(missing_ok=True)
-        if not had_blobs:
-            shutil.rmtree(blobs_of(log), ignore_errors=True)
+    except RefoldError as error:
+        if not live:
+            _remove(log, had_blobs=had_blobs)
+        else:
+            error.add_note(f"{log} holds the fork up to there: refold resume {log}")
         raise
+
+
+def _remove(log: Path, *, had_blobs: bool) -> None:
+    for path in tree(log):
+        path.unlink(missing_ok=True)
+    if not had_blobs:
+        shutil.rmtree(blobs_of(log), ignore_errors=True)
 
 
 class ForkSupply(BookSupply):
@@ -236,12 +245,16 @@ class ForkSupply(BookSupply):
             kept = Book(log, unfinished_ok=True)
             self.pass_over(kept.answers, len(kept.looks))
 
+    def key(self, call: str) -> str:
+        """Return a call key of this run from the root run down."""
+        return key_in(self._run, call)
+
     def outcome(self, call: str, asked: Any, effect: Any) -> Any:
         """Return the edited outcome, or else the sources' outcome; `None` means live.
 
         A child that continues, or that contains an edit, always runs.
         """
-        key = key_in(self._run, call)
+        key = self.key(call)
         if isinstance(asked, ChildStarted) and self._runs(asked.number, key):
             self.claim(call, asked)
             return None
@@ -251,19 +264,20 @@ class ForkSupply(BookSupply):
         self.claim(call, asked)
         wanted = asked_of(asked, call)
         if wanted.name != edit.asked:
-            raise self._missing(wanted, f"the edit of {key} is of {' '.join(edit.asked).strip()}")
+            why = f"the edit of {key} is of {' '.join(edit.asked).strip()}"
+            raise self._not_there(label_of(wanted.item), self._nearest(wanted), why, call)
         return edit.event.outcome if isinstance(edit.event, ChildFinished) else edit.event
 
     def draw(self, source: str, name: str, call: str) -> tuple[Json] | None:
         """Return the edited value, or else the recorded one."""
-        key = key_in(self._run, call)
+        key = self.key(call)
         edit = self._edits.get(key)
         if edit is None:
             return super().draw(source, name, call)
         if edit.asked != (source, name) or not isinstance(edit.event, ValueDrawn):
             label = f"{source} {name} {call}".replace("  ", " ")
             raise self._not_there(
-                label, "", f"the edit of {key} is of {' '.join(edit.asked).strip()}"
+                label, "", f"the edit of {key} is of {' '.join(edit.asked).strip()}", call
             )
         return (edit.event.value,)
 
@@ -286,7 +300,7 @@ class ForkSupply(BookSupply):
     def of_child(self, book: Book, effect: RunChild) -> BookSupply:
         """Return the supply of a child with that record, which may continue from a cut log."""
         own = child_path(self._log, effect.number)
-        run = key_in(self._run, effect.call)
+        run = self.key(effect.call)
         return ForkSupply(book, self.sources, own, self._edits, self.missing, run=run)
 
 
@@ -312,6 +326,7 @@ class AgainSupply(ForkSupply):
     def of_child(self, book: Book, effect: RunChild) -> BookSupply:
         """Return the supply of a child that runs again."""
         own = child_path(self._log, effect.number)
-        supply = AgainSupply(book, self.sources, own, {}, self.missing)
+        run = self.key(effect.call)
+        supply = AgainSupply(book, self.sources, own, {}, self.missing, run=run)
         supply.is_of_failed = True
         return supply

@@ -357,6 +357,10 @@ def _check_edited(folder: Path, data: st.DataObject, runner: str) -> None:
         assert not goes_by_edit, "nothing stands behind the edit"
         assert any(made.is_kept(key, answers[key]) for key in made.edits)
         return
+    if not into.exists():
+        assert forked.missing
+        assert forked.recording is None
+        return
     made.check(_runs(into))
     verified = verify(into)
     assert verified.intact, verified

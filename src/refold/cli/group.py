@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from refold.cli.output.pages import page
+from refold.cli.output.pages import WORDS, page
 
 GROUPS: Final = {
     "Record": {
@@ -118,7 +118,8 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or name the nearest."""
+        """Find the command, or name the nearest; keep the words of the line."""
+        ctx.meta[WORDS] = tuple(args)
         if args and args[0] not in (*COMMANDS, "help") and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.7)
             advice = f"did you mean {near[0]}?" if near else f"known: {', '.join(COMMANDS)}"

@@ -1,6 +1,7 @@
 """`refold fork`: a new log from any entry of another, and what became of it."""
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from click.testing import Result
 
 from refold.cli.schema.documents import schema
 from refold.engine.log.reader import read_entries
-from refold.engine.program.run import PlainRun
+from refold.engine.models import ScriptedModel
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.page.one_run import OneRun
 from refold.tools.contract.tool_types import tool
@@ -145,6 +148,84 @@ def double(n: int) -> int:
 
 def choosing(run: PlainRun, n: int) -> Any:
     return run.tool(double, n=n) if run.tool(double, n=n) == 2 else 0
+
+
+@tool(effect="reads")
+def fetch(topic: str) -> str:
+    """Fetch a text."""
+    return f"text of {topic}"
+
+
+@tool(effect="changes")
+def keep(text: str) -> str:
+    """Keep a text."""
+    return f"kept {text}"
+
+
+async def worker(run: Run, topic: str) -> str:
+    text = await run.tool("keep", text=await run.tool("fetch", topic=topic))
+    reply = await run.model([{"role": "user", "content": text}], agent="worker")
+    return str(reply.message["content"])
+
+
+async def team(run: Run, goal: str) -> list[str]:
+    plan = await run.model([{"role": "user", "content": goal}], agent="lead")
+    topics = str(plan.message["content"]).split()
+    return [(await run.delegate(Delegation(program=worker, input=t))).result() for t in topics]
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> Path:
+    """A team whose planner named one topic, and the script of its model."""
+    script = {"lead": ["tides"], "worker": ["done"]}
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    log = tmp_path / "team.jsonl"
+    return record(team, "sea", log=log, tools=[fetch, keep], model=ScriptedModel(script)).log
+
+
+@pytest.mark.parametrize(
+    ("options", "runs"),
+    [
+        (("--live", "--yes", "--model", "SPEC"), 1),
+        (("--live", "--model", "SPEC"), 2),
+        (("--live",), 2),
+        ((), 3),
+        (("--children", "live"), 3),
+        (("--children", "recorded", "--tool", "keep=recorded", "--model", "SPEC"), 3),
+    ],
+)
+def test_a_fork_that_is_refused_prints_the_command_that_works(
+    planned: Path, tmp_path: Path, invoke: Invoke, options: tuple[str, ...], runs: int
+) -> None:
+    """Each time the whole line: with `--live`, only the model and `--yes` can be lacking."""
+    said = ("--program", "tests.cli.commands.test_fork:team", "--set", "0#1=tides ice")
+    words: list[Any] = ["fork", planned, *said, "--into", tmp_path / "b.jsonl", *options]
+    for _run in range(runs):
+        line = [str(word) for word in words]
+        line = [word.replace("SPEC", f"scripted:{tmp_path}/script.json") for word in line]
+        done = invoke(*line)
+        if done.exit_code != 4:
+            break
+        last = shlex.split(done.stderr.splitlines()[-1].removeprefix("the log can be resumed: "))
+        assert last[0] == "refold"
+        words = last[1:]
+
+    assert (done.exit_code, _run + 1) == (0, runs), done.output
+    assert list(read_entries(tmp_path / "b.jsonl"))[-1].data["output"] == ["done", "done"]
+
+
+def test_a_fork_that_is_refused_leaves_no_log(
+    planned: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    said = ("--program", "tests.cli.commands.test_fork:team", "--set", "0#1=tides ice")
+
+    done = invoke("fork", planned, *said, "--into", tmp_path / "b.jsonl", "--json")
+
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, schema("fork"))
+    assert (document["log"], document["status"], document["diff"]) == (None, "refused", None)
+    assert document["missing"][0]["options"] == "--children live"
+    assert not list(tmp_path.glob("b.*"))
 
 
 def test_an_edit_that_is_not_reached_is_told(tmp_path: Path, invoke: Invoke) -> None:

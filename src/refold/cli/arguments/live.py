@@ -6,6 +6,7 @@ tools that are named are meant to be used. Rules: CONTRACT.md §12.10.
 
 import json
 import os
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -20,14 +21,16 @@ from refold.cli.arguments.loading import (
     session_option,
 )
 from refold.cli.arguments.logs import OpenedLog, as_one, program_started, refuse_damaged, started
+from refold.cli.output.pages import WORDS
 from refold.cli.output.people import said
 from refold.engine.encoding.canonical import Json
-from refold.engine.errors import UsageError
+from refold.engine.errors import OutcomeMissing, UsageError
+from refold.engine.events.events import RunStarted
 from refold.engine.log.names import tree
 from refold.engine.ports.ports import Model, SessionPort, Tool
-from refold.engine.ports.programs import names_shipped
+from refold.engine.ports.programs import load_program, names_shipped
 from refold.programs.shipped import tools_of
-from refold.replay.partial.sources import MODES, SourceMode, Sources
+from refold.replay.partial.sources import MODES, OPENED, SourceMode, Sources
 
 _MODEL: Final = "recorded|live|stub|SPEC"
 _OPTIONS: Final = (
@@ -74,6 +77,21 @@ class Live:
     stubs: tuple[str, ...] = ()
     may_change: bool = False
     session: str | None = None
+    is_live: bool = False
+    """Whether all is live for which no option says otherwise: `fork --live`."""
+
+    def remedy(self, missing: OutcomeMissing, *, all_live: bool = False) -> str:
+        """Return this command with the options that a missing outcome needs; empty for none.
+
+        With `all_live`, `--live` replaces an option for a kind whose source was not set.
+        """
+        options = shlex.split(missing.options)
+        modes = {"--model": self.models, "--tools": modes_and_tools(self.tools)[0]}
+        modes["--children"] = self.children or ()
+        kind = options[0] if options else ""
+        if all_live and not self.is_live and kind in modes and not modes[kind]:
+            options = ["--live", *(options[2:] if options[1] == "live" else options)]
+        return again(*options) if options else ""
 
     @property
     def is_all_recorded(self) -> bool:
@@ -95,10 +113,19 @@ class LiveOptions:
     tools: tuple[Tool, ...]
     models: dict[str, Model]
     session: SessionPort | None
+    places: tuple[str, ...]
+    """Where `--tools` finds the tools."""
 
     def passed(self) -> dict[str, Any]:
         """Return them as keyword arguments of `refold.drift` and `refold.fork`."""
-        return attrs.asdict(self, recurse=False)
+        return attrs.asdict(self, filter=lambda one, _: one.name != "places", recurse=False)
+
+
+def again(*options: str) -> str:
+    """Return the line of this command with more options."""
+    words = click.get_current_context().meta[WORDS]
+    at = words.index("--") if "--" in words else len(words)
+    return shlex.join(["refold", *words[:at], *options, *words[at:]])
 
 
 def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live) -> LiveOptions:
@@ -114,8 +141,10 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
     import_from_here(program)
     given = load_tools(places)
     own = tools_of(run.program) if program is None and names_shipped(run) else ()
-    known = {tool.name: tool for tool in (*own, *given)}
-    chosen, asked = _models(live.models, live.base_url, log)
+    beside = _beside(program, run)
+    known = {tool.name: tool for tool in (*own, *beside.values(), *given)}
+    chosen, asked = _models(live, log)
+    default = "live" if live.is_live else default
     tool: dict[str, Any] = dict(pair(each, "--tool") for each in live.single)
     sources = Sources(
         model=chosen or default,
@@ -127,7 +156,24 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
     )
     _check_names(log, known, tool, sources.stubs)
     made = load_session(live.session, log.path)
-    return LiveOptions(sources=sources, tools=tuple(known.values()), models=asked, session=made)
+    found = (*filter(None, [places]), *beside)
+    tools = tuple(known.values())
+    return LiveOptions(sources=sources, tools=tools, models=asked, session=made, places=found)
+
+
+def _beside(program: str | None, run: RunStarted) -> dict[str, Tool]:
+    """Return the tools of the run that the module of its program has, by their places."""
+    from refold.tools.contract.tool_types import is_tool  # noqa: PLC0415 - imports the tools
+
+    if program is None:
+        return {}
+    module, offered = program.rpartition(":")[0], {offer["name"] for offer in run.tools}
+    found = getattr(load_program(program), "__globals__", {})
+    return {
+        f"{module}:{name}": thing
+        for name, thing in found.items()
+        if is_tool(thing) and thing.name in offered
+    }
 
 
 def _check_names(
@@ -144,20 +190,21 @@ def _check_names(
                 raise UsageError(f"{option} {name}: no tool of this run; it has {listed}")
 
 
-def _models(
-    given: Iterable[str], base_url: str | None, log: OpenedLog
-) -> tuple[SourceMode | None, dict[str, Model]]:
+def _models(live: Live, log: OpenedLog) -> tuple[SourceMode | None, dict[str, Model]]:
     """Return where answers come from, and the models that are to be asked."""
     from refold.engine.models import model_from  # noqa: PLC0415 - only where one is named
 
-    mode = _last([each for each in given if each in MODES])
-    specs = [each for each in given if each not in MODES]
+    mode = _last([each for each in live.models if each in MODES])
+    specs = [each for each in live.models if each not in MODES]
     recorded = started(log.path).models
     if specs:
-        model = model_from(specs[-1], base_url)
+        model = model_from(specs[-1], live.base_url)
         return "live", dict.fromkeys(recorded or ("",), model)
     if mode == "live":
-        return "live", {name: model_from(spec, base_url) for name, spec in recorded.items()}
+        return "live", {name: model_from(spec, live.base_url) for name, spec in recorded.items()}
+    if mode is None and live.is_live:  # any other is asked for when the program needs it
+        known = {name: spec for name, spec in recorded.items() if spec.startswith(OPENED)}
+        return None, {name: model_from(spec, live.base_url) for name, spec in known.items()}
     return mode, {}  # type: ignore[return-value]  # one of the modes
 
 

@@ -77,7 +77,7 @@ def command(
         way: dict[str, Any] = {"volatile": volatile, "twice": twice, "into": into}
         way["compare"] = dict(pair(each, "--compare") for each in rules)
         report = drifted(opened, program, given, **way)
-        return tell(report, opened, junit)
+        return tell(report, opened, junit, live)
 
 
 def drifted(log: OpenedLog, program: str | None, live: LiveOptions, **way: Any) -> DriftReport:
@@ -86,18 +86,20 @@ def drifted(log: OpenedLog, program: str | None, live: LiveOptions, **way: Any) 
         return drift(log.path, program, **live.passed(), **way)
 
 
-def tell(report: DriftReport, log: OpenedLog, junit: OutputFile | None) -> int:
+def tell(report: DriftReport, log: OpenedLog, junit: OutputFile | None, live: Live) -> int:
     """Print a report, write it for a CI service, and return its exit code."""
     if junit is not None:
         junit.write(junit_xml([report.junit()]))
     code = MISSING if report.missing else DIFFERS if report.drifted else FINE
     document = report.as_json() | {"log": output.shown_path(log.given)}
-    return output.answer(document, lambda: _describe(report, log), code)
+    return output.answer(document, lambda: _describe(report, log, live), code)
 
 
-def _describe(report: DriftReport, log: OpenedLog) -> None:
+def _describe(report: DriftReport, log: OpenedLog, live: Live) -> None:
     """Print a report; name the tools whose calls are the same because the record answered them."""
     output.lines(str(report))
+    for line in filter(None, map(live.remedy, report.missing[:1])):
+        output.hint(line)
     if report.sources.may_change:
         return
     offers = [offer for path in tree(log.path) if path.exists() for offer in started(path).tools]

@@ -137,10 +137,11 @@ def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options:
         output.told_lines(str(one))
     is_fine = forked.ended.exit_code == 0
     (last,) = deque(read_entries(forked.log, resolve=True), maxlen=1)
+    new = output.shown_path(forked.log)
     document = PrintedFork(
         origin=output.shown_path(log),
         at=forked.at,
-        log=output.shown_path(forked.log),
+        log=new,
         status="completed" if is_fine else "failed",
         output=last.data.get("output"),
         diff={**found.as_json(), "a": output.shown_path(log)},
@@ -151,7 +152,7 @@ def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options:
         told = f"  forked from {log} at entry {forked.at}: {served} served, {forked.live} live"
         output.told((document.status, output.status_style(document.status)), told)
         output.told_lines(str(found))
-        shown = shlex.quote(document.log)
+        shown = shlex.quote(new)
         for note in forked.notes:
             output.told((f"note: {note}", "yellow"))
         output.hint(f"1 log: {shown}; refold show {shown}")

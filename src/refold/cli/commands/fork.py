@@ -1,9 +1,10 @@
 """`refold fork`: what if a result had been different?"""
 
+import contextlib
 import datetime as dt
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,21 +13,32 @@ import click
 
 from refold.api import fork
 from refold.cli.arguments.foreign import Foreign, WithCommand, command_given, fork_options
-from refold.cli.arguments.live import Live, edits_of, live_of, live_options
-from refold.cli.arguments.logs import OpenedLog, file_option, json_option, opened_log, started
+from refold.cli.arguments.live import Live, LiveOptions, again, edits_of, live_of, live_options
+from refold.cli.arguments.logs import (
+    OpenedLog,
+    file_option,
+    json_option,
+    opened_log,
+    place_of,
+    started,
+)
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE, MISSING, NOT_COMPLETED
 from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedFork
+from refold.engine.errors import LogObserved, ProgramNotFound, RefoldError
 from refold.engine.log.names import default_path
 from refold.replay.compare.diff import LogDiff, diff
+from refold.replay.partial.sources import MODES, OPENED
 from refold.replay.resume.fork import Fork
+from refold.replay.resume.open_ends import open_ends
 
 _PAGE: Final = """
 Examples:
   refold fork audit.jsonl --program app.py:audit --set "0#3=42"
   refold fork audit.jsonl --program app.py:audit --set "0#3=@result.json"
+  refold fork audit.jsonl --program app.py:audit --set "0#3=4" --live
   refold fork audit.jsonl --program app.py:audit --at 17 \\
          --model openai:gpt-4.1 --tools live --tools app:TOOLS
   refold fork audit.1.jsonl --program app.py:audit --at 4 --into other.jsonl
@@ -46,8 +58,10 @@ fault: {"error": {"code": "http_429"}} or another status, {"error": {"code":
 "cut"}}, {"refusal": "…"}, {"late_seconds": 30}.  --model names the model, of
 the same API, for all later requests.
 
-After the fork, requests that match the log get their recorded results.  Other
-requests need --model, --tools or --children.
+After the fork, requests that match the log get their recorded results.  With
+--live, models, tools and subagents are live; --model, --tools and --children
+set the source of one kind.  A fork that stops before its first live request
+leaves no log.
 
 Exit code: 0 completed · 5 not completed · 4 a request was not recorded and
 may not run · 1 an edit changes the part before it.
@@ -72,6 +86,11 @@ may not run · 1 an edit changes the part before it.
 @click.option(
     "--program", metavar="MODULE:NAME",
     help="Program of the root run: module:name or file.py:name; not for shipped ones.",
+)  # fmt: skip
+@click.option(
+    "--live", "is_live", is_flag=True,
+    help="Continue live: models, tools and subagents.  Finds the tools in the module of the "
+    "program.",
 )  # fmt: skip
 @live_options
 @file_option("--into", text="New log; by default a new file in runs/.")
@@ -99,8 +118,8 @@ def command(
     copy of the recorded folder, and executes the recorded tool calls, as in
     `refold replay`.
     """
-    again = command_given()
-    if again is not None:
+    foreign_command = command_given()
+    if foreign_command is not None:
         others = (
             program is not None
             or redone is not None
@@ -126,20 +145,63 @@ def command(
             asked = {"retry": retry, "into": into, "verb": "forked"}
         asked["copying"] = foreign.copying()
         if retry:
-            return resume_foreign(log, again, is_sure=is_sure, **asked, **foreign.passed())
-        return fork_foreign(log, again, is_sure=is_sure, **asked, **foreign.passed())
-    with opened_log(log) as opened:
+            return resume_foreign(
+                log, foreign_command, is_sure=is_sure, **asked, **foreign.passed()
+            )
+        return fork_foreign(log, foreign_command, is_sure=is_sure, **asked, **foreign.passed())
+    with opened_log(log) as opened, _remedied(opened, program):
         sources = live_of(opened, program, "recorded", live)
         target = into or _fresh(started(opened.path).program)
         with output.stdout_kept(), output.progress(f"forking {log}"):
             way: dict[str, Any] = {"into": target, "edits": edits_of(edits), **sources.passed()}
             way["again"] = redone
             forked = fork(opened.path, at, program, **way)
-        found = diff(forked.origin, forked.log)
+        found = diff(forked.origin, forked.log) if forked.log.exists() else None
         document = _document(forked, found, opened)
+    remedies = [live.remedy(one, all_live=True) for one in forked.missing[:1]]
+    if forked.missing and document.log is not None:
+        remedies = [_resume_line(forked, sources, program, live)]
     is_fine = forked.recording is not None and forked.recording.ok
     code = MISSING if forked.missing else FINE if is_fine else NOT_COMPLETED
-    return output.answer(document, lambda: _describe(document, forked.unreached, found, log), code)
+    return output.answer(
+        document, lambda: _describe(document, forked.unreached, found, log, remedies), code
+    )
+
+
+@contextlib.contextmanager
+def _remedied(log: OpenedLog, program: str | None) -> Iterator[None]:
+    """Add the whole command that works to an error that has one."""
+    try:
+        yield
+    except RefoldError as error:
+        run = started(log.path)
+        match error:
+            case LogObserved():
+                error.add_note(again("--", "COMMAND"))
+            case ProgramNotFound() if program is None:
+                error.add_note(again("--program", place_of(run.program)))
+        raise
+
+
+def _resume_line(forked: Fork, sources: LiveOptions, program: str | None, live: Live) -> str:
+    """Return the command that continues a fork that stopped after a live request."""
+    from refold.cli.commands.resume import Given  # noqa: PLC0415 - few forks stop
+
+    run = started(forked.log)
+    known = {tool.name for tool in sources.tools}
+    left = [f"FILE.py:{offer['name']}" for offer in run.tools if offer["name"] not in known]
+    specs = [spec for spec in live.models if spec not in MODES][-1:]
+    if not specs and any(not spec.startswith(OPENED) for spec in run.models.values()):
+        specs = ["SPEC"]
+    doubts = {doubt.key for doubt in open_ends(forked.log).doubts}
+    never_ran = tuple(one.key for one in forked.missing if one.key in doubts)
+    line = Given(
+        log=forked.log, program=program, tools=",".join((*sources.places, *left)),
+        model=tuple(specs), base_url=live.base_url, session=live.session,
+    ).again()  # fmt: skip
+    return shlex.join(
+        [*shlex.split(line), *(word for key in never_ran for word in ("--retry", key))]
+    )
 
 
 def _fresh(program: str) -> Path:
@@ -148,27 +210,39 @@ def _fresh(program: str) -> Path:
     return default_path(Path("runs"), f"{program}-fork", time=now, short_id=os.urandom(3).hex())
 
 
-def _document(forked: Fork, found: LogDiff, log: OpenedLog) -> PrintedFork:
+def _document(forked: Fork, found: LogDiff | None, log: OpenedLog) -> PrintedFork:
     """Return a fork as one document; `found` is how it differs from its origin."""
     origin = log.shown(forked.origin)
+    unfinished = "open" if found else "refused"
     return PrintedFork(
         origin=origin,
         at=forked.at,
-        log=output.shown_path(forked.log),
-        status=forked.recording.status if forked.recording is not None else "open",
+        log=output.shown_path(forked.log) if found else None,
+        status=forked.recording.status if forked.recording is not None else unfinished,
         output=forked.recording.output if forked.recording is not None else None,
         missing=tuple(forked.missing),
-        diff={**found.as_json(), "a": origin},
+        diff={**found.as_json(), "a": origin} if found else None,
     )
 
 
-def _describe(forked: PrintedFork, unreached: Iterable[str], found: LogDiff, log: Path) -> None:
+def _describe(
+    forked: PrintedFork,
+    unreached: Iterable[str],
+    found: LogDiff | None,
+    log: Path,
+    remedies: Iterable[str],
+) -> None:
     status = forked.status
     output.line((status, output.status_style(status)), f"  forked from {log} at entry {forked.at}")
     for one in forked.missing:
         output.complain(str(one))
+    if forked.log is None:
+        output.hint("\n".join(["nothing ran live, and no log was left", *remedies]))
+        return
     for key in unreached:
         output.complain(f"the edit of {key} has no effect: the fork never gets there")
     output.lines(str(found))
     shown = shlex.quote(forked.log)
     output.hint(f"\n1 log: {shown}; refold show {shown}")
+    for each in remedies:
+        output.hint(f"the log can be resumed: {each}")

@@ -166,7 +166,7 @@ def command(
             program = _program_for(programs, opened)
             sources = live_of(opened, program, "recorded", live)
             report = drifted(opened, program, sources, volatile=foreign.volatile)
-            return tell(report, opened, junit)
+            return tell(report, opened, junit, live)
     _, tools = modes_and_tools(live.tools)
     given: dict[str, Any] = {"tools": tools, "volatile": [*foreign.volatile]}
     given["session"] = live.session

@@ -27,12 +27,13 @@ class PrintedFork(Document):
     origin: str
     at: int
     """The last entry of the origin that was kept."""
-    log: str
+    log: str | None
+    """`None`: the fork was refused before anything ran live, and left no log."""
     status: str
     output: Any = None
     missing: tuple[OutcomeMissing, ...] = ()
     """A request that was not recorded and may not run."""
-    diff: dict[str, Any]
+    diff: dict[str, Any] | None
 
 
 @attrs.frozen(kw_only=True)
