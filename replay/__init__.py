@@ -1,29 +1,29 @@
-"""Replay: what can be done with a log again.
+"""Replay: everything that reads or re-executes a log.
 
-Logs flow in, and the programs that made them; reports, trees, differences and new logs flow out.
-Imports `refold.engine`, never `refold.tools`.  Each room may import those above it in this list.
+Input: logs and their programs. Output: reports, trees, differences and new logs. Imports
+`refold.engine`, never `refold.tools`. Each folder may import the folders above it in this list.
 
-    difference/    what differs between two values, texts or sequences, and what is not compared
-    index/         what a log holds, laid out to be looked up
-    explain/       a difference found: its name, its cause, how it reads
+    difference/    differences of two values, texts or sequences, and rules that ignore some
+    index/         a log's entries, indexed for look-ups
+    explain/       a difference's category, cause and text
     reexecute/     the program against its log, line by line
-    what_if/       the program with its record, in other orders or with other outcomes
-    partial/       some outcomes from the record, the rest live or stubs; what drifted
+    what_if/       the program with its record, in different orders or with changed outcomes
+    partial/       some outcomes from the record, the rest live or stubs; drift
     observed/      logs of watched commands: their requests are matched
-    resume/        going on: in the same log, or in a fork of it
-    audit/         what a log says, with nothing executed: is it true, what state, why
+    resume/        continues a run, in the same log or in a fork
+    audit/         reads a log without executing anything: verification, state, causes
     tree/          the delegation tree
     compare/       two logs, scope by scope
     testing/       recordings, snapshots and self-replay, for tests
     bulk/          many logs at once
 
-Four worlds can stand behind a kernel here (`engine.kernel.world`): `reexecute.world.Replayed`
-compares with a log, `explain.run_on.Explorer` takes over from it at the first line that differs,
+A kernel has one of four worlds here (`engine.kernel.world`): `reexecute.world.Replayed` compares
+with a log, `explain.run_on.Explorer` takes over from it at the first line that differs,
 `what_if.rehearsal.Rehearsal` is served from an index and writes nothing, and a recorder with a
 supply (`engine.recording.supplied`, `partial.sources.BookSupply`) writes a log of its own.
 
-What is public is loaded when it is first asked for: pytest imports this package at every start.
-No submodule shares a name with an export of its package.
+Public names are loaded on first use, because pytest imports this package at every start. No
+submodule shares a name with an export of its package.
 """
 
 from refold.engine.lazy import lazily

@@ -1,12 +1,12 @@
-"""What a log says by itself, with nothing executed: is it true, what state, what led to an entry.
+"""Reads a log without executing anything: verification, state, and causes of an entry.
 
-A log flows in; a verification, a state or a chain of causes flows out.  Imports `explain`,
-`difference` and `refold.engine`.  Rules: CONTRACT.md §5, §6, §14.14.
+Input: a log. Output: a verification, a state or a chain of causes.  Imports `explain`, `difference`
+and `refold.engine`.  Rules: CONTRACT.md §5, §6, §14.14.
 
-    verify          is a log intact, complete, authentic; and those below it
-    signed          who vouches for a log: its signature, held against trusted keys
-    causal          whether the entries of one log make sense together
+    verify          whether a log, and those below it, are intact, complete and authentic
+    signed          the signature of a log, checked against trusted keys
+    causal          whether the entries of one log are consistent
     refolding       a log folded back into state
-    session_fold    a session made again of a log
+    session_fold    a session rebuilt from a log
     why             the entries that led to an entry
 """

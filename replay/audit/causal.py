@@ -1,9 +1,9 @@
-"""Whether the entries of one log make sense together (CONTRACT.md §5.2).
+"""Checks that the entries of one log are consistent (CONTRACT.md §5.2).
 
 Each completion has its request; call keys are dense in each scope; a step reads the clock at most
-once; caps on depth and children are kept; `run.finished` says what is so.  Takes one entry after
-the other, in memory that grows with open effects, scopes and children, not with the log.
-Bytes, hashes and files are not its business: see `replay.audit.verify`.
+once; limits on depth and children hold; `run.finished` is correct. It takes the entries one by one,
+in memory that grows with open effects, scopes and children, not with the log. `replay.audit.verify`
+checks bytes, hashes and files.
 """
 
 import re
@@ -34,7 +34,7 @@ from refold.engine.events.outcome import ChildRef, Outcome
 from refold.engine.log.reader import Entry
 
 Problem = tuple[str, str, str]
-"""What is wrong, what was expected, what was found."""
+"""The problem, the expected value, the found value."""
 
 _KEY: Final = re.compile(r"([0-9A-Za-z._/-]+)([#@])([1-9][0-9]{0,17})\Z")
 _CANCELLED: Final = "cancelled"
@@ -42,7 +42,7 @@ _CANCELLED: Final = "cancelled"
 
 @attrs.define
 class Start:
-    """A child as its parent's log tells of it."""
+    """A child as described in its parent's log."""
 
     number: int
     call: str
@@ -61,14 +61,14 @@ class Start:
 
     @property
     def anchor(self) -> ChildRef | None:
-        """Where the child's log stood when the parent joined it."""
+        """The child's head as the parent joined it."""
         return self.outcome.child if self.outcome else None
 
 
 class Causality:
-    """Takes the entries of one log in order and tells what is wrong with each.
+    """Takes the entries of one log in order and returns the problems of each.
 
-    Nearly always nothing is: so that is what costs least.
+    Nearly all entries have none, so that case is the cheapest.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Causality:
         self._open: dict[str, str] = {}
         self._programs: set[str] = set()
         self._overdue: set[str] = set()
-        """Tools that were answered as timed out: what they give after all is late."""
+        """Tools that timed out: a later result of theirs is late."""
         self._by_call: dict[str, Start] = {}
         self._ordinals: dict[str, int] = {}
         self._has_looked = False

@@ -1,9 +1,8 @@
-"""Refold: a log folded back into state, and the state's digest compared with the recorded one.
+"""Folds a log back into state, and compares the state's digest with the recorded one.
 
-Executes reducers only: no program, no tool, no model.  The rules of the fold are `engine.state`'s.
-Damage on the way is raised; a torn tail ends the entries, for a state is asked of crashed runs, and
-that the log is incomplete is for `replay.audit.verify` to say.
-The rules are CONTRACT.md §6.1.
+Executes only reducers: no program, tool or model. `engine.state` has the rules of the fold. Damage
+raises an error. A torn tail ends the entries, because the state of a crashed run is useful;
+`replay.audit.verify` reports that such a log is incomplete. The rules are CONTRACT.md §6.1.
 """
 
 from collections import deque
@@ -24,7 +23,7 @@ from refold.replay.difference.pointer_diff import Difference, differences
 
 @attrs.frozen(kw_only=True)
 class Refolded:
-    """What a log folds to, and whether that is what was recorded."""
+    """The state of a log, and whether it matches the record."""
 
     state: RunState
     """After the last entry."""
@@ -32,7 +31,7 @@ class Refolded:
     """Of the state that `run.finished` speaks of, the one before it; without a `run.finished`, of
     the last state.  Under this version's rules."""
     recorded_digest: str | None
-    """As `run.finished` says; `None` for a log that is not sealed."""
+    """As in `run.finished`; `None` for a log that is not sealed."""
     state_version: int | None
     """Under which the log was recorded."""
 
@@ -91,7 +90,7 @@ def refold_log(log: str | PathLike[str]) -> Refolded:
 
     Raises:
         LogDamaged: an entry does not verify.
-        LogUnsupported: it was written by a newer version, or is no log.
+        LogUnsupported: it was written by a newer version, or is not a log.
     """
     return refolded(read_entries(fspath(log), resolve=True, torn_ok=True))
 

@@ -1,8 +1,8 @@
-"""A session made again of a log: the session part of a refold.
+"""Rebuilds a session from a log: the session part of a refold.
 
-Executes reducers only: no program, no tool, no model.  The log names classes and never says where
-they are; so whoever asks gives a session with the reducers that the run's had.  Rules: CONTRACT.md
-§6.3; the state of the run itself is `replay.audit.refolding`.
+Executes only reducers: no program, tool or model. The log has the names of classes but not their
+modules, so the caller passes a session with the run's reducers. Rules: CONTRACT.md §6.3; the state
+of the run itself is `replay.audit.refolding`.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ def refold_session(log: str | PathLike[str], session: Session) -> bool | None:
 
 
 def had_session(log: str | PathLike[str]) -> bool:
-    """Return whether the run of `log` had a session of its own: it stands in the second line."""
+    """Return whether the run of `log` had its own session: that is in the second line."""
     second = None
     with contextlib.suppress(LogDamaged):  # then there is nothing to go by
         second = next(islice(read_entries(log, torn_ok=True), 1, None), None)
@@ -67,9 +67,9 @@ def had_session(log: str | PathLike[str]) -> bool:
 
 
 def beyond(log: str | PathLike[str], make: Callable[[], Session]) -> str:
-    """Return what the sessions of a run and of those below it held that one of `make` cannot take.
+    """Return the content of a tree's sessions that a session of `make` cannot take.
 
-    In words; empty where such a session is all that a re-execution needs.
+    It is text; empty if such a session is enough for a re-execution.
 
     Raises:
         LogDamaged: an entry does not verify.
@@ -87,10 +87,10 @@ def beyond(log: str | PathLike[str], make: Callable[[], Session]) -> str:
 
 
 class StandIn(Session):
-    """An empty session in the place of one that held nothing.
+    """An empty session in place of one that held nothing.
 
-    The program may do now what it did not do then, and an event that no reducer takes would be lost
-    without a word: it is refused.
+    An event without a reducer is refused, because it would be lost silently if the program now
+    sends one that it did not send before.
     """
 
     def dispatch(self, event: object) -> tuple[ReducerFailure, ...]:

@@ -20,10 +20,10 @@ from refold.engine.signing.sshsig import fingerprint
 
 @attrs.frozen(kw_only=True)
 class SignatureReport(Document):
-    """What is known of a log's signature."""
+    """The state of a log's signature."""
 
     authentic: bool | None
-    """`None`: not signed, not all of it, or by a key of which nothing says whose it is."""
+    """`None`: unsigned, not signed to its end, or signed by an unknown key."""
     what: str
     """Why, in a few words."""
     entries: int = 0
@@ -116,7 +116,7 @@ def _is_valid(signer: AllowedSigner, time: datetime | None) -> bool:
 
 
 def _time(entry: Entry | None) -> datetime | None:
-    """Return when an entry was written, by the log itself; `None` if it does not say."""
+    """Return when an entry was written, according to the log; `None` if not recorded."""
     wall_us: Any = entry.meta.get("wall_us") if entry is not None else None
     try:
         return datetime.fromtimestamp(wall_us / 1_000_000, UTC)

@@ -1,10 +1,10 @@
 """Verifies a log and the logs of all runs below it; executes nothing (CONTRACT.md §5).
 
-Three answers a log, never one: *intact* (chain, schema, causal rules and the bonds to parent and
-children hold), *complete* (sealed by `run.finished`, or its head is anchored elsewhere) and
-*authentic* (signed by a key that is trusted).  Bytes and chains are `engine.log`'s; what entries
-mean together is `replay.audit.causal`'s.  Files are found by the naming rule, never by what a log
-says.
+A log has three separate properties: *intact* (hash chain, schema, causal rules and links to parent
+and children hold), *complete* (sealed by `run.finished`, or its head is anchored elsewhere) and
+*authentic* (signed by a key that is trusted).  `engine.log` checks bytes and chains;
+`replay.audit.causal` checks consistency. Files are found by the naming rule, never by a log's
+content.
 """
 
 import os
@@ -46,23 +46,23 @@ from refold.replay.audit.causal import Causality, Problem, Start
 from refold.replay.audit.signed import UNSIGNED, SignatureCheck, SignatureReport
 
 DAMAGE_MAX: Final = 100
-"""Reports kept for one log; the first say enough."""
+"""The maximum number of problems kept for one log."""
 
 OTHER_HEAD: Final = "another head"
-"""What is wrong with a log whose head is not the one kept elsewhere."""
+"""The problem of a log whose head differs from the one kept elsewhere."""
 CONTENT_MISSING: Final = "content missing"
 _CUT_SHORT: Final = "log cut short"
 START_MISSING: Final = "start missing"
-"""What is wrong with a log whose parent's lost its last lines."""
+"""The problem of a log whose parent's log lost its last lines."""
 _AT_END: Final = ("", TORN_TAIL)
 """What ends the reading where the entries end."""
 LEAVES_INTACT: Final = frozenset({TORN_TAIL, OTHER_HEAD, _CUT_SHORT, START_MISSING})
-"""What is wrong with a log whose entries are all sound."""
+"""The problems of a log whose entries are all valid."""
 
 
 @attrs.frozen
 class LogReport(Document):
-    """What is known of one log."""
+    """The verification of one log."""
 
     path: str
     intact: bool
@@ -75,10 +75,10 @@ class LogReport(Document):
     """Hash of the last of them; empty for none."""
     damage: tuple[Damage, ...] = ()
     guarantee: str = ""
-    """`matched` of a watched command's log; empty of a program's, and where nothing says."""
+    """`matched` for a watched command's log; empty for a program's, or if not recorded."""
     tree_digest: str = ""
-    """What the run and the children that it joined did (CONTRACT.md §6.2), computed from the logs;
-    empty where one of them is not intact and complete."""
+    """The digest of the run and its joined children (CONTRACT.md §6.2), computed from the logs;
+    empty if one of them is not intact and complete."""
     is_joined: bool = True
     """Whether its parent joined the run and had not cancelled it; else how far it came is timing,
     and no other log's tree digest counts it."""
@@ -97,7 +97,7 @@ class LogReport(Document):
 
 @attrs.frozen
 class Verification(Document):
-    """What is known of a log and of all logs below it, parents first."""
+    """The verification of a log and of all logs below it, parents first."""
 
     computed = ("intact", "complete", "authentic")
 
@@ -141,12 +141,12 @@ class Verification(Document):
 
     @property
     def tree_digest(self) -> str:
-        """What the run of the log that was asked for and the children that it joined did."""
+        """The digest of the requested run and its joined children."""
         return self.root.tree_digest
 
     @property
     def damage(self) -> tuple[Damage, ...]:
-        """What is wrong with any log, parents first."""
+        """The problems of all logs, parents first."""
         return tuple(damage for log in self.logs for damage in log.damage)
 
 
@@ -176,14 +176,14 @@ def verify(
 ) -> Verification:
     """Verify the log at `path`, and with `tree` all logs below it.
 
-    `expect_head` is a head kept elsewhere: with it, an unsealed log can be complete, and another
-    head is damage.  `trust` is a file of allowed signers (ssh-keygen(1)): without it, nothing is
-    authentic.  `beside` is the folder of the log, for whoever has listed it already.  Damage is
-    reported, never raised.
+    `expect_head` is a head kept elsewhere: with it, an unsealed log can be complete, and a
+    different head is damage.  `trust` is a file of allowed signers (ssh-keygen(1)): without it,
+    nothing is authentic.  `beside` is the listing of the log's folder, if the caller already has
+    it.  Damage is reported, never raised.
 
     Raises:
         ExtraMissing: `trust` is given, the log is signed, and `cryptography` is not installed.
-        LogMissing: there is no log at `path`.
+        LogMissing: the log at `path` does not exist.
         LogNameRefused: `path` does not end in `.jsonl`; a packed log is opened first.
         LogUnsupported: the log at `path` was written by a newer version.
         SignersRefused: the file of allowed signers cannot be read.
@@ -221,7 +221,7 @@ def verify(
 def _with_answers(
     logs: tuple[LogReport, ...], checks: Mapping[str, "_Check"], *, authentic: bool | None
 ) -> Sequence[LogReport]:
-    """Return reports that say what the signature of the first means for each."""
+    """Return the reports with the consequences of the first log's signature for each."""
     if authentic is None:
         return logs
     answers: dict[str, bool | None] = {}
@@ -260,7 +260,7 @@ def _listed(path: Path) -> Folder:
 
 @attrs.frozen
 class _Bond:
-    """What others say about a log: its parent, or whoever kept its head."""
+    """Expectations about a log from its parent, or from the keeper of its head."""
 
     head: str | None = None
     anchor: ChildRef | None = None
@@ -270,7 +270,7 @@ class _Bond:
     signature: SignatureCheck | None = None
     """Of the log that was asked for."""
     is_parent_open: bool = False
-    """Whether the parent may have started runs of which its log, without an end, says nothing."""
+    """Whether the parent's log lacks an end and may omit runs that the parent started."""
 
 
 class _Check:
@@ -285,7 +285,7 @@ class _Check:
         self._head = ""
         self._size = 0
         self._last = 0
-        """Where the last entry begins."""
+        """The offset of the last entry."""
         self._is_anchored = False
         self._broken = ""
         """What ended the reading before the end of the file; empty for nothing."""
@@ -390,7 +390,7 @@ class _Check:
     # --- bonds to the parent -------------------------------------------------------------
 
     def _foreign(self, started: RunStarted) -> list[Problem]:
-        """Return where the first line is not that of the child its parent started (§5.4)."""
+        """Return the mismatches of the first line with the child that its parent started (§5.4)."""
         start, parent = self._bond.start, self._bond.parent
         if start is None or parent is None:
             return []
@@ -431,7 +431,7 @@ class _Check:
 
     @property
     def run_id(self) -> str:
-        """The run's id, as its first line says; empty without one."""
+        """The run's id from its first line; empty without one."""
         started = self._causality.started
         return started.run_id if started is not None else ""
 
@@ -446,9 +446,9 @@ class _Check:
     # --- children ------------------------------------------------------------------------
 
     def below(self, folder: Folder) -> Iterator[tuple[Path, _Bond | None]]:
-        """Yield the logs of children, with what this one says of each; without, one not there.
+        """Yield the logs of children with the expectations of this one; none for missing ones.
 
-        Last those that lie where children would, and that no start names.
+        Logs at a child's path that no start names come last.
         """
         found, known = folder.children(self._path), self._causality
         for number in known.starts.keys() - found.keys():  # those that were just made
@@ -475,7 +475,7 @@ class _Check:
         return start.anchor is not None and start.anchor.events > 0
 
     def report(self) -> LogReport:
-        """Return what was found."""
+        """Return the verification result."""
         wrong = [each for each in self._damage if each.what not in LEAVES_INTACT]
         is_ended = self._causality.finished is not None
         if self._bond.head is not None:
@@ -496,9 +496,9 @@ class _Check:
         )
 
     def with_tree(self, report: LogReport, known: Mapping[str, str]) -> LogReport:
-        """Return the report with the tree digest, and what is wrong with the one in the seal.
+        """Return the report with the tree digest, and with any error of the one in the seal.
 
-        `known` has the digests of logs below; of one that is not known, this one's is not either.
+        `known` has the digests of logs below; if one is unknown, this log's is unknown too.
         """
         causality, digest = self._causality, self._causality.digest
         for number, start in causality.starts.items():
@@ -521,7 +521,7 @@ def _unread(path: Path, error: LogMissing | LogUnsupported) -> LogReport:
 
 
 def unread(path: str, why: str, what: str) -> Verification:
-    """Return what is known of a root's file that cannot be judged."""
+    """Return the verification of a root's file that cannot be read."""
     damage = Damage(path, 1, 0, "a log that can be read", " ".join(why.split()), what)
     return Verification((_empty(damage, intact=False),))
 

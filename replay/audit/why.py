@@ -1,11 +1,10 @@
-"""Why an entry stands in a log: the entries that led to it, back to the first line of the root.
+"""The causes of an entry: the entries that led to it, back to the first line of the root.
 
-What a log says of causes is followed as it is said: an outcome answers its request, a request was
-made in the step that the last outcome opened, a child was started by its parent's entry, a model
-request carries the answers and tool results of its conversation, a child's outcome is the end of
-its log.  What a program had received earlier, in the same scope or in one below, may have mattered
-too, and only the program knows: who asks for every entry gets these as well.  Executes nothing.
-Rules: CONTRACT.md §3.2, §14.14.
+Causes are followed as recorded: an outcome answers its request; a request was made in the step that
+the last outcome opened; a child was started by its parent's entry; a model request carries the
+answers and tool results of its conversation; a child's outcome is the end of its log. Earlier
+outcomes in the same scope, or in one below, may also matter, but only the program knows, so they
+are included only if every entry is requested. Executes nothing. Rules: CONTRACT.md §3.2, §14.14.
 """
 
 import sys
@@ -35,10 +34,13 @@ from refold.replay.index.run_end import raised_at
 How = Literal[
     "asked about", "after", "answers", "carries", "ends with", "concerns", "started by", "earlier"
 ]
-"""`asked about`: the entry itself.  Of another, how the entry that it led to depends on it: that
-one happened `after` it, in the step that it opened; `answers` it; `carries` it, as a message; is
-the outcome of a child that `ends with` it; `concerns` it, cancelling, say; is the first line of a
-run that was `started by` it; or had it `earlier`, in its scope or in one below."""
+"""`asked about`: the entry itself.
+
+Otherwise, how the entry that it led to depends on it: that one happened `after` it, in the step
+that it opened; `answers` it; `carries` it, as a message; is the outcome of a child that `ends with`
+it; `concerns` it, for example cancels it; is the first line of a run `started by` it; or had it
+`earlier`, in its scope or in one below.
+"""
 
 _NONE: Final = -1
 """Stands for no cause."""
@@ -60,11 +62,11 @@ class Cause(Document):
     """Empty where it has none."""
     how: How
     of: int | None
-    """Where in the answer the entry stands that it led to; `None` for the first."""
+    """The position in the answer of the entry that it led to; `None` for the first."""
     is_main: bool
-    """Whether it is a link of the chain; else it stands beside one."""
+    """Whether it is a link of the chain, not a secondary cause."""
     wall_us: int | None
-    """When it was written, in microseconds since 1970; `None` where it does not say."""
+    """When it was written, in microseconds since 1970; `None` if not recorded."""
     where: str
     """File and line of the program that raised, of a last entry; else empty."""
     line: str
@@ -84,28 +86,28 @@ class Causes:
 
 
 def why(log: str | PathLike[str], seq: int, *, every: bool = False) -> tuple[Cause, ...]:
-    """Return what led to the entry `seq` of `log`: first that entry, then its causes.
+    """Return the entries that led to the entry `seq` of `log`, starting with that entry.
 
-    By default the chain, back to the first line of the root: after each link what else led to it
-    directly, unless it stands in the chain by itself.  With `every`, all entries that can have led
-    to it, each once: log by log, the latest first.
+    The default is the chain back to the first line of the root: each link is followed by its other
+    direct causes that are not in the chain. With `every`, all entries that may have led to it, each
+    once: log by log, the latest first.
 
-    A negative `seq` counts from the end.  Where the log of a parent is not there, it ends with the
+    A negative `seq` counts from the end. If the parent's log is missing, the result ends with the
     first line of the child.
 
     Raises:
         EntryMissing: the log has no such entry.
-        LogMissing: there is no log at `log`.
+        LogMissing: the log does not exist.
         LogDamaged: an entry up to there does not verify.
     """
     return causes(log, seq, every=every, most=None).first
 
 
 def causes(log: str | PathLike[str], seq: int, *, every: bool = False, most: int | None) -> Causes:
-    """Return what `why` does, at most `most` of it, and how much there is.
+    """Return the result of `why`, at most `most` causes of it, and their total number.
 
     Raises:
-        RefoldError: whatever `why` raises.
+        RefoldError: any error of `why`.
     """
     path = log_path("why", log)
     check_seq("why", "seq", seq)
@@ -122,9 +124,9 @@ def causes(log: str | PathLike[str], seq: int, *, every: bool = False, most: int
 def direct_causes(
     counts: Mapping[Path, int],
 ) -> Iterator[tuple[Place, tuple[tuple[How, Place], ...]]]:
-    """Yield each entry of some logs with what led to it directly: first its link of the chain.
+    """Yield each entry of some logs with its direct causes: first its link of the chain.
 
-    `counts` says how many entries of each log verify; each log is read once.
+    `counts` are the numbers of verified entries per log; each log is read once.
 
     Raises:
         LogDamaged: fewer of them do.
@@ -177,7 +179,7 @@ class _Link:
 
 
 def _chain(logs: "_Logs", first: Place) -> Iterator[_Link]:
-    """Yield the chain, walked twice: what stands in it is not told beside it."""
+    """Yield the chain, walked twice, so that its links are not repeated as secondary causes."""
     for link, _ in _walk(logs, first):
         logs.tell(link.place)
     for link, beside in _walk(logs, first):
@@ -236,7 +238,7 @@ class _Logs:
         self._told: dict[Path, bytearray] = {}
 
     def tell(self, place: Place) -> bool:
-        """Return whether this is the first time that an entry is told."""
+        """Return whether this is the first time that an entry is reported."""
         path, seq = place
         told = self._told.setdefault(path, bytearray(self._logs[path].entries))
         is_first, told[seq] = not told[seq], True
@@ -259,10 +261,10 @@ class _Logs:
         yield from self._end_of_child(path, seq)
 
     def earlier(self, place: Place) -> Iterator[tuple[How, Place]]:
-        """Yield what the program had before, in the scope of an entry of its own or below it.
+        """Yield the program's earlier outcomes, in the scope of an entry of its own or below it.
 
-        Back to the entry before it that the program made in the scope, which had the rest; before
-        the first one in a scope, to the one above that came before.
+        It goes back to the program's previous entry in the scope, which had the rest; before the
+        first entry of a scope, to the previous one in the scope above.
         """
         path, seq = place
         log = self._logs[path]
@@ -320,11 +322,11 @@ _ROLES: Final = {
     "effect.late": _WORLDS | _CONCERNS,
     "run.finished": _LAST,
 }
-"""What a kind of entry is to the program; one that is not here is the program's."""
+"""The relation of each kind of entry to the program; a kind that is missing is the program's."""
 
 
 class _Log:
-    """What one log says of causes: numbers, no data; call keys only of what is not answered yet."""
+    """The causes in one log: numbers without data, and call keys only of open requests."""
 
     def __init__(self, path: Path, last: int | None, *, every: bool = False) -> None:
         self._path = path
@@ -349,7 +351,7 @@ class _Log:
         self._scope_of: list[str] = []
         """By entry: its scope, one text for all of it."""
         self._open: dict[str, int] = {}
-        """By call key: what was asked, and not answered yet."""
+        """By call key: open requests."""
         self._starts: dict[str, tuple[Json, str]] = {}
         """By call key: the child's number, and the hash of its start."""
         self._talk = _Talk()
@@ -462,7 +464,7 @@ class _Talk:
         self._chain = _Places()
         """By chain digest: the entry that brought the message."""
         self._ends: dict[str, str] = {}
-        """By call key: the chain digest of what was asked, and not answered yet."""
+        """By call key: the chain digests of open requests."""
         self._wanted: dict[str, tuple[int, str, Json]] = {}
         """By the id that a model gave a tool call: answer, tool, arguments."""
         self._wanting: Counter[str] = Counter()
@@ -484,7 +486,7 @@ class _Talk:
             yield before
 
     def answered(self, seq: int, call: str, data: dict[str, Any]) -> None:
-        """Take an answer: it is a message of what is asked next, and wants tools called."""
+        """Take an answer: it is a message of the next request, and requests tool calls."""
         message = data.get("message")
         asked = self._ends.pop(call, None)
         if not isinstance(message, dict) or asked is None:
@@ -533,7 +535,7 @@ class _Talk:
 
 
 class _Places:
-    """Where digests first stood: a table of numbers, a tenth of what a dict of them would take."""
+    """The first places of digests: a table of numbers, a tenth of the size of a dict."""
 
     def __init__(self) -> None:
         self._keys, self._places = array("q", [0] * 64), array("q", [0] * 64)

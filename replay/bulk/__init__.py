@@ -1,12 +1,12 @@
-"""Many logs re-executed side by side, in processes of their own.
+"""Many logs re-executed in parallel, in separate processes.
 
-Logs and programs flow in; a row a log flows out, and a report of them all.  Imports `audit`,
-`reexecute`, `explain`, `index` and `refold.engine`.  Rules: CONTRACT.md §14.13.
+Input: logs and programs. Output: a row per log, and a report on all.  Imports `audit`, `reexecute`,
+`explain`, `index` and `refold.engine`.  Rules: CONTRACT.md §14.13.
 
-    bulk         which logs, which programs, one row each
-    verified     logs that are verified and not executed
-    executors    chunks of logs on somebody else's executor
+    bulk         finds logs and programs, and makes one row each
+    verified     verifies logs without executing them
+    executors    chunks of logs on a user's executor
     modules      the user's own modules, forgotten after each log
     processes    one helper process, forked for many logs at a time
-    report       the rows and what they say together
+    report       the rows and their summary
 """

@@ -1,11 +1,11 @@
-"""Many logs re-executed side by side (CONTRACT.md §14.13).
+"""Many logs re-executed in parallel (CONTRACT.md §14.13).
 
-Logs are re-executed in processes of their own: a program that ends its process, or that changes
-what is global, spoils no other log's answer.  One helper process imports what is needed, once, and
-is forked for a few logs at a time (`replay.bulk.processes`); where the programs are of this process
-only, the logs are re-executed here, one after the other.  How one log is re-executed is whoever
-calls this to say: the command line knows the tools that Refold ships, `replay` knows none.  What
-became of each, and of all of them, is told by `replay.bulk.report`.
+Logs are re-executed in separate processes, so a program that ends its process or changes global
+state does not affect other logs' results. One helper process imports everything once and is forked
+for a few logs at a time (`replay.bulk.processes`). If the programs exist only in this process, the
+logs are re-executed here, one after the other. The caller passes the function that re-executes one
+log: the command line knows the tools that Refold ships, `replay` knows none. `replay.bulk.report`
+reports the results.
 """
 
 import functools
@@ -58,16 +58,16 @@ Execute = Callable[[Path], LogResult]
 def find_logs(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], call: str = "replay_all"
 ) -> list[Path]:
-    """Return the logs that `paths` name: files as they are, of folders all root logs below.
+    """Return the logs that `paths` name: files as given, and all root logs below folders.
 
-    `call` is the function of `refold` whose argument they are.
+    `call` is the public function with this argument, for errors.
 
-    Packed logs count; hidden files and folders, and links to folders, do not.  Each file stands
-    once, the logs of a folder in the order of their names.  A child's log that is named beside its
-    root's, as a shell does for `*.jsonl`, stands for nothing of its own.
+    Packed logs are included; hidden files and folders, and links to folders, are not. Each file
+    occurs once, and the logs of a folder are in the order of their names. A child's log that is
+    named together with its root's, as a shell does for `*.jsonl`, is skipped.
 
     Raises:
-        LogMissing: a path is not there, or no log is found at all.
+        LogMissing: a path does not exist, or no log is found.
     """
     found: dict[Path, None] = {}
     if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable):
@@ -129,9 +129,9 @@ def program_for(log: Path, name: str, programs: Programs) -> Program | Reference
 
 
 def replay_row(given: Path, reexecute: Callable[[Path, str], ReplayReport]) -> LogResult:
-    """Re-execute one log with `reexecute(path, program name)`, and say what became of it.
+    """Re-execute one log with `reexecute(path, program name)`, and return its result.
 
-    A log is verified first: none is called identical, nor another's fault, that is not intact.
+    A log is verified first, so a damaged log is never called identical or different.
     """
     program = ""
     try:
@@ -230,7 +230,7 @@ def _bad(given: Path, program: str, result: Result, error: Exception) -> LogResu
 # --- all of them -----------------------------------------------------------------------------
 
 OnVerdict = Callable[[LogResult], None]
-"""Is told what became of a log as soon as that is known."""
+"""Called with each log's result as soon as it is known."""
 
 
 def replay_logs(
@@ -243,18 +243,18 @@ def replay_logs(
     """Re-execute `logs` and report on each, in their order.
 
     Args:
-        logs: As `find_logs` gives them.
-        execute: What re-executes one of them.  As a reference, in processes of their own; as a
-            function, and where what the reference names cannot be imported elsewhere, in this
-            process, one after the other.
-        schedule: How many at a time, and until when.
-        executor: What takes the logs in chunks, in place of this machine.
-        on_verdict: Is called for each log that is done, in the order in which they are.
+        logs: As returned by `find_logs`.
+        execute: The function that re-executes one log. A reference runs in separate processes. A
+            function, or a reference that cannot be imported elsewhere, runs in this process, one
+            log after the other.
+        schedule: The number at a time, and the time limit.
+        executor: An executor that takes the logs in chunks, instead of this machine.
+        on_verdict: Called for each log in the order of completion.
 
     Raises:
-        UsageError: a log would have to be ended, or be given to an executor, that is re-executed
-            in this process; or the executor cannot take them.
-        ProgramNotFound: what the reference names cannot be imported.
+        UsageError: a time limit or an executor was given for logs that are re-executed in this
+            process; or the executor cannot take them.
+        ProgramNotFound: the reference cannot be imported.
     """
     tell = on_verdict or (lambda _row: None)
     began = time.monotonic()
@@ -288,9 +288,9 @@ def in_parallel(
     schedule: Schedule,
     executor: Executor | None,
 ) -> tuple[int, str | None]:
-    """Return how many logs were judged at a time, and what was printed.
+    """Return how many logs were judged at a time, and their printed output.
 
-    That is `None` where a process of their own cannot import what it is to execute.
+    The output is `None` if a separate process cannot import the function.
     """
     most = schedule.jobs or (slots(executor) if executor else None) or processors()
     if executor is not None:

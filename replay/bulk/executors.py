@@ -1,10 +1,10 @@
-"""Logs in chunks on an executor of somebody else's: threads, processes, a cluster.
+"""Chunks of logs on a user's executor: threads, processes, a cluster.
 
-What crosses is plain data: paths, references, rows.  Where a chunk arrives, a process of our own
-judges it (`replay.bulk.processes`): a log that ends its process, or takes too long, costs the
-executor nothing, be its workers threads, daemons or forks.  A chunk is so long that it repays the
-start of that process.  One whose worker is lost is cut in pieces that are done again, down to the
-log that its worker never survives.  Rules: CONTRACT.md §14.13.
+Only plain data crosses: paths, references, rows. At the worker, a process of our own judges the
+chunk (`replay.bulk.processes`). So a log that ends its process, or takes too long, does not harm
+the executor, whether its workers are threads, daemons or forks. A chunk is long enough to justify
+starting that process. If a worker is lost, its chunk is split and repeated, down to the log that
+its worker never survives. Rules: CONTRACT.md §14.13.
 """
 
 import math
@@ -38,7 +38,7 @@ from refold.replay.bulk.report import BAD, LogResult, not_run
 _FIRST: Final = 64
 """Logs of the first chunks, before it is known how long one takes."""
 _LEAST: Final = 4
-"""A chunk takes at least so many times as long as what it costs beside its logs, …"""
+"""A chunk takes at least this many times its overhead, …"""
 _MOST: Final = 20
 """… and at most so many times: its end is progress, and its loss is done again."""
 _DEATHS_MAX: Final = 3
@@ -46,13 +46,13 @@ _DEATHS_MAX: Final = 3
 _LOSSES_MAX: Final = 32
 """Chunks lost in a row, until the executor is taken to be gone."""
 _REFUSED: Final = (PickleError, TypeError, AttributeError, ImportError)
-"""What is raised where a worker cannot be given a chunk: nothing was lost, nothing will do."""
+"""Errors of a worker that cannot take a chunk: nothing was lost, and a retry cannot help."""
 
 
 def slots(executor: Executor) -> int | None:
-    """Return how many chunks the workers of `executor` take at a time; `None` if it does not say.
+    """Return how many chunks the workers of `executor` take at a time; `None` if unknown.
 
-    Python's pools keep it to themselves, and so does Dask's executor with its client.
+    Python's pools have it in a private attribute, and Dask's executor in its client.
     """
     most = getattr(executor, "_max_workers", None)
     threads = getattr(getattr(executor, "_client", None), "nthreads", None)
@@ -98,7 +98,7 @@ class Spread:
         self._printed = ""
 
     def run(self) -> str:
-        """Have all logs judged; return what they printed.
+        """Have all logs judged; return their printed output.
 
         Raises:
             UsageError: the executor was shut down; its workers cannot import Refold, or do not see
@@ -208,7 +208,7 @@ class Spread:
 
 @attrs.frozen(kw_only=True)
 class _Judged:
-    """What a worker says of a chunk."""
+    """A worker's result for a chunk."""
 
     rows: list[Row]
     printed: str
@@ -217,7 +217,7 @@ class _Judged:
 
 
 class _Pace:
-    """How long a log takes, and what a chunk costs beside its logs."""
+    """The time per log, and a chunk's overhead."""
 
     def __init__(self) -> None:
         self._chunks = self._logs = 0

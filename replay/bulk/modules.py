@@ -1,8 +1,8 @@
 """The user's own modules in a process that re-executes one log after the other.
 
-They are forgotten after each log, and so executed anew for the next, which finds nothing of what
-the one before it kept there.  They are found and compiled once: code does not change.  Installed
-modules stay as they are.  Rules: CONTRACT.md §14.13.
+They are removed after each log and executed again for the next, so no state stays in them. They are
+found and compiled once, because code does not change. Installed modules stay loaded. Rules:
+CONTRACT.md §14.13.
 """
 
 import importlib.util

@@ -1,13 +1,12 @@
-"""The processes in which many logs are re-executed: one helper, forked for many logs at a time.
+"""The processes for many logs: one helper, forked for many logs at a time.
 
-The helper imports the programs once and has a single thread, so that forking it is safe.  A fork
-re-executes one log after the other, and writes a row for each: a fork costs ten times what a short
-log does.  No log is blamed for what another did: modules of the user's own are imported anew for
-each, a fork whose environment, folder or threads are not as they were takes no more, and whatever
-is not identical beside others is judged again as the first of a fork of its own.  Which logs is
-`replay.bulk.bulk`'s to say, what a row says `replay.bulk.report`'s.  The helper is bounded as every
-process of ours (CONTRACT.md §7.3): nothing of it is left when the caller is interrupted, and it
-leaves when the caller is gone.
+The helper imports the programs once and has a single thread, so forking it is safe. A fork
+re-executes one log after the other and writes a row for each, because a fork costs ten times as
+much as a short log. One log's program cannot affect the result of a different log: user modules are
+imported again for each log, a fork whose environment, folder or threads changed takes no more logs,
+and a log that was not identical after others is judged again as the first of its own fork.
+`replay.bulk.bulk` chooses the logs; `replay.bulk.report` defines the rows. The helper has the
+limits of all our processes (CONTRACT.md §7.3): it ends when the caller is interrupted or gone.
 """
 
 import gc
@@ -47,12 +46,12 @@ _FAULT: Final = 70
 _LOGS_MAX: Final = 512
 """So many logs a fork takes at most."""
 _HELPER_LOGS_MAX: Final = 16_384
-"""So many logs a helper takes at most: what it holds does not grow with their number."""
+"""The maximum number of logs per helper, so that its memory does not grow with their number."""
 PRINTED_MAX: Final = 4 * 1024 * 1024
 _PATIENCE_SECONDS: Final = 3600.0
 """So long the helper listens at most: `epoll` takes no more than 24 days, and no infinity."""
 _PIECES: Final = 8
-"""What a helper that died left is done again in so many pieces, down to the log that ends it."""
+"""The number of parts in which a dead helper's logs are repeated, down to the fatal log."""
 
 VERIFIED: Final = "verified"
 """The result of a log of which nothing but whether it is sound was asked."""
@@ -61,7 +60,7 @@ Row = dict[str, Any]
 """What became of one log, as JSON: it has a `result`, the `log` as it was given, and `seconds`."""
 
 OnRow = Callable[[int, Row], None]
-"""Is told what became of a log, by its index, as soon as that is known."""
+"""Called with each log's index and result as soon as it is known."""
 
 
 @attrs.frozen(kw_only=True)
@@ -88,7 +87,7 @@ class Schedule:
 
 
 class NotBegun(Exception):
-    """A helper could not import what it was to execute; says why, in a line."""
+    """A helper could not import the function; has the reason, in one line."""
 
 
 def in_processes(
@@ -101,14 +100,14 @@ def in_processes(
     cwd: Path | None = None,
     sys_path: Sequence[str] | None = None,
 ) -> str:
-    """Re-execute `logs` in processes of their own; return what they printed.
+    """Re-execute `logs` in separate processes; return their printed output.
 
-    One that takes longer than it may is killed.  A log that ends the helper itself is
-    named, and the rest goes on in another.  `env`, `cwd` and `sys_path` are those of the processes;
-    by default, as here.
+    A process that exceeds its time limit is killed. A log that ends the helper itself is reported,
+    and the rest continues in a new one. `env`, `cwd` and `sys_path` apply to the processes; the
+    default is this process's.
 
     Raises:
-        NotBegun: the helper could not import what `execute` names; nothing was re-executed.
+        NotBegun: the helper could not import `execute`; nothing was re-executed.
     """
     envelope: dict[str, Any] = {
         "entry": _ENTRY,
@@ -151,7 +150,7 @@ def in_processes(
 
 
 def pieces(lost: Sequence[int]) -> list[list[int]]:
-    """Return in parts, to be done again, what the end of a process left undone."""
+    """Split the logs that the end of a process left undone into parts."""
     size = max(1, math.ceil(len(lost) / _PIECES))
     return [list(lost[at : at + size]) for at in range(0, len(lost), size)]
 
@@ -167,7 +166,7 @@ def _unanswered(log: str, ended: Ended) -> LogResult:
 
 
 class _Answers:
-    """What the helper says of its logs, taken as it comes."""
+    """The helper's results, taken as they arrive."""
 
     def __init__(self, part: list[int], on_row: OnRow) -> None:
         self.is_begun = False
@@ -180,7 +179,7 @@ class _Answers:
 
     @property
     def left(self) -> list[int]:
-        """Those of which nothing was said."""
+        """The logs without a result."""
         return list(self._waiting)
 
     def feed(self, chunk: bytes) -> None:
@@ -409,10 +408,10 @@ _WELL: Final = ("identical", "command needed", VERIFIED)
 
 
 def _surroundings(process: psutil.Process) -> tuple[object, ...]:
-    """Return what a program may leave behind for the next that is no module of its own."""
+    """Return the global state that a program may change for the next, other than its modules."""
     return dict(os.environ), os.getcwd(), process.num_threads(), tuple(sys.path)  # noqa: PTH109 - the text
 
 
 def _line(document: dict[str, Any]) -> bytes:
-    """Return one line of ASCII; paths that are no text come back as they were."""
+    """Return one line of ASCII; paths that are not valid text are preserved."""
     return json.dumps(document).encode() + b"\n"

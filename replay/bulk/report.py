@@ -42,13 +42,13 @@ class LogResult(Document):
     program: str = ""
     """As the log names it; empty where that cannot be read."""
     category: str = ""
-    """Of the first divergence; empty where there is none."""
+    """The first divergence's category; empty without one."""
     where: str = ""
     """The same: `root > researcher[2] > search#3`."""
     message: str = ""
-    """What is wrong, in a line for people; empty where nothing is."""
+    """The problem, in a line for people; empty without one."""
     entries: int = 0
-    """Compared, over the log and those of its children."""
+    """The number compared, in the log and its children's logs."""
     children: int = 0
     ignored: int = 0
     """Places that were not as recorded, and are volatile."""
@@ -59,7 +59,7 @@ class LogResult(Document):
 
     @property
     def text(self) -> str:
-        """All that is known of what is wrong, on several lines."""
+        """A full description of the problem, on several lines."""
         return "\n\n".join(map(str, self.divergences)) or self.message
 
 
@@ -76,7 +76,7 @@ class BulkReport(Document):
     jobs: int
     """How many were re-executed at a time."""
     printed: str = attrs.field(default="", repr=False)
-    """What the programs printed, if they ran in processes of their own; a part, if it is long."""
+    """The programs' printed output, if they ran in separate processes; cut if it is long."""
 
     @property
     def identical(self) -> bool:

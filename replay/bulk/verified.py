@@ -24,7 +24,7 @@ _LOGS_EACH: Final = 1_000
 """So many logs repay the start of a process that verifies some of them."""
 
 OnVerification = Callable[[Verification], None]
-"""Is told what became of a tree as soon as that is known."""
+"""Called with each tree's verification as soon as it is known."""
 
 
 @attrs.frozen(kw_only=True)
@@ -50,8 +50,8 @@ def verify_logs(
 ) -> tuple[Verification, ...]:
     """Verify each of `logs` and the logs below it, and report in their order.
 
-    Without an executor, and where `schedule` says nothing, processes of their own are started for
-    thousands of logs only.
+    Without an executor and with an empty `schedule`, separate processes are started only for
+    thousands of logs.
 
     Raises:
         UsageError: as `replay_logs`.
@@ -83,7 +83,7 @@ def _tree_of(row: Row) -> Verification:
 
 
 def verified(given: Path) -> Verification:
-    """Return what is known of one tree, packed or not; never raises over what is in it."""
+    """Return the verification of one tree, packed or not; never raises for its content."""
     try:
         with opened(given) as path:
             tree = verify(path, beside=listed(path) if path == given else None)

@@ -1,10 +1,9 @@
-"""The calls of one log, scope by scope: what a diff compares.
+"""The calls of one log, scope by scope, for a diff.
 
-A log is streamed; of each call only its identity, two digests and where its entries lie are kept,
-as numbers, and the entries are read again where a difference is to be shown.  Left out of what is
-compared is what is volatile (CONTRACT.md §6.2), and what only repeats earlier calls: the
-conversation before the messages that a model request adds, and a child's number, which the
-interleaving decides.
+A log is streamed. For each call, only its identity, two digests and the offsets of its entries are
+kept, as numbers; the entries are read again to show a difference. Volatile values (CONTRACT.md
+§6.2) are not compared, nor are repetitions of earlier calls: the conversation before the messages
+that a model request adds, and a child's number, which depends on the interleaving.
 """
 
 import re
@@ -54,7 +53,7 @@ class Call:
     """Of the tool, the model, the child's agent or program, the value; often empty."""
     seq: int
     asked: bytes
-    """Digest of what was asked."""
+    """The digest of the request."""
     asked_at: int
     """Byte offset of its entry."""
     ended: bytes = b""
@@ -64,7 +63,7 @@ class Call:
     number: int = 0
     """Of a child that was started; 0 for all else."""
     has_log: bool = False
-    """Whether the child's outcome says that it wrote one."""
+    """Whether the child's outcome has a log."""
 
     @property
     def scope(self) -> str:
@@ -74,12 +73,12 @@ class Call:
 
     @property
     def identity(self) -> Key:
-        """What an alignment compares."""
+        """The value that an alignment compares."""
         return self.kind, self.name, self.asked
 
     @property
     def is_rejected(self) -> bool:
-        """Whether it is a start that was refused: nothing tells what was asked."""
+        """Whether it is a rejected start, whose request is not recorded."""
         return self.kind == "child" and not self.number
 
     def label(self) -> str:
@@ -101,7 +100,7 @@ class Calls:
     """Calls in the order of asking, in some seventy bytes each: a log may have a million."""
 
     _ROW: Final = Struct("<QIIII16s16sQ")
-    """Where it was asked, seq, kind and name, key but for its number, number, digests, its end."""
+    """Offset of the request, seq, kind and name, key without number, number, digests, its end."""
 
     def __init__(self) -> None:
         self._rows = bytearray()
@@ -146,13 +145,13 @@ class Calls:
 
 
 class RunCalls:
-    """The calls of the log at `path`, and how its run began and ended.
+    """The calls of the log at `path`, and the start and end of its run.
 
-    Looks at the clock are no calls: `looks` counts them.
+    Clock reads are not calls; `looks` counts them.
 
     Raises:
         LogDamaged: an entry does not verify; a torn tail ends the calls like the end of the file.
-        LogMissing: there is no such file.
+        LogMissing: the file does not exist.
         LogUnsupported: it was written by a newer version.
     """
 
@@ -161,9 +160,9 @@ class RunCalls:
     def __init__(
         self, path: Path, volatile: Iterable[str] = (), declared: Declared | None = None
     ) -> None:
-        """Read the calls; places that `volatile` names are alike in all logs (§12.7).
+        """Read the calls; places that `volatile` names count as equal in all logs (§12.7).
 
-        `declared` is what the tree of logs declares that this one belongs to.
+        `declared` are the declarations of the log tree that this log belongs to.
         """
         self.path = path
         self.declared = declared or Declared(path)
@@ -193,11 +192,11 @@ class RunCalls:
         return found
 
     def request(self, call: Call) -> Json:
-        """Return what was asked, without what is volatile."""
+        """Return the request without volatile values."""
         return self._view(call, call.asked_at, _asked)
 
     def ending(self, call: Call) -> Json:
-        """Return how it ended, without what is volatile."""
+        """Return the outcome without volatile values."""
         if not call.ended_at:
             return NO_OUTCOME if call.kind in KIND_ASKED else {}
         *before, last = call.ended_at
@@ -250,7 +249,7 @@ class RunCalls:
         call.ended = sha256(call.ended + ended).digest() if call.ended else ended
 
     def _compared(self, entry: Entry) -> dict[str, Any]:
-        """Return the data of an entry without what is declared; the entry's own if nothing is."""
+        """Return an entry's data without declared values; unchanged if none are declared."""
         data = entry.data
         if self.declared.is_any and is_marked(entry.line):
             data = self._resolved(data, entry.line)

@@ -1,10 +1,10 @@
-"""What two logs say differently: structural, scope by scope, child by child (CONTRACT.md §13).
+"""Compares two logs by structure, scope by scope and child by child (CONTRACT.md §13).
 
-Interleaving does not matter: the calls of a scope are aligned with those of the same scope, and
-children are compared where their starts were.  Volatile tails are not compared; how two runs came
-to be recorded (seed, versions, fingerprints, tool schemas) is told as context and makes nothing
-unequal.  What a log's calls are is `replay.compare.calls`'s to say, how they are paired
-`replay.compare.pairing`'s, what a difference holds and how it reads `replay.compare.log_diff`'s.
+Interleaving does not matter: calls are aligned within the same scope, and children are compared at
+their starts. Volatile tails are not compared. The circumstances of two recordings (seed, versions,
+fingerprints, tool schemas) are shown as context and never count as a difference.
+`replay.compare.calls` reads a log's calls, `replay.compare.pairing` pairs them, and
+`replay.compare.log_diff` defines a difference's data and text.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 DIFFERENCES_MAX: Final = 1_000
-"""Kept with their details, unless it is said otherwise; more are only counted."""
+"""The default number of differences with details; more are only counted."""
 
 _ROOT: Final = "root"
 _UNFINISHED: Final = {"status": "unfinished"}
@@ -54,19 +54,19 @@ def diff(
     """Compare the log `a` with the log `b`, and the logs of their children along their starts.
 
     Args:
-        a: The log that is taken for granted; an unsealed one is compared as far as it goes.
+        a: The reference log; an unsealed one is compared up to its end.
         b: The log that is compared with it.
         match: `strict`: the same calls in each scope, in the same order · `unordered`: the same
             calls in each run, whatever their scope and order · `subset`: each call of a is in b ·
-            `superset`: each call of b is in a; both of them unordered.
-        arguments: `exact` · `ignore` · `subset`: what a asked with is part of what b asked with ·
-            `superset`: the other way round.
-        most: So many differences keep their details; more are only counted.  `None`: all keep them.
-        pairs: Is given every pair of calls that was compared, a child's below its start.
-        files: Is given the files that two watched commands left otherwise behind.
+            `superset`: each call of b is in a; both unordered.
+        arguments: `exact` · `ignore` · `subset`: a's arguments are part of b's · `superset`: the
+            reverse.
+        most: The number of differences with details; more are only counted. `None`: all.
+        pairs: Receives every compared pair of calls, a child's below its start.
+        files: Receives the files that differ at the end of two watched commands.
 
     Raises:
-        LogMissing: one of the two is not there; a missing log of a child is a note.
+        LogMissing: one of the two does not exist; a missing log of a child is a note.
         LogDamaged: a log of either tree does not verify.
         LogUnsupported: it was written by a newer version.
     """
@@ -108,7 +108,7 @@ def diff(
 
 
 def _runs(a: Path, b: Path, volatile: Iterable[str]) -> tuple[RunCalls, RunCalls]:
-    """Return the calls of both; those of two watched commands by conversation (§16.5)."""
+    """Return the calls of both; by conversation for two watched commands (§16.5)."""
     if not (is_observed(a) and is_observed(b)):
         return RunCalls(a, volatile), RunCalls(b, volatile)
     # With all wire formats, which programs' logs need not wait for.
@@ -122,7 +122,7 @@ def _runs(a: Path, b: Path, volatile: Iterable[str]) -> tuple[RunCalls, RunCalls
 def _of_watched(
     runs: tuple[RunCalls, RunCalls], found: list[LogDifference]
 ) -> tuple[list[LogDifference], list[str]]:
-    """Return what two watched commands did otherwise, causes first, and what was measured."""
+    """Return the differences of two watched commands, causes first, and notes."""
     from refold.replay.compare.observed_calls import ObservedCalls, causes_first  # noqa: PLC0415
 
     a, b = runs
@@ -160,7 +160,7 @@ class Compared:
     another one."""
 
     def telling(self, kept: Mapping[Any, LogDifference]) -> "Compared":
-        """Return it with those of its differences that are kept, by category and calls."""
+        """Return it with only the kept differences, matched by category and calls."""
         own = ((each.category, each.call_a, each.call_b) for each in self.differences)
         return attrs.evolve(self, differences=tuple(kept[each] for each in own if each in kept))
 
@@ -188,7 +188,7 @@ class _Comparison:
     # --- runs ----------------------------------------------------------------------------
 
     def header(self, a: RunCalls, b: RunCalls) -> None:
-        """Compare what the two runs that were asked for began with."""
+        """Compare the starts of the two given runs."""
         self._run_differs("header", _header(a.started), _header(b.started), _ROOT)
         self._run_differs("input", a.started.get("input"), b.started.get("input"), _ROOT)
         self._explain(_context(a.started), _context(b.started), _ROOT)
@@ -310,7 +310,7 @@ class _Comparison:
 
 
 def _is_rejected(one: Call, other: Call) -> bool:
-    """Return whether one of two children was rejected: its log does not say what was asked."""
+    """Return whether one of two children was rejected: then its request is not recorded."""
     return one.is_rejected or other.is_rejected
 
 

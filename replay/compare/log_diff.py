@@ -1,6 +1,6 @@
-"""What two logs say differently, as values, as plain data and as text for people.
+"""The differences of two logs, as values, as plain data and as text for people.
 
-Nothing here reads a log: that is `replay.compare.diff`'s.  The rules are CONTRACT.md §13.
+Nothing here reads a log: `replay.compare.diff` does. The rules are CONTRACT.md §13.
 """
 
 import re
@@ -42,13 +42,13 @@ _HASH: Final = re.compile(r"\b([0-9a-f]{16})[0-9a-f]{16,48}\b")
 
 @attrs.frozen(kw_only=True)
 class LogDifference(Document):
-    """One thing that two logs say differently."""
+    """One difference between two logs."""
 
     computed = ("where",)
 
     category: DiffCategory
     run: str
-    """Where the run stands, with the names and numbers of log a: `root > researcher[2]`."""
+    """The run's path, with the names and numbers of log a: `root > researcher[2]`."""
     what: str = ""
     """The call in a few words, `search#3`; empty for the run itself."""
     scope: str = ""
@@ -60,7 +60,7 @@ class LogDifference(Document):
     seq_b: int | None = None
     """Of the entries that asked."""
     differences: tuple[Difference, ...] = ()
-    """Where the JSON values differ; of a call that one log lacks, the whole of what was asked."""
+    """Places where the JSON values differ; the whole request for a call that one log lacks."""
 
     @property
     def where(self) -> str:
@@ -77,7 +77,7 @@ class LogDifference(Document):
         return "\n".join(lines)
 
     def _place(self, place: Difference) -> str:
-        """Return one place as text; of a call that one log lacks, the whole of what was asked."""
+        """Return one place as text; the whole request for a call that one log lacks."""
         if self.category == "only_in_a":
             return printable(shown(place.before))
         return printable(shown(place.after) if self.category == "only_in_b" else str(place))
@@ -93,7 +93,7 @@ class RunContext(Document):
 
 @attrs.frozen(kw_only=True)
 class LogDiff(Document):
-    """What two logs, and the logs below them, say differently."""
+    """The differences of two logs and of the logs below them."""
 
     computed = ("identical",)
 

@@ -1,10 +1,10 @@
-"""What tools and notes declare that another recording of the same program has otherwise.
+"""Values that tools and notes declare to vary between recordings of the same program.
 
-A log says it itself, in lines of the kind `MEASURED`, each before the entry that it is about:
-places of this entry that hold a measured time or an id of the run, and texts that are made of such
-an id.  Diffs and snapshots leave the places out, wherever that very result stands (a model is told
-it, a program returns it), tell the texts by their place among those of the tree, and list both.
-Nothing is left out that is not declared.  The rules are CONTRACT.md §13.2.
+A log declares them itself, in lines of the kind `MEASURED`, each before the entry that it is about.
+They name places in this entry that hold a measured time or an id of the run, and texts made from
+such an id. Diffs and snapshots omit the places, wherever that result occurs (in a model's request,
+in a program's return value), and identify the texts by their position in the tree. Both are listed.
+Nothing undeclared is omitted. The rules are CONTRACT.md §13.2.
 """
 
 import re
@@ -47,10 +47,10 @@ class _Made:
 
 
 class Declared:
-    """What the log at `path`, and those of the runs below it, declare; without one, nothing."""
+    """The declarations of the log at `path` and of the runs below it; empty without a path."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """Look for declarations; what cannot be read has none, and is told by its reader."""
+        """Look for declarations; unreadable logs have none, and their reader reports them."""
         self._places: dict[tuple[Path, str], _Places] = {}
         self._results: dict[bytes, _Steps] = {}
         """By the digest of a result, as a value and as the text that models are sent."""
@@ -67,7 +67,7 @@ class Declared:
         return bool(self._places or self._names)
 
     def listed(self) -> Iterator[str]:
-        """Yield what is left out: what, where, in how many entries; then the number of ids."""
+        """Yield the omitted values: name, place, number of entries; then the number of ids."""
         for (what, places), count in sorted(self._listed.items()):
             yield f"{what} ×{count}: {', '.join(places)}"
         if self._names:
@@ -82,7 +82,7 @@ class Declared:
     def without(
         self, log: Path, kind: str, call: str | None, data: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return the data of an entry without what is declared; `data` itself if nothing is."""
+        """Return an entry's data without declared values; `data` itself if none are declared."""
         if not self.is_any:
             return data
         for place in self.places(log, call, kind):
@@ -90,7 +90,7 @@ class Declared:
         return self.value(data)  # type: ignore[no-any-return]  # an object stays one
 
     def value(self, value: Json) -> Any:
-        """Return a value without what is declared of the results and texts in it."""
+        """Return a value without the declared parts of the results and texts in it."""
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, list):

@@ -1,10 +1,10 @@
-"""The requests and tool calls of a watched command's log, as a diff compares them.
+"""The requests and tool calls of a watched command's log, for a diff.
 
-Two recordings of the same command differ in what says nothing: which conversation came first, which
-of two stored the message that both have, and the ids that servers draw.  So conversations of one
-log are paired with those of the other and get their scopes; a request shows what it adds to its
-conversation; and an id is told by its place, the first, the second, so that a result still belongs
-to its call.  Rules: CONTRACT.md §13, §16.5.
+Two recordings of the same command have meaningless differences: which conversation came first,
+which of two stored the message that both have, and the ids that servers draw. So conversations of
+the two logs are paired and get the same scopes, a request shows only the messages that it adds to
+its conversation, and an id is replaced by its position (first, second), so that a result still
+belongs to its call. Rules: CONTRACT.md §13, §16.5.
 """
 
 import itertools
@@ -43,20 +43,20 @@ _IDS: Final = frozenset(
         "tool_use_id",
     }
 )
-"""Members that hold what a server drew."""
+"""Members that hold values drawn by a server."""
 _OWN: Final = frozenset({"arguments", "input"})
-"""Members that hold what a model or a program chose, whatever it is called inside."""
+"""Members that hold values chosen by a model or a program, with any inner names."""
 
 
 class ObservedCalls(RunCalls):
     """What `RunCalls` is for the log of a program."""
 
     def __init__(self, path: Path, volatile: Iterable[str] = ()) -> None:
-        """Read the log; what its rules and `volatile` name is alike in all requests.
+        """Read the log; places named by its rules and by `volatile` count as equal in all requests.
 
         Raises:
             LogDamaged: an entry does not verify.
-            LogMissing: there is no such file.
+            LogMissing: the file does not exist.
         """
         self.path = path
         self.volatile = tuple(volatile)
@@ -73,7 +73,7 @@ class ObservedCalls(RunCalls):
         }
         self._retries = self._record.retries()
         self._again = {turn.call for each in self._retries.values() for turn in each}
-        """Requests that failed and were tried again: told with the last one."""
+        """Requests that failed and were retried; reported with the last one."""
         self._bindings = self._record.bindings()
         self._is_now = False
         self.finished = _end(self._record)
@@ -85,7 +85,7 @@ class ObservedCalls(RunCalls):
         self._build({})
 
     def conversations(self) -> dict[str, tuple[str, str]]:
-        """Return what tells conversations apart, by scope: the agent, what it began with."""
+        """Return the identity of conversations, by scope: the agent and the first messages."""
         record = self._record
         found: dict[str, tuple[str, str]] = {}
         for turn in record.turns:
@@ -97,11 +97,11 @@ class ObservedCalls(RunCalls):
         return found
 
     def renamed(self, scopes: dict[str, str]) -> None:
-        """Give conversations other scopes: those of the log that this one is compared with."""
+        """Give conversations the scopes of the log that this one is compared with."""
         self._build(scopes)
 
     def bound_to(self, other: "ObservedCalls") -> None:
-        """Take this log's values for those of another one, and rename its conversations (§13)."""
+        """Map this log's values to the other log's, and rename its conversations (§13)."""
         self._bindings = other._bindings = other._record.bindings(self._record.here)  # noqa: SLF001 - of its own kind
         self._is_now = True
         scopes = paired(other, self)
@@ -143,7 +143,7 @@ class ObservedCalls(RunCalls):
         return [conversation_name(self._record, own.get(each, each)) for each in scopes]
 
     def bound(self) -> list[str]:
-        """Return what of the other log was taken for what of this one, in words."""
+        """Return the mapped values of the other log and this one, as text."""
         return self._bindings.lines()
 
     def files(self, other: "ObservedCalls") -> tuple[FileDifference, ...]:
@@ -167,11 +167,11 @@ class ObservedCalls(RunCalls):
         return self._bindings.as_recorded_value(value) if self._is_now else value
 
     def request(self, call: Call) -> Json:
-        """Return what was asked, without what is volatile."""
+        """Return the request without volatile values."""
         return self._asked[call.key]
 
     def ending(self, call: Call) -> Json:
-        """Return how it ended, without what is volatile."""
+        """Return the outcome without volatile values."""
         return self._ended[call.key]
 
     # --- building ------------------------------------------------------------------------
@@ -306,10 +306,10 @@ def paired(a: ObservedCalls, b: ObservedCalls) -> dict[str, str]:
 def causes_first(
     found: Iterable[LogDifference], a: ObservedCalls, b: ObservedCalls
 ) -> list[LogDifference]:
-    """Return differences in the order in which they came about, each named by its conversation.
+    """Return differences in the order of their causes, each with the names of its conversation.
 
-    What only repeats the words of one before is left out: a parent that is told what its subagent
-    answered otherwise, and what it makes of that.
+    A difference that only repeats an earlier one is omitted, such as a parent's messages with a
+    subagent's changed answer.
     """
     kept: list[LogDifference] = []
     seen: set[tuple[str, str]] = set()
@@ -324,7 +324,7 @@ def causes_first(
 
 
 def _when(one: LogDifference) -> tuple[int, int]:
-    """Return when a difference came about, about: what a tool gave was asked for long before."""
+    """Return the approximate time of a difference: a tool's result comes long after its request."""
     seq = one.seq_b if one.seq_a is None else one.seq_a
     is_before = one.category in ("header", "input")
     is_end = seq is None or (one.category == "result" and not one.what.startswith("model "))

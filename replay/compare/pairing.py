@@ -36,7 +36,7 @@ class Paired(NamedTuple):
     call_a: Call | None
     call_b: Call | None
     is_moved: bool = False
-    """Whether the two stand at different places of their scope."""
+    """Whether the two are at different places in their scope."""
 
 
 @attrs.frozen
@@ -60,7 +60,7 @@ def pairs_of(a: RunCalls, b: RunCalls, *, match: MatchMode, arguments: ArgumentM
 
 
 def is_alike(difference: Difference, arguments: ArgumentMode) -> bool:
-    """Return whether a difference in what was asked is none under `arguments`."""
+    """Return whether `arguments` ignores this difference in a request."""
     match arguments:
         case "exact":
             return False
@@ -90,7 +90,7 @@ def _by_scope(a: RunCalls, b: RunCalls, arguments: ArgumentMode) -> Pairing:
 
 
 class _Keys(Sequence[Key]):
-    """What an alignment compares of the calls of a scope, made when it is looked at."""
+    """The keys of a scope's calls for an alignment, made on access."""
 
     def __init__(
         self, calls: Calls | list[Call], places: "array[int]", arguments: ArgumentMode

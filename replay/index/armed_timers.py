@@ -1,10 +1,10 @@
-"""Which timer of a program a recorded firing is of (CONTRACT.md §12.2).
+"""Finds the program's timer for a recorded firing (CONTRACT.md §12.2).
 
-A log has the timers that fired.  How many a program arms besides changes with every edit, so the
-number in a call key alone says little.  A recorded firing goes to the first timer of its scope that
-has the recorded length; in logs that do not say lengths, to the one of its number or else the first
-that could be due by then.  Where virtual time says when timers are due, none may fire before
-another that must be due earlier.
+A log has only the timers that fired. The number of other timers that a program arms changes with
+every edit, so the number in a call key is not enough. A recorded firing belongs to the first timer
+of its scope with the recorded length. In logs without lengths, it belongs to the timer with its
+number, or else to the first that could be due by then. If virtual time determines when timers are
+due, no timer may fire before an earlier one.
 """
 
 import itertools
@@ -23,7 +23,7 @@ from refold.engine.loop.loop import Timer
 _KEPT: Final = 64
 """So few disarmed timers are not worth sorting out."""
 _LATE_US: Final = 100_000
-"""By how much a timer may be late: a busy machine is no edit."""
+"""The accepted lateness of a timer: a busy machine is not an edit."""
 
 
 @attrs.frozen(eq=False)
@@ -48,11 +48,11 @@ class ArmedTimers:
     def __init__(
         self, timers: Mapping[str, Timer], *, began_us: int, in_order: bool, by_number: bool
     ) -> None:
-        """Take those that are armed, as the loop keeps them.
+        """Take the armed timers, as the loop stores them.
 
-        `began_us`: when the first line was written, by the clock of `meta`.  `in_order`: virtual
-        time says when they are due.  `by_number`: a firing that does not say its length goes by its
-        number alone, for recorded sleeps fired at once.
+        `began_us`: when the first line was written, by the clock of `meta`. `in_order`: virtual
+        time determines when they are due. `by_number`: a firing without a length is matched only by
+        its number, because recorded sleeps fired at once.
         """
         self._timers = timers
         self.by_number = by_number
@@ -128,7 +128,7 @@ class ArmedTimers:
         return first.timer if (first := next(own, next(iter(found), None))) else None
 
     def _by_time(self, call: str, fired: TimerFired, mono_us: int) -> Timer | None:
-        """Return the timer of a firing that does not say its length."""
+        """Return the timer of a firing without a recorded length."""
         own = self._timers.get(call)
         if self.by_number:
             return own

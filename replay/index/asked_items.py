@@ -1,7 +1,7 @@
-"""What a program asks for, as items that can be compared: the words of divergences.
+"""A program's requests as items that can be compared; divergences use their names.
 
-An item is one request of a program (a call, a timer, a drawn value, a note, a giving up) with what
-identifies it beyond its call key: kind, name, arguments.
+An item is one request of a program (a call, a timer, a drawn value, a note, a cancellation) with
+its identity besides its call key: kind, name, arguments.
 """
 
 import functools
@@ -33,7 +33,7 @@ _NAMED: Final[dict[str, tuple[str, str]]] = {
 }
 _ASKED: Final = frozenset(_NAMED) - {"child.finished"}
 _MARKS: Final = frozenset({"timer", "cancel"})
-"""Kinds that take no ordinal of the calls: they may stand anywhere among them."""
+"""Kinds without a call ordinal: they may be anywhere among the calls."""
 _OF_PLACE: Final = frozenset({"uuid", "random"})
 """Sources of values that follow from the seed and the place."""
 
@@ -46,7 +46,7 @@ class Item:
     """`tool`, `model`, `child`, `timer`, `clock`, `value`, `input`, `patch`, `note`, `cancel`,
     `limit` or `session`."""
     name: str
-    """Of the tool, the model, the child's agent or program; empty where there is none."""
+    """The name of the tool, the model, the child's agent or program; empty without one."""
     arguments: Json
     call: str
     """Its call key; empty for a look at the clock."""
@@ -60,10 +60,10 @@ class Item:
 
     @functools.cached_property
     def key(self) -> tuple[str, str, bytes]:
-        """Kind, name and arguments: equal for two items that ask for the same, wherever.
+        """Kind, name and arguments: equal for two items with the same request, in any place.
 
-        A value that follows from the place alone is no part of what is asked for: a uuid after a
-        call that was inserted is another one, and the same request.
+        A value that follows from the place alone is not part of the request: a uuid after an
+        inserted call differs, but the request is the same.
         """
         asked = self.arguments
         if self.kind == "value" and self.name in _OF_PLACE and isinstance(asked, dict):
@@ -72,7 +72,7 @@ class Item:
 
     @property
     def is_mark(self) -> bool:
-        """Whether it takes no ordinal of the calls: a timer, or the giving up of a call."""
+        """Whether it has no call ordinal: a timer, or a cancellation."""
         return self.kind in _MARKS
 
     def as_json(self) -> dict[str, Any]:
@@ -102,9 +102,9 @@ def is_asked(kind: str) -> bool:
 
 
 def item_of(kind: str, call: str | None, data: dict[str, Json], seq: int = -1) -> Item | None:
-    """Return the item of an entry; `None` for kinds that ask for nothing.
+    """Return the item of an entry; `None` for kinds that are not requests.
 
-    A `child.finished` asks where it is all that stands of a start: of a rejected one.
+    A `child.finished` counts as a request if it is the only entry of a rejected start.
     """
     if kind not in _ASKED and not (kind == "child.finished" and "delegation" in data):
         return None
@@ -113,13 +113,13 @@ def item_of(kind: str, call: str | None, data: dict[str, Json], seq: int = -1) -
 
 
 def timer_of(timer: Timer, *, says_length: bool) -> Item:
-    """Return the item of a timer; where the record does not say lengths, without its own."""
+    """Return the item of a timer; without its length if the record has no lengths."""
     arguments = {"length_us": timer.length_us} if says_length else None
     return Item("timer", "", arguments, timer.key)
 
 
 def named(kind: str, data: dict[str, Json]) -> tuple[str, str]:
-    """Return an entry's kind in the words of comparisons, and the name of what it asks for."""
+    """Return an entry's kind as comparisons name it, and the name in its request."""
     short, member = _NAMED.get(kind, (kind if kind[:2] == "x-" else kind.partition(".")[0], ""))
     if short == "child":
         delegation = data.get("delegation") or {}

@@ -1,9 +1,8 @@
-"""What a log holds, laid out to be looked up: the book from which other runs are served.
+"""The record index of a log, from which other runs are served.
 
-A re-execution takes line after line.  A rehearsal (`replay.what_if.rehearsal`), and a run that is
-live in part (`replay.partial.sources`), ask in another order than was recorded, and so need each
-outcome by its call key, and the same request wherever it was made.  Nothing is run here and nothing
-compared.
+A re-execution takes line after line. A rehearsal (`replay.what_if.rehearsal`) and a partly live run
+(`replay.partial.sources`) make requests in a different order, so they need each outcome by its call
+key, and the same request in any place. This module neither executes nor compares.
 Rules: CONTRACT.md §12.8, §12.10.
 """
 
@@ -60,25 +59,25 @@ class AskedCall:
 
     call: str
     identity: str
-    """Digest of what is asked, whoever asks: equal for the same request under another key."""
+    """The digest of the request without its key: equal for the same request in any place."""
     item: Item
     data: dict[str, Json] = attrs.field(repr=False)
-    """What the log has of it, or would have."""
+    """Its data, as in a log."""
     delegates: bool = False
     """Whether it calls a delegation tool: program code, whose result the program makes itself."""
 
     @property
     def name(self) -> tuple[str, str]:
-        """Kind and name: what a request keeps that is made with other arguments."""
+        """Kind and name: unchanged in a request with different arguments."""
         return self.item.kind, self.item.name
 
     @property
     def said(self) -> dict[str, Json]:
-        """What was asked as a log has it, without what depends on the order: see `asked_of`."""
+        """The logged request without values that depend on the order: see `asked_of`."""
         return _identifying(self.item.kind, self.data)
 
     def identity_without(self, volatile: Iterable[str]) -> str:
-        """Return the digest of what is asked with volatile places made alike (§12.7)."""
+        """Return the digest of the request with volatile places made equal (§12.7)."""
         said = self.said
         alike = without_volatile(":".join(self.name), said, volatile)
         return self.identity if alike is said else _identity(self.item.kind, alike)
@@ -101,8 +100,8 @@ class Book:
 
     Raises:
         LogDamaged: an entry does not verify.
-        LogUnsealed: the record has no end, and `unfinished_ok` is not said.
-        LogMissing: there is no such file.
+        LogUnsealed: the record has no end, and `unfinished_ok` is False.
+        LogMissing: the file does not exist.
     """
 
     def __init__(self, log: Path, *, unfinished_ok: bool = False) -> None:
@@ -116,8 +115,8 @@ class Book:
         self.values: dict[str, ValueDrawn] = {}
         """By call key, in the order drawn."""
         self.given_up_after: dict[str, str] = {}
-        """By call key of tools and models that the program gave up on: the key of what was
-        delivered last before it did; empty for nothing."""
+        """By call key of tools and models that the program cancelled: the key of the last delivery
+        before that; empty for none."""
         self.looks: list[ClockRead] = []
         self.markers: set[str] = set()
         self.snapshot: dict[str, Any] | None = None
@@ -140,7 +139,7 @@ class Book:
 
     @property
     def delivered(self) -> tuple[str, ...]:
-        """The keys of what was delivered, in order."""
+        """The keys of delivered outcomes, in order."""
         return tuple(self.answers)
 
     @property
@@ -202,12 +201,12 @@ class Book:
         return end_of(self._finished) if self._finished is not None else {}
 
     def stable(self, end: dict[str, Json]) -> dict[str, Json]:
-        """Return how a run ended without what the log's rules declare volatile (§12.7)."""
+        """Return a run's end without values that the log's rules declare volatile (§12.7)."""
         found: dict[str, Json] = without_volatile("run", end, self.rules.get("volatile", ()))
         return found
 
     def label(self, key: str) -> str:
-        """Return what a key stands for, for people: `search#2 in 0/1 (q="b")`."""
+        """Return a key's text for people: `search#2 in 0/1 (q="b")`."""
         if "@" in key:
             return f"timer {key}"
         asked = self.requests.get(key)
@@ -341,7 +340,7 @@ def _chain(said: dict[str, Any]) -> str:
 
 
 def blank(kind: str, result: Json = None, text: str = "") -> Event:
-    """Return an answer that says nothing, or as little, to what has none in the record."""
+    """Return an answer with as little data as possible, for a request without a recorded one."""
     match kind:
         case "tool":
             return ToolReturned("ok", result)

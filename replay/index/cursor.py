@@ -1,10 +1,10 @@
 """Reads a log ahead, for a re-execution that compares line by line.
 
-Late effects and marks of a resume have no part in what the program saw: they are passed over.
-So are change markers, which take no part in the order of calls; they are remembered.
+Late effects and the marks of a resume were not visible to the program: they are skipped. So are
+change markers, which have no place in the order of calls; they are remembered.
 
-Of a log that was verified before, lines are taken apart no further than is needed: most are what
-the program is expected to emit, byte by byte, and `take_if` finds that out without parsing.
+The lines of a log that was already verified are parsed only as far as needed. Most are exactly the
+bytes that the program is expected to emit, and `take_if` compares these without parsing.
 """
 
 import os
@@ -38,7 +38,7 @@ Unparsed = tuple[bytes, int, int]
 
 
 def mono_us_of(line: "Entry | Unparsed | None") -> int:
-    """Return when a line was written, by the clock of its attempt; 0 where it does not say."""
+    """Return when a line was written, by the clock of its attempt; 0 if not recorded."""
     if line is None or isinstance(line, Entry):
         return int(line.meta.get("mono_us", 0)) if line is not None else 0
     found = _MONO.search(line[0], line[0].rfind(_META_BEGIN))
@@ -62,13 +62,13 @@ class Cursor:
         self.taken = 0
         """Entries behind the cursor, those passed over included."""
         self.broken: LogDamaged | None = None
-        """What was found damaged while reading: a program may have swallowed the error."""
+        """Damage found while reading: a program may have swallowed the error."""
         self.markers: set[str] = set()
         """Change markers passed over so far (CONTRACT.md §9.8)."""
         self.declared: set[str | None] = set()
-        """Calls of which a line passed over says what was measured (CONTRACT.md §13.2)."""
+        """Calls whose measured values a skipped line declares (CONTRACT.md §13.2)."""
         self.has_resumed = False
-        """Whether the next line is of a later attempt, whose clock is another one."""
+        """Whether the next line is of a later attempt, which has a different clock."""
         self._read()
 
     def peek(self) -> Entry | None:
@@ -76,23 +76,23 @@ class Cursor:
         return self._ahead[0] if self._ahead or self._read() else None
 
     def take(self) -> Entry:
-        """Return the next line and go on."""
+        """Return the next line and advance."""
         if not self._ahead and not self._read():
             raise EOFError
         self.taken += 1
         return self._ahead.popleft()
 
     def take_if(self, kind: bytes, call: str, cause: int, data: bytes) -> Unparsed | None:
-        """Take the next line if it is this one, byte by byte, and all else as a writer makes it.
+        """Take the next line if its data equals `data` and the rest is as a writer makes it.
 
-        `None` says nothing: look at `peek`.
+        `None` is inconclusive: use `peek`.
         """
         return self.take_line() if self.data_if(kind, call, cause) == data else None
 
     def data_if(self, kind: bytes, call: str, cause: int) -> bytes | None:
-        """Return the data of the next line, unparsed, if all around it is as a writer makes it.
+        """Return the next line's data, unparsed, if the rest of it is as a writer makes it.
 
-        `None` says nothing: look at `peek`.
+        `None` is inconclusive: use `peek`.
         """
         line = self._line
         head = _HEAD % (self._seq, kind, call.encode(), cause)
@@ -133,7 +133,7 @@ class Cursor:
         self.taken += 1
 
     def rest(self) -> Iterator[Entry]:
-        """Yield what is left; the cursor is at the end then."""
+        """Yield the remaining entries; then the cursor is at the end."""
         while self.peek() is not None:
             yield self.take()
 
@@ -141,7 +141,7 @@ class Cursor:
         """Return the data of an entry, blobs read and wrapped objects unwrapped.
 
         Raises:
-            LogDamaged: a blob is missing, or is not what it was; kept as `broken`, too.
+            LogDamaged: a blob is missing or has changed; also kept as `broken`.
         """
         try:
             return whole_data(entry, self.path, self._blobs)

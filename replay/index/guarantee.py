@@ -1,7 +1,7 @@
-"""Tells the log of a watched command from that of a program: by the guarantee in its first entry.
+"""Distinguishes logs of watched commands from those of programs, by the first entry's guarantee.
 
-What re-executes a program refuses the one, what runs a command again refuses the other.
-Rules: CONTRACT.md §16.2.
+Re-execution refuses the former; running a command again refuses the latter. Rules: CONTRACT.md
+§16.2.
 """
 
 from pathlib import Path
@@ -17,18 +17,18 @@ MATCHED: Final = "matched"
 GUARANTEE: Final = (
     "requests were matched with the record; the command itself was not run on Refold's kernel"
 )
-"""What it means, where requests were."""
+"""Its meaning, for matched requests."""
 MAIN: Final = "main"
 """The name of the agent that a watched command begins with."""
 OBSERVED: Final = "its requests were recorded; the command itself was not run on Refold's kernel"
-"""What it means of a log of which nothing was run."""
+"""Its meaning for a log that was not run again."""
 
 
 def is_observed(log: Path) -> bool:
-    """Return whether a log is a watched command's; of the log, only the first entry is read.
+    """Return whether a log is a watched command's; only the first entry is read.
 
     Raises:
-        LogMissing: there is none.
+        LogMissing: the log does not exist.
         LogDamaged: its first entry does not verify.
         LogUnsupported: it was written by a newer version.
     """

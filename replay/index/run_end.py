@@ -1,8 +1,8 @@
-"""How a run ended, as replays compare it: one form for a record and for a program run again.
+"""The end of a run in the form that replays compare, for a record and for a program.
 
-Pure but for `recording_of_log`, which reads a log.  What an end may differ in without being another
-is told elsewhere: volatile paths by `replay.difference.excuses`, line numbers in messages by
-`replay.reexecute.comparison`.  Rules: CONTRACT.md §12.2.
+Pure except for `recording_of_log`, which reads a log. Ignored differences of an end are elsewhere:
+volatile paths in `replay.difference.excuses`, line numbers in messages in
+`replay.reexecute.comparison`. Rules: CONTRACT.md §12.2.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # who only reads logs loads no kernel, and no ports
     from refold.engine.runners.recorded import Recording
 
 _COMPARED: Final = ("status", "reason", "output", "error", "summary", "artifacts")
-"""What of `run.finished` says how a run ended; the rest is digests and counts."""
+"""The members of `run.finished` that describe the end; the rest is digests and counts."""
 
 
 def end_of(finished: RunFinished) -> dict[str, Json]:
@@ -78,7 +78,7 @@ def raised_at(meta: Mapping[str, Any]) -> str:
 
 
 def refused_in(meta: Mapping[str, Any]) -> dict[str, int]:
-    """Return how often ceilings that nobody set refused a child, by limit, as `meta` says it."""
+    """Return how often default limits refused a child, by limit, from `meta`."""
     return {
         name.removeprefix("refused_"): int(count)
         for name, count in meta.items()

@@ -1,9 +1,9 @@
-"""Drift: what answers otherwise now than when it was recorded, call by call (CONTRACT.md §12.10).
+"""Drift: results that differ now from the recorded ones, call by call (CONTRACT.md §12.10).
 
 The program runs again with some of its outcomes live (`replay.partial.rerun`), and the two records
-are compared scope by scope: the same, arguments changed, result changed, new, missing.  What
-follows from an earlier result that changed is marked as consequent, so that what is left is the
-drift.  What is volatile (CONTRACT.md §12.7) is no difference, and listed.
+are compared scope by scope: same, arguments changed, result changed, new, missing. Differences that
+follow from an earlier changed result are marked as consequent; the rest is the drift. Volatile
+differences (CONTRACT.md §12.7) are ignored and listed.
 """
 
 import tempfile
@@ -38,18 +38,18 @@ def drifted(
     twice: bool,
     into: Path | None,
 ) -> DriftReport:
-    """Run a recorded program again with live outcomes, and say per call what differs.
+    """Run a recorded program again with live outcomes, and report the differences per call.
 
-    What is volatile to `again`, or to its tools, is not compared.  All else is as `refold.drift`
-    takes it.
+    Values that are volatile to `again` or to its tools are not compared. Other arguments are as in
+    `refold.drift`.
 
     Raises:
         LogExists: `into` exists.
         LogUnsealed: the record has no end.
-        LogError: the record is damaged, or there is none.
-        ToolNeeded: a tool that is to run live was not passed.
-        UsageError: nor was a model; a comparator has no such name, or is for nothing that the
-            record has; a volatile path is none.
+        LogError: the record is damaged or missing.
+        ToolNeeded: a tool that must run live was not passed.
+        UsageError: a model was not passed; a comparator's name is unknown, or names nothing in the
+            record; a volatile path is invalid.
     """
     book = Book(path)
     paths = (*checked_volatile(again.volatile), *declared_volatile(again.tools.values()))
@@ -89,7 +89,7 @@ def drifted(
 
 
 def _served(requests: Iterable[AskedCall], sources: Sources) -> Iterator[str]:
-    """Yield what was asked for and not live, by kind and name, with how often."""
+    """Yield the requests that were not live, by kind and name, with their number."""
     counts = Counter(
         f"{asked.item.kind} {asked.item.name}".strip()
         for asked in requests
@@ -99,10 +99,10 @@ def _served(requests: Iterable[AskedCall], sources: Sources) -> Iterator[str]:
 
 
 def _check_compared(log: Path, rules: Iterable[str], tools: Iterable[str]) -> None:
-    """Refuse a rule for what the record does not have: it would say nothing.
+    """Refuse a comparator for a name that the record lacks: it would have no effect.
 
     Raises:
-        UsageError: one is for no tool, model or child; names those that there are.
+        UsageError: the name is not a tool, model or child; lists the existing names.
     """
     names = {*tools}
     for path in filter(Path.exists, tree(log)):

@@ -1,6 +1,6 @@
-"""What drifted, call by call: a report for people, machines and CI services.
+"""A report of the drift, call by call, for people, machines and CI services.
 
-Pure: it says how a difference reads, not where it comes from.  The rules are CONTRACT.md §12.10.
+Pure: it defines the texts of differences and does not find them. The rules are CONTRACT.md §12.10.
 """
 
 from collections.abc import Iterable
@@ -54,13 +54,13 @@ class DriftReport(Document):
 
     log: Path
     into: Path | None
-    """The log of the new run, where one was asked for."""
+    """The log of the new run, if requested."""
     calls: tuple[CallDrift, ...]
     missing: tuple[OutcomeMissing, ...]
-    """What was asked, not recorded, and not allowed to run: the new run stops there."""
+    """Requests that were neither recorded nor allowed to run: the new run stops there."""
     sources: Sources
     ignored: tuple[Ignored, ...] = ()
-    """What is not as recorded and is volatile, or was taken out; at most 1,000."""
+    """Ignored differences, volatile or redacted; at most 1,000."""
     ignored_count: int = 0
     """How many these are in all."""
     served: tuple[str, ...] = ()

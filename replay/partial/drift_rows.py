@@ -1,8 +1,8 @@
 """Two records of one program compared call by call, scope by scope, children included.
 
-What differs, what may follow from an earlier result that changed (CONTRACT.md §12.10), and what is
-passed over because either record's rules declare it volatile (§12.7).  Pure, but that it asks which
-logs of children there are.
+It reports differences, differences that may follow from an earlier changed result (CONTRACT.md
+§12.10), and values that either record's rules declare volatile (§12.7). Pure, except that it checks
+which logs of children exist.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from refold.replay.index.by_call import AskedCall, Book, label_of
 from refold.replay.partial.drift_report import CallDrift, DriftVerdict
 
 COMPARED_KINDS: Final = ("tool", "model", "child", "input", "*")
-"""For what a comparator may be named, besides single tools, models and children."""
+"""Names that a comparator may have, in addition to single tools, models and children."""
 
 
 def comparison(
@@ -54,7 +54,7 @@ class _Records:
         self._excuses = Excuses(str(old.log), old.rules, declared)
         self._has_drifted = False
         self.requests: list[AskedCall] = []
-        """What was asked in the new run and in children that ran in both, as rows are made."""
+        """The requests of the new run and of children that ran in both, as rows are made."""
         self.ignored: list[Ignored] = self._excuses.ignored
         """What differs and may, children's included; complete when all rows were made."""
         self._below_count = 0
@@ -207,7 +207,7 @@ class _Records:
 
 
 _WHERE_IT_STOOD: Final = ("/predecessor", "/base")
-"""How much of a conversation the log had already: it follows from what was asked before."""
+"""The part of a conversation that the log already had, which follows from earlier requests."""
 _MEASURED: Final = ("duration_ms", "child", "usage")
 
 
@@ -222,7 +222,7 @@ _HANDED_BACK: Final = frozenset({"output", "summary", "artifacts", "error"})
 
 
 def _counts_as_same(recorded: Json, now: Json, rule: Comparator) -> bool:
-    """Return whether two outcomes are equal by a rule, which judges what they gave alone."""
+    """Return whether two outcomes are equal by a rule, which compares only their results."""
     if not isinstance(recorded, Mapping) or not isinstance(now, Mapping):
         return False
     if recorded.get("status") != now.get("status"):
@@ -239,7 +239,7 @@ def _by_scope(book: Book) -> dict[str, list[AskedCall]]:
 
 
 def _aligned(a: Sequence[AskedCall], b: Sequence[AskedCall], volatile: Sequence[str]) -> list[Pair]:
-    """Pair the calls of one scope; of two that could be the changed one, that of the same key."""
+    """Pair the calls of one scope; of two possible partners, the one with the same key."""
     old, new = ([_key(one, volatile) for one in calls] for calls in (a, b))
     pairs = list(align(old, new).pairs)
     alone = {

@@ -1,7 +1,7 @@
-"""Runs a recorded program again with its outcomes from the record, the world, or stubs.
+"""Runs a recorded program again with outcomes from the record, the world, or stubs.
 
-What `replay.partial.drift` compares and `replay.resume.fork` goes on with: a recording of its own,
-under the same identity, input and limits as the record (CONTRACT.md §12.10).
+The result is a separate recording, with the same identity, input and limits as the record
+(CONTRACT.md §12.10). `replay.partial.drift` compares it, and `replay.resume.fork` continues it.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ from refold.replay.reexecute.world import LoggedModel, identity_of, known_tools,
 
 @attrs.frozen(kw_only=True)
 class Again:
-    """What is run again, and with what."""
+    """The program to run again, and its tools, models and sources."""
 
     program: Program | Reference | str | None
     tools: Mapping[str, Tool]
@@ -36,7 +36,7 @@ class Again:
     session: SessionPort | None
     sources: Sources
     volatile: tuple[str, ...] = ()
-    """Paths in which a request may differ from its record, besides those that the log lists."""
+    """Paths that are ignored in requests, in addition to those that the log lists."""
 
 
 def rerun(book: Book, again: Again, log: Path) -> tuple[Recording | None, BookSupply]:
@@ -58,7 +58,7 @@ def rerun(book: Book, again: Again, log: Path) -> tuple[Recording | None, BookSu
 
 
 def request_again(book: Book, again: Again, log: Path, supply: BookSupply) -> RunRequest:
-    """Return what is asked of a recorder that does again, into `log`, what `book` recorded."""
+    """Return the request to a recorder that runs `book` again into `log`."""
     started = book.started
     return RunRequest(
         program=program_of(again.program, started),
@@ -79,7 +79,7 @@ def request_again(book: Book, again: Again, log: Path, supply: BookSupply) -> Ru
 def unless_missing(
     request: RunRequest, supply: BookSupply, recorder: Callable[[RunRequest, Host], Recorder]
 ) -> Recording | None:
-    """Return what is recorded; `None` where an outcome was missing, which the supply notes."""
+    """Return the recording; `None` if an outcome was missing, which the supply notes."""
     try:
         return run_to_end(lambda host: recorder(request, host).record(), request.cancel)
     except NotCanonical as error:
@@ -100,16 +100,16 @@ class _Anyone(dict[str, ChildRunner]):
 
 
 def _with_stand_ins(started: RunStarted, models: Mapping[str, Model]) -> dict[str, Model]:
-    """Return the models given, and a stand-in for each recorded one that was not."""
+    """Return the given models, and a stand-in for each recorded model that was not given."""
     recorded: dict[str, Model] = {name: LoggedModel(full) for name, full in started.models.items()}
     return {**recorded, **models}
 
 
 def check_given(started: RunStarted, again: Again) -> None:
-    """Refuse to begin without what is to run live.
+    """Refuse to begin without the tools and models that must run live.
 
     Raises:
-        ToolNeeded: tools are missing; names them all.
+        ToolNeeded: tools are missing; lists them all.
         UsageError: a model is missing.
     """
     sources = again.sources

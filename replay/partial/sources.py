@@ -1,8 +1,8 @@
 """Where the outcomes of a run come from: the record, the world, or stubs (CONTRACT.md §12.10).
 
-`Sources` says so per kind and per tool, and `BookSupply` serves it to a recorder (it is the port
-`engine.ports.ports.Supply`).  What is to come from the record and is not there is refused, never
-replaced by something like it.  What is compared afterwards is `replay.partial.drift`'s to say.
+`Sources` defines this per kind and per tool, and `BookSupply` serves it to a recorder (it is the
+port `engine.ports.ports.Supply`). A missing recorded outcome is an error, never replaced by a
+similar one. `replay.partial.drift` compares the results.
 
 A rehearsal writes no log and has no sources: `replay.what_if.rehearsal`, `replay.what_if.matcher`.
 """
@@ -63,7 +63,7 @@ def _modes(_instance: object, _attribute: Any, value: Mapping[str, object]) -> N
 
 @attrs.frozen(kw_only=True)
 class Sources(Document):
-    """Where outcomes come from, per kind; everything from the record, unless it is said."""
+    """The source of outcomes, per kind; the default is the record."""
 
     hidden = ("stubs", "may_change")
 
@@ -76,7 +76,7 @@ class Sources(Document):
     tool: Mapping[str, SourceMode] = attrs.field(factory=dict, validator=_modes)
     """By the name of a tool; goes before `tools`."""
     stubs: Mapping[str, Json] = attrs.field(factory=dict)
-    """What a stub gives: by a tool's name, or `model` (text) or `child` (text); else nothing."""
+    """A stub's result: by a tool's name, or `model` (text) or `child` (text); else null."""
     may_change: bool = False
     """Whether tools that change the world may run live; else they come from the record."""
 
@@ -87,13 +87,13 @@ class Sources(Document):
         return of_kind.get(kind, "recorded")
 
     def lets_run(self, kind: str, name: str, effect: Json = None) -> bool:
-        """Return whether such a request is done live; `effect` is that of a tool."""
+        """Return whether such a request runs live; `effect` is a tool's effect class."""
         may_run = self.may_change or effect != "changes"
         return self.mode_of(kind, name) == "live" and may_run
 
 
 class BookSupply:
-    """Serves a run from the record of another, as its sources say."""
+    """Serves a run from a different run's record, according to its sources."""
 
     def __init__(
         self,
@@ -108,19 +108,19 @@ class BookSupply:
         self._volatile = volatile
         self._excuses = Excuses(str(book.log), book.rules, volatile)
         self.missing: list[OutcomeMissing] = missing if missing is not None else []
-        """What was asked and had no outcome, in this run and below."""
+        """Requests without an outcome, in this run and below."""
         self.live: set[str] = set()
         """Requests, in this run and below, whose outcomes came from the world."""
         self._recorded: dict[str, str] = {}
         """By call: the recorded call that asked for the same."""
         self._unused: dict[tuple[str, str], list[str]] = defaultdict(list)
-        """By scope and what is asked: the calls that nobody has claimed, in the order asked."""
+        """By scope and request: the unclaimed calls, in the order asked."""
         for call, asked in book.requests.items():
             self._unused[self._place(asked)].append(call)
         self._looks = iter(book.looks)
 
     def pass_over(self, calls: Iterable[str], looks: int) -> None:
-        """Leave out what a run has behind it already: completed calls, and looks at the clock."""
+        """Leave out the finished part of a run: completed calls, and clock reads."""
         for call in calls:
             asked = self.book.requests.get(call)
             if asked is not None and call in self._unused[self._place(asked)]:
@@ -217,7 +217,7 @@ class BookSupply:
         return label_of(best.item) if best is not None else ""
 
     def ended(self, call: str, outcome: Outcome) -> Outcome:
-        """Return a live outcome with the recorded duration: how long it takes is no drift."""
+        """Return a live outcome with the recorded duration: durations are not drift."""
         answer = self.book.answers.get(self._recorded.get(call, ""))
         if answer is None or not isinstance(answer.event, ChildFinished):
             return outcome
@@ -261,7 +261,7 @@ class BookSupply:
         """Return the supply of a child that runs live: from the record of the same child.
 
         Raises:
-            OutcomeMissing: its record is damaged; or there is none, and children are not live.
+            OutcomeMissing: its record is damaged; or it has none, and children are not live.
         """
         recorded = self._recorded.get(effect.call)
         log = self.book.child_log(recorded) if recorded is not None else None
@@ -284,7 +284,7 @@ class BookSupply:
         return BookSupply(book, self.sources, self.missing, volatile=self._volatile)
 
     def recorded_call(self, call: str) -> str | None:
-        """Return the recorded call of the same request, where there is one."""
+        """Return the recorded call of the same request, if any."""
         return self._recorded.get(call)
 
 
@@ -301,7 +301,7 @@ def _absent(effect: Any) -> tuple[str, str] | None:
 
 
 def _given_up(effect: Any) -> Any:
-    """Return what stands for an outcome that the program did not wait for when it was recorded."""
+    """Return a substitute for an outcome that the program cancelled in the record."""
     if isinstance(effect, RunChild):
         return Outcome(status="cancelled")
     error = {"code": "cancelled", "message": "it was given up when it was recorded", "type": ""}

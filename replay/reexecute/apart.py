@@ -1,9 +1,9 @@
-"""Re-executes an unfinished run out of harm's way, under a wall limit.
+"""Re-executes an unfinished run in isolation, with a wall-clock limit.
 
-A run that was killed, crashed or stood still will do so again; that must not take the process with
-it that replays.  So it goes into a process of its own, or, where its program cannot be imported
-there, onto a thread that can be left behind.  Once the last line has matched, dying or standing
-still *is* what the record says (CONTRACT.md §12.3).
+A run that was killed, crashed or hung will do so again, and must not harm the replaying process. So
+it runs in a separate process, or, if its program cannot be imported there, on a thread that can be
+abandoned. Once the last line has matched, crashing or hanging *is* the recorded behaviour
+(CONTRACT.md §12.3).
 """
 
 import os
@@ -43,7 +43,7 @@ _MARKS: Final = (BEGUN, REACHED)
 
 @attrs.frozen
 class Reexecuted:
-    """What a re-execution apart came to."""
+    """The result of an isolated re-execution."""
 
     report: ReplayReport | None
     """`None` where it died, or was left behind, before it had one."""
@@ -100,7 +100,7 @@ def reexecute_apart(again: RunAgain, here: Callable[[Watch], ReplayReport]) -> R
 
 
 def on_a_thread(here: Callable[[Watch], ReplayReport], log: Path) -> Reexecuted:
-    """Re-execute on a thread of this process, which is left behind if the program stands still."""
+    """Re-execute on a thread of this process, which is abandoned if the program hangs."""
     seen: list[Divergence] = []
     reached, returned = threading.Event(), threading.Event()
     watch = Watch(reached.set, seen.append, returned.set)

@@ -19,7 +19,7 @@ from refold.replay.reexecute.report import ReplayReport, RunAgain, Watch
 
 
 def answer(line: bytes) -> None:
-    """Be the process: re-execute what the envelope names, and write what came of it."""
+    """Run as the child process: re-execute the envelope's log, and write the result."""
     envelope: dict[str, Any] = loads(line)
     protocol = take_protocol()
     if protocol is None:

@@ -1,9 +1,9 @@
-"""One run, compared with its log: the program is executed, and what differs becomes a divergence.
+"""Runs a program against its log, and turns what differs into a divergence.
 
 `replay.reexecute.reexecute` walks the tree of runs and calls this for each;
-`replay.reexecute.world` compares lines, `replay.explain.naming` names what differs.  Here the two
-sides are put together for people: where, what was recorded, what is asked now, what changed in
-texts and fingerprints (CONTRACT.md §12.4, §12.5).
+`replay.reexecute.world` compares lines, `replay.explain.naming` names differences. This module
+combines both sides for people: place, recorded value, current value, and changes in texts and
+fingerprints (CONTRACT.md §12.4, §12.5).
 """
 
 import itertools
@@ -50,7 +50,7 @@ from refold.replay.reexecute.world import Replayed, program_of
 
 @attrs.frozen(kw_only=True)
 class _Sides:
-    """What was recorded and what is asked now."""
+    """The recorded and the current side of a difference."""
 
     recorded: Json
     now: Json
@@ -76,7 +76,7 @@ class Comparison:
         self.program = program_of(again.program, replayed.started)
         self.names = again.names or (replayed.started.program,)
         self.raised: tuple[str, int] | None = None
-        """Where the program raised, if it did."""
+        """The place at which the program raised, if it did."""
         self.end: dict[str, Json] | None = None
         """How the run ended, its program let run on; `None` where it did not come to an end."""
         if watch is not None:
@@ -110,10 +110,10 @@ class Comparison:
         return self._compare_end(entry, self.end)
 
     def _stopped(self, error: RefoldError) -> Divergence:
-        """Return what an error says that ended the comparison; what differed before it goes first.
+        """Return the divergence for an error that ended the comparison, or an earlier difference.
 
         Raises:
-            RefoldError: the error itself, where it says nothing of the record.
+            RefoldError: the error itself, if it is not about the record.
         """
         replayed = self.replayed
         if replayed.explorer is not None:
@@ -131,10 +131,10 @@ class Comparison:
         return self._divergence("result_changed", sides, cause=cause)
 
     def _pass_on_interrupt(self) -> None:
-        """Raise KeyboardInterrupt again, where it is not what the record says of the program.
+        """Raise KeyboardInterrupt again, unless the record has the program end with it.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C; in another thread than the main one, it is the program's.
+            KeyboardInterrupt: Ctrl-C; outside the main thread, it is the program's.
         """
         replayed = self.replayed
         if replayed.kernel.interrupt is None:
@@ -214,7 +214,7 @@ class Comparison:
         return {"kind": "tool", "name": asked, "call": entry.call, "arguments": None}
 
     def _unknown_at_end(self, recorded: Json, now: Json) -> dict[str, Json] | None:
-        """Return the tool that the run does not have, where asking for it ended the program."""
+        """Return the tool that the run lacks, if requesting it ended the program."""
         asked = list(self.replayed.kernel.unknown.items())
         before, after = recorded.get("error") or {}, now.get("error") or {}
         is_its_end = str(after.get("message", "")).startswith("ToolUnknown:")
@@ -299,7 +299,7 @@ class Comparison:
         return likely_cause(kind, diff, changes, raised)
 
     def _raised_now(self) -> str:
-        """Return the exception that ends the program now, where nothing made up led to it."""
+        """Return the exception that ends the program now, unless a made-up answer led to it."""
         explorer, error = self.replayed.explorer, (self.end or {}).get("error") or {}
         recorded: Json = {}
         if explorer is not None and explorer.finish is not None:
@@ -333,7 +333,7 @@ class Comparison:
         return (*later, *self._later_end(first))
 
     def _is_excused(self, found: Found) -> bool:
-        """Return whether only values differ that may: volatile ones, or what was redacted."""
+        """Return whether only ignored values differ: volatile or redacted ones."""
         excuses, one, other = self.replayed.excuses, found.recorded, found.now
         if found.category != "args_changed" or not excuses.is_any or one is None or other is None:
             return False
@@ -357,7 +357,7 @@ class Comparison:
         )
 
     def _later_end(self, first: Mismatch) -> Iterator[Later]:
-        """Yield that the run then ends otherwise, where the program came to its end."""
+        """Yield a later difference in the end of the run, if the program came to its end."""
         explorer = self.replayed.explorer
         if explorer is None or explorer.finish is None or explorer.is_cut or self.end is None:
             return
@@ -387,7 +387,7 @@ def first_word(recorded: Json, now: Json, *, has_ended: bool) -> Category:
 
 
 def _sides_of(mismatch: Mismatch) -> _Sides:
-    """Return the two lines: what was recorded and what is asked now."""
+    """Return the two lines: the recorded and the current request."""
     entry, kind, call = mismatch.recorded, mismatch.event_kind, mismatch.call or ""
     old = item_of(entry.kind, entry.call, mismatch.recorded_data, entry.seq)
     new = item_of(kind, mismatch.call, mismatch.now) if kind else None
@@ -453,16 +453,16 @@ _EXCUSABLE: Final = {"tool": "tool.called", "model": "model.asked", "note": "not
 
 
 _OF_ORDER: Final = ("reordered", "unrecorded_await", "unconsumed")
-"""Categories whose two sides are different requests: how these differ says nothing."""
+"""Categories whose two sides are different requests, so comparing them is pointless."""
 
 _OF_RAISING: Final = ("missing_call", "unconsumed", "output_changed")
-"""Categories of a program that does less than recorded, or ends otherwise: it may have raised."""
+"""Categories of a program that does less than recorded or ends differently: it may have raised."""
 
 _OF_TIMERS: Final = {"args_changed": "timer", "reordered": "due"}
-"""What a cause goes by where a timer differs."""
+"""The cause's key for a timer that differs."""
 
 _OF_RUNNING_ON: Final = ("stuck", "spinning")
-"""Ends that say more about the answers that were made up than about the program."""
+"""Ends that result from made-up answers more than from the program."""
 
 _PLACED: Final = ("stuck", "spinning", "outside_loop")
 """Ends whose message names files and lines of the program."""
@@ -470,7 +470,7 @@ _PLACE: Final = re.compile(r"(?:/[^\s:]*/)?([^\s/:]+):\d+")
 
 
 def _unplaced(end: dict[str, Json]) -> dict[str, Json]:
-    """Return an end without the line numbers in the message of a run that could not go on.
+    """Return an end without the line numbers in the message of a run that could not continue.
 
     An edit above a line moves it, and changes nothing else (CONTRACT.md §12.2).
     """

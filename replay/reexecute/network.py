@@ -1,11 +1,10 @@
-"""Refuses the network to a program that is re-executed, and remembers who asked for it.
+"""Refuses network access in a re-executed program, and remembers the places.
 
-A replay needs no network: what a program asks of it bypassed the record.  Watched are connections,
-datagrams and look-ups of names.  `NetworkWatch` is a test's: it sees the thread that replays and
-those that are started meanwhile; threads that were there before are left alone.  `program_watch` is
-every replay's: it sees one thread, that of the kernel.  Both hang on an audit hook, which cannot be
-taken out again: it is set with the first watch, and does nothing between them.
-The rules are CONTRACT.md §12.13 and §13.14.
+A replay needs no network, so a program's network access bypasses the record. Connections, datagrams
+and name look-ups are watched. `NetworkWatch` is for tests: it covers the replaying thread and
+threads started meanwhile, but not older threads. `program_watch` is part of every replay: it covers
+one thread, the kernel's. Both use an audit hook, which cannot be removed: it is installed with the
+first watch, and does nothing between watches. The rules are CONTRACT.md §12.13 and §13.14.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ _REMEDY: Final = (
 )
 
 _OUTERMOST: Final = (Loop.step.__code__, Kernel.execute.__code__)
-"""Where the program ends and Refold begins."""
+"""The outermost frames of Refold below the program."""
 
 _LOGGING: Final = str(Path(logging.__file__).parent)
 
@@ -56,7 +55,7 @@ class NetworkWatch:
         self.allowed = allowed
         self._before: set[int] = set()
         self.seen: list[OutsideLoop] = []
-        """What was refused, in order: a program may have swallowed it."""
+        """Refused accesses, in order: a program may have swallowed the error."""
 
     def __enter__(self) -> Self:
         self._before = {each for each in sys._current_frames() if each != threading.get_ident()}  # noqa: SLF001 - who is there
@@ -86,11 +85,11 @@ class NetworkWatch:
 def program_watch(
     refused: Callable[[OutsideLoop], None], applies: Callable[[], bool] = lambda: True
 ) -> Iterator[None]:
-    """Refuse the network to the program that runs on this thread in the block.
+    """Refuse network access to the program that runs on this thread in the block.
 
-    For where all that the program asks for is recorded: what goes past the record would be done
-    again, for real, and nothing would say so.  `refused` is told of each attempt, before it is
-    raised; `applies` may let all pass.  A handler of `logging` is no part of the run.
+    It is used if all requests of the program are recorded: an access that bypasses the record would
+    be repeated for real, and unnoticed. `refused` gets each attempt before it is raised; `applies`
+    may disable the check. A handler of `logging` is not part of the run.
     """
 
     def judge(event: str, arguments: tuple[Any, ...]) -> None:
@@ -138,7 +137,7 @@ def _hook(
 
 
 def _asked(event: str, arguments: tuple[Any, ...], allowed: Allowed) -> str:
-    """Return what of the network is asked for; empty where it is nothing, or is allowed."""
+    """Return the attempted network access; empty if there is none or it is allowed."""
     address = arguments[1] if event in _TO_ADDRESS else arguments
     is_path = not isinstance(address, tuple)  # of a local socket
     host, port = (*map(_decoded, (address,) if is_path else address[:2]), "")[:2]
@@ -161,7 +160,7 @@ def _decoded(part: Any) -> str:
 
 
 def _is_logged() -> bool:
-    """Return whether a handler of `logging` asks: what it sends is no part of a run."""
+    """Return whether a handler of `logging` is the caller: its messages are not part of a run."""
     for frame, _ in walk_stack(sys._getframe(1)):  # noqa: SLF001 - the callers are what is asked for
         if frame.f_code in _OUTERMOST:
             break

@@ -42,16 +42,16 @@ def reexecute(
 
     Args:
         log: The log of a root run, or of a child.
-        program: The program as it is now; not needed for those that Refold ships.
-        tools: Needed where the program calls by name a delegation tool, or a tool whose result
-            has a type of its own.  None is executed.
-        session: Needed where the run had one: a fresh session with the same reducers.
-        volatile: Paths that are not compared, besides those that the log lists (§12.7).
+        program: The current program; not needed for programs that Refold ships.
+        tools: Needed if the program calls by name a delegation tool, or a tool with a typed result.
+            No tool is executed.
+        session: Needed if the run had one: a fresh session with the same reducers.
+        volatile: Paths that are not compared, in addition to those that the log lists (§12.7).
 
     Raises:
-        LogError: there is no such log.
-        ProgramNotFound: no program was given and the log's is none that Refold ships.
-        ToolNeeded: a tool has to be passed.
+        LogError: the log does not exist.
+        ProgramNotFound: no program was given, and Refold does not ship the log's.
+        ToolNeeded: a tool must be passed.
     """
     check_may_start("reexecute")
     again = RunAgain(
@@ -86,8 +86,11 @@ class _Tree:
     def __init__(self, log: Path, watch: Watch | None) -> None:
         self._watch = watch
         self.report = ReplayReport(log=log)
-        """So far; its root counts as a child.  Of tools, only those of runs that were re-executed
-        apart are in it: what this process executes is counted as it is."""
+        """The report so far; its root counts as a child.
+
+        It counts tools only of runs that were re-executed in isolation; tools in this process are
+        counted as they run.
+        """
 
     def _add(self, **found: Any) -> None:
         self.report = self.report.plus(ReplayReport(log=self.report.log, **found))
@@ -96,7 +99,7 @@ class _Tree:
         self._add(divergences=(damaged(again.log, again.names, recorded, now),))
 
     def replay(self, again: RunAgain, found: Scan | None = None) -> None:
-        """Replay one run, then its children; `found` says what its chain is, where it is known."""
+        """Replay one run, then its children; `found` is the chain's scan, if already made."""
         log = again.log
         found = found or scan(log)
         self._add(children=1)
@@ -133,7 +136,7 @@ class _Tree:
             self._replay_child(attrs.evolve(again, names=run.names), child, replayed)
 
     def _replay_unfinished(self, again: RunAgain) -> None:
-        """Replay a run whose record stops: it may crash or stand still again, out of harm's way."""
+        """Replay a run whose record stops, in isolation, because it may crash or hang again."""
         started = first_event(again.log)
         again = attrs.evolve(
             again,

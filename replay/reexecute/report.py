@@ -1,4 +1,4 @@
-"""What is re-executed, who is told of it while it goes on, and what it proved."""
+"""The input of a re-execution, the callbacks during it, and its result."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,12 +30,12 @@ class RunAgain:
     """From the root down to it; empty for a root."""
     session: SessionPort | None = None
     volatile: tuple[str, ...] = ()
-    """Paths that are not compared, besides those that the log lists."""
+    """Paths that are not compared, in addition to those that the log lists."""
 
 
 @attrs.frozen(kw_only=True)
 class ReplayReport(Document):
-    """What a re-execution proved."""
+    """The result of a re-execution."""
 
     computed = ("identical", "not_compared")
 
@@ -52,11 +52,11 @@ class ReplayReport(Document):
     ends_early: tuple[str, ...] = ()
     """Logs whose record ends before its run did, and that match up to there."""
     ignored: tuple[Ignored, ...] = ()
-    """What was not as recorded and is volatile, or was taken out; at most 1,000 of each run."""
+    """Ignored differences, volatile or redacted; at most 1,000 per run."""
     ignored_count: int = 0
     """How many these are in all."""
     timers: int = 0
-    """Timers of which the length is not compared: they did not fire, or the record does not say."""
+    """Timers whose length is not compared: they did not fire, or their length is not recorded."""
     struck: tuple[str, ...] = ()
     """Timers that did not fire and would have, as the times of the record's lines show."""
     unread: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class ReplayReport(Document):
 
     @property
     def identical(self) -> bool:
-        """Whether every run did what its log says."""
+        """Whether every run matched its log."""
         return not self.divergences
 
     def check(self) -> None:
@@ -112,18 +112,18 @@ class ReplayReport(Document):
 
 @attrs.frozen
 class Watch:
-    """Is told of what happens in a re-execution that may not come to its end."""
+    """Callbacks for a re-execution that may not come to its end."""
 
     on_end: Callable[[], None]
     """The last line of an unfinished record has matched."""
     on_difference: Callable[[Divergence], None]
-    """A line differed; what it is called is not settled yet."""
+    """A line differed; its category is not known yet."""
     on_return: Callable[[], None]
     """The program has ended: what takes time from now on is the children's re-execution."""
 
 
 def damaged(log: Path, names: tuple[str, ...], recorded: str, now: Json = None) -> Divergence:
-    """Return that a log cannot be trusted: what it should be by the record, and what it is."""
+    """Return the divergence for a damaged log: its recorded and its current state."""
     return Divergence(
         category="log_damaged",
         where=" > ".join(names) or "root",

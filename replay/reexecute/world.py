@@ -1,9 +1,9 @@
-"""A kernel's world that is a log: every request is compared, every outcome comes from the record.
+"""A kernel's world that reads a log: it compares every request, and takes every outcome from it.
 
-Replay is a comparison line by line (CONTRACT.md §12.1): what the program emits must equal the next
-line; what the world delivers is taken from it.  Nothing is executed but the program.  At the first
-line that differs the comparison ends, and `replay.explain.run_on` takes the kernel over: it lets
-the program run on, to find out what the difference is called.
+Replay is a comparison line by line (CONTRACT.md §12.1): the program's event must equal the next
+line, and the world delivers the line's outcome. Only the program is executed. At the first line
+that differs the comparison ends, and `replay.explain.run_on` takes over the kernel: it continues
+the program, to find the category of the difference.
 """
 
 import asyncio
@@ -98,30 +98,30 @@ class Replayed(World):
     ) -> None:
         """Open the log and take its first line; `on_end` is called when the last one is taken.
 
-        `successor` is called where the program goes on after the last line; the world that it
-        returns takes over.  Without one, the program is let go there.
+        `successor` is called when the program continues after the last line; the returned world
+        takes over. Without one, the program is stopped there.
 
         Raises:
-            LogError: the log is damaged, or no log, or one of other scheduling rules.
+            LogError: the log is damaged, is not a log, or has different scheduling rules.
         """
         self.fold = Fold()
         self._on_end = on_end
         self._successor = successor
         self.effects: dict[str, Effect] = {}
-        """What the program asked for and is to be started by a successor, by call."""
+        """By call: requested effects that a successor must start."""
         self.given_up: set[str] = set()
         """Effects that the program gave up on."""
         self.timers = 0
         """How many the program armed before its record ended, and no length was compared with."""
         self.armed: dict[str, int] = {}
-        """By key: how many entries there were when what a timer counts from was the last."""
+        """By key: the number of entries when the entry that a timer counts from was the last."""
         self.logged: dict[str, ChildRef] = {}
-        """Where the logs of ended children stood, by call, as their outcomes say."""
+        """The heads of ended children's logs, by call, from their outcomes."""
         self.on_mismatch: Callable[[Mismatch], None] | None = None
-        """Is told of the first difference before the program is let run on."""
+        """Called with the first difference before the program continues."""
         self.cursor = Cursor(log, verified=verified)
         self._step = 0
-        """Of the last line that the world delivered: the cause of what the program emits next."""
+        """The last line that the world delivered: the cause of the program's next event."""
         self._emitted = 0
         """Of the line last taken."""
         self._first = self.cursor.peek()
@@ -161,7 +161,7 @@ class Replayed(World):
     # -- the kernel's side ----------------------------------------------------------------
 
     def emit(self, event: Event, call: str | None) -> None:
-        """Compare what the program emits with the next line, and take it."""
+        """Compare the program's event with the next line, and take it."""
         data = encode_data(unstructure(event))
         if call is not None:  # the rule: the next line is, byte by byte, what is emitted
             line = self.cursor.take_if(KIND_BYTES[event.__class__], call, self._step, data)
@@ -184,10 +184,10 @@ class Replayed(World):
             self._differs(event, call, loads(encode(unstructure(event))), entry)
 
     def _check_program(self, event: Event, call: str | None, entry: Entry) -> None:
-        """Refuse to compare a child of a tool that stands in for one with a program of its own.
+        """Refuse to compare the child of a stand-in tool with a child that has its own program.
 
         Raises:
-            ProgramNeeded: the tool has to be passed.
+            ProgramNeeded: the tool must be passed.
         """
         if not isinstance(event, ChildStarted) or entry.kind != "child.started":
             return
@@ -204,9 +204,9 @@ class Replayed(World):
         return self.excuses.excused(entry.kind, call, entry.seq, pair)
 
     def _elsewhere(self, event: Event, call: str | None, data: bytes) -> Entry | None:
-        """Return the same line later in this step, where another Python made the record.
+        """Return the same line later in this step, if a different Python version made the record.
 
-        Versions of asyncio differ in the order of tasks within a step, which nothing can see.
+        Versions of asyncio differ in the order of tasks within a step, which is not observable.
         """
         if not self._is_other_python:
             return None
@@ -242,13 +242,13 @@ class Replayed(World):
         return marker in self.cursor.markers
 
     def declare(self, measured: Extension) -> None:
-        """Compare nothing; behind the end of the record, let the successor take what it lacks."""
+        """Compare nothing; after the record's end, pass missing declarations to the successor."""
         is_behind = self._successor is not None and self.cursor.peek() is None
         if is_behind and measured.data["call"] not in self.cursor.declared:
             self._gone_on().declare(measured)
 
     def secret_named(self, name: str) -> None:  # noqa: ARG002 - the record has no value
-        """Expect markers in the record: a tool may have said the value before it was known."""
+        """Expect markers in the record: a tool may have output the value before it was known."""
         self.excuses.expect_markers()
 
     def seed(self, session: SessionPort) -> None:
@@ -261,7 +261,7 @@ class Replayed(World):
         return self.emit(SessionSeeded(session.snapshot().as_json()), None)
 
     def arm(self, timer: Timer) -> None:
-        """Remember when, for a successor; the record says which timer fires when."""
+        """Remember when it was armed, for a successor; the record decides when it fires."""
         self.timers += 1
         last = self._last[-1] if self._last else self._first
         self.due.arm(timer, self._step, mono_us_of(last))
@@ -298,10 +298,10 @@ class Replayed(World):
         return returned
 
     def _next_result(self, call: str) -> ToolReturned | None:
-        """Return what the next line says if it is the result of the call just emitted.
+        """Return the next line's data if it is the result of the call just emitted.
 
-        Of the line its data alone is parsed.  `None` where it is not, or where anything is unusual:
-        then it is looked at as any other.
+        Only its data is parsed. `None` if it is not, or in any unusual case: then the line is
+        handled like any other.
         """
         data = self.cursor.data_if(b"tool.returned", call, self._emitted)
         if data is None or is_marked(data):
@@ -318,10 +318,10 @@ class Replayed(World):
         return tuple(one if isinstance(one, Entry) else parsed(one) for one in self._last)
 
     def check_session(self) -> None:
-        """Say what is missing where the run had a session and none was given.
+        """Raise if the run had a session and none was given.
 
         Raises:
-            SessionNeeded: pass one.
+            SessionNeeded: names the missing session.
         """
         entry = self.cursor.peek()
         if entry is not None and entry.kind == "session.seeded" and self.kernel.session is None:
@@ -352,7 +352,7 @@ class Replayed(World):
         return True
 
     def _fire(self, event: TimerFired, entry: Entry) -> bool:
-        """Fire the timer that a line is of, unless there is none, or another is due before."""
+        """Fire a line's timer, unless it does not exist or a different one is due before."""
         timer = self.due.of(entry.call or "", event, mono_us_of(entry))
         early = timer and self.due.before(timer, event.virtual_us)
         if timer is None or early is not None:
@@ -409,10 +409,10 @@ class Replayed(World):
         return None
 
     def _gone_on(self) -> World:
-        """Return the world that goes on after the last line.
+        """Return the world that continues after the last line.
 
         Raises:
-            RecordEnded: there is none.
+            RecordEnded: no successor was given.
         """
         self.has_ended = True
         if self._successor is None:
@@ -554,7 +554,7 @@ def identity_of(started: RunStarted) -> Identity:
 
 
 def known_tools(started: RunStarted, given: Mapping[str, Tool]) -> dict[str, Tool]:
-    """Return the tools that the run knew by name; those that were not passed stand in."""
+    """Return the tools that the run knew by name, with stand-ins for those not passed."""
     return {
         offer["name"]: given.get(offer["name"])
         or LoggedTool(

@@ -1,10 +1,9 @@
-"""An event log as text that a review can read: for snapshots.
+"""An event log as text that a reviewer can read, for snapshots.
 
-JSON lines without what is volatile, which is `replay.difference.volatile`'s to say, and without
-what only machines need: digests, ids, places.  Runs stand in the order of their call keys, entries
-in that of their scopes, so that two runs that did the same read the same, whatever the
-interleaving.  The tree of a delegation is `replay.tree.tree_text`'s.  The rules are CONTRACT.md
-§13.15.
+It is JSON lines without volatile values (`replay.difference.volatile`) and without values only for
+machines: digests, ids, places. Runs are in the order of their call keys and entries in the order of
+their scopes, so two equal runs have equal texts in any interleaving. `replay.tree.tree_text` has
+the delegation tree. The rules are CONTRACT.md §13.15.
 """
 
 from collections.abc import Iterator
@@ -25,14 +24,14 @@ from refold.replay.tree.tree_text import printable, scrubbed
 
 
 def log_text(log: str | PathLike[str]) -> str:
-    """Return the run of `log`, and all below it, as JSON lines without what is volatile.
+    """Return the run of `log`, and all below it, as JSON lines without volatile values.
 
-    Each line is {run, call, kind, data}: `run` leads from the root to a child, `dig (0#1)` being
-    the one that the call `0#1` started, and is left out for the root; `call` where there is none.
-    Ends with a newline.
+    Each line is {run, call, kind, data}. `run` is the path from the root to a child, where `dig
+    (0#1)` is the child that the call `0#1` started; the root has none. `call` is omitted if the
+    entry has none. Ends with a newline.
 
     Raises:
-        LogMissing: there is no log at `log`.
+        LogMissing: the log does not exist.
         LogDamaged: an entry does not verify.
     """
     node = delegation_tree(fspath(log))

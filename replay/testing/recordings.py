@@ -1,10 +1,10 @@
-"""Where the recordings of a test lie, and how a new one takes an old one's place.
+"""The paths of a test's recordings, and the replacement of old ones.
 
-A recording is an ordinary log with its children and blobs.  Its name follows from the test's:
-`recordings/<test file>/<test>.jsonl`, and `<test>-2.jsonl` for the second run of the same test.  A
-new recording is made beside, under a hidden name, and renamed when it is whole, its root last.
-What is recorded or replayed, and when, is `refold.testing`'s to say.  A shell file: it renames and
-removes files.  The rules are CONTRACT.md §13.12.
+A recording is an ordinary log with its children and blobs. Its name follows from the test's:
+`recordings/<test file>/<test>.jsonl`, and `<test>-2.jsonl` for the second run of the same test. A
+new recording is made under a hidden name in the same folder, and renamed when it is complete, its
+root last. `refold.testing` decides when to record or replay. This module renames and removes files.
+The rules are CONTRACT.md §13.12.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from refold.engine.log.names import SUFFIX, blobs_of, root_of, tree
 from refold.replay.difference.pointer_diff import Difference, differences
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""What a test may call one of its runs: never a number, for that is how the others are named."""
+"""The name that a test may give to one of its runs, not a number: numbers name the others."""
 
 _RUN: Final = re.compile(rf"[1-9]\d*|{NAME.pattern}")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.,+=@-]")
@@ -39,9 +39,9 @@ _DIGITS: Final = 8
 
 
 def stem_of(test: str, case: str | None = None) -> str:
-    """Return the file name, without suffix, of a test and, of a parametrised one, its case.
+    """Return the file name, without suffix, of a test, and of its case if it is parametrised.
 
-    The same for the same test, another for any other: what a file name should not hold becomes
+    Equal for the same test, different for any other: characters that do not suit a file name become
     `_`, and a hash of the whole is added.
     """
     name = _safe(test, keeps=str.isidentifier)
@@ -59,17 +59,17 @@ def _safe(text: str, keeps: Any = None) -> str:
 
 @attrs.frozen
 class Place:
-    """Where the recordings of one test lie."""
+    """The paths of one test's recordings."""
 
     folder: Path
     stem: str
     """As `stem_of` gives it."""
 
     def log(self, number: int, name: str | None = None) -> Path:
-        """Return the log of the test's run of that name, or of its `number`-th run without one.
+        """Return the log of the test's run with that name, or of its `number`-th run without one.
 
         Raises:
-            UsageError: the name is none.
+            UsageError: the name is invalid.
         """
         if name is not None and not NAME.fullmatch(name):
             raise UsageError(f"name={name!r}: expected letters, digits and _, no digit first")
@@ -108,10 +108,10 @@ def failed_beside(log: Path) -> Path:
 
 
 def move_over(new: Path, log: Path) -> None:
-    """Put the tree of logs at `new` in the place of the one at `log`, if there is one.
+    """Replace the tree of logs at `log`, if any, with the one at `new`.
 
-    Each file is renamed, the root last; then what the old tree had besides is removed.  Whoever
-    is interrupted between leaves logs of two trees, which no replay and no `verify` accepts.
+    Each file is renamed, the root last. Then the remaining files of the old tree are removed. An
+    interruption leaves logs of two trees, which every replay and `verify` refuses.
     """
     with _alone_in(log.parent):
         _drop_link(blobs_of(log))
@@ -177,10 +177,10 @@ def asked_otherwise(
     limits: Limits | None = None,
     seed: str | int | None = None,
 ) -> tuple[Difference, ...]:
-    """Return where the run that is asked for now is not the recorded one.
+    """Return the differences between the requested run and the recorded one.
 
-    Compared are the input, the names of the tools offered, and, of models, limits and seed, what
-    is given now: nothing of this is asked for by the program, so that no re-execution sees it.
+    Compared are the input, the names of the offered tools, and any given models, limits and seed.
+    The program requests none of this, so a re-execution does not see it.
     """
     recorded: dict[str, Json] = {
         "input": started.input,

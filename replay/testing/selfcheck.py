@@ -1,11 +1,10 @@
 """Self-replay: a run is re-executed right after it was recorded, under the tripwire.
 
-A program that does something else the second time is found while it is fresh, and not when its
-log is needed; and one that did the same by luck is told what it read of the world.  What stays the
-same within one process shows in a fresh one: the order of sets, the time zone, module caches.
-`record` knows nothing of it: the face calls `checked` and `checked_elsewhere` where `check=True` or
-`REFOLD_CHECK=1` asks for it.
-The rule is CONTRACT.md §12.12.
+A program that behaves differently the second time is found immediately, and not only when its log
+is needed. A program that matched by luck gets a list of its reads of the world. A fresh process
+reveals state that is constant within one process: the order of sets, the time zone, module caches.
+`record` does not know of this: the public function calls `checked` and `checked_elsewhere` for
+`check=True` or `REFOLD_CHECK=1`. The rule is CONTRACT.md §12.12.
 """
 
 import asyncio
@@ -34,8 +33,10 @@ if TYPE_CHECKING:
 
 _HASH_SEEDS: Final = ("20", "31", "42")
 _TIME_ZONES: Final = ("<+1337>-13:37", "<-0823>+08:23")
-"""Where nobody lives, so that hours and minutes differ from any that a recording has.  As many
-processes are started: of four texts in a set, the same one may come first by chance."""
+"""Unused time zones, so that hours and minutes differ from those in any recording.
+
+One process is started for each: of four texts in a set, the same one may come first by chance.
+"""
 _ELSEWHERE: Final = (
     " in a fresh process, with another hash seed, time zone, working directory and command line"
 )
@@ -61,7 +62,7 @@ class Watched:
 def watched(reexecute: Callable[[], ReplayReport]) -> Watched:
     """Call `reexecute` under the tripwire.
 
-    Programs of unfinished records run in processes of their own, where nobody watches.
+    Programs of unfinished records run in separate processes, without the tripwire.
     """
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
         return in_thread(lambda: watched(reexecute))
@@ -71,7 +72,7 @@ def watched(reexecute: Callable[[], ReplayReport]) -> Watched:
 
 
 def checked(recording: Recording, reexecute: Callable[[], ReplayReport]) -> Recording:
-    """Return the recording, with what the tripwire found among its `warnings`.
+    """Return the recording, with the tripwire's findings among its `warnings`.
 
     Raises:
         Nondeterministic: the re-execution was not identical.

@@ -1,9 +1,9 @@
 """Recordings as snapshots of syrupy: `assert recording == delegation_snapshot`, `== log_snapshot`.
 
-A snapshot is a text without what is volatile, one readable file a test under `__snapshots__`, so
-that a review shows what changed: the delegation tree (`replay.tree.tree_text`), or the event log
-(`replay.testing.log_text`).  The fixtures are in `refold.pytest_plugin`; this file is imported when
-one is first used, for it needs syrupy, of which 6 and 7 will do.  The rules are CONTRACT.md §13.
+A snapshot is a text without volatile values, in one readable file per test under `__snapshots__`,
+so that a review shows the changes. It is the delegation tree (`replay.tree.tree_text`), or the
+event log (`replay.testing.log_text`).  The fixtures are in `refold.pytest_plugin`; this module is
+imported on first use, because it needs syrupy (6 or 7).  The rules are CONTRACT.md §13.
 """
 
 import difflib
@@ -38,11 +38,11 @@ _LINES_MAX: Final = 100
 
 
 class _OneFile(SingleFileSnapshotExtension):
-    """A file for each test, of a name that no other test's file has.
+    """A file for each test, with a unique name.
 
-    syrupy's own names leave out what a file name may not hold, and end at 255 characters: two cases
-    could share one file, and syrupy did not know it as theirs, so that `--snapshot-update` removed
-    it where they failed.
+    syrupy's own names omit characters that a file name may not have, and end at 255 characters. So
+    two cases could share one file, and syrupy did not recognise it as theirs: `--snapshot-update`
+    removed it if they failed.
     """
 
     _write_mode = WriteMode.TEXT
@@ -83,7 +83,7 @@ class DelegationSnapshotExtension(_OneFile):
         """Return the text of `data`; syrupy's filters do not apply to it.
 
         Raises:
-            SnapshotRefused: it is none of the three.
+            SnapshotRefused: it is not a recording, a log's path or a tree.
             LogError: the log cannot be read.
         """
         return delegation_text(data)
@@ -108,21 +108,21 @@ class LogSnapshotExtension(_OneFile):
         """Return the text of `data`; syrupy's filters do not apply to it.
 
         Raises:
-            SnapshotRefused: it is none of the three.
+            SnapshotRefused: it is not a recording, a log's path or a tree.
             LogError: a log cannot be read.
         """
         return log_text(data.log if isinstance(data, RunNode) else _log_of(data))
 
 
 def delegation_text(data: Any, *, tokens: bool = False, files: bool = False) -> str:
-    """Return the delegation tree of a recording, a log's path or a tree, as a snapshot has it.
+    """Return the delegation tree of a recording, a log's path or a tree, as snapshot text.
 
-    With `tokens`, it says how many each run used; with `files`, what a watched command's
-    conversations changed.
+    With `tokens`, it has each run's number of tokens; with `files`, the files that a watched
+    command's conversations changed.
 
     Raises:
-        SnapshotRefused: `data` is none of the three.
-        LogMissing: there is no log at the path.
+        SnapshotRefused: `data` is not a recording, a log's path or a tree.
+        LogMissing: the log at the path does not exist.
         LogDamaged: its first entry does not verify.
     """
     if not isinstance(data, RunNode) and callable(tree := getattr(data, "tree", None)):
@@ -145,11 +145,10 @@ def _log_of(data: Any) -> str | os.PathLike[str]:
 
 
 def what_changed(stored: str | None, found: str, command: str) -> str:
-    """Return the difference of two snapshots as a unified diff, or that there is no first.
+    """Return the unified diff of two snapshots, or a note if none is stored yet.
 
-    `stored` is the snapshot, another text than `found`, or `None` where there is none; `command` is
-    what stores another one.
-    Plain text, at most 100 lines of a diff.
+    `stored` is the snapshot, a text that differs from `found`, or `None` without one; `command`
+    stores a new one. Plain text, at most 100 lines of a diff.
     """
     if stored is None:
         return f"no snapshot yet: store the first, and review the file:\n  {command}"

@@ -1,14 +1,13 @@
-"""Notices what a program reads of the world without asking `run` for it: where, and what to do.
+"""Detects a program's reads of the world that bypass `run`: place and remedy.
 
-While it is entered, a profile function sees each call of this thread.  What counts is who calls: a
-clock that the program looks at, directly or through a module of the standard library that does
-nothing else (`random`, `pathlib`, `uuid` …), is a finding; one that Refold, `asyncio` or `logging`
-looks at is none.  It watches and changes nothing; whether two executions differ is for the
-comparison to say (CONTRACT.md §12.12).
+While it is active, a profile function sees each call of this thread. The caller decides: a clock
+that the program reads is a finding, directly or through a module of the standard library that does
+nothing else (`random`, `pathlib`, `uuid` …); a clock that Refold, `asyncio` or `logging` reads is
+not. It changes nothing; the comparison decides whether two executions differ (CONTRACT.md §12.12).
 
-Not seen are the order of sets of texts, what was read when a module was imported, and what is done
-by C code of other packages: the first two show in another process (`replay.testing.selfcheck`).
-To watch one more function: name it in `_WATCHED`.
+Not detected are the order of sets of texts, values read on the import of a module, and actions of C
+code in other packages. The first two show in a separate process (`replay.testing.selfcheck`). To
+watch one more function, add it to `_WATCHED`.
 """
 
 import _random
@@ -98,8 +97,11 @@ _WATCHED: Final[dict[tuple[str, str], str]] = {
 _NAMES: Final = frozenset(name for _, name in _WATCHED)
 
 _OF_A_TIME: Final = {"gmtime": 1, "strftime": 2, "asctime": 1}
-"""Functions of `time` that read the clock only with fewer arguments than this; with them, they say
-the same everywhere.  (`localtime` and `ctime` never do: there is the time zone.)"""
+"""Functions of `time` that read the clock only with fewer arguments than this.
+
+With more, their result is the same everywhere. (`localtime` and `ctime` never are: they depend on
+the time zone.)
+"""
 _CALLS: Final = frozenset(opcode for name, opcode in opmap.items() if name in ("CALL", "CALL_KW"))
 """Instructions whose argument is the number of arguments."""
 
@@ -138,7 +140,7 @@ _BY_MODULE: Final = {
         ["concurrent", "http", "multiprocessing", "socket", "ssl", "subprocess", "urllib"], _TOOL
     ),
 }
-"""What to do instead of using a module, whatever it asks in its turn."""
+"""The replacement for a module, for all functions that it calls in turn."""
 _INTERNAL: Final = {"_random": "random", "_uuid": "uuid", "_socket": "socket", "_thread": "_thread"}
 
 _ENVIRON: Final[frozenset[CodeType]] = frozenset(
@@ -152,12 +154,12 @@ _ADAPTED: Final = tuple(
     for folder in _INSTALLED
     for name in ("agents", "pydantic_ai", "pydantic_graph")
 )
-"""Frameworks with an adapter, which keeps what they read out of all that is compared (§17.2)."""
+"""Frameworks with an adapter, which keeps their reads out of all compared values (§17.2)."""
 _OURS: Final = f"{Path(refold.engine.__path__[0]).parent}{os.sep}"
-"""The folder of Refold itself: its frames are no program's."""
+"""The folder of Refold itself: its frames are not a program's."""
 _WRAPPERS: Final = stdlib.__file__
 _OUTERMOST: Final = (Loop.step.__code__, Kernel.execute.__code__)
-"""Where the program ends and Refold begins."""
+"""The outermost frames of Refold below the program."""
 
 
 class Tripwire:
@@ -169,7 +171,7 @@ class Tripwire:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was found, each place once, in the order of its first time."""
+        """The findings, each place once, in the order of its first time."""
         return tuple(self._found.values())
 
     def __enter__(self) -> Self:
@@ -232,7 +234,7 @@ class Tripwire:
 
 
 def _module_of(function: Any) -> str:
-    """Return the module that a function of C belongs to; of a method, that of its class."""
+    """Return the module of a C function, or of a method's class."""
     if function is io.open:
         return "io"
     owner = getattr(function, "__self__", None)
@@ -260,7 +262,7 @@ def _is_given_a_time(frame: FrameType, function: Any) -> bool:
 
 
 def _spoken_name(what: str, module: str, code: CodeType) -> str:
-    """Return what the program called, for what was called by it in turn."""
+    """Return the function that the program called and that made the detected call."""
     name = code.co_qualname
     if what in ("os.environ", "os.getenv") and module in ("os", "_collections_abc"):
         return "os.getenv" if name == "getenv" else what
@@ -282,9 +284,9 @@ def _library(frame: FrameType) -> str | None:
 
 
 def _is_its_own(frame: FrameType) -> bool:
-    """Return whether a frame asks for itself, and not for its caller as `random` and `os` do.
+    """Return whether a frame acts for itself, and not for its caller as `random` and `os` do.
 
-    Where functions of `threading` and `asyncio` are wrapped, the wrapper asks for its caller too.
+    Wrappers of functions of `threading` and `asyncio` also act for their callers.
     """
     return _library(frame) not in _THROUGH and frame.f_code.co_filename != _WRAPPERS
 
@@ -307,14 +309,14 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def _is_of_collector(frame: FrameType) -> bool:
-    """Return whether a frame is told by the garbage collector that it begins or ends."""
+    """Return whether a frame is a callback of the garbage collector."""
     return any(getattr(each, "__code__", None) is frame.f_code for each in gc.callbacks)
 
 
 def _program_line(asking: FrameType) -> tuple[str, int] | None:
-    """Return the file and line of the program; `None` where it is not the program that runs.
+    """Return the file and line of the program; `None` if the program is not running.
 
-    Of an installed or made-up caller, that of who called it.
+    For an installed or generated caller, the place of its own caller is returned.
     """
     place = None
     frame: FrameType | None = asking

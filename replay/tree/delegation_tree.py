@@ -1,10 +1,9 @@
-"""The delegation tree of a log: who delegated what to whom, in which bounds, and how it ended.
+"""The delegation tree of a log: who delegated which work to whom, with which limits and result.
 
-Read from the starts and outcomes of each run's log, and from the logs of its children, which are
-found by the naming rule (CONTRACT.md §4).  A log is streamed; what is kept of it is one node and
-its counts.  Nothing is judged here: whether the logs belong together is `replay.audit.verify`'s to
-say.  What a node holds is in `replay.tree.run_node`; how it reads as text is
-`replay.tree.tree_text`'s.
+It is read from the starts and outcomes in each run's log, and from the logs of its children, which
+are found by the naming rule (CONTRACT.md §4). A log is streamed; only one node and its counts are
+kept. `replay.audit.verify` checks whether the logs belong together. `replay.tree.run_node` defines
+a node, and `replay.tree.tree_text` its text.
 """
 
 from collections.abc import Mapping
@@ -32,13 +31,13 @@ __all__ = ["LogState", "RunNode", "ToolUse", "delegation_tree", "render_text"]
 
 
 def delegation_tree(log: str | PathLike[str]) -> RunNode:
-    """Return the tree of the run at `log`: a root's, or that of any run below one.
+    """Return the tree of the run at `log`: a root's, or a run's below one.
 
-    A child's log that is missing, damaged or another run's is said in its node.  Of a watched
-    command, what stands below it are its conversations (CONTRACT.md §16.5).
+    A node marks its log as missing, damaged or belonging to a different run. For a watched command,
+    the nodes below it are its conversations (CONTRACT.md §16.5).
 
     Raises:
-        LogMissing: there is no log at `log`.
+        LogMissing: the log does not exist.
         LogDamaged: its first entry does not verify.
         LogUnsupported: it was written by a newer version.
     """
@@ -58,7 +57,7 @@ _NEVER_RAN: Final = frozenset({"arguments", "denied", REFUSED, "unknown_tool"})
 
 @attrs.frozen
 class _Asked:
-    """What a start says of its child, as far as a tree tells it."""
+    """The part of a child's start that a tree shows."""
 
     agent: str = ""
     program: str = ""
@@ -71,7 +70,7 @@ class _Asked:
 
 @attrs.define
 class _Start:
-    """A child as its parent's log tells of it."""
+    """A child as described in its parent's log."""
 
     call: str
     number: int = 0
@@ -86,12 +85,12 @@ class _Start:
 
 
 class _Reading(Walk):
-    """Reads one log, and then those of its children, one after the other."""
+    """Reads one log, and then its children's logs, one after the other."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._left: dict[str, Any] = {}
-        """Fields of a node that only its own last entry tells."""
+        """Fields of a node that only its own last entry has."""
         self._starts: dict[str, _Start] = {}
         self._uses: dict[str, ToolUse] = {}
         self._open: dict[str, str] = {}
@@ -187,9 +186,9 @@ class _Reading(Walk):
     # --- nodes ---------------------------------------------------------------------------
 
     def node(self, told: dict[str, Any]) -> RunNode:
-        """Return the node of the run that was read; `told` is what its log does not say.
+        """Return the node of the run that was read; `told` are fields that its log lacks.
 
-        How it ended is the parent's to say, where it joined it.
+        A joined child's end is taken from its parent.
         """
         children = tuple(self._child(each) for each in self._starts.values())
         is_joined = told.get("is_joined", False)
@@ -215,7 +214,7 @@ class _Reading(Walk):
         return tuple(str(each.get("name")) for each in tools)
 
     def bounds(self) -> dict[str, Any]:
-        """Return the depth and the limits of a run, as its own log says."""
+        """Return the depth and the limits of a run, from its own log."""
         if self.started is None:
             return {}
         limits = self.started.limits
@@ -245,7 +244,7 @@ class _Reading(Walk):
         return RunNode(**told, log_state="none")  # after a crash, it may not have begun
 
     def _told(self, start: _Start) -> dict[str, Any]:
-        """Return the fields of a child's node that this log tells."""
+        """Return the fields of a child's node that this log has."""
         asked, outcome, own = start.asked, start.outcome, self.started
         told: dict[str, Any] = {
             "name": asked.agent or asked.program,
@@ -277,11 +276,11 @@ def _is_outlived(child: RunNode) -> bool:
 
 
 def _asked(delegation: dict[str, Any]) -> _Asked:
-    """Return what a start asked for, with limits that are limits.
+    """Return a start's request, with checked limits.
 
     Raises:
-        EventMalformed: a member is not of its type.
-        LimitRefused: a limit is none.
+        EventMalformed: a member has the wrong type.
+        LimitRefused: a limit is invalid.
     """
     asked = members(_Asked, delegation)
     Limits.from_json(asked.limits)

@@ -1,7 +1,7 @@
-"""Which files a watched command changed, and which conversation of it.  Rules: CONTRACT.md §16.16.
+"""The files that a watched command changed, by conversation. Rules: CONTRACT.md §16.16.
 
-Of a change that several calls may have made, each of their conversations has it, as one that it is
-not sure of.  A file that is again as it was is none.
+If several calls may have made a change, each of their conversations has it, marked as uncertain. A
+file that is back in its original state does not count.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
-"""One log on its way into a delegation tree: how far it was read, how long, what stopped it.
+"""One log being read for a delegation tree: how far, its time span, and any problem.
 
-`replay.tree.delegation_tree` and `replay.tree.observed_tree` say what is kept of each entry, and
-make nodes of it.  A text that is missing or damaged stops neither: the tree can be told without
-it.  The rules are CONTRACT.md §13.9.
+`replay.tree.delegation_tree` and `replay.tree.observed_tree` choose the data of each entry and make
+nodes from it. A missing or damaged blob does not stop them, because the tree does not need it. The
+rules are CONTRACT.md §13.9.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class Span:
     _last_us: int | None = None
 
     def take(self, entry: Entry) -> None:
-        """Take note of when an entry was written; not all say it."""
+        """Note when an entry was written, if recorded."""
         at = entry.meta.get("mono_us")
         if type(at) is not int:
             return
@@ -82,13 +82,13 @@ class Walk:
         """What stopped the reading; `None`: nothing did."""
 
     def take(self, entry: Entry) -> None:
-        """Keep what a tree tells of an entry: whoever makes nodes says what that is."""
+        """Keep an entry's data for the tree; subclasses define which."""
 
     def read(self) -> None:
-        """Take the log's entries, to its end or to where it does not verify.
+        """Take the log's entries, to its end or to the first that does not verify.
 
         Raises:
-            LogMissing: there is no such file.
+            LogMissing: the file does not exist.
             LogUnsupported: it was written by a newer version.
         """
         try:
@@ -103,10 +103,10 @@ class Walk:
             self.wrong = EventMalformed("entry", "", "the data of its kind", str(error))
 
     def event(self, entry: Entry) -> Recorded:
-        """Return the event of an entry, its large texts in their places.
+        """Return the event of an entry, with its large texts inserted.
 
         Raises:
-            EventMalformed: its data is not what its kind says.
+            EventMalformed: its data does not fit its kind.
         """
         data: Any = entry.data
         if is_marked(entry.line):
@@ -123,7 +123,7 @@ class Walk:
             return f"({broken.what}: {size} bytes)"
 
     def facts(self) -> dict[str, Any]:
-        """Return the fields of a node that tell of its log, and how the run ended."""
+        """Return the fields of a node about its log and the run's end."""
         facts: dict[str, Any] = {
             "log_state": self.log_state,
             "log": str(self.path),
@@ -135,7 +135,7 @@ class Walk:
         return facts
 
     def root_facts(self) -> dict[str, Any]:
-        """Return the fields of a root's node that the log of a child's parent tells.
+        """Return the fields of a root's node that a child has from its parent's log.
 
         Raises:
             LogError: nothing could be read.

@@ -1,9 +1,9 @@
 """The delegation tree of a watched command: its conversations, as they were observed.
 
-A conversation is a node: who it is, what it was asked first, which tool call opened it, what it
-used, and how its last answer ended.  A tool call that hands work over and opened no conversation
-that was seen is a leaf.  A log is streamed; of its messages only the first two of each conversation
-are kept.  Rules: CONTRACT.md §16.5; what a node holds is `replay.tree.run_node`'s.
+A conversation is a node: its agent, first request, opening tool call, usage, and last answer's
+status. A delegating tool call without an observed conversation is a leaf. A log is streamed; only
+the first two messages of each conversation are kept. Rules: CONTRACT.md §16.5;
+`replay.tree.run_node` defines a node.
 """
 
 import re
@@ -40,18 +40,18 @@ GIVEN_UP: Final = "given up"
 """Why a request has no answer that the program did not wait for."""
 
 _TASKS: Final = ("prompt", "task", "input", "question", "message", "description", "request")
-"""Members of a delegating call that say what is to be done, the first that is there."""
+"""Members of a delegating call that describe the task; the first one present is used."""
 
 
 @attrs.frozen
 class _Opening:
-    """What a chain of messages begins with."""
+    """The beginning of a chain of messages."""
 
     system: str = ""
     user: str = ""
 
     def then(self, message: Mapping[str, Any], profile: Profile) -> "_Opening":
-        """Return it with one message more; one that says nothing of the task gives way."""
+        """Return it with one more message, which replaces one that does not describe the task."""
         role = message.get("role")
         if role == "system" and not self.system:
             return _Opening(text_of(dict(message)), self.user)
@@ -63,7 +63,7 @@ class _Opening:
 
 @attrs.frozen
 class _Begun:
-    """What a log says of a conversation where it begins."""
+    """The logged description of a conversation at its beginning."""
 
     scope: str
     agent: str
@@ -83,7 +83,7 @@ class _Talk:
     how: str = ""
     opening: _Opening | None = None
     is_probe: bool = False
-    """Whether it asks whether a server is there (HEAD): any answer says so."""
+    """Whether it only checks that a server is reachable (HEAD): any answer will do."""
     requests: int = 0
     usage: Usage = Usage()
     priced: Priced = Priced()
@@ -109,7 +109,7 @@ def observed_tree(path: Path) -> RunNode:
     """Return the tree of a watched command's log; a damaged one is read up to its damage.
 
     Raises:
-        LogMissing: there is no log.
+        LogMissing: the log does not exist.
         LogDamaged: its first entry does not verify.
         LogUnsupported: it was written by a newer version.
     """
@@ -129,7 +129,7 @@ class _Reading(Walk):
         """By the digest of tools: their names."""
         self._talks: dict[str, _Talk] = {}
         self._calls: dict[str, RunNode] = {}
-        """Tool calls, and delegations that stand in a text, each as the leaf that it may be."""
+        """Tool calls, and delegations found in text, each as a possible leaf."""
         self._delegating: set[str] = set()
         """Those of them that hand work over."""
         self._texts: dict[str, str] = {}
@@ -138,16 +138,16 @@ class _Reading(Walk):
         self._scopes: dict[int, str] = {}
         """By entry: the conversation that it belongs to."""
         self._beside: dict[str, list[_Talk]] = {}
-        """By the conversation above: those that are none of their own."""
+        """By the conversation above: conversations without a node of their own."""
         self._roots: list[str] = []
         self._past: set[str] = set()
-        """Conversations that went on as others."""
+        """Conversations that continued under a different scope."""
         self._files = FileUses()
         self._ends: dict[str, str] = {}
         """By open request: the chain digest of all that was asked."""
 
     def take(self, entry: Entry) -> None:
-        """Keep what its conversation is told by."""
+        """Keep the data of an entry that describes its conversation."""
         if entry.kind in (events.WIRE, events.FOLDER):
             self._note_files(entry)
             return
@@ -185,7 +185,7 @@ class _Reading(Walk):
                 pass
 
     def _note_files(self, entry: Entry) -> None:
-        """Keep which files changed; how an answer came is not told."""
+        """Keep which files changed; the transport of an answer is ignored."""
         if entry.kind != events.FOLDER:
             return
         event = self.event(entry)
@@ -200,7 +200,7 @@ class _Reading(Walk):
     # --- conversations -------------------------------------------------------------------
 
     def _told(self, kind: str, data: Mapping[str, Any], above: str) -> None:
-        """Take what stands beside the requests; `above` is the conversation of its cause."""
+        """Take an entry that is not a request; `above` is the conversation of its cause."""
         if kind == CONVERSATION:
             self._begun(data)
             self._past |= {above} if data.get("how") == "continues" else set()
@@ -304,7 +304,7 @@ class _Reading(Walk):
         )  # fmt: skip
 
     def _fold(self) -> None:
-        """Add what was asked beside the work, and opened nothing, to what stands above it."""
+        """Add side requests that opened nothing to the node above."""
         above = {scope_above(scope) for scope in self._talks}
         for talk in [*self._talks.values()]:
             system = talk.opening.system if talk.opening is not None else ""
@@ -314,7 +314,7 @@ class _Reading(Walk):
                 self._beside.setdefault(scope_above(talk.scope), []).append(talk)
 
     def _folded(self, scope: str) -> _Talk:
-        """Return what was asked beside the work of a conversation, as if it were one."""
+        """Return a conversation's side requests combined into one."""
         all_of = _Talk(scope)
         for talk in self._beside.get(scope, ()):
             all_of.requests += talk.requests
@@ -325,7 +325,7 @@ class _Reading(Walk):
         return all_of
 
     def _below(self, scope: str, depth: int) -> tuple[RunNode, ...]:
-        """Return the conversations below one, and what it handed over to nobody that was seen."""
+        """Return the conversations below one, and its delegations without a known conversation."""
         talks = [talk for talk in self._talks.values() if scope_above(talk.scope) == scope]
         opened = {talk.opener for talk in self._talks.values()}
         nodes = [self._node(talk, depth) for talk in talks]
@@ -388,7 +388,7 @@ class _Reading(Walk):
         )
 
     def _brief(self, opener: str, said: str) -> str:
-        """Return what a conversation is to do: its first user message, or what opened it says."""
+        """Return a conversation's task: its first user message, or its opening call's text."""
         plain = self._profile.plain(said)
         known = self._calls.get(opener)
         told = known.brief if known is not None and self._profile.name else ""

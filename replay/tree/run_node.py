@@ -1,6 +1,6 @@
-"""What a delegation tree is made of: frozen values, one node a run or rejected start.
+"""The nodes of a delegation tree: frozen values, one per run or rejected start.
 
-Nothing here reads a log: that is `replay.tree.delegation_tree`'s.  The rules are CONTRACT.md §13.9.
+Nothing here reads a log: `replay.tree.delegation_tree` does. The rules are CONTRACT.md §13.9.
 """
 
 from typing import Any, Final, Literal
@@ -19,7 +19,7 @@ verify · `foreign`: another run's log lies in its place, and was not read."""
 COMPLETED: Final = "completed"
 CANCELLED: Final = "cancelled"
 UNFINISHED: Final = "unfinished"
-"""The status of a run that nothing says the end of."""
+"""The status of a run without a recorded end."""
 OBSERVED: Final = "observed"
 """How a delegation is known whose conversation was not seen."""
 REFUSED: Final = "refused"
@@ -38,7 +38,7 @@ class ToolUse:
     cancelled: int = 0
 
     def told(self) -> str:
-        """Return how they ended, where they did not end well: ` (2 failed, 1 of them refused)`."""
+        """Return the counts of bad ends: ` (2 failed, 1 of them refused)`."""
         refused = f", {self.refused} of them refused" if self.refused else ""
         ends = (
             f"{self.failed} failed{refused}" if self.failed else "",
@@ -69,7 +69,7 @@ class RunNode(Document):
     computed = ("changed", "notable")
 
     name: str
-    """The agent, where it is one, else the program; empty for a rejected start."""
+    """The agent if any, else the program; empty for a rejected start."""
     agent: str = ""
     program: str = ""
     brief: str = ""
@@ -83,11 +83,11 @@ class RunNode(Document):
     """1-based, in the order of starts; 0 for a root and for a rejected start."""
     depth: int = 0
     status: str = UNFINISHED
-    """As the parent was told, else as the run's own log says; `unfinished` if neither does."""
+    """From the parent's log, else from the run's own log; `unfinished` if neither has it."""
     is_joined: bool = True
     """Whether the parent was given the outcome; true for a root."""
     reason: str = ""
-    """As its own `run.finished` says."""
+    """From its own `run.finished`."""
     error: Fault | None = None
     where: str = ""
     """File and line of the program that raised, `app.py:26`."""
@@ -96,23 +96,23 @@ class RunNode(Document):
     limits: dict[str, Any] = attrs.field(factory=dict)
     """As granted."""
     narrowed: dict[str, Any] = attrs.field(factory=dict)
-    """Those that differ from what a child gets of its parent's where nothing is asked for; for the
-    run that the tree was asked of, from the ceilings of a root."""
+    """Limits that differ from those that a child gets by default from its parent; for the tree's
+    top run, from the ceilings of a root."""
     tools_granted: tuple[str, ...] | None = None
-    """Names, where the start named them; `None`: all that the parent has."""
+    """Names, if the start listed them; `None`: all of the parent's."""
     truncated: Truncated | None = None
     tools: tuple[ToolUse, ...] = ()
     """Calls by the run itself, in the order of first use."""
     files: tuple[FileUse, ...] = ()
     """Files that a watched command changed, or one conversation of it, by path."""
     models: tuple[str, ...] = ()
-    """What the run itself asked, as `openai:gpt-4o`, in the order of first use."""
+    """The models that the run itself asked, as `openai:gpt-4o`, in the order of first use."""
     offered: tuple[str, ...] = ()
     """The names of the tools that the first request of a conversation offered; for a run on the
     kernel, of the tools that it had, if a request offered any."""
     prompt: str = ""
-    """Of a conversation: 12 hex digits of the digest of its system prompt, without what is another
-    one at each run (`replay.tree.steady`); empty where it has none."""
+    """For a conversation: 12 hex digits of the digest of its system prompt, without text that
+    changes on every run (`replay.tree.steady`); empty without one."""
     last_failed: str = ""
     """The tool of its last call, if that call failed."""
     outlived_by: int = 0
@@ -125,13 +125,13 @@ class RunNode(Document):
     """Those of them that were beside the work of a watched command: whether a server is there, a
     title, which model fits."""
     requests_failed: dict[str, int] = attrs.field(factory=dict)
-    """Of a conversation: how often its requests failed, by reason: `429`, `cut`, `given up`."""
+    """For a conversation: how often its requests failed, by reason: `429`, `cut`, `given up`."""
     priced: Priced = attrs.field(factory=Priced)
-    """Of a watched command and its conversations: what is known of the cost, with all below."""
+    """For a watched command and its conversations: the known cost, including all below."""
     own_priced: Priced = attrs.field(factory=Priced)
     """Likewise, of the conversation itself."""
     usage: Usage = attrs.field(factory=Usage)
-    """Tokens and cost, those of all runs below included."""
+    """Tokens and cost, including all runs below."""
     own_usage: Usage = attrs.field(factory=Usage)
     """Tokens and cost of the run itself."""
     artifacts: tuple[tuple[str, str], ...] = ()
@@ -140,7 +140,7 @@ class RunNode(Document):
     """In the order of starts and rejections."""
     log_state: LogState = "read"
     log: str = ""
-    """Where its log lies or should lie; empty for `none`."""
+    """The actual or expected path of its log; empty for `none`."""
     run_id: str = ""
     entries: int = 0
     """Entries of its log that verify."""
@@ -148,13 +148,13 @@ class RunNode(Document):
     """Hash of the last of them."""
     duration_ms: int | None = None
     guarantee: str = ""
-    """`matched` for a command that was watched and did not run on the kernel (CONTRACT.md §16);
-    what stands below it are conversations, as they were observed."""
+    """`matched` for a watched command, which did not run on the kernel (CONTRACT.md §16); the nodes
+    below it are conversations, as observed."""
     scope: str = ""
-    """Of a conversation: that of its call keys; empty for all else."""
+    """For a conversation: the scope of its call keys; empty for all else."""
     how: str = ""
-    """Of a conversation below another: what says so (CONTRACT.md §16.5); `observed` for a
-    delegation whose conversation is not known."""
+    """For a conversation below a different one: the evidence for that (CONTRACT.md §16.5);
+    `observed` for a delegation whose conversation is unknown."""
 
     @property
     def changed(self) -> str:
@@ -167,9 +167,9 @@ class RunNode(Document):
 
     @property
     def notable(self) -> dict[str, str]:
-        """What a completed run did that its answer may not say, each in words; empty for nothing.
+        """Notable facts about a completed run that its answer may hide, as texts; empty for none.
 
-        These are observations and no verdicts: a child that only had to think made no call.
+        They are observations, not verdicts: a child that only had to think makes no call.
         """
         if self.status != COMPLETED:
             return {}

@@ -1,8 +1,7 @@
-"""How a run without an end stands: it is running, it waits for a person, or it broke off.
+"""The status of a run without an end: running, waiting for a person, or interrupted.
 
-These words have their home here: `ls`, `show`, the page and its start page use them.  Whether a
-log is written is its lock's to say (CONTRACT.md §4.3); nothing is written.  Rules: CONTRACT.md
-§14.10.
+This module defines these words for `ls`, `show`, the page and its start page. A log's lock shows
+whether it is being written (CONTRACT.md §4.3). Nothing is written here. Rules: CONTRACT.md §14.10.
 """
 
 import contextlib
@@ -28,10 +27,11 @@ _UNKNOWN: Final = frozenset({"missing", "damaged", "foreign"})
 
 
 def standing(log: Path) -> OpenStatus:
-    """Return how the run of `log`, a log without an end, stands.
+    """Return the status of the run of `log`, which has no end.
 
-    `running`: a writer holds the log · `waits_for_you`: nobody writes it, and a question of the run
-    or of one below it has no answer · `broke_off`: nobody writes it, and nothing is asked.
+    `running`: a writer holds the log.
+    `waits_for_you`: no writer, and a question of the run or of one below it is open.
+    `broke_off`: no writer, and no open question.
     """
     if is_locked(log):
         return "running"

@@ -1,8 +1,8 @@
-"""Takes what is another one at each run out of the texts of a watched run: for snapshots.
+"""Removes text that changes on every run from the texts of a watched run, for snapshots.
 
-A snapshot has nothing of now to bind recorded values to (CONTRACT.md §16.17), so they are left out:
-the folders of the recording, what its profile names, and dates, times, versions and ids wherever
-they stand.  A replay compares all of it.  Pure.  Rules: CONTRACT.md §13.10.
+A snapshot has no current values to bind recorded values to (CONTRACT.md §16.17), so these are
+removed: the folders of the recording, the values that its profile names, and dates, times, versions
+and ids anywhere. A replay compares all of them. Pure. Rules: CONTRACT.md §13.10.
 """
 
 import re

@@ -1,9 +1,9 @@
-"""A delegation tree as text: for the review of a change, and for `refold show`.
+"""A delegation tree as text, for reviews and for `refold show`.
 
-Plain indentation, one fact a line, so that a diff of two texts shows what changed and nothing
-else.  Without volatile facts, siblings stand in the order of their call keys, tools by name, and
-nothing is cut: two runs that did the same read the same, and two that did not, do not.
-All that comes from a log is made safe to print.
+It is indented, with one fact per line, so that a diff of two texts shows only the changes. Without
+volatile facts, siblings are in the order of their call keys, tools are ordered by name, and nothing
+is cut: equal runs have equal texts, and different runs have different texts. All text from a log is
+made safe to print.
 """
 
 import re
@@ -17,7 +17,7 @@ from refold.replay.difference.pointer_diff import counted
 from refold.replay.tree.run_node import UNFINISHED, RunNode, ToolUse
 
 CHARACTERS_MAX: Final = 500
-"""Of a brief or an input, where the text is for a screen."""
+"""The length of a brief or an input in text for a screen."""
 
 _DOLLAR: Final = 1_000_000
 _CENT: Final = 10_000
@@ -32,7 +32,7 @@ _ADVICE: Final = {
     "'ModelReply' object has no attribute 'content'": 'write `reply.message["content"]`',
     "'ModelReply' object has no attribute 'text'": 'write `reply.message["content"]`',
 }
-"""By words of Python's, what was meant.  It is shown, and no log has it."""
+"""By Python's error message: the intended code. It is shown but never logged."""
 _CONTROL: Final = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0020-\U000e007f]"
 )
@@ -43,10 +43,9 @@ _HEX: Final = re.compile(r"\b[0-9a-f]{16,64}\b")
 def render_text(node: RunNode, *, volatile: bool, files: bool = False) -> str:
     """Return the tree below `node` as indented text that ends with a newline.
 
-    With `volatile`, ids, call keys, durations, hashes and file names are shown, children stand in
-    the order of starts, and long texts are cut.  Without, none of that is: for snapshots.
-    With `files`, each conversation has the files that it, and nobody else, can have changed, and
-    the command has all.
+    With `volatile`, ids, call keys, durations, hashes and file names are shown, children are in the
+    order of starts, and long texts are cut. Without it (for snapshots), none of that applies. With
+    `files`, each conversation has the files that only it can have changed, and the command has all.
     """
     lines = _lines(node, 0, volatile=volatile, files=files)
     return "".join(f"{line}\n" for line in lines)
@@ -72,7 +71,7 @@ def dollars(micros: int | None) -> str:
 
 
 def cost(usage: Usage, priced: Priced) -> str:
-    """Return what is known of a cost: `$1.20`, `at least $0.21 (1 answer not counted)`."""
+    """Return the text of a known cost: `$1.20`, `at least $0.21 (1 answer not counted)`."""
     if not (priced.unpriced and priced.usd_micros):
         return dollars(usage.cost_usd_micros)
     return (
@@ -87,12 +86,12 @@ def failures(reasons: Mapping[str, int]) -> str:
 
 
 def advice(message: str) -> str:
-    """Return what to write instead, where Python's own words for a mistake do not say it."""
+    """Return the correct code for a mistake that Python's own message does not explain."""
     return next((f": {said}" for words, said in _ADVICE.items() if words in message), "")
 
 
 def printable(text: str) -> str:
-    r"""Return `text` with what a terminal could obey as `\uXXXX`; line ends are kept."""
+    r"""Return `text` with control characters as `\uXXXX`; line ends are kept."""
     return _CONTROL.sub(
         lambda found: (
             f"\\u{ord(found[0]):04x}" if found[0] <= "\uffff" else f"\\U{ord(found[0]):08x}"
@@ -135,7 +134,7 @@ def _facts(node: RunNode, *, volatile: bool) -> Iterator[str]:
 
 
 def _task(node: RunNode, *, volatile: bool) -> Iterator[str]:
-    """Yield the brief, or the input where there is none."""
+    """Yield the brief, or the input if there is none."""
     if node.agent and node.program not in ("", node.agent):
         yield f"program: {printable(node.program)}"
     if node.brief:
@@ -181,7 +180,7 @@ def _end(node: RunNode, *, volatile: bool) -> Iterator[str]:
 
 
 def _traces(node: RunNode) -> str:
-    """Return what is different each time: where it is and how long it took."""
+    """Return values that change on every run: place and duration."""
     log = node.log.rpartition("/")[2]
     facts = (
         node.call and f"call {node.call}",

@@ -1,9 +1,9 @@
-"""Other values of the same type: what a recorded outcome is replaced by, to see who notices.
+"""Changed values of the same type, which replace recorded outcomes.
 
-Every leaf becomes another of its type: a text another text, a number the next, a flag its
-opposite; a second variant leaves lists one item short.  Values that look like more than a text
-(JSON, a number, a date) stay what they look like, so that a program can still read them.
-Pure.  Who uses it: `replay.what_if.sensitivity`.
+Every leaf is replaced by a different value of its type: a text by a different text, a number by the
+next, a flag by its opposite. A second variant shortens lists by one item. Texts with a recognisable
+form (JSON, a number, a date) keep that form, so that a program can still parse them. Pure. Used by
+`replay.what_if.sensitivity`.
 """
 
 import itertools
@@ -37,7 +37,7 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 _LEAVES_MAX: Final = 200
 """Leaves of one value that are altered one by one."""
 _CODE: Final = "altered"
-"""The code of a failure that stands in for a recorded success."""
+"""The error code of a failure that replaces a recorded success."""
 
 
 def altered(value: Json) -> Iterator[Json]:
@@ -48,7 +48,7 @@ def altered(value: Json) -> Iterator[Json]:
 
 
 def altered_within(value: Json, fits: Callable[[Json], bool]) -> Json:
-    """Return `value` with as many leaves altered as `fits` allows; itself where that is none."""
+    """Return `value` with as many changed leaves as `fits` allows; unchanged if none."""
     found = value
     for path in itertools.islice(_leaves(value, ()), _LEAVES_MAX):
         variant = _with_leaf(found, path)
@@ -58,7 +58,7 @@ def altered_within(value: Json, fits: Callable[[Json], bool]) -> Json:
 
 
 def altered_event(event: Event) -> Iterator[Event]:
-    """Yield events that could stand in the place of an outcome, of the same status."""
+    """Yield events that can replace an outcome, with the same status."""
     match event:
         case ToolReturned(status="ok"):
             yield from (attrs.evolve(event, result=value) for value in altered(event.result))
@@ -75,7 +75,7 @@ def altered_event(event: Event) -> Iterator[Event]:
 
 
 def failed_event(event: Event) -> Event | None:
-    """Return a failure in the place of a success; `None` where there is none."""
+    """Return a failure that replaces a success; `None` if it was not one."""
     message = "this outcome was replaced by a failure"
     match event:
         case ToolReturned(status="ok"):
@@ -94,10 +94,10 @@ def failed_event(event: Event) -> Event | None:
 
 
 def stand_in(kind: str, alike: ToolReturned | None) -> Event | None:
-    """Return an outcome for a request of this kind that has none; `None` where nothing will do.
+    """Return an outcome for a request of this kind without one; `None` if impossible.
 
-    `alike` is what its tool gave elsewhere: another value of that type, so that whoever looks at
-    it is seen.
+    `alike` is a result of the same tool elsewhere. A different value of its type is returned, so
+    that code that reads it shows up.
     """
     if kind == "tool" and alike is not None:
         return next(altered_event(alike), alike)
@@ -119,7 +119,7 @@ def fits(tool: Tool | None, event: Event) -> bool:
 
 
 def altered_draw(drawn: ValueDrawn) -> Json:
-    """Return another value that could have been drawn; of what is not set, that it is."""
+    """Return a different value that could have been drawn; an unset one becomes set."""
     return "altered" if drawn.value is None else next(altered(drawn.value), drawn.value)
 
 

@@ -1,10 +1,10 @@
-"""`explore`: does the order in which concurrent work comes to an end change what a run gives?
+"""`explore`: does the completion order of concurrent work change a run's result?
 
-The program is rehearsed with its recorded outcomes under other orders of completion: no tool runs
-and no token is spent.  First every order that is one step away from the recorded one, then two, and
-so on; from the half on, random ones.  Of an order that ends the run differently, moves are taken
-back one by one while it still does.  How one order is run stands in `replay.what_if.rehearsal`, how
-orders are compared and shrunk in `replay.what_if.orders`.  Rules: CONTRACT.md §12.8.
+The program is rehearsed with its recorded outcomes in different orders of completion: no tool runs
+and no token is spent. First come all orders that are one step away from the recorded one, then two,
+and so on; the second half are random. For an order that ends the run differently, moves are undone
+one by one while it still does. `replay.what_if.rehearsal` runs one order; `replay.what_if.orders`
+compares and shrinks orders. Rules: CONTRACT.md §12.8.
 """
 
 import itertools
@@ -40,7 +40,7 @@ ORDERS: Final = 200
 """Orders that are tried unless more are asked for."""
 
 SHRUNK_MAX: Final = 5
-"""Ends of which the first order is shrunk; of any more it is only told that they exist."""
+"""The number of ends whose first order is shrunk; further ends are only reported."""
 
 _REPEATS_MAX: Final = 50
 """Random orders in a row that bring nothing new; after them the search is systematic again."""
@@ -61,17 +61,17 @@ class Orders:
     children: bool
     """Whether each child is explored as well, against its own log."""
     on_order: Callable[[int], None] | None
-    """Is told, after each order, how many have been tried."""
+    """Called after each order with the number tried so far."""
 
 
 def explored(stage: Stage, orders: Orders, above: tuple[str, ...] = ()) -> ExploreReport:
-    """Rehearse a run under other orders of completion, as `refold.explore` does.
+    """Rehearse a run in different orders of completion, as `refold.explore` does.
 
-    `above` are the names from the run that was asked for down to this one.
+    `above` are the names from the requested run down to this one.
 
     Raises:
-        Diverged: the program does not do what its log says, in the recorded order.
-        UsageError: the program cannot be run again, or gives another end the second time.
+        Diverged: the program does not match its log, in the recorded order.
+        UsageError: the program cannot run again, or ends differently the second time.
     """
     book = stage.book
     baseline = stage.baseline()
@@ -141,9 +141,9 @@ class _Search:
         """All that could be delivered in any order that was tried."""
         self._own = digest_of(baseline)
         self.seen: set[DeliveryOrder] = {baseline.delivered}
-        """What was delivered, in each order that was tried."""
+        """The delivered keys, for each order that was tried."""
         self._aside: set[DeliveryOrder] = set()
-        """Those that were tried out of turn: what is one deviation away is not lined up yet."""
+        """Orders that were tried out of turn: their neighbours are not queued yet."""
         self._ends: dict[str, _End] = {self._own: _End(baseline, baseline.delivered, 1)}
         self._waiting: list[list[_Deviation]] = []
         """Deviations to be tried, by how many they come on top of."""
@@ -171,7 +171,7 @@ class _Search:
         self.is_exhaustive = not any(self._waiting) and not self._is_cut and not self._is_over
 
     def findings(self) -> Iterator[OrderFinding]:
-        """Yield what was found: the first of each kind, then the rest; the former shrunk."""
+        """Yield the findings: the first of each kind, shrunk, then the rest."""
         ends = {key: end for key, end in self._ends.items() if key != self._own}
         kinds: dict[FindingKind, str] = {}
         for key, end in ends.items():
@@ -193,7 +193,7 @@ class _Search:
         return RehearsalPlan(order=order, free_timers=self._options.timers, **more)
 
     def _try(self, order: DeliveryOrder) -> Rehearsed | None:
-        """Rehearse an order; return what came of it, `None` if it was no other than one before."""
+        """Rehearse an order; return the result, or `None` if it equals an earlier one."""
         found = self._stage.rehearse(self._plan(order))
         self._is_over = found.how == "hung"  # it goes on in its thread: enough is known
         if found.delivered in self.seen and not self._is_over:
@@ -209,7 +209,7 @@ class _Search:
         return found
 
     def _try_aside(self, order: DeliveryOrder) -> bool:
-        """Try an order out of turn; return whether it was another than any before."""
+        """Try an order out of turn; return whether it was new."""
         known = len(self.seen)
         found = None if self._is_done(self._options.most) else self._try(order)
         if found is not None:
@@ -220,7 +220,7 @@ class _Search:
         return self._is_over or len(self.seen) >= most
 
     def _systematic(self, most: int) -> None:
-        """Try what is the fewest deviations away, first."""
+        """Try orders with the fewest deviations first."""
         level = 0
         while level < len(self._waiting) and not self._is_done(most):
             if not self._waiting[level]:
@@ -324,7 +324,7 @@ class _Search:
 
 
 def _place_above(kernel: Kernel, one: str, other: str) -> tuple[str, int] | None:
-    """Return where the task waits that stands above two calls in the tree of tasks."""
+    """Return the place at which the nearest common parent task of two calls waits."""
     scopes = zip(scope_of(one).split("/"), scope_of(other).split("/"), strict=False)
     shared = [here for here, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], scopes)]
     tasks = {task.scope.path: task for task in kernel.loop.unfinished if isinstance(task, Task)}

@@ -1,10 +1,10 @@
-"""Which recorded request answers one of a rehearsal: the same request, wherever it was made.
+"""Matches a rehearsal's request with a recorded one: the same request, in any place.
 
-Under another order a worker may take another's task, and asks for it under a key of its own.  So an
-outcome goes to whoever asks for the same: under the same key, else nearest in the same scope, else
-anywhere; to one only.  Pure but for what has been given out.  Rules: CONTRACT.md §12.8.
+In a different order, a worker may take another worker's task and request it under its own key. So
+an outcome goes to the same request: under the same key, else nearest in the same scope, else
+anywhere; and only once. Pure except for its record of given outcomes. Rules: CONTRACT.md §12.8.
 
-Runs that are recorded, live in part or forked, are more careful, and look in the same scope only:
+Runs that are recorded while partly live or forked are stricter, and match only in the same scope:
 `replay.partial.sources`.
 """
 
@@ -19,7 +19,7 @@ from refold.replay.difference.excuses import KIND_ASKED, Excuses
 from refold.replay.index.by_call import AskedCall, Book
 
 Looks = dict[tuple[str, int], ClockRead]
-"""What a scope saw at its n-th look at the clock."""
+"""The n-th clock reading of a scope."""
 
 
 class BookMatcher:
@@ -41,9 +41,9 @@ class BookMatcher:
         self._looked: Counter[str] = Counter()
 
     def recognised(self, asked: AskedCall) -> AskedCall:
-        """Return a request as the same as the recorded one of its key, if rules excuse the rest.
+        """Return a request as equal to the recorded one of its key, if rules ignore differences.
 
-        That is: what the log's rules declare volatile, and what was taken out of it (§12.7).
+        These are values that the log's rules declare volatile, and redacted ones (§12.7).
         """
         own = self._recorded.get(asked.call)
         if own is None or not self._excuses.is_any or own.identity == asked.identity:

@@ -1,6 +1,6 @@
-"""What an exploration of orders found, for people and for machines.
+"""The findings of an exploration of orders, for people and for machines.
 
-`replay.what_if.explore` makes it.  Rules: CONTRACT.md §12.8.
+`replay.what_if.explore` makes it. Rules: CONTRACT.md §12.8.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ class OrderStep:
     relation: Literal["before", "after"]
     other: str
     call: str
-    """The call or timer key of what is delivered elsewhere."""
+    """The call or timer key of the moved completion."""
     other_call: str
 
     def __str__(self) -> str:
@@ -47,8 +47,12 @@ class OrderFinding(Document):
     computed = ("headline",)
 
     kind: FindingKind
-    """`output`: with another output · `error`: it raised, got stuck, or ended in another status ·
-    `missing`: it waited for what was never recorded · `endless`: it came to no end."""
+    """`output`: a different output.
+
+    `error`: it raised, got stuck, or ended with a different status.
+    `missing`: it waited for an outcome that was never recorded.
+    `endless`: it did not end.
+    """
     moves: tuple[OrderStep, ...]
     """The fewest moves from the recorded order that were found; empty where not looked for."""
     orders: int
@@ -92,7 +96,7 @@ class OrderFinding(Document):
 
 @attrs.frozen(kw_only=True)
 class ExploreReport(Document):
-    """What the orders that were tried came to."""
+    """The results of the orders that were tried."""
 
     computed = ("identical",)
 
@@ -104,7 +108,7 @@ class ExploreReport(Document):
     as_recorded: int
     """How many of them ended as recorded."""
     is_exhaustive: bool
-    """Whether there are no more."""
+    """Whether all orders were tried."""
     findings: tuple[OrderFinding, ...]
     """One for each end that is not the recorded one: the first of each kind, then the rest, in
     the order found."""
@@ -115,7 +119,7 @@ class ExploreReport(Document):
     timers: bool
     seed: int
     untried: tuple[str, ...] = ()
-    """Those of them that come first in no order here; of the others, something stood in."""
+    """Missing outcomes that come first in no order here; the others had substitutes."""
     timers_armed: int = 0
     """How many timers the run as recorded armed; unless `timers`, they did not race."""
     children_left: int = 0

@@ -1,9 +1,9 @@
 """Orders of completions as lists of keys: moved, compared with the recorded one, and shrunk.
 
-An order is a list of keys, first to last; of what is outstanding the earliest in it is delivered.
-A *move* takes one key out of the recorded order and puts it before, or after, another.
+An order is a list of keys, first to last; the earliest outstanding key in it is delivered. A *move*
+takes one key out of the recorded order and puts it before, or after, a different one.
 
-Pure: whether an order still shows what is looked for, a callable says.
+Pure: a callable decides whether an order still shows the effect.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +24,7 @@ _MOVES_MIN: Final = 2
 
 @attrs.frozen
 class Move:
-    """One key that stands elsewhere than in the recorded order."""
+    """One key at a different place than in the recorded order."""
 
     key: str
     relation: Literal["before", "after"]
@@ -52,9 +52,9 @@ def continued(prefix: Sequence[str], recorded: DeliveryOrder) -> DeliveryOrder:
 
 
 def moves(order: DeliveryOrder, recorded: DeliveryOrder) -> tuple[Move, ...]:
-    """Return the fewest moves that make `order` of the recorded one; keys that only one has aside.
+    """Return the fewest moves from the recorded order to `order`, ignoring unshared keys.
 
-    A key that comes earlier stands before the first that it overtakes, one that comes later after
+    A key that comes earlier is put before the first that it overtakes; one that comes later, after
     the last that overtook it.
     """
     places = {key: at for at, key in enumerate(recorded)}

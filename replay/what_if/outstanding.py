@@ -1,9 +1,9 @@
-"""What could be delivered next, and what the order says is first.
+"""The outcomes that could be delivered next, with the order's first choice.
 
-Outstanding are the calls and joined children whose outcomes the book has, armed timers, and what
-came from outside of all calls: a child's change of a shared session, the run's timeout, its
-cancellation.  These last, and timers unless they are free, keep their place: nothing that was
-recorded before them, and could be delivered, comes after.  Rules: CONTRACT.md §12.8.
+Outstanding are the calls and joined children with outcomes in the book, armed timers, and events
+from outside all calls: a child's change of a shared session, the run's timeout, its cancellation.
+These outside events, and timers unless they are free, keep their place: no deliverable outcome that
+was recorded before them comes after. Rules: CONTRACT.md §12.8.
 """
 
 from bisect import insort
@@ -31,14 +31,14 @@ class Choice:
     rank: tuple[int, int, int]
     """Its place in the order asked for, then in the record, then in virtual time."""
     key: str
-    """Of what was recorded."""
+    """The key of the recorded completion."""
     call: str | None
     """Under which it is delivered; a timer's own key; `None` for what belongs to no call."""
     event: Event
     position: int = _NEVER
     """Its place in the record; very large for a timer that never fired there."""
     is_made_up: bool = False
-    """Whether the record gave up on the call, and this stands in for what it would have given."""
+    """Whether the record cancelled the call, and this replaces its missing outcome."""
 
     @property
     def is_new(self) -> bool:
@@ -55,11 +55,11 @@ class Outstanding:
         self._order = {key: at for at, key in enumerate(order)}
         self._free_timers = free_timers
         self._ready: list[Choice] = []
-        """Outcomes of calls that were asked, by rank; what was given up on is dropped late."""
+        """Outcomes of requested calls, by rank; cancelled ones are dropped late."""
         self._by_call: dict[str, Choice] = {}
         self._placed = [one for one in book.answers.values() if one.call is None]
         self._made_up: dict[str, Choice] = {}
-        """By call: what stands in for outcomes that never came; never first unless asked for."""
+        """By call: substitutes for outcomes that never came; never first unless requested."""
         self._due: dict[str, int] = {}
         self._now_us = 0
         self.timers = 0
@@ -77,7 +77,7 @@ class Outstanding:
         insort(self._ready, choice, key=lambda one: one.rank)
 
     def add_made_up(self, call: str, key: str, event: Event) -> None:
-        """Take note of what may stand in for the outcome that `call` never had."""
+        """Note a possible substitute for the outcome that `call` never had."""
         rank = self._rank(key, (3, len(self._made_up), 0))
         self._made_up[call] = Choice(rank, key, call, event, is_made_up=True)
 
@@ -89,10 +89,10 @@ class Outstanding:
         return choice
 
     def choices(self, kernel: Kernel) -> list[Choice]:
-        """Return what could be delivered now, at most `CHOICES_MAX`, first what is to be first.
+        """Return the outcomes that could be delivered now, at most `CHOICES_MAX`, in order.
 
-        What is made up may only come before something recorded; before a timer, only where timers
-        are free.
+        A substitute may only come before a recorded outcome; before a timer, only if timers are
+        free.
         """
         found = self._recorded(kernel)
         is_bound = all(isinstance(one.event, TimerFired) for one in found)
@@ -134,7 +134,7 @@ class Outstanding:
         self._ready.remove(self._by_call.pop(call))
 
     def _calls(self, kernel: Kernel) -> Iterator[Choice]:
-        """Yield the outcomes of calls that are waited for, first what is to be first."""
+        """Yield the outcomes of awaited calls, in order."""
         for choice in tuple(self._ready):
             call = choice.call or ""
             if call in kernel.open:
@@ -168,9 +168,9 @@ class Outstanding:
     def _timers(self, kernel: Kernel, first: int, placed: Choice | None) -> list[Choice]:
         """Return the timers that may fire.
 
-        Those that were recorded keep their order among themselves, the others fire as they are
-        due, and not before what ends the run from outside.  Unless timers are free, a recorded
-        one waits for what was recorded before it and could be delivered, any other for all.
+        Recorded timers keep their order; the others fire when due, and not before an outside event
+        that ends the run. Unless timers are free, a recorded one waits for deliverable outcomes
+        recorded before it, and any other for all.
         """
         timers = [self._of_timer(timer) for timer in kernel.loop.timers.values()]
         if placed is not None:

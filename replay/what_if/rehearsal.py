@@ -1,11 +1,10 @@
-"""A kernel's world without a log: the record as a book, and a free hand in what comes next.
+"""A kernel's world without a log: the record as an index, with a free choice of the next outcome.
 
-A rehearsal runs the program with its recorded outcomes, delivered in an order of the caller's
-choosing (`replay.what_if.explore`), or with some of them altered (`replay.what_if.sensitivity`).
-Nothing but the program is executed and nothing is written.  Where the book has no answer, the
-rehearsal ends as `missing`: the program took a way that was never recorded.  Which outcome answers
-what is settled in `replay.what_if.matcher`, which comes next in `replay.what_if.outstanding`.
-Rules: CONTRACT.md §12.8.
+A rehearsal runs the program with its recorded outcomes, delivered in an order that the caller
+chooses (`replay.what_if.explore`), or with changes (`replay.what_if.sensitivity`). Only the program
+is executed, and nothing is written. If the index has no answer, the rehearsal ends as `missing`:
+the program took a path that was never recorded. `replay.what_if.matcher` chooses the answer, and
+`replay.what_if.outstanding` the next outcome. Rules: CONTRACT.md §12.8.
 """
 
 import contextlib
@@ -46,8 +45,11 @@ from refold.replay.what_if.matcher import BookMatcher, Looks
 from refold.replay.what_if.outstanding import Choice, Outstanding
 
 How = Literal["ended", "missing", "endless", "hung"]
-"""`missing`: it waits for what was never recorded · `endless`: it asks and asks · `hung`: it took
-longer than the wall limit, inside one step."""
+"""`missing`: it waits for an outcome that was never recorded.
+
+`endless`: it makes requests without end.
+`hung`: one step exceeded the wall-clock limit.
+"""
 
 _STEPS_MIN: Final = 2_000
 _STEPS_PER_ENTRY: Final = 4
@@ -59,10 +61,10 @@ class RehearsalPlan:
     """What one rehearsal does otherwise than the record."""
 
     order: tuple[str, ...] = ()
-    """Keys of completions, first to last: of those outstanding the earliest here is delivered, and
-    what is not listed after them, as recorded.  Empty for the recorded order."""
+    """Keys of completions, first to last: the earliest outstanding one is delivered, and unlisted
+    ones come last, in recorded order. Empty for the recorded order."""
     free_timers: bool = False
-    """Whether timers race with what was recorded before them."""
+    """Whether timers race with outcomes recorded before them."""
     answers: Mapping[str, Event] = attrs.field(factory=dict)
     """Events that take the place of recorded outcomes, by call key."""
     values: Mapping[str, Json] = attrs.field(factory=dict)
@@ -70,9 +72,9 @@ class RehearsalPlan:
     seeds: frozenset[str] = frozenset()
     """Call keys of uuids and random streams that are drawn from another seed."""
     by_place: bool = False
-    """Whether a request with other arguments is given what was recorded at its place."""
+    """Whether a request with changed arguments gets the outcome recorded at its place."""
     before: Callable[[Kernel, str], None] | None = None
-    """Is told of each key before it is delivered."""
+    """Called with each key before it is delivered."""
 
 
 @attrs.frozen(kw_only=True)
@@ -83,16 +85,16 @@ class Rehearsed:
     end: dict[str, Json] = attrs.field(factory=dict)
     """{status, reason, output, error, summary, artifacts}, no nulls; empty unless `ended`."""
     place: tuple[str, int] | None = None
-    """File and line of the program that raised, or where it waits for what is `missing`."""
+    """The file and line of the program that raised, or that waits for the `missing` outcome."""
     missing: Item | None = None
-    """What was asked for and never recorded."""
+    """The request that was never recorded."""
     is_given_up: bool = False
-    """Whether the record has the request of what is `missing`, and gave up on it: under this order
-    its outcome, which was made up, comes first, and the run does not end as recorded."""
+    """Whether the record has the `missing` request but cancelled it: in this order its made-up
+    outcome comes first, and the run does not end as recorded."""
     delivered: tuple[str, ...] = ()
-    """Keys of what was delivered, in order."""
+    """The delivered keys, in order."""
     choices: tuple[tuple[str, ...], ...] = ()
-    """Of each step the keys that could have been delivered; the one that was stands first."""
+    """For each step, the keys that could have been delivered; the delivered one is first."""
     asked: tuple[AskedCall, ...] = ()
     """In the order of asking."""
     children: tuple[RunChild, ...] = ()
@@ -118,7 +120,7 @@ class Rehearsal(World):
         session: SessionPort | None = None,
         looks: Looks,
     ) -> None:
-        """Take the record and what is to be done otherwise; for `looks` see `BookMatcher`."""
+        """Take the record and the changes; for `looks` see `BookMatcher`."""
         started = book.started
         self.fold = Fold()
         self.fold.apply(started, None, 0)
@@ -182,7 +184,7 @@ class Rehearsal(World):
         loop.refusal = loop.refusal or error
 
     def _close(self) -> None:
-        """End what was left waiting, here and not in a finaliser, where it would be told."""
+        """Close waiting coroutines here, and not in a finaliser, whose errors would be reported."""
         for task in list(self._kernel.loop.unfinished):
             coroutine = task.get_coro()
             if coroutine is not None:
@@ -192,7 +194,7 @@ class Rehearsal(World):
     # -- the kernel's side ----------------------------------------------------------------
 
     def emit(self, event: Event, call: str | None) -> None:
-        """Take note of what the program asks for, and look up what will answer it."""
+        """Note the program's request, and look up its answer."""
         is_asked = isinstance(event, REQUESTS)
         self._step(lets_go=is_asked or isinstance(event, ValueDrawn))
         self.fold.apply(event, call)
@@ -251,7 +253,7 @@ class Rehearsal(World):
         return choice.event
 
     def advance(self) -> bool:
-        """Deliver what stands first in the order among what is outstanding."""
+        """Deliver the first outstanding outcome in the order."""
         kernel = self._kernel
         self._note_wanted()
         if self._is_over():
@@ -309,9 +311,10 @@ class Rehearsal(World):
             self._outstanding.add_made_up(asked.call, key, made_up)
 
     def _stand_in(self, asked: AskedCall, key: str) -> Event | None:
-        """Return what may stand in for the outcome of a call that the record gave up on.
+        """Return a substitute for the outcome of a call that the record cancelled.
 
-        Not where a timer made it so, unless timers race, nor what ended the run from outside.
+        There is none if a timer cancelled it, unless timers race, or if an outside event ended the
+        run.
         """
         after = self._book.given_up_after[key]
         is_late = "@" in after and not self._plan.free_timers
@@ -320,7 +323,7 @@ class Rehearsal(World):
         return stand_in(asked.item.kind, self._book.example(asked.item.name))
 
     def _first_unanswered(self) -> Item | None:
-        """Return what the program waits for, and was never recorded or never came."""
+        """Return the awaited request that was never recorded or answered."""
         waits = (asked for call, asked in self._asked.items() if self._is_awaited(call))
         asked = self._awaited_unknown() or next(waits, None)
         return asked.item if asked is not None else None
@@ -349,7 +352,7 @@ class Rehearsal(World):
 
 
 class _Kernel(Kernel):
-    """A kernel that draws uuids and random streams from another seed where it is told to."""
+    """A kernel that can draw uuids and random streams from a different seed."""
 
     reseeded: frozenset[str] = frozenset()
 
@@ -359,7 +362,7 @@ class _Kernel(Kernel):
 
 
 def _purposes(book: Book, calls: Iterable[str]) -> Iterator[str]:
-    """Yield what a kernel draws for: a uuid by its call, a stream by its scope."""
+    """Yield the purposes of a kernel's draws: a uuid by its call, a stream by its scope."""
     for call in calls:
         drawn = book.values[call]
         is_uuid = drawn.source == "uuid"

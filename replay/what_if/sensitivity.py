@@ -1,11 +1,10 @@
-"""`sensitivity`: which recorded outcomes does a run depend on, and which were got for nothing?
+"""`sensitivity`: which recorded outcomes does a run depend on, and which are unused?
 
 Each outcome in turn (a tool's result, a model's answer, a child's outcome, a person's answer, a
-drawn value) is replaced by another of its type, and the program is rehearsed with everything else
-as recorded.  Either later requests change (the outcome *steers*), or the end of the run does (it
-*shows*), or nothing: then the run does not depend on it.  How values are altered stands in
-`replay.what_if.alter`, how a run is rehearsed in `replay.what_if.rehearsal`.  Rules: CONTRACT.md
-§12.9.
+drawn value) is replaced by a different one of its type, and the program is rehearsed with all
+others as recorded. If later requests change, the outcome *steers*; if the end of the run changes,
+it *shows*; else the run does not depend on it. `replay.what_if.alter` changes values;
+`replay.what_if.rehearsal` runs the program. Rules: CONTRACT.md §12.9.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,7 +40,7 @@ class Influence(Document):
     computed = ("steers", "shows")
 
     changed: str = ""
-    """The first request that is another one now; empty where none is."""
+    """The first request that changed, or empty."""
     changed_call: str = ""
     is_gone: bool = False
     """Whether `changed` is not made any more at all."""
@@ -88,7 +87,7 @@ class CallSensitivity(Document):
     label: str
     """`search#3 in 0/1 (q="b")`."""
     altered: Influence | None
-    """`None` where no other value of its type was found: of a null, say."""
+    """`None` if no different value of its type exists, as for null."""
     failed: Influence | None = None
     """What came of a failure in its place; `None` where that was not asked for, or it is one."""
     tokens: int = 0
@@ -144,7 +143,7 @@ class SensitivityReport(Document):
         return super().as_json() | {"unneeded": len(self.unneeded)}
 
     def left_out(self) -> list[str]:
-        """Return what was not altered, a line each; empty for nothing."""
+        """Return the outcomes that were not altered, as lines; empty for none."""
         lines = []
         unaltered = sum(call.altered is None for call in self.calls)
         if unaltered:
@@ -183,11 +182,11 @@ _POINTERS_SHOWN: Final = 3
 def influences(
     stage: Stage, *, errors: bool, only: str, on_call: Callable[[int, int], None] | None
 ) -> SensitivityReport:
-    """Alter each outcome of a record in turn, and say what depends on it (`refold.sensitivity`).
+    """Alter each outcome of a record in turn, and report its effects (`refold.sensitivity`).
 
     Raises:
-        Diverged: the program does not do what its log says.
-        UsageError: the program cannot be run again, or gives another end the second time.
+        Diverged: the program does not match its log.
+        UsageError: the program cannot run again, or ends differently the second time.
     """
     book = stage.book
     baseline = stage.baseline()
@@ -234,7 +233,7 @@ class _Trial:
         )
 
     def _plans(self, key: str) -> Iterator[RehearsalPlan]:
-        """Yield rehearsals in which this outcome is another one of its type."""
+        """Yield rehearsals in which this outcome has a different value of its type."""
         drawn = self._book.values.get(key)
         if drawn is None:
             for event in self._variants(key, self._book.answers[key].event):

@@ -1,8 +1,8 @@
-"""Where one recorded run is rehearsed, again and again, within a wall limit each time.
+"""Rehearses one recorded run many times, each with a wall-clock limit.
 
-What follows from many rehearsals is told by `replay.what_if.explore` and
-`replay.what_if.sensitivity`; what one is, by `replay.what_if.rehearsal`.  A program that never
-gives its thread back cannot be ended; it is left behind.  Rules: CONTRACT.md §12.8.
+`replay.what_if.explore` and `replay.what_if.sensitivity` draw conclusions from many rehearsals;
+`replay.what_if.rehearsal` defines one. A program that never yields its thread cannot be ended and
+is abandoned. Rules: CONTRACT.md §12.8.
 """
 
 import os
@@ -26,11 +26,11 @@ WALL_SECONDS: Final = 10.0
 _WALL_PER_ENTRY: Final = 0.002
 """Wall time that one rehearsal may take, and more for each entry of its record."""
 _WALL_TIMES: Final = 10
-"""… or so many times what the run as recorded took: on a busy machine, everything is slow."""
+"""… or this many times the recorded run's duration: on a busy machine, everything is slow."""
 
 
 class Stage:
-    """One record, and what it takes to run its program again."""
+    """One record, with everything needed to run its program again."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class Stage:
         session: SessionPort | None = None,
         wall_seconds: float = WALL_SECONDS,
     ) -> None:
-        """Read the record, of a root run or of a child, and take what was passed with it.
+        """Read the record of a root run or of a child, and keep the other arguments.
 
         Raises:
-            LogError: there is no such log, it is damaged, or it has no end.
-            ProgramNotFound: no program was given and the log's is none that Refold ships.
+            LogError: the log is missing or damaged, or has no end.
+            ProgramNotFound: no program was given, and Refold does not ship the log's.
             SessionNeeded: the run had a session, and none was passed.
         """
         self.book = book = Book(Path(log))
@@ -72,11 +72,11 @@ class Stage:
         return found.result() if found.done() else Rehearsed(how="hung")
 
     def baseline(self) -> Rehearsed:
-        """Rehearse as recorded, twice; all else is compared with what comes of that.
+        """Rehearse twice as recorded; all other rehearsals are compared with the result.
 
         Raises:
-            Diverged: the program does not do what its log says.
-            UsageError: nor does it the second time, or it comes to no end.
+            Diverged: the program does not match its log.
+            UsageError: the second time differs, or it does not end.
         """
         began = time.monotonic()
         first = self.rehearse(RehearsalPlan())
@@ -90,10 +90,10 @@ class Stage:
         return first
 
     def check_again(self, first: Rehearsed) -> None:
-        """Rehearse as recorded once more: what follows from many rehearsals hangs on that.
+        """Rehearse as recorded once more, because conclusions from many rehearsals need that.
 
         Raises:
-            UsageError: the run ends otherwise than at first.
+            UsageError: the run ends differently.
         """
         again = self.rehearse(RehearsalPlan())
         if again.delivered != first.delivered or not again.is_end(first.end):
@@ -116,7 +116,7 @@ class Stage:
         return excuses.excused("run.finished", None, 0, (book.end, found.end))
 
     def _difference(self, found: Rehearsed) -> Diverged | UsageError:
-        """Return what a re-execution says of a program that is not as recorded."""
+        """Return the error for a program that does not match its record."""
         log, program = self.book.log, self.program
         report = reexecute(log, program, tools=self.tools, session=self._session)
         if report.divergences:
