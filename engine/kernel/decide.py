@@ -1,13 +1,12 @@
-"""What becomes of what a program asks for: the judge in front of the log.
+"""Checks a program's requests against limits before they are logged.
 
-`decide` takes a state and a command and returns the events to be appended: the request itself, or
-what refuses it.  Pure, and it changes nothing: `engine.state` records, the kernel appends and acts.
-Only what a limit may refuse is judged here, and no limit refuses a tool call.  Time and bytes are
-judged where they are measured: by the driver and the runners, and by the kernel when a program
-returns.
+`decide` takes a state and a command and returns the events to append: the request itself, or its
+refusal. It is pure: `engine.state` records, and the kernel appends and acts. Only requests that a
+limit may refuse are checked here; no limit refuses a tool call. Time and bytes are checked where
+they are measured: by the driver and the runners, and by the kernel when a program returns.
 
-The rules are CONTRACT.md §8: limits only narrow, a refusal is written down before the program
-hears of it, and a rejected child leaves no `child.started` and no log.
+The rules are CONTRACT.md §8: limits only narrow, a refusal is logged before the program gets it,
+and a rejected child has no `child.started` and no log.
 """
 
 from typing import Final
@@ -88,14 +87,14 @@ def granted(state: Fold | RunState, delegation: Delegation) -> Limits:
 
 
 def lacks_tokens(events: tuple[Event, ...]) -> bool:
-    """Return whether what was asked for is refused for want of tokens alone."""
+    """Return whether the request is refused only because tokens are missing."""
     return isinstance(events[0], LimitHit) and events[0].limit == "model_tokens"
 
 
 def _refusal(
     state: Fold | RunState, command: RequestChild, limits: Limits
 ) -> tuple[LimitHit, str] | None:
-    """Return what refuses a child that would run under `limits`, and what its parent is told."""
+    """Return the refusal of a child with these `limits`, and its message for the parent."""
     depth, children, own = state.depth + 1, state.children_started + 1, state.limits
     if limits.max_depth is not None and depth > limits.max_depth:
         return LimitHit("max_depth", limits.max_depth, "child", depth), (
@@ -131,7 +130,7 @@ def _refusal(
 
 
 def _spent(state: Fold | RunState, hit: LimitHit) -> str:
-    """Return what the parent is told of a budget that leaves nothing for a child."""
+    """Return the parent's message for a budget that leaves nothing for a child."""
     parts: tuple[float, ...] = (state.tokens_used, state.tokens_reserved, _kept_tokens(state))
     if hit.limit == "cost_usd":
         usage, reserved = _money(state)
@@ -163,7 +162,7 @@ def _used_up(state: Fold | RunState, scope: str) -> LimitHit | None:
 
 
 def tokens_left(state: Fold | RunState) -> int | None:
-    """Return the tokens that nobody has used or reserved; `None` where there is no cap."""
+    """Return the tokens that are neither used nor reserved; `None` without a cap."""
     cap = state.limits.model_tokens
     if cap is None:
         return None
@@ -171,7 +170,7 @@ def tokens_left(state: Fold | RunState) -> int | None:
 
 
 def tokens_to_give(state: Fold | RunState) -> int | None:
-    """Return the tokens that children may have: those left, less what the run keeps for itself."""
+    """Return the tokens available to children: the rest, less the run's own margin."""
     left = tokens_left(state)
     return None if left is None else max(0, left - _kept_tokens(state))
 
@@ -190,15 +189,15 @@ def _own_tokens_left(state: Fold | RunState) -> int | None:
 
 
 def children_left(state: Fold | RunState) -> int | None:
-    """Return how many children may still be started; `None` where there is no cap."""
+    """Return how many more children may be started; `None` without a cap."""
     cap = state.limits.max_children
     return None if cap is None else max(0, cap - state.children_started)
 
 
 def cost_left(state: Fold | RunState) -> int | None:
-    """Return the millionths of a dollar that nobody has used or reserved; `None` without a cap.
+    """Return the unused and unreserved millionths of a dollar; `None` without a cap.
 
-    An answer without a price leaves nothing: what it took of the cap is not known.
+    An answer without a price leaves nothing, because its part of the cap is unknown.
     """
     if state.limits.cost_usd is None:
         return None
@@ -231,6 +230,6 @@ def _own_cost_left(state: Fold | RunState) -> int | None:
 
 
 def _money(state: Fold | RunState) -> tuple[Usage, int]:
-    """Return what was spent, and what children have reserved, in millionths of a dollar."""
+    """Return the money spent, and the money reserved by children, in millionths of a dollar."""
     reserved = sum(child.cost_reserved for child in state.children)
     return state.usage.plus(state.children_usage), reserved

@@ -1,12 +1,11 @@
 """The kernel: one program, its open effects, and one completion at a time (CONTRACT.md §9).
 
 The kernel gives every effect its call key, puts its request into the log *before* it reaches the
-driver, and resolves one future for each line that the world delivers.  It runs the same way
-whether the `World` behind it is alive or a log: `engine.recording.recorder` has the one, `replay`
-the other.
+driver, and resolves one future for each line that the world delivers.  It works the same way with a
+live `World` (`engine.recording.recorder`) and with a log (`replay`).
 
-Pure: no clock, no file, no thread.  What programs see of it is `engine.program.run`; the loop they
-run on is `engine.loop.loop`; what a request is granted is judged in `engine.kernel.decide`.
+Pure: no clock, no file, no thread.  `engine.program.run` is its interface for programs,
+`engine.loop.loop` their event loop, and `engine.kernel.decide` checks requests against limits.
 """
 
 import asyncio
@@ -90,9 +89,9 @@ from refold.engine.ports.ports import Identity, Model, ModelReply, ModelRequest,
 from refold.engine.ports.programs import found_program, program_name
 
 _LACKS: Final = ("ProgramNotFound", "ProgramRefused", "ToolRefused", "UsageError", "ExtraMissing")
-"""Codes of a child that lacks what the host of the run was to provide: no model can mend it."""
+"""Error codes of a child whose host lacks something it needs: a model cannot fix it."""
 _UNHEARD_MAX: Final = 100
-"""So many exceptions that nobody awaited are told."""
+"""The maximum number of reported exceptions that were never awaited."""
 
 
 class Kernel:
@@ -136,9 +135,9 @@ class Kernel:
         """Effects that the driver has not yet been given."""
         self.is_closing = False
         self.stopped: Verdict | None = None
-        """Why the run was stopped from outside; what the program makes of it does not count."""
+        """Why the run was stopped from outside; the program's own result does not count."""
         self.failure: BaseException | None = None
-        """The first error that ends the run whatever the program swallowed: see `fail`."""
+        """The first error that ends the run even if the program swallowed it: see `fail`."""
         self.interrupt: KeyboardInterrupt | None = None
         """Raised by the program itself: the run ends with it (CONTRACT.md §9.6)."""
         self.left: SystemExit | None = None
@@ -252,13 +251,12 @@ class Kernel:
             return ProgramResult(error=error)
 
     def _turn(self) -> bool:
-        """Run until nothing is ready; False where the program is not to go on.
+        """Run until nothing is ready; False if the program must not continue.
 
-        It is not where it spins, and where a task of it raises KeyboardInterrupt or SystemExit
-        (§9.4).
+        That is if it spins, or if one of its tasks raises KeyboardInterrupt or SystemExit (§9.4).
 
         Raises:
-            RefoldError: the first failure of the world, whatever the program made of it.
+            RefoldError: the first failure of the world, even if the program swallowed it.
         """
         before = self.interrupt, self.left
         is_quiet = self._step()
@@ -288,7 +286,7 @@ class Kernel:
                     return False
 
     def _advance(self) -> bool:
-        """Take one line from the world; False where the run is to be left as it stands."""
+        """Take one line from the world; False if the run must be left as it is."""
         if self.is_stuck():
             if self.stopped is None:
                 self.stopped = stuck(self.loop)
@@ -303,11 +301,11 @@ class Kernel:
             raise
 
     def fail(self, error: BaseException) -> None:
-        """End the run with an error of the engine's, whatever the program makes of it (§9.5).
+        """End the run with an engine error, even if the program swallows it (§9.5).
 
-        An asynchronous program is just not resumed.  A plain one stands inside its call, where it
-        may swallow the error: so nothing more is asked for or awaited from here on, for what was
-        about to start when the world failed never comes back.
+        An asynchronous program is simply not resumed. A plain program is inside its call and may
+        swallow the error, so no request is made or awaited from now on: effects that were about to
+        start when the world failed never complete.
         """
         if self.failure is None:
             self.failure = error
@@ -315,9 +313,9 @@ class Kernel:
 
     @contextlib.contextmanager
     def failing(self, apart_from: Sequence[BaseException] = ()) -> Iterator[None]:
-        """Let an error of the world, asked for something in the block, end the run.
+        """Let an error that the world raises in the block end the run.
 
-        Not one that says no more than that a log cannot hold a value, nor those `apart_from` it.
+        Exceptions are the error for a value that a log cannot hold, and the errors in `apart_from`.
         """
         try:
             yield
@@ -329,10 +327,10 @@ class Kernel:
             raise
 
     def had(self, value: Any) -> Any:
-        """Return what is there already, as `wait` does: nothing is ready, so no step is missed.
+        """Return an existing value as `wait` does: nothing is ready, so no step is missed.
 
         Raises:
-            RefoldError: the first failure of the world, whatever the program made of it.
+            RefoldError: the first failure of the world, even if the program swallowed it.
         """
         if self.failure is not None:
             raise self.failure
@@ -357,10 +355,10 @@ class Kernel:
                 raise asyncio.CancelledError
 
     def forget(self, pending: Pending) -> None:
-        """Let go of an error that was raised: its traceback leads to the frame that has `pending`.
+        """Release a raised error, whose traceback refers to the frame that has `pending`.
 
-        The cycle would keep what the program's functions on the way have made until the collector
-        comes by; a generator among it is to be closed when its function has failed.
+        The cycle would keep the objects of the program's functions on the way until the collector
+        runs; a generator among them must be closed when its function fails.
         """
         if self.loop.flags.no_collector:
             pending.forget()
@@ -378,7 +376,7 @@ class Kernel:
         return task.result()
 
     def has_returned(self) -> bool:
-        """Return whether the program's own code has come to its end; what it left may still run."""
+        """Return whether the program's own code has finished; its tasks may still run."""
         return self.is_closing or (self.main is not None and self.main.done())
 
     def is_stuck(self) -> bool:
@@ -435,7 +433,7 @@ class Kernel:
                 self.main.cancel()
 
     def _judge(self, result: ProgramResult) -> Verdict:
-        """Return how the run ended: refusals and stops count, whatever the program returned."""
+        """Return how the run ended: refusals and stops override the program's result."""
         if self.loop.refusal is not None:
             return failed("outside_loop", str(self.loop.refusal))
         if self.stopped is not None:
@@ -459,7 +457,7 @@ class Kernel:
             self.world.emit(event, call)
 
     def deliver(self, event: Event, call: str | None) -> None:
-        """Resolve what a line from the world completes; the line is in the log already."""
+        """Resolve the effect that a line from the world completes; the line is already logged."""
         match event:
             case ToolReturned() | ModelAnswered() | InputGiven():
                 pending = self.open.pop(call or "", None)
@@ -544,7 +542,7 @@ class Kernel:
             self.session.observe(tool, arguments, event.result, event.error)
 
     def declare(self, what: str, call: str, places: Iterable[str], ids: Iterable[str] = ()) -> None:
-        """Put into the log what of an entry, `what` at `call`, another recording has otherwise."""
+        """Log which places of an entry, `what` at `call`, vary between recordings."""
         data = {"what": what, "call": call, "places": list(places), "ids": list(ids)}
         self.world.declare(Extension(MEASURED, data))
 
@@ -563,7 +561,7 @@ class Kernel:
         return scope, scope.next_call()
 
     def check_inside(self) -> None:
-        """Refuse whoever is not the program.
+        """Refuse callers other than the program.
 
         Raises:
             UsageError: `run` is used outside its own program.
@@ -632,7 +630,7 @@ class Kernel:
         return returned
 
     def _had_at_once(self, pending: Pending, returned: ToolReturned) -> Any:
-        """Return the result of a tool that ran at once, or raise what it failed with."""
+        """Return the result of a tool that ran at once, or raise its error."""
         del self.open[pending.call]
         self._clock = None
         if self.loop.flags.exact_fast_path:
@@ -658,7 +656,7 @@ class Kernel:
         """Return a tool by its name, or the tool itself.
 
         Raises:
-            ToolUnknown: no such tool was given, or what was passed is none.
+            ToolUnknown: no tool has this name, or the value is not a tool.
         """
         if isinstance(which, str):
             found = self.tools.get(which)
@@ -674,7 +672,7 @@ class Kernel:
         return which
 
     def hand_out(self, name: str) -> None:
-        """Take note that the program has a handle to a secret, and tell the world."""
+        """Note that the program has a handle to a secret, and inform the world."""
         self.check_inside()
         self.secrets[name] = None
         self.world.secret_named(name)
@@ -706,7 +704,7 @@ class Kernel:
         result: Any,
         error: Exception | None,
     ) -> Any:
-        """Record what a delegation tool returned; return it as replay will."""
+        """Record a delegation tool's result; return it as a replay will."""
         if error is None:
             try:
                 plain = to_json(result)
@@ -740,12 +738,12 @@ class Kernel:
         self.wait(pending)
 
     def ask_model(self, request: ModelRequest, which: Model | str) -> Pending:
-        """Ask a model; what the log has of the conversation is named, not repeated (§2.4).
+        """Ask a model; the logged part of the conversation is referenced, not repeated (§2.4).
 
-        `which` is one of those given, by name, or any other itself.
+        `which` is the name of a given model, or any model itself.
 
         Raises:
-            LimitReached: the run may ask no more.
+            LimitReached: the run may not ask again.
         """
         if not (isinstance(which, str) or hasattr(which, "name")):
             raise UsageError(
@@ -773,10 +771,10 @@ class Kernel:
         return pending
 
     def ask_person(self, question: str, schema: Mapping[str, Any] | None) -> Pending:
-        """Put a question to a person.
+        """Ask a person a question.
 
         Raises:
-            UsageError: it is no text, or its schema is none.
+            UsageError: the question is not text, or its schema is invalid.
         """
         check_question(question, schema)
         plain = to_json(dict(schema)) if schema is not None else None
@@ -786,10 +784,10 @@ class Kernel:
         return pending
 
     def _judged(self, command: Callable[[str], ModelAsked | RequestChild]) -> tuple[Event, ...]:
-        """Return what is decided of the command that is made for the next call key.
+        """Return the decision on the command that is made for the next call key.
 
-        A child that only lacks tokens asks its parent for more (CONTRACT.md §8.3), and again where
-        what it is given is not enough: others may still give back some of theirs.
+        A child that lacks only tokens asks its parent for more (CONTRACT.md §8.3), repeatedly if it
+        gets too few, because other children may still return some of theirs.
         """
         events = decide(self.world.fold, command(self._next_call()))
         asks = self.loop.flags.asks_tokens and self.identity.parent is not None
@@ -877,7 +875,7 @@ class Kernel:
         return self._clock
 
     def _look_seconds(self) -> float:
-        """Return the virtual time of this step: what the loop's clock shows."""
+        """Return the virtual time of this step, which the loop's clock shows."""
         return self.look().virtual_us / 1_000_000
 
     def _glance_seconds(self) -> float:
@@ -889,7 +887,7 @@ class Kernel:
 
         Raises:
             NotCanonical: a log cannot hold the value.
-            Exception: whatever `produce` raises; there is no line of that.
+            Exception: any error of `produce`, which is not logged.
         """
         scope, call = self.key()
         raised: list[Exception] = []
@@ -909,7 +907,7 @@ class Kernel:
             raise
 
     def seed(self, purpose: str, place: str) -> str:
-        """Return what a uuid or a random stream is drawn from: derived of the run's seed (§9.3)."""
+        """Return the seed of a uuid or a random stream, derived from the run's seed (§9.3)."""
         identity = self.identity
         text = f"{identity.seed}\0{identity.path}\0{purpose}\0{place}"
         return digest.of_bytes(digest.VALUE, text.encode())
@@ -942,7 +940,7 @@ class Kernel:
         return pending
 
     def leave_join(self, pending: Pending) -> None:
-        """Forget a join whose waiter was cancelled; its children go on."""
+        """Forget a join whose waiter was cancelled; its children continue."""
         self._joins = [join for join in self._joins if join.pending is not pending]
 
     def cancel_child(self, child: Child) -> None:

@@ -1,9 +1,9 @@
-"""Children that a program starts and then does not look at: they fail, or end, without a word.
+"""Children that a program starts and then ignores, so that they fail or end unnoticed.
 
-`[o.output for o in await run.join(*kids)]` is `[None, None]` where two children failed, and a child
-that is never joined is cancelled when its parent ends.  Both are in the log, and nobody reads it
-after a run that completed.  So the outcomes that a program gets note whether it looks how the child
-ended, and what it did not look at becomes a warning.  The rule is CONTRACT.md §9.10.
+`[o.output for o in await run.join(*kids)]` is `[None, None]` if two children failed, and a child
+that is never joined is cancelled when its parent ends. Both are logged, but nobody reads the log of
+a completed run. So outcomes note whether the program checks how the child ended, and an unchecked
+one becomes a warning. The rule is CONTRACT.md §9.10.
 """
 
 import inspect
@@ -42,7 +42,7 @@ class Neglected:
             self._alone.pop(child.call, None)
 
     def cancelled(self, child: Child) -> None:
-        """Let go of a child that the program itself ends: how it ends is no surprise."""
+        """Ignore a child that the program itself cancels: its end is expected."""
         self.heeded(child)
         self._failed[child.call] = child
 
@@ -60,7 +60,7 @@ class Neglected:
         self._bools.setdefault((file, line), Slip(_ALWAYS_TRUE, file, line))
 
     def slips(self, program: Callable[..., Any], started: int) -> tuple[Slip, ...]:
-        """Return what to say of a program that completed and started so many children."""
+        """Return the warnings for a program that completed and started this many children."""
         unread = len(self._failed.keys() - self._alone.keys())
         alone = len(self._alone)
         was = "were" if alone > 1 else "was"

@@ -1,4 +1,4 @@
-"""What a program waits for: effects, children, and those who join them.  Pure bookkeeping."""
+"""Open effects of a program: effects, children, and joins. Pure bookkeeping."""
 
 import asyncio
 from typing import Any
@@ -26,7 +26,7 @@ class Pending:
     """Once `is_done`; so is `error`."""
     error: Exception | None = attrs.field(init=False)
     chain: str = attrs.field(init=False)
-    """Of a model request: the chain digest of what was asked."""
+    """For a model request: the chain digest of the request."""
 
     def resolve(self, value: Any, error: Exception | None) -> None:
         """Keep the result, and wake who waits for it."""
@@ -41,7 +41,7 @@ class Pending:
                 future.set_exception(error)
 
     def take(self) -> Any:
-        """Return the result, or raise what the effect failed with."""
+        """Return the result, or raise the effect's error."""
         if self.error is not None:
             raise self.error
         return self.value
@@ -63,7 +63,7 @@ class Child:
     outcome: Outcome | None = None
     """How it ended, once joined."""
     limits: Limits | None = None
-    """What it was granted; `None` for a rejected one."""
+    """Its granted limits; `None` for a rejected one."""
     tool: str = ""
     """The delegation tool that started it; empty for `run.start`."""
 

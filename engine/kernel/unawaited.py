@@ -1,10 +1,10 @@
-"""Calls of `run` that a program makes and never awaits: nothing happens, and nothing is logged.
+"""Calls of `run` that a program never awaits: nothing happens, and nothing is logged.
 
-`run.tool(…)` without `await` asks for nothing: the coroutine is thrown away before it starts, so no
-event can say so.  What is made is kept here until it has begun, and what never did is told when the
-run has ended: as `Recording.warnings`, and as Python's warnings in the place of its own, which come
-whenever the coroutine happens to be collected.  So are exceptions that nobody awaited, which
-asyncio would log.  The rule is CONTRACT.md §9.10.
+`run.tool(…)` without `await` makes no request: the coroutine is dropped before it starts, so no
+event can show it. Coroutines are kept here until they have begun. Those that never did are reported
+at the end of the run: as `Recording.warnings`, and as Python warnings that replace its own, which
+come only when the coroutine is collected. Exceptions that were never awaited, which asyncio would
+log, are reported too. The rule is CONTRACT.md §9.10.
 """
 
 import contextlib
@@ -31,15 +31,15 @@ Add = Callable[[Any, CodeType, int], None]
 
 @attrs.frozen
 class Slip:
-    """What a program is told of when it has ended.
+    """A warning about a program, reported at its end.
 
-    A call that was never awaited, an exception of a task, a callback or a handler of exceptions
-    that nobody awaited, a line that held up the loop (`engine.recording.blocked`), or children that
-    it does not look at (`neglected`).
+    It is about a call that was never awaited; an unretrieved exception of a task, a callback or an
+    exception handler; a line that blocked the loop (`engine.recording.blocked`); or ignored
+    children (`neglected`).
     """
 
     message: str
-    """What is wrong, without the place."""
+    """The problem, without the place."""
     file: str = ""
     """Empty where the program has no part in it."""
     line: int = 0
@@ -87,9 +87,9 @@ _NEVER: Final = "{} was never awaited: nothing was asked for"
 def to_be_awaited(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """Return a method that makes the same coroutine, and has it kept until it begins.
+    """Return a method that makes the same coroutine and keeps it until it begins.
 
-    Its object keeps what it makes by `_add`, which is `Unawaited.add`, bound once.
+    Its object stores the coroutine by `_add`, which is `Unawaited.add`, bound once.
     """
 
     @functools.wraps(method)

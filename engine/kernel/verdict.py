@@ -1,6 +1,6 @@
-"""How a run ended, judged: by what the program returned or raised, or by why it was stopped.
+"""The end of a run, from the program's result or exception, or from the reason it was stopped.
 
-Also how exceptions become data and back.  Pure; statuses and reasons are CONTRACT.md §7.1.
+Also converts exceptions to data and back. Pure; statuses and reasons are CONTRACT.md §7.1.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from refold.engine.log.blobs import DATA_MAX, encode_data
 from refold.engine.loop.loop import CALLBACKS_MAX, Loop, Task, is_asyncios, is_engines, is_librarys
 
 _END_BYTES_MAX: Final = DATA_MAX - 32 * 1024
-"""What the end of a run may hold of the program's; the rest of its entry needs room, too."""
+"""The size limit of the program's data in a run's end; the rest of its entry needs space too."""
 
 
 @attrs.frozen
@@ -50,7 +50,7 @@ class Verdict:
     place: tuple[str, int] | None = None
     """File and line of the program that raised; for people, and in no digest."""
     raised: BaseException | None = None
-    """What the program raised, where that happened in this process; in no log."""
+    """The program's exception, if it was raised in this process; never logged."""
 
 
 @attrs.frozen
@@ -105,7 +105,8 @@ def fault_of(error: BaseException, *, opens_groups: bool = True) -> dict[str, st
 def text_of(error: BaseException, *, opens_groups: bool = True) -> str:
     """Return an exception's text, fit for a log: at most 4,000 characters, no lone surrogates.
 
-    A group, such as a `TaskGroup` raises, says what is in it: its own text alone helps nobody.
+    A group, such as a `TaskGroup` raises, includes the texts of its exceptions, because its own is
+    not enough.
     """
     try:
         text = str(error)
@@ -118,11 +119,11 @@ def text_of(error: BaseException, *, opens_groups: bool = True) -> str:
 
 
 _INNER_TOLD: Final = 8
-"""Exceptions of a group that its text tells of."""
+"""The maximum number of a group's exceptions in its text."""
 
 
 def _within(error: BaseException) -> Iterator[BaseException]:
-    """Yield what a group of exceptions is made of, those of groups in it included."""
+    """Yield the exceptions in a group, including nested groups."""
     left: list[BaseException] = [error] if isinstance(error, BaseExceptionGroup) else []
     while left:
         if isinstance(one := left.pop(), BaseExceptionGroup):
@@ -153,10 +154,9 @@ _REFOLD: Final = refold.engine.__path__[0].rpartition("/")[0]
 
 
 def place_of(error: BaseException) -> tuple[str, int] | None:
-    """Return file and line of the innermost frame that `error` went through of the user's own code.
+    """Return file and line of the innermost frame of `error` in the user's own code.
 
-    Where there is none, of a library that is no part of the engine.  Of a group, it is where the
-    first of its exceptions was raised.
+    Without one, of a library that is not part of the engine. For a group, of its first exception.
     """
     place, is_own = None, False
     for one in _within(error):

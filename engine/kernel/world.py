@@ -1,4 +1,4 @@
-"""What stands behind a kernel: the port between a program and its log.
+"""The port between a program and its log.
 
 `engine.recording.recorder` implements it for a log being written, `replay.reexecute.world` for a
 log being read; the kernel cannot tell which.
@@ -43,10 +43,10 @@ class RecordEnded(asyncio.CancelledError):
 
 
 class World:
-    """What stands behind a kernel: a log being written, or a log being read.
+    """The kernel's counterpart: a log being written, or a log being read.
 
-    The class itself is the world of a run that is suspended, or that failed: nothing is written,
-    nothing comes any more, and whoever asks for something is let go.
+    The class itself is the world of a suspended or failed run: nothing is written, no outcome
+    arrives, and every requester is released.
     """
 
     fold: Fold
@@ -70,7 +70,7 @@ class World:
         raise RecordEnded
 
     def arm(self, timer: Timer) -> None:
-        """Be told of a new timer."""
+        """Called with each new timer."""
 
     def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:  # noqa: ARG002 - the same
         """Take a value from outside as a line, and return it; in replay `produce` is not called."""
@@ -84,7 +84,7 @@ class World:
         """Take a line of the kind `MEASURED`, which a replay neither compares nor needs."""
 
     def secret_named(self, name: str) -> None:
-        """Be told that the program has a handle to a secret: its value is hidden from now on."""
+        """Called when the program gets a handle to a secret: its value is hidden from now on."""
 
     def seed(self, session: SessionPort) -> None:
         """Take the session that the run starts with as a line."""
@@ -96,15 +96,15 @@ class World:
         call: str,  # noqa: ARG002 - the same
         /,
     ) -> ToolReturned | Taken:
-        """Take the request of a leaf tool and its result as two lines, where that can be.
+        """Write a leaf tool's request and its result as two lines, if possible.
 
-        The short way of `emit` and `advance`, and with their lines; a world need not have one.
+        A fast path of `emit` and `advance` with the same lines; a world need not have it.
         """
         return Taken.NOTHING
 
     def advance(self) -> bool:
-        """Launch what is wanted, take one line from the world and `deliver` it.
+        """Start the wanted effects, take one line from the world and `deliver` it.
 
-        Returns False where nothing more will come: the run is given up, or the record ends.
+        Returns False if no line will follow: the run is abandoned, or the record ends.
         """
         return False

@@ -1,11 +1,10 @@
-"""Large strings, kept beside the log under the digest of what they are.
+"""Large strings, stored beside the log under the digest of their content.
 
-A string of 32 KiB or more anywhere in an entry's data goes to `<stem>.blobs/<aa>/<sha256>`, and
-`{"$blob": sha256, "bytes": n}` stands in its place; an object of the user's that has a member
-beginning with `$` is wrapped as `{"$esc": {…}}`, so that nothing he writes can pass for ours.
-Of an entry that would not fit into a line all the same, smaller strings go there, too.
-Which strings become blobs follows from the data alone: replay makes the same bytes without writing
-any.  The rules are CONTRACT.md §3.6.
+A string of 32 KiB or more anywhere in an entry's data is stored in `<stem>.blobs/<aa>/<sha256>`,
+and `{"$blob": sha256, "bytes": n}` replaces it. A user's object with a member that begins with `$`
+is wrapped as `{"$esc": {…}}`, so that user data cannot imitate a marker. If an entry still does not
+fit into a line, smaller strings are stored as blobs too. The choice follows from the data alone, so
+a replay makes the same bytes without writing any. The rules are CONTRACT.md §3.6.
 """
 
 import contextlib
@@ -38,8 +37,10 @@ BLOB_MIN_CROWDED: Final = (8 * 1024, 1024)
 """… in an entry that a line could not hold otherwise, a long conversation: the first that does."""
 
 DATA_MAX: Final = 1024 * 1024 - 16 * 1024
-"""Bytes of an entry's data, large strings left out: what a line holds, less room for the rest of
-it.  It hangs on the data alone, so that replay refuses what recording refused."""
+"""The size limit of an entry's data without large strings: a line's limit, less space for the rest.
+
+It depends only on the data, so a replay refuses the same data as the recording.
+"""
 
 DOLLAR: Final = 0x24
 """Looked for first, because a single byte is found ten times as fast."""
@@ -47,7 +48,7 @@ DOLLAR: Final = 0x24
 _MARKED: Final = b'"$'
 _NAME: Final = re.compile(r"[0-9a-f]{64}\Z")
 BLOB: Final = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\Z")
-"""Where a blob is, within its folder."""
+"""A blob's path within its folder."""
 _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{8}\Z")
 _DIRECTORY: Final = os.O_RDONLY | DIRECTORY | CLOEXEC
 
@@ -80,12 +81,12 @@ def encode_data(
     bytes_max: int = DATA_MAX,
     is_crowded: bool = True,
 ) -> bytes:
-    """Return the canonical bytes of `data` as a log holds them, large strings put elsewhere.
+    """Return the canonical bytes of `data` as in a log, with large strings stored elsewhere.
 
-    Where these are more than `bytes_max`, and `is_crowded` is left true, smaller ones are as well.
+    If they exceed `bytes_max` and `is_crowded` is true, smaller strings are stored elsewhere too.
 
     Raises:
-        NotCanonical: `data` cannot be held exactly, or has more than `bytes_max` bytes.
+        NotCanonical: `data` cannot be stored exactly, or has more than `bytes_max` bytes.
     """
     encoded = encode(data)
     if len(encoded) < BLOB_MIN and not is_marked(encoded):
@@ -177,7 +178,7 @@ class BlobStore:
         self._sync = sync
 
     def put(self, content: bytes) -> str:
-        """Keep `content`, durably unless told otherwise, and return its digest.
+        """Store `content`, by default durably, and return its digest.
 
         Raises:
             OSError: it could not be written.
@@ -196,7 +197,7 @@ class BlobStore:
         return [each for each in named if not (each.is_symlink() or each.parent.is_symlink())]
 
     def sweep(self) -> None:
-        """Remove what writers left that were killed; of one that lives, its lock tells."""
+        """Remove the unfinished files of killed writers; a living writer's file is locked."""
         for path in self._folder.glob("??/.*"):
             is_link = self._folder.is_symlink() or path.parent.is_symlink()
             if _UNFINISHED.match(path.name) and not is_link:
@@ -244,7 +245,7 @@ class BlobStore:
                 return file.read(size)
 
     def _opened(self, name: str, opened: contextlib.ExitStack, *, make: bool = False) -> int:
-        """Return the folder of that name, within the store's, which no link may stand for."""
+        """Return the folder with this name in the store, never through a link."""
         descriptor = os.open(self._folder.parent, _DIRECTORY)
         opened.callback(os.close, descriptor)
         for step in (self._folder.name, name):

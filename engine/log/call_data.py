@@ -1,11 +1,11 @@
-"""The data of the two lines that a tool's call leaves, as bytes, with no event between.
+"""The data of a tool call's two lines, as bytes, without making events.
 
-Recording and re-executing a call make these bytes twice a call, and most of the way through an
-event and a dict would lead nowhere: the program's arguments and the tool's result are JSON values
-already.  What stands here is exactly what `engine.log.blobs.encode_data` gives for the event, or
-`None` where that takes more than a look: then the event is made.
+Recording and re-executing a call make these bytes twice per call, and the program's arguments and
+the tool's result are already JSON values, so events and dicts would be wasted work. The bytes equal
+those of `engine.log.blobs.encode_data` for the event. The result is `None` in any unusual case;
+then the event is made.
 
-Pure.  The events are `ToolCalled` and `ToolReturned`; their form is CONTRACT.md §2.
+Pure. The events are `ToolCalled` and `ToolReturned`; their form is CONTRACT.md §2.
 """
 
 import functools
@@ -19,7 +19,7 @@ _SURELY_FLAT: Final = 2 * DEPTH_MAX
 """Bytes with no room for more levels than are allowed."""
 
 _ROOM: Final = 1024
-"""Bytes that names, and what else stands around a value, may take."""
+"""The size limit of names and other bytes around a value."""
 
 
 def called(tool: str, effect: str, arguments: dict[str, Json]) -> bytes | None:
@@ -39,7 +39,7 @@ def returned(result: Json) -> bytes | None:
 
 
 def _plain(value: Json) -> bytes | None:
-    """Return the bytes of a value that stands in an entry as it is; `None`: look at the event."""
+    """Return the bytes of a value that is stored unchanged; `None`: use the event."""
     try:
         encoded = encode(value)
     except NotCanonical:
@@ -56,7 +56,7 @@ def _is_small(encoded: bytes) -> bool:
 
 @functools.lru_cache(maxsize=512)
 def _around(tool: str, effect: str) -> tuple[bytes, bytes] | None:
-    """Return what stands before the arguments, and what behind; `None` for unusual names."""
+    """Return the bytes before and after the arguments; `None` for unusual names."""
     try:
         begin, end = encode({"tool": tool}), encode({"effect": effect})
     except NotCanonical:

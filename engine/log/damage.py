@@ -1,8 +1,8 @@
-"""What is wrong with a log, and where.
+"""Damage of a log: its kind and place.
 
-`judge` looks at the first place where a chain breaks and says why: a tail that a crash tore, or
-damage, and of what sort.  It runs only after a fast check has failed, so it may read twice.
-Rules: CONTRACT.md §4.5 (torn tails), §5 (damage).  Nothing here changes a file.
+`judge` examines the first place at which a chain breaks and classifies it: a tail torn by a crash,
+or a kind of damage. It runs only after a fast check has failed, so it may read twice. Rules:
+CONTRACT.md §4.5 (torn tails), §5 (damage). Nothing here changes a file.
 """
 
 import errno
@@ -42,7 +42,7 @@ _TWO: Final = b'"}{"seq":'
 
 @attrs.frozen
 class Damage:
-    """One place where a log is not what it should be."""
+    """One damaged place of a log."""
 
     path: str
     line: int
@@ -55,7 +55,7 @@ class Damage:
     """In a few words: `hash`, `line deleted`, `torn tail`, `blob missing`, …"""
 
     def as_error(self) -> LogDamaged:
-        """Return the exception that says the same."""
+        """Return the equivalent exception."""
         return LogDamaged(self.path, self.line, self.byte, self.expected, self.found, self.what)
 
     def as_json(self) -> dict[str, Json]:
@@ -71,12 +71,12 @@ class ChainEnd:
     seq: int
     """Of the entry that should follow."""
     offset: int
-    """Where that entry should begin."""
+    """The expected offset of that entry."""
     previous: bytes
     """Hash of the entry before it; empty at the beginning."""
 
     def damage(self, what: str, expected: str, found: str) -> Damage:
-        """Return what is wrong with the line that begins here."""
+        """Return the damage of the line that begins here."""
         return Damage(self.path, self.seq + 1, self.offset, expected, found, what)
 
 
@@ -86,7 +86,7 @@ def lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _lines_and_holes(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of `file`; of a hole, which is no part of a line, only where it begins."""
+    """Yield the lines of `file`; for a hole, which is not part of a line, only its beginning."""
     for line in lines(file):
         yield line
         if len(line) > LINE_MAX and (data := after_hole(file.fileno(), at := file.tell())) > at:
@@ -94,10 +94,10 @@ def _lines_and_holes(file: BinaryIO) -> Iterator[bytes]:
 
 
 def judge(file: BinaryIO, place: ChainEnd) -> Damage:
-    """Return what is wrong at `place`, where the chain of `file` breaks.
+    """Return the damage at `place`, at which the chain of `file` breaks.
 
     Raises:
-        LogUnsupported: the first line verifies as one of a newer format.
+        LogUnsupported: the first line verifies but has a newer format.
     """
     file.seek(place.offset)
     first = next(lines(file), b"")
@@ -122,7 +122,7 @@ def _may_begin_a_log(first: bytes) -> bool:
 
 
 def _torn(file: BinaryIO, place: ChainEnd) -> Damage | None:
-    """Return the report of a torn tail, if that is what the rest is (§4.5)."""
+    """Return the report of a torn tail, if the rest is one (§4.5)."""
     end = file.seek(0, os.SEEK_END)
     newline, zeroed, at = False, False, place.offset
     while at < end:  # of holes, which are zeros, only where they end
@@ -142,9 +142,9 @@ def _torn(file: BinaryIO, place: ChainEnd) -> Damage | None:
 
 
 def after_hole(descriptor: int, at: int) -> int:
-    """Return where the next bytes of a file are that are not of a hole; `sys.maxsize` for none.
+    """Return the offset of the next bytes outside a hole; `sys.maxsize` if there are no more.
 
-    A file may be said to have terabytes, and have none of them.  Where it cannot be told, `at`.
+    A sparse file may have terabytes in holes. If holes cannot be detected, the result is `at`.
     """
     here = os.lseek(descriptor, 0, os.SEEK_CUR)
     try:
@@ -209,7 +209,7 @@ def _unchained(file: BinaryIO, place: ChainEnd, line: bytes, stored: str) -> tup
 
 
 def seq_of(line: bytes) -> int | None:
-    """Return the number that a line says it has; `None` where it says none."""
+    """Return the number in a line; `None` without one."""
     match = _SEQ.match(line)
     return None if match is None else int(match[1])
 
@@ -248,7 +248,7 @@ def _misplaced(file: BinaryIO, place: ChainEnd, line: bytes, seq: int) -> tuple[
 
 
 def _copied(file: BinaryIO, place: ChainEnd, line: bytes) -> int | None:
-    """Return where else in the file `line` stands, counted from 1: before its copy or after it."""
+    """Return the number, from 1, of an equal line elsewhere in the file, before or after it."""
     file.seek(0)
     here = place.seq + 1
     for number, other in enumerate(_lines_and_holes(file), 1):

@@ -1,7 +1,7 @@
-"""Files and their descriptors, where systems differ: flags, locks, syncs, whole writes.
+"""Files and their descriptors on different systems: flags, locks, syncs, complete writes.
 
-Logs have a write of their own (`engine.log.writer`), for what of a line was written counts there.
-Flags that a system lacks are 0 here: Windows has neither links to refuse nor pipes by name.
+Logs have their own write (`engine.log.writer`), because there the written part of a line matters.
+Flags that a system lacks are 0 here: Windows has neither links to refuse nor named pipes.
 """
 
 import contextlib
@@ -143,12 +143,12 @@ def placed(path: Path, *, replaces: bool) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def unfinished(stem: str, folder: int | None = None) -> Iterator[tuple[str, BinaryIO]]:
-    """Give a new private file and its name, `<stem>.<8 hex digits>`, in `folder`, a descriptor.
+    """Yield a new private file and its name, `<stem>.<8 hex digits>`, in `folder`, a descriptor.
 
     The block gives it another name; this one is removed. `remove_left` leaves it alone meanwhile.
 
     Raises:
-        OSError: it could not be made, or what the block raises.
+        OSError: it could not be made, or the block raised it.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
     while True:

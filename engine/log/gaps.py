@@ -1,8 +1,8 @@
-"""Which large strings the lines of a tree of logs name, and which of them are not there.
+"""The large strings that the lines of a log tree name, and the missing ones among them.
 
-For whoever packs, shows or salvages a tree without verifying it: chains are not looked at, lines
-that are no JSON are passed over (damage is `replay.audit.verify`'s to tell), and nothing is
-changed.  The rules are CONTRACT.md §3.6 and §4.6.
+For packing, showing or salvaging a tree without verifying it: chains are not checked, lines that
+are not JSON are skipped (`replay.audit.verify` reports damage), and nothing is changed. The rules
+are CONTRACT.md §3.6 and §4.6.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ def named_blobs(log: Path) -> Iterator[tuple[int, int, str, int]]:
     """Yield, for each blob that a line of `log` names: line (1-based), byte, digest, size.
 
     Raises:
-        LogMissing: there is no log.
+        LogMissing: the log does not exist.
     """
     byte = 0
     with open_log(log) as file, reading(log):
@@ -41,10 +41,10 @@ def named_blobs(log: Path) -> Iterator[tuple[int, int, str, int]]:
 
 
 def blob_gaps(log: str | os.PathLike[str]) -> list[Damage]:
-    """Return what is wrong with the blobs that the log at `log`, and those below it, name.
+    """Return the damage of blobs that the log at `log`, and those below it, name.
 
     Raises:
-        LogMissing: there is no log at `log`.
+        LogMissing: the log does not exist.
     """
     store = BlobStore(blobs_of(Path(log)))
     found = []

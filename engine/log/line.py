@@ -26,7 +26,7 @@ TRAILER: Final = 76
 FIRST: Final = b'{"seq":0,"kind":"run.started","data":{'
 
 NO_HASH: Final = b""
-"""What stands for the previous hash of a first line."""
+"""The previous hash of a first line."""
 
 _META: Final = b',"meta":{'
 _DATA: Final = b',"data":'
@@ -70,7 +70,7 @@ def data_of(line: bytes) -> bytes:
 
 
 def stored_hash(line: bytes) -> bytes | None:
-    """Return the hash that stands at the end of `line`; `None` if its end is not that of a line."""
+    """Return the hash at the end of `line`; `None` if the end is not valid."""
     end = line[-TRAILER:]
     stored = end[9:73]
     if end[:9] != b',"hash":"' or end[73:] != b'"}\n' or stored.strip(b"0123456789abcdef"):

@@ -62,7 +62,7 @@ def is_locked(path: Path) -> bool:
 
 
 def _holder(descriptor: int, path: Path) -> int | None:
-    """Return the process that holds the lock, as the system or else the log itself says."""
+    """Return the process that holds the lock, from the system or else from the log."""
     with contextlib.suppress(OSError, ValueError):
         found = os.fstat(descriptor)
         name = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"

@@ -1,9 +1,9 @@
-"""Where the files of a run lie: a rule, so that no path is ever read out of a log.
+"""The paths of a run's files: a rule, so that no path is ever read from a log.
 
 `audit.jsonl` is a root run, `audit.1.jsonl` its first child, `audit.2.1.jsonl` the first child of
-its second; `audit.blobs/` holds the large strings of the whole tree, `audit.files/` what files of
-a watched command's folder hold.  Pure, but for `Folder`,
-which lists one.  The rule is CONTRACT.md §4.
+its second; `audit.blobs/` has the large strings of the whole tree, `audit.files/` the contents of
+files in a watched command's folder. Pure, except for `Folder`, which lists one. The rule is
+CONTRACT.md §4.
 """
 
 import os
@@ -20,7 +20,7 @@ FILES_SUFFIX: Final = ".files"
 PACKED_SUFFIX: Final = ".refold"
 SIGNATURE_SUFFIX: Final = ".sig"
 NAME_MAX: Final = 219
-"""Bytes of the name of a root's log, of 255: that of a torn tail beside it is longer (§4.5)."""
+"""The length limit of a root log's name, of 255 bytes: a torn tail's name is longer (§4.5)."""
 
 _NUMBERS: Final = re.compile(r"(\.[0-9]+)+\Z")
 _LEFT: Final = re.compile(r"(\.\d+)*\.jsonl\.torn-\d+-[0-9a-f]{8}\Z|(\.\d+)+\.ray\Z|\.jsonl\.sig\Z")
@@ -41,10 +41,10 @@ def log_path(call: str, log: object, name: str = "log") -> Path:
 
 
 def check_seq(call: str, name: str, seq: object) -> None:
-    """Refuse what is no number of an entry.
+    """Raise unless this is an entry number.
 
     Raises:
-        OptionRefused: it is none.
+        OptionRefused: it is not.
     """
     if type(seq) is not int:
         expected = "the seq of an entry: 0 is the first, -1 the last"
@@ -64,13 +64,13 @@ def check_root(path: Path) -> None:
 
 
 def check_alone(path: Path) -> Path:
-    """Return the path of a new root's log, beside which no child of another run is left.
+    """Return the path of a new root's log, which has no old children of a different run.
 
-    Else each child of the new run would fail, for its log is there.
+    Otherwise each child of the new run would fail, because its log already exists.
 
     Raises:
-        LogExists: one is left, as where only the root's log was removed.
-        LogNameRefused: the name leaves no room for those of a child, or of a torn tail (§4.5).
+        LogExists: one exists, for example because only the root's log was removed.
+        LogNameRefused: the name leaves no room for a child's or a torn tail's suffix (§4.5).
     """
     if (size := len(os.fsencode(path.name))) > NAME_MAX:
         raise LogNameRefused(str(path), f"expected at most {NAME_MAX} bytes, found {size}")
@@ -80,10 +80,10 @@ def check_alone(path: Path) -> Path:
 
 
 def check_place(path: Path) -> None:
-    """Refuse a path that the system takes no file at: a NUL, a name too long, a file as a folder.
+    """Refuse a path that the system does not accept: a NUL, a name too long, a file as a folder.
 
     Raises:
-        LogNameRefused: with what the system says.
+        LogNameRefused: has the system's message.
     """
     try:
         path.lstat()
@@ -112,7 +112,7 @@ def root_of(path: Path) -> Path:
 
 
 def is_runs(path: Path) -> bool:
-    """Return whether a file is named as a root run, or a packed one, is; hidden ones are none."""
+    """Return whether a file is named like a root run or a packed one; hidden files are not."""
     if path.name.startswith("."):
         return False
     return path.suffix == PACKED_SUFFIX or (path.suffix == SUFFIX and root_of(path) == path)
@@ -142,10 +142,10 @@ def signature_of(path: Path) -> Path:
 
 
 class Folder:
-    """The logs of a folder by whose children they are, as the folder was when this was made.
+    """The logs of a folder by parent, as listed when this object was made.
 
-    It is listed once, however many runs are asked for: a folder may hold thousands.  Links are not
-    logs: what they point at is nobody's child.
+    It is listed once for any number of runs, because a folder may have thousands. Links do not
+    count as logs or children.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -169,7 +169,7 @@ class Folder:
         return {number: self._folder / found[number] for number in sorted(found)}
 
     def tree(self, path: Path) -> list[Path]:
-        """Return the log at `path` and those of all runs below it, parents first."""
+        """Return the log at `path` and the logs of all runs below it, parents first."""
         logs = [path]
         for log in logs:
             logs.extend(self.children(log).values())
@@ -182,7 +182,7 @@ def children(path: Path) -> dict[int, Path]:
 
 
 def tree(path: Path) -> list[Path]:
-    """Return the log at `path` and those of all runs below it, parents first."""
+    """Return the log at `path` and the logs of all runs below it, parents first."""
     return Folder(path.parent).tree(path)
 
 
@@ -201,10 +201,10 @@ def leftovers(path: Path) -> list[Path]:
 
 
 def is_taken(path: Path) -> bool:
-    """Return whether a file of this name is, or could be taken for, a part of a run.
+    """Return whether a file with this name is, or may be mistaken for, a part of a run.
 
-    Be it a log, a packed one, what is left beside it, or in a folder of large texts.  Letters that
-    a file system may take for the same are the same here.
+    That is a log, a packed log, their side files, or a file in a folder of large texts. Case is
+    ignored, as some file systems do.
     """
     names = [each.casefold() for each in path.parts]
     name = names[-1] if names else ""

@@ -70,16 +70,17 @@ def pack(
 ) -> Path:
     """Write the log at `path`, those below it and their blobs to the new file `out`.
 
-    Of a root, all blobs are packed; of a child, those that the packed logs name.  What files of a
-    watched command's folder hold is packed only with `objects`: packs of git, which may be none.
+    For a root, all blobs are packed; for a child, those that the packed logs name. The contents of
+    files in a watched command's folder are packed only with `objects`: a possibly empty list of git
+    packs.
 
     Raises:
-        LogExists: `out` is there; it is never overwritten.
-        LogMissing: there is no log at `path`.
+        LogExists: `out` exists; it is never overwritten.
+        LogMissing: the log at `path` does not exist.
         LogNameRefused: `path` is not named like a log, or not in printable characters, or `out`
             does not end in `.refold`, or no file can be made there.
-        OSError: `out` could not be written; nothing of it is left.
-        UsageError: it is more than `opened` would open.
+        OSError: `out` could not be written; it was removed.
+        UsageError: it is larger than `opened` accepts.
     """
     top, packed = Path(path), Path(out)
     root_of(top)
@@ -116,7 +117,7 @@ def contents_beside(top: Path, objects: Iterable[Path]) -> list[tuple[Path, str]
 
 
 def _parts(top: Path) -> list[tuple[Path, str]]:
-    """Return what is packed, and under which names."""
+    """Return the files to pack, with their names in the archive."""
     logs = [log for log in tree(top) if log == top or log.is_file()]
     blobs = blobs_of(top)
     named = (each for log in logs for _, _, each, _ in named_blobs(log))
@@ -157,10 +158,10 @@ def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:
 
 @contextlib.contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give the path of a readable log: `path` itself, or that of its unpacked copy.
+    """Yield the path of a readable log: `path` itself, or its unpacked copy.
 
     Raises:
-        LogMissing: there is no file at `path`.
+        LogMissing: no file exists at `path`.
         LogUnsupported: it is an archive, or named like a packed log, but not one that `pack` makes,
             or not whole, or too large.
     """
@@ -177,8 +178,8 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Path]:
 def _unpacked(path: Path, stack: contextlib.ExitStack) -> Path:
     """Return the log in a folder that is removed when the stack ends.
 
-    The directory of an archive states the sizes, and no more than that is ever read of a file: what
-    is too much in all is refused before anything is written.
+    The directory of an archive has the sizes, and no more than these is ever read: an archive that
+    is too large in total is refused before anything is written.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -222,9 +223,9 @@ def _folder_for(size: int) -> Path | None:
 
 @contextlib.contextmanager
 def removed_if_stopped() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the block, and then the process, where nothing else obeys them.
+    """Let SIGTERM and SIGHUP end the block, and then the process, unless they have handlers.
 
-    By default they end a process at once, and leave the folder of gigabytes that it unpacked.
+    By default they end a process at once, and leave its unpacked folder of gigabytes behind.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -268,9 +269,9 @@ def _top_of(path: Path, names: list[str]) -> str:
 
 
 def odd_name(names: list[str]) -> str | None:
-    """Return a name that the rule does not give; `None` for none.
+    """Return a name that does not follow the rule, or `None`.
 
-    The first is that of the log on top, the others those of what lies below it, and of blobs.
+    The first name must be the top log's; the others must be logs below it, and blobs.
     """
     top = names[0]
     if len(set(names)) != len(names) or "/" in top or not _may_be_packed(top):

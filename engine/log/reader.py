@@ -1,10 +1,11 @@
 """Reads a log: its chain alone, or its entries.
 
-Streaming, in memory that does not grow with the log.  Bytes are verified before they are parsed,
-and nothing is ever written.  What a break means is `engine.log.damage`'s to say; whether the
-entries make sense together is `replay.audit.verify`'s.  Rules: CONTRACT.md §3 and §5.
+It streams, in memory that does not grow with the log. Bytes are verified before they are parsed,
+and nothing is ever written. `engine.log.damage` classifies breaks; `replay.audit.verify` checks the
+consistency of the entries. Rules: CONTRACT.md §3 and §5.
 
-This file needs only the JSON and hash libraries: the codec is imported when an event is asked for.
+This module needs only the JSON and hash libraries: the codec is imported when an event is
+requested.
 """
 
 import contextlib
@@ -44,7 +45,7 @@ _CHUNK: Final = 32 * 1024
 _BODY: Final = slice(None, -TRAILER)
 _TRAILER: Final = slice(-TRAILER, None)
 _OWN: Final = slice(-67, -3)
-"""Where the hash of a line stands in it."""
+"""The place of the hash in a line."""
 _new: Final = tuple.__new__  # what a named tuple's own constructor does, at half the price
 _members: Final = operator.itemgetter("kind", "data", "meta", "hash")
 _SEAL: Final = b'{"seq":%d,"kind":"run.finished",'
@@ -64,14 +65,14 @@ class Entry(NamedTuple):
     line: bytes
     """The bytes, newline included."""
     offset: int
-    """Where the line begins in the file."""
+    """The offset of the line in the file."""
 
     @property
     def event(self) -> Recorded:
-        """The event, built anew each time; needs `resolve=True` where the data has markers.
+        """The event, built anew each time; needs `resolve=True` if the data has markers.
 
         Raises:
-            EventMalformed: the data is not what the kind says.
+            EventMalformed: the data does not fit the kind.
             LogUnsupported: the kind is unknown.
         """
         return _structure()(self.kind, self.data)
@@ -84,7 +85,7 @@ class Entry(NamedTuple):
 
 @attrs.frozen
 class Scan:
-    """What the chain of a log says, no line parsed."""
+    """The chain of a log, without parsed lines."""
 
     path: str
     entries: int
@@ -92,13 +93,13 @@ class Scan:
     head: str
     """Hash of the last of them; empty for none."""
     offset: int
-    """Where they end in the file, in bytes."""
+    """Their end in the file, in bytes."""
     damage: Damage | None
     torn: Damage | None
     sealed: bool
     """Whether the last entry is `run.finished`, and nothing follows."""
     ended: bool
-    """Whether the last entry is `run.finished`, whatever follows: nobody goes on with it."""
+    """Whether the last entry is `run.finished`, even with bytes after it: it is not resumable."""
 
 
 @functools.cache
@@ -109,10 +110,10 @@ def _structure() -> Callable[[str, Json], Recorded]:
 
 
 def open_log(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a plain file to be read.
+    """Open a plain file for reading.
 
     Raises:
-        LogMissing: there is none, or it cannot be opened.
+        LogMissing: it does not exist, or cannot be opened.
     """
     return open(open_plain(path, os.O_RDONLY), "rb", _BUFFER)
 
@@ -121,7 +122,7 @@ def open_plain(path: str | os.PathLike[str], flags: int) -> int:
     """Return a descriptor of a plain file.
 
     Raises:
-        LogMissing: there is none, or it cannot be opened.
+        LogMissing: it does not exist, or cannot be opened.
     """
     try:
         descriptor = os.open(path, flags | CLOEXEC | NONBLOCK)
@@ -150,7 +151,7 @@ def scan(path: str | os.PathLike[str], look: Look | None = None) -> Scan:
     """Verify the chain of the log at `path` from its first line on; `look` sees its lines as well.
 
     Raises:
-        LogMissing: there is no such file, or it cannot be read.
+        LogMissing: the file does not exist, or cannot be read.
         LogUnsupported: it was written by a newer version.
     """
     with open_log(path) as file, reading(path):
@@ -198,10 +199,10 @@ def _batches(file: BinaryIO) -> Iterator[list[bytes]]:
 
 
 def _is_first(line: bytes, path: str) -> bool:
-    """Return whether `line` is a sound first line.
+    """Return whether `line` is a valid first line.
 
     Raises:
-        LogUnsupported: it is, and says that it is of another format.
+        LogUnsupported: it is valid, but has a different format.
     """
     if not line.startswith(FIRST) or not line.endswith(trailer(NO_HASH, line[:-TRAILER])):
         return False
@@ -225,11 +226,11 @@ def read_entries(
     """Yield the entries of the log at `path`, each after its own bytes have been verified.
 
     With `resolve`, blobs are read and wrapped objects unwrapped.  With `torn_ok`, a torn tail ends
-    the entries like the end of the file.  Without `verify`, hashes are not looked at.
+    the entries like the end of the file.  Without `verify`, hashes are not checked.
 
     Raises:
         LogDamaged: the next line does not verify; a torn tail has that word as its `what`.
-        LogMissing: there is no such file, or it cannot be read.
+        LogMissing: the file does not exist, or cannot be read.
         LogUnsupported: it was written by a newer version.
     """
     name = os.fspath(path)
@@ -298,10 +299,10 @@ def _are_numbered(batch: list[bytes], seq: int) -> bool:
 
 
 def lines_of(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Yield the lines of a log as they are: for one whose `scan` found it sealed and undamaged.
+    """Yield the raw lines of a log whose `scan` found it sealed and undamaged.
 
     Raises:
-        LogMissing: there is no such file, or it cannot be read.
+        LogMissing: the file does not exist, or cannot be read.
     """
     with open_log(path) as file, reading(path):
         yield from lines(file)
@@ -312,7 +313,7 @@ def last_line(path: str | os.PathLike[str]) -> bytes:
 
     Raises:
         LogDamaged: no newline is near the end, and the log does not verify up to there.
-        LogMissing: there is no such file, or it cannot be read.
+        LogMissing: the file does not exist, or cannot be read.
     """
     found = b""
     with open_log(path) as file, reading(path):
@@ -336,7 +337,7 @@ def entry_of(line: bytes, path: str, seq: int, offset: int) -> Entry:
     """Return the entry of a verified line of the log at `path`.
 
     Raises:
-        LogDamaged: it is none, though the chain holds.
+        LogDamaged: it is not an entry, although its hash is valid.
     """
     try:
         row = loads(line)
@@ -355,7 +356,7 @@ def whole_data(entry: Entry, log: str | os.PathLike[str], store: BlobStore) -> d
     """Return the data of an entry of `log`, blobs read and wrapped objects unwrapped.
 
     Raises:
-        LogDamaged: a blob is missing, or is not what it was.
+        LogDamaged: a blob is missing or has changed.
     """
     if not is_marked(entry.line):
         return entry.data
@@ -368,6 +369,6 @@ def whole_data(entry: Entry, log: str | os.PathLike[str], store: BlobStore) -> d
 
 
 def nonsense(entry: Entry, log: str | os.PathLike[str], expected: str, found: str) -> LogDamaged:
-    """Return that the chain of `log` holds, and that an entry of it says what none says."""
+    """Return the error for an entry of `log` with a valid hash but invalid data."""
     place = ChainEnd(os.fspath(log), entry.seq, entry.offset, NO_HASH)
     return place.damage("schema", f"{entry.kind}: {expected}", found).as_error()

@@ -25,15 +25,15 @@ _PIECE: Final = 1024 * 1024
 
 @attrs.frozen
 class Cut:
-    """What was taken off the end of a log."""
+    """The part cut off the end of a log."""
 
     bytes: int
     sha256: str
-    """Of the bytes cut, as `tail` says, 64 lower-case hex digits."""
+    """The digest of the cut bytes, from `tail`: 64 lower-case hex digits."""
     offset: int
-    """Where they began; now the length of the log."""
+    """Their original offset; now the length of the log."""
     kept: Path
-    """Where they are kept."""
+    """The file that keeps them."""
 
     def as_json(self) -> dict[str, Any]:
         """Return what `run.resumed` records: {bytes, sha256, offset}."""
@@ -57,8 +57,8 @@ def cut_tail(descriptor: int, path: Path, offset: int) -> Cut:
 def tail(descriptor: int, offset: int) -> tuple[int, str]:
     """Return how many bytes an open file has from `offset` on, and their digest.
 
-    That is their sha256; of a tail so long that it is one hole for the most part, that of the
-    pieces in it that are not zeros alone, each behind its number (CONTRACT.md §4.5).
+    It is their sha256. For a tail so long that it is mostly a hole, only the pieces that are not
+    zeros are hashed, each after its number (CONTRACT.md §4.5).
     """
     size, digest = max(0, os.fstat(descriptor).st_size - offset), sha256()
     if size <= TAIL_MAX:

@@ -1,12 +1,12 @@
-"""Copies what still verifies of a damaged log into a new one that says so (CONTRACT.md §4.5).
+"""Copies the valid part of a damaged log into a new one that records this (CONTRACT.md §4.5).
 
-The longest prefix whose chain holds, whose entries are of their kinds and whose large strings are
-there is copied byte for byte, so that its hashes, and whoever noted one, still agree; a last entry
-of the kind `x-refold.salvaged` says from what, how much, and what was wrong behind it.  Logs of
-children that the prefix names are copied with it, unless they answer another start or stand
-elsewhere than it says.  The damaged log is only read.
+The longest prefix with a valid chain, valid entries and existing large strings is copied byte for
+byte, so its hashes still match any noted ones. A last entry of the kind `x-refold.salvaged` has the
+source, the copied amount and the damage after it. Logs of children that the prefix names are copied
+with it, unless they belong to a different start or have a different head. The damaged log is only
+read.
 
-What a torn tail is and how a resume takes it off is `engine.log.recovery`'s.
+`engine.log.recovery` defines torn tails and their removal by a resume.
 """
 
 import contextlib
@@ -49,18 +49,18 @@ from refold.engine.log.writer import LogWriter
 
 _CHUNK: Final = 1024 * 1024
 _CHILDREN_MAX: Final = 500
-"""Children that the note tells of, the damaged ones first: it has to fit in a line."""
+"""The maximum number of children in the note, damaged ones first: it must fit in a line."""
 
 
 @attrs.define
 class _Start:
-    """A child as its parent's entries tell of it."""
+    """A child as described in its parent's entries."""
 
     number: int
     hash: str
     """Of the `child.started` entry."""
     anchor: ChildRef | None = None
-    """Where the child's log stood when it was joined; `None` where it was not."""
+    """The child's head when it was joined; `None` if it was not."""
 
 
 @attrs.frozen
@@ -76,7 +76,7 @@ class Prefix:
     head: str = ""
     """Hash of the last of them; empty for none."""
     offset: int = 0
-    """Where they end, in bytes."""
+    """Their end, in bytes."""
     is_sealed: bool = False
     """Whether the last of them is `run.finished`."""
     parent: str = ""
@@ -87,7 +87,7 @@ class Prefix:
 
 @attrs.frozen
 class Salvaged:
-    """What a salvage kept, and what it had to leave."""
+    """The kept and the lost parts of a salvage."""
 
     log: Path
     """The new log."""
@@ -107,7 +107,7 @@ def prefix_of(path: str | os.PathLike[str]) -> Prefix:
     """Return how far the log at `path` verifies.
 
     Raises:
-        LogMissing: there is none, or it cannot be read.
+        LogMissing: it does not exist, or cannot be read.
         LogUnsupported: it was written by a newer version.
     """
     log = Path(path)
@@ -139,7 +139,7 @@ def prefix_of(path: str | os.PathLike[str]) -> Prefix:
 
 
 def _refuse_misshapen(entry: Entry, log: Path) -> None:
-    """Raise LogDamaged if what stands around an entry's data is not as the writer makes it."""
+    """Raise LogDamaged if the bytes around an entry's data differ from the writer's form."""
     if not is_well_formed(entry.line):
         place = ChainEnd(str(log), entry.seq, entry.offset, NO_HASH)
         expected = "the members of an entry, in their order"
@@ -147,7 +147,7 @@ def _refuse_misshapen(entry: Entry, log: Path) -> None:
 
 
 def _take_note(starts: dict[str, _Start], entry: Entry, event: Recorded) -> None:
-    """Keep what an entry tells of a child, by the call key of its start."""
+    """Keep an entry's data about a child, by the call key of its start."""
     match event:
         case ChildStarted():
             starts[entry.call or ""] = _Start(event.number, entry.hash)
@@ -158,18 +158,18 @@ def _take_note(starts: dict[str, _Start], entry: Entry, event: Recorded) -> None
 
 
 def salvage(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Salvaged:
-    """Copy what verifies of the log at `path`, and of those below it, to the new log `out`.
+    """Copy the valid parts of the log at `path`, and of the logs below it, to the new log `out`.
 
-    The new log is intact and, without its end, not complete: it may be resumed.  Where only bytes
-    behind `run.finished` are lost, it is that record, whole, and has no note.
+    The new log is intact and, without its end, not complete: it may be resumed.  If only bytes
+    after `run.finished` are lost, it is the whole record, without a note.
 
     Raises:
         LogDamaged: not even the first entry verifies; nothing was written.
-        LogExists: there is a log at `out`, or at the place of one of its children.
-        LogMissing: there is no log at `path`.
+        LogExists: a log exists at `out`, or at a path of its children.
+        LogMissing: the log at `path` does not exist.
         LogNameRefused: `out` cannot be a root's log, or no file can be made there.
         LogUnsupported: the log was written by a newer version.
-        OSError: the copy could not be written; nothing of it is left.
+        OSError: the copy could not be written; it was removed.
         UsageError: nothing is wrong with the logs.
     """
     source, new = prefix_of(path), Path(out)
@@ -199,10 +199,10 @@ def salvage(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Salvag
 
 @contextlib.contextmanager
 def _nothing_left_behind(new: Path, children: list[Path]) -> Iterator[None]:
-    """Take away what was copied if it could not be finished: half a log would not say what it is.
+    """Remove an unfinished copy, because half a log would not be recognisable as one.
 
     Raises:
-        OSError: it could not; the file is named.
+        OSError: a file could not be removed; names it.
     """
     beside = [each for each in (blobs_of(new), files_of(new)) if not each.exists()]
     try:
@@ -231,7 +231,7 @@ def _below(top: Prefix) -> Iterator[tuple[tuple[int, ...], Prefix]]:
 
 
 def _child(path: Path, start: _Start) -> Prefix:
-    """Return how far a child's log verifies: no further than it is that of its start (§5.4)."""
+    """Return how far a child's log verifies; not at all if its start does not match (§5.4)."""
     try:
         found = prefix_of(path)
     except LogUnsupported as error:
@@ -292,7 +292,7 @@ def _copy(source: Prefix, target: Path) -> None:
 
 
 def _noted(new: Path, source: Prefix, children: tuple[Prefix, ...]) -> str:
-    """Append what the new log is, and return its head."""
+    """Append the note on the new log, and return its head."""
     note = {
         "source": _name(source.path),
         "entries": source.entries,
@@ -310,7 +310,7 @@ def _noted(new: Path, source: Prefix, children: tuple[Prefix, ...]) -> str:
 
 
 def _name(path: Path) -> str:
-    """Return the name of a file as a log can hold it: bytes that are no text stand escaped."""
+    """Return a file's name for a log: bytes that are not text are escaped."""
     return os.fsencode(path.name).decode(errors="backslashreplace")
 
 

@@ -65,7 +65,7 @@ _monotonic_ns: Final = time.monotonic_ns
 
 
 class SystemDisk:
-    """What a writer asks of the system; the seam at which tests let a disk fail."""
+    """A writer's calls of the system; tests replace it to make a disk fail."""
 
     write: Callable[[int, bytes], int] = staticmethod(os.write)
     sync: Callable[[int], None] = staticmethod(sync_data)
@@ -118,15 +118,15 @@ class LogWriter:
         meta: Mapping[str, int | str] | None = None,
         disk: SystemDisk | None = None,
     ) -> Self:
-        """Make a log, lock it, and write its first line.
+        """Create a log, lock it, and write its first line.
 
-        `meta` is added to that of the first line: integers and short plain words.
+        `meta` is added to the first line's own: integers and short plain words.
 
         Raises:
-            LogExists: there is one; it is never overwritten.
-            LogLocked: there is one, and it is being written.
-            LogNameRefused: the path cannot be a root's, or no file can be made there, durably
-                where that is asked for; no file is left.
+            LogExists: the file exists; it is never overwritten.
+            LogLocked: the file exists, and is being written.
+            LogNameRefused: the path cannot be a root's, or no file can be made there with the
+                requested durability; no file is left.
             LogPoisoned: the first line could not be written; no file is left.
             NotCanonical: `started` cannot be held exactly; no file is left.
         """
@@ -158,14 +158,14 @@ class LogWriter:
         durability: Durability = "group",
         disk: SystemDisk | None = None,
     ) -> Resumed:
-        """Open an unsealed log again: verify its chain, take off a torn tail, go on after it.
+        """Open an unsealed log again: verify its chain, cut off a torn tail, and continue after it.
 
-        The caller appends `run.resumed` first, with what was cut.
+        The caller appends `run.resumed` first, with the cut part.
 
         Raises:
             LogDamaged: the log is damaged, or holds no whole entry; nothing was changed.
             LogLocked: it is being written.
-            LogMissing: there is none, or the path is a link.
+            LogMissing: the log does not exist, or the path is a link.
             LogSealed: its run has finished.
             LogUnsupported: it was written by a newer version.
         """
@@ -277,12 +277,13 @@ class LogWriter:
         return self._put(body, data, kind is RunFinished)
 
     def append_call(self, kind: bytes, call: bytes, cause: int, data: bytes) -> int:
-        """Write one entry of a call of which the bytes of the data are known; return its seq.
+        """Write one entry of a call from the bytes of its data; return its seq.
 
-        They have to be what `append` would have made of its event: no blob, less than a line.
+        They must equal those that `append` would make of its event: without blobs, less than a
+        line.
 
         Raises:
-            RefoldError: whatever `append` raises.
+            RefoldError: any error of `append`.
         """
         if self._refusal is not None:
             raise self._refusal()
@@ -320,8 +321,8 @@ class LogWriter:
     def barrier(self) -> None:
         """Return when all entries are as safe as the mode promises: on disk, unless it is `fast`.
 
-        Called before and after whatever changes the world.  In every mode it notices a log that was
-        removed, replaced or cut under the writer.
+        Called before and after each effect that changes the world. In every mode it detects a log
+        that was removed, replaced or cut meanwhile.
 
         Raises:
             LogLocked: this process was forked off the writer's.
@@ -437,7 +438,7 @@ def _extension(event: Recorded) -> bytes:
 
 
 def _more(event: Recorded, meta: Mapping[str, int | str] | None) -> bytes:
-    """Return the members of `meta` beyond the clocks; who writes is said where writing begins."""
+    """Return the members of `meta` other than the clocks; the first entry identifies the writer."""
     extra = dict(meta or {})
     if event.__class__ in _BEGINNINGS:
         extra = {"pid": os.getpid(), "host": plain(os.uname().nodename), **extra}
@@ -485,10 +486,10 @@ def _make_folders(folder: Path, *, sync: bool) -> None:
 
 
 def hold_writers() -> None:
-    """Let this process write no further entry: whoever wants to waits for its end.
+    """Block further entries in this process: any writer waits for the process's end.
 
-    For one that ends because its parent is gone, and first ends what it started: what its program
-    would see of that is no outcome, and would be taken for one when the run is resumed.
+    For a process that ends because its parent is gone, and first ends its own children: the program
+    would see their ends, which are not outcomes but would count as such in a resumed run.
     """
     _held.append(True)
     for writer in list(_open_writers):

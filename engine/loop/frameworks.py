@@ -1,6 +1,6 @@
-"""Names the adapter of a framework, for the refusal of a program that used it without.
+"""Names the adapter of a framework, for the refusal of a program that used it without one.
 
-Their adapters stand above the engine and tell of themselves in `ADAPTERS` (CONTRACT.md §17).
+The adapters are above the engine and register in `ADAPTERS` (CONTRACT.md §17).
 """
 
 from types import FrameType

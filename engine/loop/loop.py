@@ -4,15 +4,15 @@ Programs run on it (CONTRACT.md §9).  The same program, given the same completi
 order, runs its callbacks in the same order in every process:
 
 - tasks hash to their scope and futures to the order of their first use, so that sets of them
-  iterate alike, and a future more somewhere else turns none around;
+  iterate alike, and an extra future elsewhere changes no order;
 - a task's scope is its place in the tree of tasks, kept on the task and not in a context
   variable, which frameworks share between tasks;
-- timers fire one at a time, when the pump says so; the clock moves only between steps;
-- whatever would leave the loop is refused, naming the place that tried.
+- timers fire one at a time, when the pump decides; the clock moves only between steps;
+- operations that would leave the loop are refused, with the place of the call.
 
-Pure: reads no clock, opens nothing, starts nothing.  What arms a timer against real time and what
-a look at the clock gives are callables that the kernel hands in.  `engine.loop.stdlib` holds the
-functions of asyncio that need a wrapper to be deterministic here.
+Pure: reads no clock, opens nothing, starts nothing.  The kernel passes callables that arm a timer
+in real time and that read the clock. `engine.loop.stdlib` has the functions of asyncio that need a
+wrapper to be deterministic here.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ _FOR_EVER: Final = 1e12
 
 
 def _programs_own(frame: FrameType | None) -> FrameType | None:
-    """Return the first frame, from the innermost out to the step, that is no library's."""
+    """Return the innermost frame outside libraries, up to the step."""
     while frame is not None and frame.f_code is not Loop.step.__code__:
         if not is_librarys(frame.f_code.co_filename):
             return frame
@@ -81,10 +81,10 @@ def is_asyncios(file: str) -> bool:
 
 
 def _mark_collection(phase: str, _info: dict[str, int]) -> None:
-    """Let finalisers find no loop of ours: clients of OpenAI make a task of their closing.
+    """Hide our loop from finalisers: OpenAI's clients create a task to close themselves.
 
-    It would stand among the program's, at a time that differs from run to run, and the tasks after
-    it would have other scopes.
+    It would be among the program's tasks, at a time that varies between runs, and later tasks would
+    have different scopes.
     """
     _collecting.on = phase == "start"
     if _collecting.on:
@@ -103,7 +103,7 @@ def inside_collector() -> bool:
 
 
 _SIBLING_BITS: Final = 24
-"""Of a hash: room for the tasks of one scope; what stands above tells those of two apart."""
+"""The bits of a hash for the tasks of one scope; higher bits distinguish scopes."""
 
 
 @attrs.define(eq=False)
@@ -154,7 +154,7 @@ _NO_CONTEXT: Final = contextvars.Context()
 
 
 def _do_nothing(*_args: Any) -> None:
-    """Stand in for what a cancelled handle would have called."""
+    """Replace the callback of a cancelled handle."""
 
 
 @attrs.define(eq=False)
@@ -167,14 +167,14 @@ class Handle:
     is_cancelled: bool = False
 
     def get_context(self) -> contextvars.Context:
-        """Return what it is called in."""
+        """Return the context of its call."""
         return self.context
 
     def cancel(self) -> None:
-        """Make sure that the callback never runs, and let go of it.
+        """Make sure that the callback never runs, and release it.
 
-        Whoever keeps the handle would keep what the callback leads to, and that is for the program
-        alone to do: a generator is closed when its last reference goes.
+        A kept handle must not keep the callback's objects alive; only the program may do that,
+        because a generator is closed when its last reference is dropped.
         """
         self.is_cancelled = True
         self.callback, self.args, self.context = _do_nothing, (), _NO_CONTEXT
@@ -185,7 +185,7 @@ class Handle:
 
 
 class _Since(Moment):
-    """The last recorded time, of which `asyncio.timeout` makes one that stands for a delay."""
+    """The last recorded time, from which `asyncio.timeout` makes a time that represents a delay."""
 
     __slots__ = ()
 
@@ -194,9 +194,9 @@ class _Since(Moment):
 class Timer(Handle):
     """A callback that waits for virtual time, named by its scope and number there.
 
-    Two runs of one program have the same timers by scope, length and number among those.
+    Two runs of one program have the same timers by scope, length, and number among equal ones.
 
-    Ordered by when it is due, as far as that can be told without a look at the clock.
+    Ordered by due time, as far as it is known without reading the clock.
     """
 
     __slots__ = (
@@ -218,10 +218,10 @@ class Timer(Handle):
         self.delay_us = microseconds(delay)
         """From the last recorded time on."""
         self.at_us = None if when is None or isinstance(when, _Since) else microseconds(when)
-        """In virtual time, where the program said a time and not a delay."""
+        """In virtual time, if the program gave a time and not a delay."""
         added = delay if when is None else getattr(when, "added", None)
         self.length_us = None if added is None else microseconds(added)
-        """The delay that the program said; `None` for a time of which that is not known."""
+        """The delay that the program gave; `None` for a time without a known delay."""
         scope = loop.scope()
         self.scope = scope.path
         self.key = scope.next_timer()
@@ -256,7 +256,7 @@ class Timer(Handle):
 
 
 def microseconds(seconds: float) -> int:
-    """Return how long that is at most; infinity, and what is next to it, are `_FOR_EVER`."""
+    """Convert seconds to microseconds, capped at `_FOR_EVER`."""
     return max(0, round(min(seconds, _FOR_EVER) * 1_000_000))
 
 
@@ -288,14 +288,14 @@ class Task(asyncio.Task[Any]):
 
 
 class TasksInOrder(set[asyncio.Task[Any]]):
-    """A set of tasks that gives them in the order in which it was made, whatever its layout is."""
+    """A set of tasks that iterates in the order in which it was made, regardless of its layout."""
 
     def __init__(self, tasks: list[asyncio.Task[Any]]) -> None:
         super().__init__(tasks)
         self._in_order = tasks
 
     def __iter__(self) -> Iterator[asyncio.Task[Any]]:
-        """Go through those that are still in it; what was added comes last."""
+        """Iterate over the tasks that are still in it; added ones come last."""
         added = set(super().__iter__()).difference(self._in_order)
         return iter([*(task for task in self._in_order if task in self), *added])
 
@@ -319,17 +319,17 @@ class Loop(asyncio.AbstractEventLoop):
     ) -> None:
         """Take the clock.
 
-        `look` records that the program saw the time, `glance` gives the last time recorded, both
-        in seconds; `arm` is told of every timer, `unheard` of exceptions that the program hears
-        nothing of, each with what asyncio says of it; `hears` says whether anything is under way
-        that the program may wait for; `flags` are the rules of the run's log.
+        `look` records that the program saw the time, and `glance` returns the last recorded time,
+        both in seconds. `arm` gets every timer. `unheard` gets exceptions that the program never
+        sees, each with asyncio's message. `hears` returns whether anything is in flight that the
+        program may wait for. `flags` are the rules of the run's log.
         """
         self.flags = flags
         self.root = Scope("0")
         self.timers: dict[str, Timer] = {}
         self.unfinished: dict[asyncio.Task[Any], None] = {}
         self.refusal: OutsideLoop | None = None
-        """The first attempt to leave; the run ends with it whatever the program makes of it."""
+        """The first attempt to leave; it ends the run even if the program swallows the error."""
         self.glance = glance
         self._look = look
         self._arm = arm
@@ -353,15 +353,15 @@ class Loop(asyncio.AbstractEventLoop):
         self.thread = 0
         """The thread in which the loop steps; 0 while it does not."""
         self.moves = 0
-        """Callbacks run, and calls of the program: who watches sees whether it goes on."""
+        """Callbacks run, and calls of the program: shows whether it makes progress."""
 
     # -- what the pump calls --------------------------------------------------------------
 
     def step(self) -> bool:
-        """Run callbacks until none is ready; False where `CALLBACKS_MAX` of them have run.
+        """Run callbacks until none is ready; False after `CALLBACKS_MAX` of them.
 
-        Also until the program has asked for nothing in so many passes as the flag says, and there
-        is something that it may wait for: it looks again and again whether that is there.
+        It also stops if the program polls for something in flight: it made no request in the number
+        of passes that the flag sets.
         """
         ready = self._ready
         if not ready:
@@ -433,10 +433,10 @@ class Loop(asyncio.AbstractEventLoop):
         self.call_exception_handler({"message": message, "exception": error, "handle": handle})
 
     def _outcome_alone(self, future: asyncio.Future[Any]) -> asyncio.Future[Any]:
-        """Return a future that wakes a task as `future` does, and leads to nothing else.
+        """Return a future that wakes a task as `future` does, without further references.
 
-        The task holds it until it waits again: later in a replay, where tools end at once.  What
-        the program lets go of in between has to go at the same moment.
+        The task holds it until it waits again, which is later in a replay, because tools end at
+        once there. Objects that the program drops in between must be freed at the same moment.
         """
         if future.cancelled():
             return future
@@ -448,7 +448,7 @@ class Loop(asyncio.AbstractEventLoop):
         return failed
 
     def forget_ready(self) -> None:
-        """Drop what is ready: of a program that spins even while it is cancelled."""
+        """Drop ready callbacks of a program that spins even while it is cancelled."""
         self._ready.clear()
 
     def is_idle(self) -> bool:
@@ -456,12 +456,12 @@ class Loop(asyncio.AbstractEventLoop):
         return not self._ready and not self.timers
 
     def would_wait(self, frame: FrameType | None) -> bool:
-        """Return whether code that waits in `frame` gives the turn to this loop, and no more.
+        """Return whether waiting code in `frame` only yields to this loop.
 
-        Not if its task has a cancellation pending, which strikes there.  Not if other code drives
-        the coroutine and continues: its task starts eagerly, say.  Nor if a tool, called in its
-        place, would see an exception that the program handles, or have little stack left.  Outside
-        a step a plain program waits, which has no task.
+        It does not if its task has a pending cancellation, which is raised there; if other code
+        drives the coroutine and continues, such as an eager start of its task; or if a tool called
+        in its place would see an exception that the program is handling, or have little stack left.
+        Outside a step, a plain program waits, which has no task.
         """
         if not (self.thread and self.flags.exact_fast_path):
             return True
@@ -526,10 +526,10 @@ class Loop(asyncio.AbstractEventLoop):
         return self._new_task(coro, scope, name=None, context=None, eager=False)
 
     def open_generators(self) -> list[AsyncGenerator[Any, Any]]:
-        """Return async generators that were begun and not closed, in the order of their start.
+        """Return started and unclosed async generators, in the order of their start.
 
-        Those in reference cycles are among them whether or not the collector came by: when it does
-        is no matter of the program.  Whether one that has ended is still in memory is none either.
+        This includes generators in reference cycles, collected or not, because the collector's
+        timing must not affect the program. Whether an ended one is still in memory must not either.
         """
         begun = {number: found for number, ref in self._generators.values() if (found := ref())}
         begun.update(self._dropped)
@@ -606,16 +606,15 @@ class Loop(asyncio.AbstractEventLoop):
         return timer
 
     def _of_empty(self, context: contextvars.Context) -> contextvars.Context:
-        """Return an empty context, which is one all the same, or what it was taken for before."""
+        """Return the empty context; in older logs, a copy of the current one."""
         return context if self.flags.like_asyncio else contextvars.copy_context()
 
     def time(self) -> float:
-        """Return virtual time in seconds.  A look at the clock, and recorded as one.
+        """Return virtual time in seconds. This reads the clock, and is recorded.
 
-        `asyncio.timeout` asks only to turn a delay into a time and back: for it the last
-        recorded time will do, and nothing is recorded.  What comes of it stays recognisable: a
-        time that the program says itself (`timeout_at`) is kept to the moment.  What is added to
-        either is the length of a timer.
+        `asyncio.timeout` only converts a delay to a time and back, so it gets the last recorded
+        time, and nothing is recorded. Its result stays recognisable: a time that the program itself
+        gives (`timeout_at`) is kept exactly. A value added to either is the length of a timer.
         """
         if sys._getframe(1).f_code.co_filename == _TIMEOUTS_FILE:  # noqa: SLF001 - no other way
             return _Since(self.glance())
@@ -674,7 +673,7 @@ class Loop(asyncio.AbstractEventLoop):
             self._failed.append(weakref.ref(task))
 
     def hear_failed_tasks(self) -> None:
-        """Tell of tasks that have failed and that nobody has asked; those gone were told of."""
+        """Report failed tasks whose result was never retrieved; collected ones were already."""
         failed, self._failed = self._failed, []
         for task in [task for ref in failed if (task := ref()) is not None and _is_unheard(task)]:
             self._unheard("Task exception was never retrieved", task.exception())
@@ -718,9 +717,10 @@ class Loop(asyncio.AbstractEventLoop):
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Hand an exception that nobody awaits to the program's handler, if it set one.
+        """Pass an exception that nobody awaits to the program's handler, if it set one.
 
-        Not where the collector found it, or after the end: that is no time of the program's.
+        The handler is not called from the collector, or after the end, when no program code may
+        run.
         """
         handler = self._exception_handler
         if handler is None or not (self.is_stepping() or not self.flags.like_asyncio):
@@ -740,7 +740,7 @@ class Loop(asyncio.AbstractEventLoop):
             self.default_exception_handler(said)
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """Make a warning of it: asyncio would print, which is no business of a recorded run."""
+        """Make a warning of it, because a recorded run must not print as asyncio would."""
         self._unheard(str(context.get("message", "")), context.get("exception"))
 
     def set_exception_handler(self, handler: Any) -> None:
@@ -758,7 +758,7 @@ class Loop(asyncio.AbstractEventLoop):
         self,
         timeout: float | None = None,  # noqa: ASYNC109 - asyncio's signature
     ) -> None:
-        """Do nothing; there is no executor."""
+        """Do nothing, because no executor exists."""
 
     # -- async generators -----------------------------------------------------------------
 
@@ -781,11 +781,11 @@ class Loop(asyncio.AbstractEventLoop):
     def refuse(self, method: str, remedy: str = "") -> NoReturn:
         """Refuse to leave the loop, and remember it: a framework may swallow the error.
 
-        `remedy` says what to do instead, where making it a tool is not the answer.
+        `remedy` is the advice, if the answer is not to make it a tool.
 
         Raises:
-            OutsideLoop: always; names the first caller outside asyncio and the engine, and of a
-                library the line of the program that calls it, where there is one.
+            OutsideLoop: always; names the first caller outside asyncio and the engine; for a
+                library, the program's line that calls it, if any.
         """
         frame = sys._getframe(1)  # noqa: SLF001 - the call site is the message
         while frame.f_back is not None and frame.f_code.co_filename.startswith(
@@ -808,7 +808,7 @@ def _is_unheard(task: asyncio.Task[Any]) -> bool:
 
 
 def _is_open(generator: AsyncGenerator[Any, Any]) -> bool:
-    """Return whether a generator has not ended; what is none of Python's own may not have."""
+    """Return whether a generator has not ended; unknown types count as open."""
     return getattr(generator, "ag_frame", generator) is not None
 
 
@@ -823,7 +823,7 @@ def _refusing(name: str) -> Callable[..., NoReturn]:
 
 _RUN: Final = Loop._run.__code__  # noqa: SLF001 - its own module
 _SUSPENDS: Final = 0x3A0
-"""Flags of code whose frame waits with what it awaits: `inspect.CO_COROUTINE` and its kin."""
+"""Flags of code whose frame can suspend: `inspect.CO_COROUTINE` and similar."""
 _FRAMES_MAX: Final = 64
 """Frames of a task at most, if it does not wait: a deep task has little stack left for a tool."""
 

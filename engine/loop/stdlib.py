@@ -1,12 +1,12 @@
-"""Functions of asyncio that need help on the kernel's loop; on any other they are as before.
+"""Functions of asyncio that are adapted to the kernel's loop; on any other they are unchanged.
 
 - `as_completed` over bare coroutines puts them into a set before they are tasks: in the order of
   memory addresses.
 - `wait_for` makes a task of its own before Python 3.12, and so shifts scopes between versions.
-- `all_tasks` reads a set of weak references that all loops of the process share: its order is that
-  of the tasks that other loops have had.
+- `all_tasks` reads a set of weak references that all loops of the process share: its order
+  depends on the tasks of other loops.
 - `gather` returns a future of a private class that hashes to its address.
-- `run` says only that a loop runs already; here it is refused as all that leaves the loop is.
+- `run` reports only that a loop is already running; here it is refused as leaving the loop.
 - `Thread.start` is refused to anyio and aiosqlite: their threads answer the loop, and that refusal
   would be an error in a thread, while the program waits for ever.
 - `input` waits for a person, and nothing of it would be in the log; a debugger may ask.
@@ -59,7 +59,7 @@ def _replace(home: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
 
 
 def _our_loop() -> Loop | None:
-    """Return the loop that runs in this thread, where it is one of ours."""
+    """Return the loop that runs in this thread, if it is ours."""
     loop = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops
     return loop if isinstance(loop, Loop) else None
 

@@ -1,12 +1,12 @@
 """Run one process inside its bounds: one loop from the start to the end.
 
 `run_bounded` starts it (`start`), feeds and drains its pipes, watches clock, cancellation, memory
-and its end, and leaves nothing of it alive (`tree`).  What the result means for a run is said by
-the runner, not here.  This file reads the monotonic clock.  Rules: CONTRACT.md §7.3.
+and its end, and leaves nothing of it alive (`tree`).  The runner interprets the result for a run.
+This file reads the monotonic clock.  Rules: CONTRACT.md §7.3.
 
 The order at the end matters.  The group is killed while its leader is not reaped: until then no
-other process can be given its number.  Descendants outside the group are swept before the reaping
-too, for the session's number is trusted in the sweep.
+other process can get its number.  Descendants outside the group are swept before the reaping too,
+for the session's number is trusted in the sweep.
 """
 
 import contextlib
@@ -45,12 +45,12 @@ def run_bounded(
 ) -> Ended:
     """Run `argv` to its end and return how it ended; blocks.
 
-    Any thread may call it, any number at once.  Nothing that the child does makes it raise.  `env`
-    is the child's whole environment, but for three variables of ours.  `request` is written as it
-    is to the descriptor `REFOLD_REQUEST_FD`, which then stays open: a request says itself where it
-    ends.  `pass_fds` are inherited besides, under their numbers.  The reply is what the child
-    writes to `REFOLD_REPLY_FD`; with `on_reply`, that is handed on as it comes, and not kept.  An
-    exception that arrives from outside (an interrupt, or of `on_reply`) still ends the child first.
+    Any thread may call it, any number at once.  No action of the child makes it raise.  `env` is
+    the child's whole environment, but for three variables of ours.  `request` is written unchanged
+    to the descriptor `REFOLD_REQUEST_FD`, which then stays open, so a request must mark its own
+    end. `pass_fds` are inherited too, under their numbers. The reply is the child's output to
+    `REFOLD_REPLY_FD`; with `on_reply`, it is passed on as it arrives, and not kept. An exception
+    from outside (an interrupt, or from `on_reply`) still ends the child first.
     """
     began = time.monotonic()
     if cancel.is_set():
@@ -107,7 +107,7 @@ class _Watch:
         return self._ended()
 
     def _until_over(self) -> None:
-        """Until the child has ended by itself, or a bound says that it must."""
+        """Wait until the child has ended by itself, or a bound requires it."""
         seconds = self._bounds.deadline_seconds
         deadline = math.inf if seconds is None else self._began + seconds
         # An end in the same moment as a bound is an end: what the child did is done.
@@ -126,7 +126,7 @@ class _Watch:
         return "timed_out" if time.monotonic() >= deadline else None
 
     def _give_grace(self) -> None:
-        """Ask it to end, where the cause is no flood and no feast."""
+        """Ask it to end, unless the cause is excess output or memory."""
         if self._cause in ("timed_out", "cancelled"):
             self._signal(signal.SIGTERM)
             self._signal(signal.SIGCONT)  # A stopped process takes no TERM.
@@ -138,7 +138,7 @@ class _Watch:
             self._steps(_DEATH_SECONDS, while_=lambda: not self._exited)
 
     def _settle(self) -> None:
-        """Take what is still in the pipes: a descendant may hold one open."""
+        """Read the rest of the pipes: a descendant may hold one open."""
         self._steps(_SETTLE_SECONDS, while_=lambda: self._pipes.any_open)
         self._pipes.drain_now()
 
@@ -162,7 +162,7 @@ class _Watch:
             self._step(until)
 
     def _step(self, until: float) -> None:
-        """Wait for whatever comes first, `until` at the latest, and serve it."""
+        """Wait for the first event, `until` at the latest, and handle it."""
         wait = min(until, self._next_look) - time.monotonic()
         for key, _ in self._selector.select(max(0.0, wait)):
             key.data()

@@ -5,7 +5,7 @@ from typing import Final, Literal
 import attrs
 
 BY_SIGNAL: Final = 128
-"""With the number of a signal: the exit code of a command that it ended, as a shell says it."""
+"""Plus the number of a signal: the exit code of a command that it ended, as in a shell."""
 
 How = Literal[
     "exited",
@@ -18,9 +18,11 @@ How = Literal[
     "spawn_failed",
     "lost",
 ]
-"""`exited` and `signalled` are the child's own doing.  The next five are ours, whatever the child
-made of it.  `spawn_failed`: there never was a process.  `lost`: the machine that it ran on is
-gone."""
+"""`exited` and `signalled` are the child's own ends.
+
+The next five are ours, regardless of the child's reaction. `spawn_failed`: no process was started.
+`lost`: its machine is gone.
+"""
 
 
 @attrs.frozen(kw_only=True)
@@ -44,12 +46,12 @@ class Bounds:
 
 @attrs.frozen(kw_only=True)
 class Captured:
-    """What is left of a stream."""
+    """The kept part of a stream."""
 
     kept: bytes = b""
     """All of it, or its first `head_bytes` and then its last bytes."""
     head_bytes: int = 0
-    """Where in `kept` the gap lies; `len(kept)` where there is none."""
+    """The offset of the gap in `kept`; `len(kept)` without a gap."""
     seen_bytes: int = 0
     sha256: str = ""
     """Of all the bytes seen, the dropped ones included; 64 lower-case hex digits."""
@@ -62,7 +64,7 @@ class Captured:
 
 @attrs.frozen(kw_only=True)
 class Ended:
-    """How a process ended, and what it left."""
+    """The end of a process, and its output."""
 
     how: How
     code: int | None = None

@@ -1,8 +1,8 @@
 """The loop's ends of the pipes: feed the request, drain the rest, wake from another thread.
 
-Non-blocking throughout: a child that reads nothing, and one that writes without end, cost the
-loop neither time nor memory beyond the caps.  What the bytes mean, and when all this ends, is
-said in `bounded`.  Rules: CONTRACT.md §7.3.
+Non-blocking throughout: a child that reads nothing, and one that writes without end, cost the loop
+neither time nor memory beyond the caps.  `bounded` interprets the bytes and decides when to end.
+Rules: CONTRACT.md §7.3.
 """
 
 import os
@@ -110,7 +110,7 @@ class Waker:
         self._open = True
 
     def register(self, selector: selectors.BaseSelector, woken: Callable[[], None]) -> None:
-        """Let `selector` say once that `wake` was called."""
+        """Let `selector` report once that `wake` was called."""
 
         def once() -> None:
             selector.unregister(self._read)

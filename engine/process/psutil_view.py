@@ -1,8 +1,8 @@
-"""What the system shows of its processes where there is no `/proc` like that of Linux.
+"""The system's process data on systems without a `/proc` like Linux's.
 
-The methods of `engine.process.views.View`, by psutil, which checks a process's birth before it
-signals.  Some systems show no environment, not even to its owner: there descendants are found by
-their session, and by having been seen below the child.
+Implements the methods of `engine.process.views.View` with psutil, which checks a process's start
+time before it signals. Some systems show no environment, not even to its owner: there, descendants
+are found by their session, and by having been seen below the child.
 """
 
 import contextlib
@@ -56,12 +56,12 @@ class PsutilView(View):
         return 0.0
 
     def is_at_work(self, pid: int) -> bool:
-        """Return `False`: that a process could run is all that some systems say of each."""
+        """Return `False`, because some systems report every process as runnable."""
         del pid
         return False
 
     def kill(self, member: Member) -> None:
-        """Kill it, unless its birth says that it is another."""
+        """Kill it, unless its start time shows a different process."""
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(member.pid)
             if process.create_time() == member.born:

@@ -1,12 +1,12 @@
 """An argv becomes a process: its session, its descriptors, its environment, its tag.
 
-Nothing is bounded here (that is `bounded`).  This file starts processes, reads the environment and
-draws randomness for the tag.  Rules: CONTRACT.md §7.3.
+`bounded` applies the limits.  This file starts processes, reads the environment and draws
+randomness for the tag.  Rules: CONTRACT.md §7.3.
 
 The protocol is two pipes, not a socket pair: each goes one way, so that a child cannot read back
 its own reply; a pipe's size can be set; and a hang-up means one thing.  The numbers of the child's
-ends are in its environment.  The request pipe stays open after the request: its end tells the
-child that the parent is gone, and so a request must say itself where it ends.
+ends are in its environment.  The request pipe stays open after the request, because its closing
+shows the child that the parent is gone. So a request must mark its own end.
 """
 
 import contextlib
@@ -32,9 +32,9 @@ _PIPE_BYTES: Final = 1024 * 1024  # Fewer wake-ups per megabyte; a wish, the sys
 
 
 def child_environment(extra: Iterable[str] = ()) -> dict[str, str]:
-    """Return what a child gets of our environment: an allowlist and the names in `extra`.
+    """Return a child's part of our environment: an allowlist and the names in `extra`.
 
-    PATH, LANG, LC_*, TZ, TMPDIR, HOME.  A name that is not set is left out.
+    The allowlist is PATH, LANG, LC_*, TZ, TMPDIR and HOME. Unset names are left out.
     """
     names = {*_ALLOWED, *extra}
     return {
@@ -49,7 +49,7 @@ class Started:
     pid: int
     """Also the id of its session and of its process group, for as long as it is not reaped."""
     tag: str
-    """In its environment, and in that of every descendant that did not throw it away."""
+    """Set in its environment, and inherited by every descendant that does not remove it."""
     request: int
     reply: int
     stdout: int
@@ -160,7 +160,7 @@ def _pidfd(pid: int) -> int | None:
 
 
 def _lost(pid: int) -> bool:
-    """Return whether someone else reaped the process: a host that ignores SIGCHLD, say."""
+    """Return whether another process reaped it, for example in a host that ignores SIGCHLD."""
     if not hasattr(os, "waitid"):  # macOS before Python 3.13
         return False
     try:

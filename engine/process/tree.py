@@ -1,12 +1,12 @@
-"""Which processes belong to a child, what they weigh, and their end (CONTRACT.md §7.3).
+"""The processes that belong to a child, their memory, and their end (CONTRACT.md §7.3).
 
-A descendant that forked twice and took a session of its own is in no group of ours.  It is
-found by the tag in its environment, by its session, or because it was seen below the child while
-that ran.  One that throws its environment away and leaves between two looks is not found: that
-takes intent, and this is containment of accidents.
+A descendant that forked twice and made its own session is not in the child's group. It is found by
+the tag in its environment, by its session, or because it was seen below the child while that ran.
+One that removes its environment and leaves between two checks is not found: that requires intent,
+and this only limits accidents.
 
-No subreaper: it is a property of the whole host process, and would hand the host orphans that it
-never asked for.  Imports nothing heavy: the child's side uses this file before anything else.
+It does not use a subreaper, which applies to the whole host process and would give it orphans from
+elsewhere. Imports nothing heavy: the child's side uses this module before anything else.
 """
 
 import os
@@ -29,9 +29,9 @@ def system_view() -> View:
 
 
 def work_of(leader: int, view: View) -> float | None:
-    """Return the processor seconds of a process and of all that hang below it (CONTRACT.md §16.14).
+    """Return the processor seconds of a process and all processes below it (CONTRACT.md §16.14).
 
-    `None` while none of them does anything, and where the system does not say what they do.
+    `None` while all of them are idle, or if the system does not report their activity.
     """
     seconds, is_at_work, waiting = 0.0, False, [leader]
     while waiting:
@@ -69,10 +69,10 @@ class Tree:
         return self._view.member(self._leader) is None
 
     def sweep(self, until: float) -> int:
-        """Kill all descendants; return how many stood outside the child's group.
+        """Kill all descendants; return how many were outside the child's group.
 
-        Ends when none is left, or at `until` on the monotonic clock.  Only while the leader is not
-        reaped, for its session's number is trusted.
+        Ends when none is left, or at `until` on the monotonic clock. Only valid before the leader
+        is reaped, because it relies on its session's number.
         """
         killed: set[Member] = set()
         calm = 0

@@ -1,8 +1,8 @@
-"""What the system shows of its processes, and on Linux: the files under `/proc`.
+"""The system's process data, on Linux from the files under `/proc`.
 
-Reads and kills single processes; which of them are ours is said in `tree`.  Other systems are in
-`psutil_view`; on Linux a walk of `/proc` costs a third of it, and needs no import.  To add a
-system: a class below `View` that has each of its methods, and a line in `tree.system_view`.
+Reads and kills single processes; `tree` decides which are ours. Other systems are in `psutil_view`;
+on Linux, walking `/proc` takes a third of the time, and needs no import. To add a system: add a
+class below `View` with all its methods, and a line in `tree.system_view`.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ class View:
             return [int(entry.name) for entry in entries if entry.name.isdecimal()]
 
     def children(self, pid: int) -> list[int]:
-        """Return the direct children of a process, those of all its threads."""
+        """Return the direct children of a process, from all its threads."""
         return [int(each) for task in _tasks(pid) for each in _read(f"{task}/children").split()]
 
     def member(self, pid: int) -> Member | None:
@@ -85,7 +85,7 @@ class View:
     def is_at_work(self, pid: int) -> bool:
         """Return whether a thread of a process runs, or waits for a processor or a disk: R or D.
 
-        `False` where the system does not say.
+        `False` if the system does not report it.
         """
         return any(fields and fields[0] in b"RD" for fields in map(_stat, _tasks(pid)))
 

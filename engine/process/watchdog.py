@@ -1,7 +1,7 @@
 """The child's side: its protocol descriptors, its own limits, and leaving when the parent is gone.
 
-Called by the stub of a child before it imports anything of the user's; imports nothing heavy.
-What the parent does is in `start` and `bounded`.  Rules: CONTRACT.md §7.3.
+Called by the stub of a child before it imports anything of the user's; imports nothing heavy. The
+parent's side is in `start` and `bounded`.  Rules: CONTRACT.md §7.3.
 
 The watchdog is a thread: a child whose main thread never lets go of the interpreter lock is not
 ended by it, and a child that does not call it stays when its parent is killed.
@@ -50,10 +50,10 @@ def take_protocol() -> tuple[int, int] | None:
 def leave_with_parent(request_fd: int, first: Callable[[], object] = bool) -> None:
     """Start a daemon thread that ends this process and all below it when the parent is gone.
 
-    Only after the request was read: the thread reads the rest of the stream, whose end is the
-    sign.  Where the system tells of the end of a process, that is one as well, for a process that
-    the parent forked may hold the stream open.  It calls `first`, ends descendants that left the
-    group, then the group.  It signals no group that this process does not lead.
+    Only after the request was read: the thread reads the rest of the stream, whose end is the sign.
+    If the system reports the end of a process, that is a second sign, because a process forked by
+    the parent may hold the stream open.  It calls `first`, ends descendants that left the group,
+    then the group.  It signals no group that this process does not lead.
     """
     tag = os.environ.get(TAGS, "").rpartition(":")[2]
     # Made here: at the end, with a program in any state, is no time for an import.
@@ -73,7 +73,7 @@ def apply_rlimits() -> None:
 
 
 def _signs(request_fd: int) -> list[int]:
-    """Return the descriptors that tell of the parent's end; the request's is the first."""
+    """Return the descriptors that signal the parent's end; the request's is the first."""
     with contextlib.suppress(AttributeError, OSError):  # macOS, old kernels, a parent not in sight
         return [request_fd, os.pidfd_open(os.getppid())]
     return [request_fd]

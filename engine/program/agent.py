@@ -1,8 +1,8 @@
-"""The agent loop: model, tool calls, results, until there is an answer.
+"""The agent loop: model, tool calls, results, until the model answers.
 
-One program among others, which Refold ships by the name `agent`: it reaches the world through
-`run` alone and knows nothing of logs.  What a tool is belongs to `refold.tools`, what a model is
-to `engine.models`, how an `AGENT.md` becomes an input to `refold.tools.agents.agent_files`.
+One program among others, which Refold ships by the name `agent`: it reaches the world through `run`
+alone and knows nothing of logs.  Tools are defined in `refold.tools`, models in `engine.models`;
+`refold.tools.agents.agent_files` converts an `AGENT.md` to an input.
 
 The input is one JSON object:
 
@@ -26,9 +26,9 @@ A run ends for one of these reasons (`run.finished.reason`):
 | `cancelled` | from outside |
 | `error` | a model request failed; the fault's code is the model error's |
 
-Any other failure of a tool, an unknown name and unreadable arguments are told to the model, as a
-result that is an error.  The calls of one reply run at once; their results go back in the order of
-the calls.  Rules: CONTRACT.md §10.5.
+Any other failure of a tool, an unknown name and unreadable arguments become an error result for the
+model.  The calls of one reply run at once; their results go back in the order of the calls.  Rules:
+CONTRACT.md §10.5.
 """
 
 import asyncio
@@ -49,11 +49,11 @@ from refold.engine.ports.ports import Tool
 from refold.engine.program.run import Run
 
 REPEATS_MAX: Final = 3
-"""So many equal turns in a row are no progress."""
+"""The number of equal consecutive turns that count as no progress."""
 FATAL: Final = "fatal"
 """The code of a `ToolError` that ends the run."""
 REFUSED: Final = "refused"
-"""The code of a `ToolError` whose message says all: it is told to the model without the code."""
+"""The code of a `ToolError` with a complete message: the model gets it without the code."""
 
 Message = dict[str, Any]
 
@@ -63,9 +63,9 @@ async def agent(run: Run, input: Json) -> Report:  # noqa: A002 - the word of th
 
     Raises:
         ArgumentsRefused: the input is not of the shape above.
-        ToolUnknown: an agent's tool is none of the run's.
+        ToolUnknown: the run does not have an agent's tool.
         ModelError: a request failed.
-        LimitReached: the run may ask no more.
+        LimitReached: the run may not ask again.
         RunEnded: `fatal_tool_error` or `no_progress`.
     """
     given = read_input(input)
@@ -194,7 +194,7 @@ def _fits(value: Json, kind: str) -> bool:
 
 @attrs.frozen(kw_only=True)
 class Caller:
-    """What the agent that calls a delegation tool has itself; its children get no more."""
+    """The settings of the agent that calls a delegation tool; its children get no more."""
 
     tools: tuple[str, ...] | None = None
     """Names offered to its model; `None` for all of the run's."""
@@ -208,7 +208,7 @@ _caller: contextvars.ContextVar[Caller] = contextvars.ContextVar("refold_agent")
 
 
 def caller() -> Caller:
-    """Return what the agent has whose tool call this is; a program that is no agent has it all."""
+    """Return the settings of the agent that made this tool call; other programs have all tools."""
     return _caller.get(Caller())
 
 
@@ -292,7 +292,7 @@ async def _called(run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any]
 def _for_model(
     run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any], result: Json
 ) -> tuple[str, str]:
-    """Return what the model is told of a result, and the code of a failure that it is."""
+    """Return the model's text for a result, and the code of a failure."""
     tell = getattr(offered[call["name"]], "tell", None)
     if tell is None or not run.flags.tools_tell:
         return _text(result), ""
@@ -308,11 +308,11 @@ def _text(result: Json) -> str:
 
 
 def report_of(answer: str) -> Report:
-    """Return what an answer hands back: text, or a summary with artifacts.
+    """Convert an answer to a report: text, or a summary with artifacts.
 
     An answer that is one JSON object of exactly `summary` (text) and `artifacts` (a list of objects
-    of the texts `kind` and `value`, and perhaps `name`) is taken apart; whether the kinds are
-    allowed, the parent's policy says.  Every other answer is text, whatever it looks like.
+    of the texts `kind` and `value`, and perhaps `name`) is split; the parent's policy decides which
+    kinds are allowed. Every other answer is text, even if it looks like JSON.
     """
     try:
         found = loads(answer)

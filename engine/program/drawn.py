@@ -180,14 +180,14 @@ class Face:
         return found
 
     def read_text(self, path: str | os.PathLike[str]) -> str | None:
-        """Return the text of a UTF-8 file, recorded; `None` if there is no file.
+        """Return the text of a UTF-8 file, recorded; `None` if the file does not exist.
 
         For prompts and settings, which replay must not read again; an agent reads files through a
         tool.
 
         Raises:
             UnicodeDecodeError: the file is not UTF-8.
-            OSError: it is there, and cannot be read.
+            OSError: it exists but cannot be read.
         """
         is_path = isinstance(path, str | os.PathLike)
         check_kind("read_text", "the path of a file", is_path, path)
@@ -208,13 +208,12 @@ class Face:
         return _drawn_text(name, value)
 
     def secret(self, name: str, /) -> Any:
-        """Return a handle to a secret: an argument for tools, which are given its value.
+        """Return a handle to a secret: an argument for tools, which receive its value.
 
         Type checkers see no type: a tool annotates the value as `str`.
 
-        The value is that of `record(secrets={name: …})`, else of the environment variable. It is
-        read just before a tool runs, is never in a log, and is removed from everything that comes
-        back from then on.
+        The value comes from `record(secrets={name: …})`, else from the environment variable. It is
+        read just before a tool runs, is never logged, and is removed from all later results.
         """
         check_kind("secret", "the name of a secret", isinstance(name, str), name)
         self._kernel.hand_out(name)

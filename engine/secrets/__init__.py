@@ -1,8 +1,8 @@
-"""What must not reach a log: which values are secret, and how they are taken out.
+"""Secret values, and their removal from data before it is logged.
 
-Events flow in, and flow out with markers in the place of secrets.  Imports `events`, `encoding`
-and `errors`.  Rules: CONTRACT.md §3.9.
+Input: events. Output: events with markers in place of secrets.  Imports `events`, `encoding` and
+`errors`.  Rules: CONTRACT.md §3.9.
 
-    redaction    the rules by which something is taken out of what is said
-    vault        the values of one run's secrets, in all their spellings
+    redaction    the rules for removing values
+    vault        the values of one run's secrets, in all their encodings
 """

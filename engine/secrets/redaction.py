@@ -141,9 +141,9 @@ def check_named(rules: Redaction, tools: Iterable[str], models: Iterable[str]) -
 
 
 def narrowed(rules: Redaction, tools: Iterable[str], models: Iterable[str]) -> Redaction:
-    """Return the rules less those for tools and models that a run does not have.
+    """Return the rules without those for tools and models that a run does not have.
 
-    For rules that several runs share, as those of a configuration.
+    For rules that several runs share, such as a configuration's.
     """
     known = {"tool": {*tools}, "model": {*models}}
     absent = {f"{kind}:{name}" for _, kind, name in named(rules) if name not in known[kind]}
@@ -176,10 +176,10 @@ def _matches(pattern: str, name: str) -> bool:
 def forms_of(secret: str) -> tuple[str, ...]:
     """Return expressions that together match a secret in all its forms.
 
-    As it is, percent-encoded, in JSON in JSON to depth 3 or Python's `repr` of that, character by
-    character, since encoders differ in what they escape; and base64 and hex of it. Base64 in all
-    three alignments, without the characters that depend on its neighbours. Each begins with a
-    literal: `re` then checks the rest only at its occurrences.
+    The forms are: unchanged, percent-encoded, in JSON in JSON to depth 3 or Python's `repr` of
+    that, character by character, because encoders differ in the characters that they escape; and
+    base64 and hex of it. Base64 in all three alignments, without the characters that depend on its
+    neighbours. Each begins with a literal: `re` then checks the rest only at its occurrences.
     """
     found = _as_text(secret)
     for form in _encoded(secret.encode()):
@@ -231,10 +231,10 @@ def _branches(units: Iterable[str], ways: Mapping[str, Sequence[str]]) -> tuple[
 
 
 def _ways(unit: str) -> tuple[str, ...]:
-    """Return expressions for the ways in which one character, or a run of backslashes, is written.
+    """Return expressions for the encodings of one character, or of a run of backslashes.
 
-    Each level of JSON or `repr` doubles backslashes; six levels of them are found.  In the place of
-    one stands a power of two: else one that escapes what follows would be taken, too.
+    Each level of JSON or `repr` doubles backslashes; up to six levels are matched. One backslash
+    becomes a power of two: otherwise one that escapes the next character would match too.
     """
     own, codes = re.escape(unit), [f"{byte:02x}" for byte in unit.encode()]
     percent = "".join(f"%(?:25)?{_any_case(code)}" for code in codes)
@@ -263,9 +263,9 @@ def _any_case(code: str) -> str:
 
 
 def expression_of(secrets: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
-    """Return one expression for all forms of all secrets, longest first, and whose they are.
+    """Return one expression for all forms of all secrets, longest first, and their names.
 
-    An empty group ends each form: `lastindex` of what is found says which name is its own.
+    An empty group ends each form: the match's `lastindex` identifies the name.
     """
     ordered = sorted(secrets, key=lambda name: len(secrets[name]), reverse=True)
     forms = [(form, name) for name in ordered for form in forms_of(secrets[name])]
@@ -375,7 +375,7 @@ def replaced(value: Json, steps: list[str], inside: Json) -> Json:
 
 
 def changed_at(value: Json, steps: list[str], change: Callable[[Json], Json]) -> Json:
-    """Return `value` with what stands at the steps of a pointer changed; `*` as above."""
+    """Return `value` with the value at a pointer's steps changed; `*` as above."""
     if not steps:
         return change(value)
     step, rest = unescaped(steps[0]), steps[1:]

@@ -135,9 +135,9 @@ class Vault:
         return scrubbed(value, finder, lambda found: names[(found.lastindex or 0) - 1])
 
     def rules(self, volatile: Iterable[str] = ()) -> dict[str, Any]:
-        """Return what `run.started` lists: names and paths, never a value.
+        """Return the lists for `run.started`: names and paths, never a value.
 
-        `volatile` are the paths that the run's tools declare, besides those of this vault.
+        `volatile` are the paths that the run's tools declare, in addition to this vault's.
         """
         told = self.redaction.as_json()
         variables = sorted({*self.redaction.environment, *self.key_variables})

@@ -88,7 +88,7 @@ def _key_file(path: Path) -> bytes:
 
 
 def _kind_of(path: Path, content: bytes) -> tuple[str, str]:
-    """Return a private key's type and cipher, both of which stand in its file unencrypted."""
+    """Return a private key's type and cipher; both are unencrypted in its file."""
     expected = "an OpenSSH private key, as `ssh-keygen -t ed25519` makes it"
     text = content.decode("latin-1")
     if IS_KEY.match(text.split(maxsplit=1)[0] if text.strip() else ""):

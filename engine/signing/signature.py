@@ -1,6 +1,6 @@
 """A log's signature: a file beside it by which a key vouches for its run, length and head.
 
-`audit.jsonl.sig` is an OpenSSH signature, followed by the line that is signed, so that whoever has
+`audit.jsonl.sig` is an OpenSSH signature, followed by the line that is signed, so that anyone with
 `ssh-keygen` can check it.  A head covers all lines above it and, through the heads of children that
 parents hold, the logs below.  Rules: CONTRACT.md §5.5.
 """
@@ -24,7 +24,7 @@ _SIZE_MAX: Final = 64 * 1024
 
 @attrs.frozen
 class Statement:
-    """What is signed of a log."""
+    """The signed statement about a log."""
 
     run: str
     """The run's id."""
@@ -40,7 +40,7 @@ class Statement:
 
 @attrs.frozen
 class LogSignature:
-    """A signature that its own key made, and what it says of the log."""
+    """A valid signature by its own key, and its statement about the log."""
 
     statement: Statement
     key: bytes
@@ -52,9 +52,9 @@ def sign_log(path: Path, key: SigningKey) -> Statement:
 
     Raises:
         LogDamaged: the chain does not verify.
-        LogMissing: there is no such log.
+        LogMissing: the log does not exist.
         LogUnsupported: it was written by a newer version.
-        OutputRefused: a file of another kind has the signature's name.
+        OutputRefused: a different kind of file has the signature's name.
         OSError: the signature could not be written.
     """
     run, entries, head = "", 0, ""
@@ -75,11 +75,11 @@ def sign_log(path: Path, key: SigningKey) -> Statement:
 
 
 def read_log_signature(path: Path) -> LogSignature | None:
-    """Return the signature of the log at `path`; `None` if there is none.
+    """Return the signature of the log at `path`, or `None`.
 
     Raises:
         ExtraMissing: `cryptography` is not installed.
-        ValueError: the file is not a signature, or its key did not sign what it says.
+        ValueError: the file is not a signature, or its key did not sign its statement.
     """
     try:
         text = _text(signature_of(path))

@@ -37,7 +37,7 @@ SIZE_MAX: Final = 64 * 1024
 
 @attrs.frozen
 class Signature:
-    """What an armored signature holds."""
+    """The content of an armored signature."""
 
     key: bytes
     """The public key, in OpenSSH's wire format."""
@@ -93,7 +93,7 @@ class Fields:
 
 
 def body(content: bytes, magic: bytes) -> Fields:
-    """Return what follows the first bytes, which say what this is."""
+    """Return the fields after the magic bytes."""
     if not content.startswith(magic):
         raise ValueError(f"not {magic.rstrip(bytes(1)).decode()}")
     return Fields(content.removeprefix(magic))
@@ -120,10 +120,10 @@ def armored(public: bytes, algorithm: bytes, raw: bytes) -> str:
 
 
 def read_signature(text: str) -> Signature:
-    """Return what an armored signature holds; what follows it in the text is not looked at.
+    """Return the content of an armored signature; text after it is ignored.
 
     Raises:
-        ValueError: it is not a signature, or one made for another purpose.
+        ValueError: it is not a signature, or was made for a different purpose.
     """
     begin, _, rest = text.partition("\n")
     armored, end, _ = rest.partition(_END)

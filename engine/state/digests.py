@@ -1,8 +1,8 @@
 """The JSON of a state, and the digest by which two states are compared (CONTRACT.md §6.1).
 
-A digest says something only next to another of the same `STATE_VERSION`; who compares must look
-at that first.  It leaves out what differs between two runs that did the same: derived ids,
-durations, and what a clock observed.
+Two digests are comparable only if they have the same `STATE_VERSION`; callers must check that
+first. It leaves out values that differ between two equal runs: derived ids, durations, and clock
+readings.
 """
 
 from typing import Any, Final
@@ -23,7 +23,8 @@ _PLAIN: Final = (1e-4, 1e16)
 def state_json(state: RunState, *, volatile: bool = True) -> dict[str, Json]:
     """Return the state as JSON, members sorted by name.
 
-    Without `volatile`, what the digest leaves out is missing: ids, durations, clock readings.
+    Without `volatile`, it lacks the values that the digest leaves out: ids, durations, clock
+    readings.
     """
     shown: dict[str, Json] = {
         each.name: getattr(state, each.name)
@@ -63,7 +64,7 @@ def state_json(state: RunState, *, volatile: bool = True) -> dict[str, Json]:
 def state_digest(state: RunState) -> str:
     """Return the digest of `state`: 64 lower-case hex digits.
 
-    The same whatever the process, the Python version and the version of the JSON library.
+    It does not depend on the process, the Python version or the version of the JSON library.
 
     Raises:
         NotCanonical: the state holds text that no log can hold.

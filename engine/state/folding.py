@@ -30,7 +30,7 @@ class EntryLike(Protocol):
 
     @property
     def call(self) -> str | None:
-        """The call key, where it belongs to an effect."""
+        """The call key, if it belongs to an effect."""
         ...
 
     @property
@@ -47,7 +47,7 @@ class Fold(Growing):
     """A state under construction."""
 
     def apply(self, event: Any, call: str | None = None, seq: int | None = None) -> None:
-        """Record `event`, which stands at `seq` (default: the next) under the key `call`.
+        """Record `event` at `seq` (default: the next) with the call key `call`.
 
         Total: never validates, never raises.  An extension's event only counts as an entry.
         """
@@ -80,7 +80,7 @@ class Fold(Growing):
         return tuple(self.tools)
 
     def state(self) -> RunState:
-        """Return the state so far; what is applied later does not change it."""
+        """Return the state so far; later events do not change it."""
         return RunState(
             **{name: getattr(self, name) for name in _SHARED},
             open=tuple(OpenCall(call, *opened) for call, opened in self.open.items()),
@@ -96,7 +96,7 @@ class Fold(Growing):
 
     @classmethod
     def of(cls, state: RunState) -> Self:
-        """Return a fold that goes on from `state`."""
+        """Return a fold that continues from `state`."""
         fold = cls(**{name: getattr(state, name) for name in _SHARED})
         fold.open = {open_.call: (open_.kind, open_.name, open_.seq) for open_ in state.open}
         fold.tools = {

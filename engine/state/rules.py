@@ -1,8 +1,7 @@
 """The transition rules: how each event changes a fold.
 
-A rule records; it never judges and never raises, whatever the event and the fold, for an event is
-a fact.  Judging belongs to `engine.kernel.decide`, making and freezing folds to
-`engine.state.folding`.
+A rule records. It never refuses and never raises for any event and fold, because an event is a
+fact. `engine.kernel.decide` refuses requests; `engine.state.folding` makes and freezes folds.
 
 To add an event: write its rule and name it in `RULES`.  The rules are CONTRACT.md §2 and §6.1.
 """
@@ -55,7 +54,7 @@ class Talk:
 
 @attrs.define(weakref_slot=False, eq=False)
 class Growing(Counted):
-    """What a fold has gathered so far."""
+    """The data that a fold has gathered so far."""
 
     models: dict[str, None] = attrs.field(factory=dict)
     """Names of those asked, as an ordered set; no part of a state."""
@@ -134,7 +133,7 @@ def _model_asked(fold: Growing, event: events.ModelAsked, call: str, seq: int) -
 
 
 def _resumed(talk: Talk | None, event: events.ModelAsked) -> Talk:
-    """Return the scope's conversation, cut back to where the request goes on from."""
+    """Return the scope's conversation, cut back to the point at which the request continues."""
     if talk is not None and event.predecessor:
         turns = talk.turns
         while turns and turns[-1].chain != event.predecessor:
@@ -229,7 +228,7 @@ def _tokens_granted(fold: Growing, event: events.TokensGranted, _call: str, _seq
 
 
 def _raise_tokens(fold: Growing, more: Any) -> None:
-    """Raise the run's own cap: what a line says that a fold cannot use is passed over."""
+    """Raise the run's own cap; a value that a fold cannot use is ignored."""
     cap = fold.limits.model_tokens
     if cap is not None and type(more) is int and more > 0:
         fold.limits = attrs.evolve(fold.limits, model_tokens=cap + more)

@@ -1,8 +1,8 @@
-"""What the state of a run is: frozen values, made of numbers, names and references.
+"""The state of a run: frozen values, made of numbers, names and references.
 
 A state never holds a transcript: closed calls are counters, messages are the seqs of the entries
-that store them.  So it stays small whatever the length of the log.  How events change it belongs
-to `engine.state.rules`, its JSON and its digest to `engine.state.digests`.
+that store them.  So it stays small for logs of any length. `engine.state.rules` changes it;
+`engine.state.digests` has its JSON and its digest.
 
 To add a fact: add it to `Counted`, which `digests.state_json` shows, and to its rule, and raise
 `digests.STATE_VERSION`.  The rules are CONTRACT.md §6.1 and §8.
@@ -60,7 +60,7 @@ class ChildState:
     """As `Outcome.status`; `None` while it runs."""
     duration_ms: int | None = None
     tokens_reserved: int = 0
-    """Of the parent's `model_tokens`; 0 again once its outcome says what it spent."""
+    """Part of the parent's `model_tokens`; 0 again once its outcome has the tokens it used."""
     cost_reserved: int = 0
     """Of the parent's `cost_usd`, in millionths; likewise."""
 
@@ -78,7 +78,7 @@ class Turn:
 
 @attrs.frozen
 class Conversation:
-    """The conversation last held in a scope: where its messages are, not what they say."""
+    """The last conversation in a scope: the places of its messages, not their text."""
 
     scope: str
     prefix: str
@@ -113,7 +113,7 @@ class LimitCount:
 
 @attrs.frozen
 class Seal:
-    """What `run.finished` said of the whole log."""
+    """The `run.finished` event's data about the whole log."""
 
     in_doubt: tuple[str, ...]
     error_code: str
@@ -125,10 +125,10 @@ class Seal:
 
 @attrs.frozen
 class Left:
-    """What a run may still use up; `None` where there is no cap."""
+    """The remaining budget of a run; `None` without a cap."""
 
     levels: int | None
-    """How many levels of children may still stand below this run."""
+    """How many levels of children may still be below this run."""
     children: int | None
     iterations: int | None
     tokens: int | None
@@ -138,12 +138,12 @@ class Left:
 
 @attrs.frozen
 class Margin:
-    """What a run keeps of its budgets for its own next model request (CONTRACT.md §8.3)."""
+    """The part of a run's budgets kept for its own next model request (CONTRACT.md §8.3)."""
 
     last: Usage = Usage()
     """What its last request took."""
     tokens: int = 0
-    """What ended children spent, each at most what it was granted."""
+    """The usage of ended children, each at most its grant."""
     micros: int = 0
     """The same in millionths of a dollar; an unknown cost counts as all that was granted."""
     owes_request: bool = False
@@ -178,7 +178,7 @@ _BUDGETS: Final = ("model_tokens", "cost_usd")
 
 @attrs.define(kw_only=True, eq=False, weakref_slot=False)
 class Counted:
-    """What a state says in numbers and words, and a fold counts by the same names."""
+    """The numbers and words of a state; a fold counts them by the same names."""
 
     program: str = ""
     path: str = ""
@@ -190,9 +190,9 @@ class Counted:
     limits: Limits = attrs.field(factory=Limits)
     """As granted."""
     status: str = "running"
-    """`running`, or as `run.finished` says."""
+    """`running`, or the status in `run.finished`."""
     reason: str = ""
-    """As `run.finished` says; empty while running."""
+    """The reason in `run.finished`; empty while running."""
     entries: int = 0
     attempts: int = 1
     iterations: int = 0
@@ -250,7 +250,7 @@ class RunState(Counted):
 
     @property
     def left(self) -> Left:
-        """What the run may still use up; never below zero."""
+        """The remaining budget of the run; never below zero."""
         caps = self.limits
         return Left(
             levels=_rest(caps.max_depth, self.depth),
