@@ -7,6 +7,7 @@ Pipes and devices are written to directly. Rules: CONTRACT.md §4.9.
 import os
 import re
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal
 
@@ -17,7 +18,7 @@ from refold.engine.log.descriptors import CLOEXEC, placed
 from refold.engine.log.names import is_taken
 from refold.engine.log.pack import removed_if_stopped
 
-OutputKind = Literal["heads", "html", "junit", "markdown", "perfetto"]
+OutputKind = Literal["heads", "html", "junit", "markdown", "otlp", "perfetto"]
 
 _BEGINS: Final[dict[OutputKind, re.Pattern[bytes]]] = {
     "heads": re.compile(rb'\{"log":"[^"]+","run":"'),
@@ -28,6 +29,7 @@ _BEGINS: Final[dict[OutputKind, re.Pattern[bytes]]] = {
     ),
     "junit": re.compile(rb'<\?xml [^>]*>\n<testsuites name="refold" '),
     "markdown": re.compile(rb"### .*\n\nLog intact: (yes|\*\*no\*\*), complete: "),
+    "otlp": re.compile(rb'\{"resourceSpans":\[\{"resource":\{"attributes":\[\{"key":"refold\.run"'),
     "perfetto": re.compile(rb'\{"otherData": \{"generator": "Refold"\}, "traceEvents": '),
 }
 """How each kind begins."""
@@ -58,7 +60,7 @@ class OutputFile:
         if not self._is_stream():
             self._place()
 
-    def write(self, content: bytes) -> None:
+    def write(self, content: bytes | Iterable[bytes]) -> None:
         """Write the file: `path` refers to all of `content` afterwards, or to the earlier file.
 
         Raises:
@@ -66,12 +68,13 @@ class OutputFile:
                 that is neither empty nor of this kind, without `force`.
             OSError: it could not be written; `path` is named.
         """
+        parts = [content] if isinstance(content, bytes) else content
         if self._is_stream():
             with open(self._opened(), "wb") as stream:  # noqa: PTH123 - a descriptor
-                stream.write(content)
+                stream.writelines(parts)
             return
         with removed_if_stopped(), placed(self._place(), replaces=True) as file:
-            file.write(content)
+            file.writelines(parts)
 
     def _is_stream(self) -> bool:
         """Return whether the file is written to directly: a pipe, a device, an open descriptor.

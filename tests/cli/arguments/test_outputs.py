@@ -79,6 +79,7 @@ REPORTS: Final[dict[tuple[str, str, str], Row]] = {
     ("export", "--out", "html"): _export("html"),
     ("export", "--out", "markdown"): _export("markdown"),
     ("export", "--out", "perfetto"): _export("perfetto"),
+    ("export", "--out", "otlp"): _export("otlp"),
     ("heads", "--out", "heads"): lambda folder, out: ["heads", folder / "same.jsonl", "-o", out],
     ("replay", "--html", "html"): _again("replay", "--html", "other"),
     ("replay", "--junit", "junit"): _again("replay", "--junit", "same"),

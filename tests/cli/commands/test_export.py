@@ -1,14 +1,17 @@
 """`refold export`: one file of a run."""
 
+import json
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 from click.testing import Result
 
 from refold.cli.commands import export
+from refold.page import otlp
 
 Invoke = Callable[..., Result]
 
@@ -55,7 +58,7 @@ def test_the_choices_of_an_option_that_is_missing_are_told_in_one_line(
     said = invoke("export", survey_log)
 
     assert said.exit_code == 2
-    assert "Choose from: html, perfetto, markdown" in said.stderr
+    assert "Choose from: html, perfetto, markdown, otlp" in said.stderr
 
 
 @pytest.fixture
@@ -130,3 +133,36 @@ def test_what_a_large_run_takes_is_said_first(
         re.findall(r"([\d.]+) k?B", invoke(*way, "--large").stderr) for way in (summary, arguments)
     )
     assert [float(five[1]), *one] == [pytest.approx(5 * float(one[0]), rel=0.1), one[0], one[0]]
+
+
+SPANS: Final = Path(__file__).parents[3] / "fixtures" / "logs" / "0.1.0"
+
+
+def test_a_collector_that_does_not_answer_is_counted(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(otlp, "_TIMEOUT_SECONDS", 0.5)
+    log = SPANS / "delegating.jsonl"
+    said = invoke("export", log, "--to", "otlp", "--endpoint", "http://127.0.0.1:9/v1/traces")
+
+    assert said.exit_code == 2
+    assert "did not take 15 of 15 spans" in said.stderr
+    assert "Traceback" not in said.stderr
+
+
+def test_what_spans_cannot_hold_is_reported(invoke: Invoke, tmp_path: Path) -> None:
+    log, file = SPANS / "delegating.jsonl", tmp_path / "a.otlp.json"
+    said = invoke("export", log, "--to", "otlp", "-o", file, "--json")
+    told = json.loads(said.stdout)
+
+    assert told["spans"] == 15
+    assert told["left_out"]["texts"] == 26
+    assert told["left_out"]["value.drawn"] == 6
+    assert file.read_bytes().count(b'"spanId"') == 15
+
+
+def test_options_of_other_forms_are_refused(invoke: Invoke) -> None:
+    log = SPANS / "delegating.jsonl"
+
+    assert invoke("export", log, "--to", "html", "--content").exit_code == 2
+    assert invoke("export", log, "--to", "otlp", "--without-content").exit_code == 2

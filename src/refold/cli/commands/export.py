@@ -13,14 +13,17 @@ from refold.cli.arguments.outputs import force_option, output_file
 from refold.cli.arguments.run_names import RUN
 from refold.cli.commands.pack import HARMLESS
 from refold.cli.output import output, words
-from refold.cli.output.exit_codes import DAMAGED, FINE
+from refold.cli.output.exit_codes import DAMAGED, FINE, USAGE
 from refold.cli.output.pages import page
+from refold.engine.errors import ExtraMissing
 from refold.engine.log.names import tree
 from refold.engine.workspace.paths import names_of
 from refold.page.output_files import OutputKind
 
 if TYPE_CHECKING:
     from refold.page.document import Page
+    from refold.page.output_files import OutputFile
+    from refold.replay.tree.run_node import RunNode
 
 _PAGE: Final = """
 Examples:
@@ -29,6 +32,8 @@ Examples:
   refold export today.jsonl --to html --diff yesterday.jsonl
   refold export runs/audit.jsonl --to perfetto       for ui.perfetto.dev
   refold export runs/audit.jsonl --to markdown -o "$GITHUB_STEP_SUMMARY"
+  refold export runs/audit.jsonl --to otlp           makes audit.otlp.json
+  refold export LOG --to otlp --endpoint http://localhost:4318/v1/traces
 
 The page works from disk, without a network or a server.  It verifies the logs
 itself.
@@ -39,7 +44,7 @@ _LARGE: Final = 100 * 1024 * 1024
 _TIMES: Final[dict[OutputKind, int]] = {"html": 5, "perfetto": 1, "markdown": 1}
 """As many times the bytes of its logs is what each takes at most, as measured."""
 _SUFFIXES: Final[dict[OutputKind, str]] = {
-    "html": ".html", "perfetto": ".trace.json", "markdown": ".md",
+    "html": ".html", "perfetto": ".trace.json", "markdown": ".md", "otlp": ".otlp.json",
 }  # fmt: skip
 
 
@@ -61,6 +66,10 @@ _SUFFIXES: Final[dict[OutputKind, str]] = {
 @click.option(
     "--files", is_flag=True, help="Add the diffs of recorded files, which are listed first."
 )
+@click.option("--content", is_flag=True, help="With --to otlp: add the texts of tools and models.")
+@click.option(
+    "--endpoint", metavar="URL", help="With --to otlp: send to a collector, .../v1/traces."
+)
 @click.option("--large", is_flag=True, help="Also export logs of more than 100 MB.")
 @json_option
 def command(
@@ -71,6 +80,8 @@ def command(
     other: Path | None,
     without_content: bool,
     files: bool,
+    content: bool,
+    endpoint: str | None,
     large: bool,
 ) -> int:
     """Write a run, with all runs below it, to one file.
@@ -82,19 +93,25 @@ def command(
 
     if files and (to != "html" or without_content):
         raise click.UsageError("--files is for --to html, and not with --without-content")
+    if to != "otlp" and (content or endpoint):
+        raise click.UsageError("--content and --endpoint are for --to otlp")
+    if to == "otlp" and (other or without_content or (endpoint and out)):
+        raise click.UsageError("--to otlp has no --diff, --without-content, or -o with --endpoint")
     is_printed = out == Path("-")
     if is_printed and output.is_json():
         raise click.UsageError("-o - and --json both print to standard output: use one of them")
     target = out or Path(log.with_suffix(_SUFFIXES[to]).name)
-    file = None if is_printed else output_file(target, to)
+    file = None if is_printed or endpoint else output_file(target, to)
+    if to == "otlp":
+        with opened_log(log) as opened, output.progress(f"reading {log}"):
+            return _spans(opened.path, file, endpoint, content=content)
     with contextlib.ExitStack() as stack:
         one, *rest = (stack.enter_context(opened_log(each)).path for each in (log, other) if each)
         stack.enter_context(output.progress(f"reading {log}"))
         _say_cost(_TIMES["html" if rest else to], one, *rest, large=large)
         for path in (one, *rest) if files else ():
             _list_files(path)
-        content, causes = not without_content, to == "html"
-        made = page_of(one, *rest, content=content, causes=causes, files=files)
+        made = page_of(one, *rest, content=not without_content, causes=to == "html", files=files)
         written = _exported(made, to).encode()
     code = _tell_damage(made.document["verdict"]["problems"])
     if file is None:
@@ -107,6 +124,51 @@ def command(
     return output.answer(
         document, lambda: output.line((shown, "bold"), f"  {words.size(size)}"), code
     )
+
+
+def _spans(log: Path, file: "OutputFile | None", endpoint: str | None, *, content: bool) -> int:
+    """Write or send the spans of a run, and report what they leave out.
+
+    Raises:
+        ExtraMissing: OpenTelemetry's packages are not installed.
+    """
+    try:
+        from refold.page import otlp  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise ExtraMissing(error.name or "opentelemetry", "otel") from None
+    from refold.page.spans import Spans  # noqa: PLC0415 - not for help pages
+
+    spans, lost, to = Spans(log, content=content), 0, endpoint or "-"
+    if endpoint:
+        lost = otlp.send(spans, endpoint)
+    elif file is None:
+        for line in otlp.lines(spans):
+            click.echo(line, nl=False)
+    else:
+        file.write(otlp.lines(spans))
+        to = output.shown_path(file.path)
+    left_out = {what: count for what, count in sorted(spans.left_out.items()) if count}
+    if lost:
+        output.complain(f"{endpoint} did not take {lost:,} of {spans.made:,} spans: export again")
+    if left_out and not output.is_json():
+        told = ", ".join(f"{count:,} {what}" for what, count in left_out.items())
+        output.hint(f"left out, because spans cannot hold it or --content was not given: {told}")
+    damaged = not _is_read(spans.tree)
+    if damaged:
+        output.complain(f"{log.name}: a log of this run is missing or damaged: see refold verify")
+    code = DAMAGED if damaged else USAGE if lost else FINE
+    if file is None and not endpoint:
+        return code
+    document = {
+        "exported": to, "to": "otlp", "spans": spans.made, "lost": lost, "left_out": left_out
+    }  # fmt: skip
+    return output.answer(
+        document, lambda: output.line((to, "bold"), f"  {spans.made - lost:,} spans"), code
+    )
+
+
+def _is_read(node: "RunNode") -> bool:
+    return node.log_state in ("read", "none") and all(map(_is_read, node.children))
 
 
 def _say_cost(times: int, *logs: Path, large: bool) -> None:

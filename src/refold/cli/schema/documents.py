@@ -248,7 +248,10 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     ),
     "export": (
         "refold export --json",
-        lambda: record({"exported": TEXT, "to": TEXT, "bytes": COUNT}),
+        lambda: record(
+            {"exported": TEXT, "to": TEXT},
+            {"bytes": COUNT, "spans": COUNT, "lost": COUNT, "left_out": {"type": "object"}},
+        ),
     ),
     "run": (
         "refold run --json, refold resume --json",

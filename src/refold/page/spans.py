@@ -1,0 +1,359 @@
+"""A run as spans: one for each run or conversation, and for each call, nested as they happened.
+
+Each log is read once, parents first; only open calls are kept.  Ids are derived from the root's
+run id and the place in its tree, so that two exports name a span alike.  Rules: CONTRACT.md §14.19.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import encode
+from refold.engine.events.call_key import scope_above, scope_of
+from refold.engine.events.events import COMPLETES, REQUEST_KINDS
+from refold.engine.events.outcome import Fault
+from refold.engine.log.reader import Entry
+from refold.page.lanes import LogTimes, origin_of, sound
+from refold.replay.index.asked_items import named
+from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from refold.replay.tree.standing import with_standing
+
+CONVENTIONS: Final = "1.44.0"
+"""Version of OpenTelemetry's semantic conventions whose names are used."""
+
+_ROOT: Final = "root"
+"""The place of the run that is exported."""
+_FINE: Final = ("completed", "ok", "running", "waits_for_you")
+_NOT_ENDED: Final = ("cancelled", "unfinished", "broke_off", "open")
+_PARAMETERS: Final = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "max_tokens": "max_tokens",
+    "max_output_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "seed": "seed",
+    "frequency_penalty": "frequency_penalty",
+    "presence_penalty": "presence_penalty",
+    "stream": "stream",
+}
+_PROVIDERS: Final = {
+    "chat": "openai",
+    "responses": "openai",
+    "messages": "anthropic",
+    "generate": "gcp.gemini",
+}
+"""The provider of each wire format (CONTRACT.md §16.9), as the conventions name it."""
+_USAGE: Final = {
+    "gen_ai.usage.input_tokens": "input_tokens",
+    "gen_ai.usage.output_tokens": "output_tokens",
+    "gen_ai.usage.cache_read.input_tokens": "cache_read_tokens",
+    "gen_ai.usage.cache_creation.input_tokens": "cache_write_tokens",
+    "gen_ai.usage.reasoning.output_tokens": "reasoning_tokens",
+    "refold.cost_usd_micros": "cost_usd_micros",
+}
+_NO_SPAN: Final = ("run.started", "run.finished", "child.started", "child.finished")
+"""Entries that the spans of runs hold, and no span of their own."""
+
+
+@attrs.frozen(kw_only=True)
+class TraceSpan:
+    """One operation; times are microseconds since 1970."""
+
+    trace: bytes
+    id: bytes
+    parent: bytes | None
+    name: str
+    start_us: int
+    end_us: int
+    attributes: dict[str, Any]
+    error: str = ""
+    """The code of its error; empty if it did not fail."""
+    links: tuple[tuple[bytes, bytes], ...] = ()
+    """Trace and span of each run that this one was made of."""
+
+
+@attrs.define
+class _Open:
+    """A call or run that has begun."""
+
+    id: bytes
+    parent: bytes | None
+    name: str
+    start_us: int
+    attributes: dict[str, Any]
+    end_us: int = 0
+
+
+class Spans:
+    """The spans of the run at `log` and all below it, and a count of what they leave out."""
+
+    def __init__(self, log: Path, *, content: bool = False) -> None:
+        """Prepare to read `log`; with `content`, spans have the texts of tools and models.
+
+        Raises:
+            LogMissing: it does not exist.
+            LogDamaged: its first entry does not verify.
+            LogUnsupported: it was written by a newer version.
+        """
+        self.tree = with_standing(delegation_tree(log))
+        self.left_out: Counter[str] = Counter()
+        """Entries without a span, by kind, and texts that were left out, under `texts`."""
+        self.content = content
+        self.made = 0
+        """Spans that were yielded so far."""
+        first = next(iter(sound(log)))
+        self.origin = origin_of(first)
+        self.run = str(first.data.get("nonce") or first.data.get("run_id"))
+        """What all ids of spans are derived from: the nonce of the run."""
+        self._trace = _digest(self.run)[:16]
+
+    def id_of(self, *place: object) -> bytes:
+        """Return the id of the span at a place of this run."""
+        return _digest(" ".join(map(str, (self.run, *place))))[:8]
+
+    def __iter__(self) -> Iterator[TraceSpan]:
+        """Yield each span when its end is read, those of runs and conversations last."""
+        waiting: list[tuple[RunNode, bytes | None]] = [(self.tree, None)]
+        for node, parent in waiting:
+            path = Path(node.log) if node.log else None
+            if path is None or node.scope or node.log_state in ("missing", "foreign", "none"):
+                continue
+            log = _OneLog(self, node, path, parent)
+            for span in log.spans():
+                self.made += 1
+                yield span
+            waiting.extend(log.below)
+
+    def ended(self, span: _Open, status: str, error: str = "", **more: Any) -> TraceSpan:
+        """Return a span that has ended with `status`."""
+        failed = status not in _FINE and status not in _NOT_ENDED
+        code = error or (status if failed else "")
+        known = {"error.type": code or None, "refold.status": status} | more
+        return TraceSpan(
+            trace=self._trace,
+            id=span.id,
+            parent=span.parent,
+            name=span.name,
+            start_us=self.origin[0] + span.start_us,
+            end_us=self.origin[0] + max(span.start_us, span.end_us),
+            attributes={k: v for k, v in (span.attributes | known).items() if v is not None},
+            error=code,
+        )
+
+    def text(self, name: str, value: Any) -> dict[str, Any]:
+        """Return content as an attribute, as JSON; nothing, and a count, where it is left out."""
+        if value in (None, "", [], {}):
+            return {}
+        if not self.content:
+            self.left_out["texts"] += 1
+            return {}
+        return {name: value if isinstance(value, str) else encode(value).decode()}
+
+    def run_span(self, node: RunNode, above: bytes | None, start_us: int, place: str = "") -> _Open:
+        """Return the span of a run or conversation that begins; `place` names one without an id."""
+        place = place or (_ROOT if node is self.tree else f"{node.run_id} {node.scope}")
+        usage = {"usage": node.usage, "own_usage": node.own_usage}
+        facts = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": node.name or node.program,
+            "gen_ai.conversation.id": node.scope or node.run_id or None,
+            "refold.run_id": node.run_id or None,
+            "refold.head": node.head or None,
+            "refold.log_state": node.log_state,
+            "refold.requests": node.requests,
+            "refold.guarantee": node.guarantee or None,
+        }
+        spent = {
+            f"refold.{kind}.{name}": value
+            for kind, each in usage.items()
+            for name, value in attrs.asdict(each).items()
+            if value is not None
+        }
+        limits = {f"refold.limit.{name}": value for name, value in node.limits.items()}
+        notable = {"refold.notable": sorted(node.notable) or None}
+        content = self.text("refold.brief", node.brief)
+        name = f"invoke_agent {node.name or node.program}"
+        return _Open(
+            self.id_of(place), above, name, start_us, facts | spent | limits | notable | content
+        )
+
+    def run_ended(self, node: RunNode, span: _Open) -> TraceSpan:
+        """Return the span of a run or conversation, as its tree tells its end."""
+        if node.duration_ms is not None:
+            took = node.duration_ms * 1000
+            if not took <= span.end_us - span.start_us < took + 1000:
+                span.end_us = span.start_us + took
+        fault = node.error or Fault(code="", message="")
+        told = self.text("refold.error.message", fault.message)
+        return self.ended(span, node.status, fault.code, **told)
+
+
+class _OneLog:
+    """The spans of one log."""
+
+    def __init__(self, spans: Spans, node: RunNode, path: Path, above: bytes | None) -> None:
+        self.below: list[tuple[RunNode, bytes | None]] = []
+        """Runs that this one started, each with the span that it is nested in."""
+        self._all, self._node, self._path, self._above = spans, node, path, above
+        nodes = _below(node) if node.guarantee else list(node.children)
+        self._talks = {each.scope: each for each in nodes if each.scope}
+        self._started = {each.call: each for each in nodes if each.call and not each.scope}
+        self._open: dict[str, _Open] = {}
+        self._open_talks: dict[str, _Open] = {}
+        self._delegating: dict[str, bytes] = {}
+        """Open calls of delegation tools, by task: one task has one open call."""
+        self._models: dict[str, str] = {}
+
+    def spans(self) -> Iterator[TraceSpan]:
+        """Yield them; that of the run itself last."""
+        clock, node = LogTimes(self._all.origin), self._node
+        own: _Open | None = None
+        links: tuple[tuple[bytes, bytes], ...] = ()
+        for entry in sound(self._path, node.entries, resolve=self._all.content):
+            at = clock.at(entry)
+            if own is None:
+                own = self._all.run_span(node, self._above, at)
+                self._models, links = entry.data.get("models") or {}, _links(entry)
+            own.end_us = at
+            above = self._talk(entry, at, own)
+            if entry.kind in REQUEST_KINDS:
+                self._begin(entry, at, above)
+            elif entry.kind in COMPLETES or entry.kind == "effect.cancelled":
+                yield from self._end(entry, at, above, clock)
+            elif entry.kind not in _NO_SPAN:
+                self._all.left_out[entry.kind] += 1
+        if own is None:
+            return
+        for span in self._open.values():
+            span.end_us = own.end_us
+            yield self._all.ended(span, "open")
+        for scope, span in self._open_talks.items():
+            yield self._all.run_ended(self._talks[scope], span)
+        yield attrs.evolve(self._all.run_ended(node, own), links=links)
+
+    def _talk(self, entry: Entry, at: int, own: _Open) -> bytes:
+        """Return the span that an entry's call is nested in, that of a conversation begun."""
+        scope = scope_of(entry.call or "")
+        if node := self._talks.get(scope):
+            if scope not in self._open_talks:
+                call = self._open.get(node.call) or self._open_talks.get(scope_above(scope)) or own
+                self._open_talks[scope] = self._all.run_span(node, call.id, at)
+            self._open_talks[scope].end_us = at
+            return self._open_talks[scope].id
+        while scope := scope_above(scope):  # a delegation tool works in tasks below its caller's
+            if scope in self._delegating:
+                return self._delegating[scope]
+        return own.id
+
+    def _begin(self, entry: Entry, at: int, above: bytes) -> None:
+        call, data = entry.call or "", entry.data
+        name = named(entry.kind, data)[1]
+        facts: dict[str, Any] = {"refold.entry": entry.seq, "refold.call": call}
+        span = self._all.id_of(self._node.run_id, entry.seq)
+        match entry.kind:
+            case "tool.called":
+                does = "execute_tool"
+                facts |= {"gen_ai.tool.name": name, "gen_ai.tool.call.id": call}
+                facts |= self._all.text("gen_ai.tool.call.arguments", data.get("arguments"))
+                if data.get("delegates"):
+                    self._delegating[scope_of(call)] = span
+            case "model.asked":
+                does = "chat"
+                facts |= self._asked(data)
+            case "child.started":
+                if (child := self._started.get(call)) is not None and child.log:
+                    self.below.append((child, above))
+                    return
+                does = "invoke_agent"
+            case _:
+                does, name = "ask", "person"
+                facts |= self._all.text("refold.question", data.get("question"))
+        if does != "ask":
+            facts["gen_ai.operation.name"] = does
+        self._open[call] = _Open(span, above, f"{does} {name}".strip(), at, facts)
+
+    def _asked(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the attributes of a request to a model."""
+        model, parameters = str(data.get("model") or ""), data.get("parameters") or {}
+        provider, colon, rest = str(self._models.get(model) or model).partition(":")
+        known = _PROVIDERS.get(str(parameters.get("api")), provider if colon else "unknown")
+        facts: dict[str, Any] = {
+            "gen_ai.request.model": rest or model or None,
+            "gen_ai.provider.name": known,
+        }
+        for name, value in parameters.items():
+            if name in _PARAMETERS and isinstance(value, (int, float)):
+                facts[f"gen_ai.request.{_PARAMETERS[name]}"] = value
+        self._all.left_out["earlier messages of requests"] += int(data.get("base") or 0)
+        added = [_message(each) for each in data.get("added") or ()]
+        return facts | self._all.text("gen_ai.input.messages", added)
+
+    def _end(self, entry: Entry, at: int, above: bytes, clock: LogTimes) -> Iterator[TraceSpan]:
+        call = entry.call or ""
+        node, span = self._started.get(call), self._open.pop(call, None)
+        begun = at if span is None else span.start_us
+        if span is not None and entry.kind != "child.finished":
+            span.end_us = at
+            status, code, more = self._answer(entry)
+            yield self._all.ended(span, status, code, **more)
+            if self._delegating.get(scope_of(call)) == span.id:
+                del self._delegating[scope_of(call)]
+            above = span.id
+        if node is not None and not node.log:  # rejected, or nothing of it was seen
+            told = self._all.run_span(node, above, begun, f"{self._node.run_id} {call}")
+            told.end_us = clock.ended(entry) or at
+            yield self._all.run_ended(node, told)
+
+    def _answer(self, entry: Entry) -> tuple[str, str, dict[str, Any]]:
+        """Return the status, the code of the error and the attributes of an answer."""
+        data, text = entry.data, self._all.text
+        error = data.get("error") or {}
+        more: dict[str, Any] = {"refold.answer_entry": entry.seq}
+        more |= text("refold.error.message", error.get("message"))
+        match entry.kind:
+            case "effect.cancelled":
+                return "cancelled", "", more
+            case "tool.returned":
+                more |= text("gen_ai.tool.call.result", data.get("result"))
+            case "model.answered":
+                message = data.get("message")
+                more |= text("gen_ai.output.messages", message and [_message(message)])
+                more |= {name: (data.get("usage") or {}).get(of) for name, of in _USAGE.items()}
+                if reason := data.get("stop_reason"):
+                    more["gen_ai.response.finish_reasons"] = [reason]
+            case _:
+                more |= text("refold.answer", data.get("answer"))
+        return str(data.get("status") or "ok"), str(error.get("code") or ""), more
+
+
+def _links(first: Entry) -> tuple[tuple[bytes, bytes], ...]:
+    """Return the run that this one was forked or resumed from."""
+    run = (first.data.get("origin") or {}).get("nonce")
+    return ((_digest(run)[:16], _digest(f"{run} {_ROOT}")[:8]),) if run else ()
+
+
+def _message(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message as the conventions have it."""
+    content = message.get("content")
+    if message.get("role") == "tool":
+        call = {"type": "tool_call_response", "id": message.get("tool_call_id")}
+        return {"role": "tool", "parts": [call | {"response": content}]}
+    text = [{"type": "text", "content": content}] if content else []
+    calls = [{"type": "tool_call", **each} for each in message.get("tool_calls") or ()]
+    return {"role": message.get("role"), "parts": text + calls}
+
+
+def _below(node: RunNode) -> list[RunNode]:
+    nodes = list(node.children)
+    for each in nodes:
+        nodes.extend(each.children)
+    return nodes
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()

@@ -1,0 +1,147 @@
+"""Spans of every recorded run agree with its tree (CONTRACT.md §14.19)."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import refold
+from refold.engine.log.names import parent_of
+from refold.engine.log.reader import read_entries
+from refold.page.spans import Spans, TraceSpan
+from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from refold.replay.tree.standing import with_standing
+
+LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "0.1.0"
+ROOTS = sorted(path.name for path in LOGS.glob("*.jsonl") if parent_of(path) is None)
+
+
+def below(node: RunNode) -> list[RunNode]:
+    return [node, *(each for child in node.children for each in below(child))]
+
+
+def runs(spans: list[TraceSpan]) -> list[TraceSpan]:
+    return [
+        each for each in spans if each.attributes.get("gen_ai.operation.name") == "invoke_agent"
+    ]
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_spans_tell_what_the_tree_tells(name: str) -> None:
+    """Names, statuses, durations, tokens and costs of each run; and calls by tool."""
+    tree = with_standing(delegation_tree(LOGS / name))
+    spans = list(Spans(LOGS / name))
+
+    def told(node: RunNode) -> tuple[Any, ...]:
+        took = None if node.duration_ms is None else node.duration_ms
+        return node.name or node.program, node.status, took, node.usage.input_tokens
+
+    def shown(span: TraceSpan) -> tuple[Any, ...]:
+        facts = span.attributes
+        took = (span.end_us - span.start_us) // 1000
+        return (
+            facts["gen_ai.agent.name"],
+            facts["refold.status"],
+            took,
+            facts["refold.usage.input_tokens"],
+        )
+
+    nodes = sorted(map(told, below(tree)), key=str)
+    assert [each[:2] + each[3:] for each in nodes] == [
+        each[:2] + each[3:] for each in sorted(map(shown, runs(spans)), key=str)
+    ]
+    known = Counter(each for each in nodes if each[2] is not None)
+    assert not known - Counter(map(shown, runs(spans)))
+    calls = Counter(
+        each.attributes["gen_ai.tool.name"]
+        for each in spans
+        if "gen_ai.tool.name" in each.attributes
+    )
+    called = Counter[str]()
+    for node in below(tree):
+        called.update({use.tool: use.called for use in node.tools})
+    assert calls == +called
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_every_span_hangs_in_one_tree_and_has_an_id_of_its_own(name: str) -> None:
+    spans = list(Spans(LOGS / name))
+    by_id = {each.id: each for each in spans}
+
+    assert len(by_id) == len(spans)
+    assert [each.parent for each in spans if each.parent not in by_id] == [None]
+    assert {each.trace for each in spans} == {spans[0].trace}
+    assert all(each.start_us <= each.end_us for each in spans)
+    assert list(Spans(LOGS / name)) == spans
+
+
+@pytest.mark.parametrize("name", ["watched.jsonl", "delegating.jsonl"])
+def test_a_subagent_is_nested_in_the_call_that_started_it(name: str) -> None:
+    spans = list(Spans(LOGS / name))
+    by_id = {each.id: each for each in spans}
+
+    above = {
+        each.attributes["gen_ai.agent.name"]: by_id[each.parent].name
+        for each in runs(spans)
+        if each.parent
+    }
+
+    told = {
+        "watched.jsonl": {"cook": "execute_tool Task", "hiker": "execute_tool Task"},
+        "delegating.jsonl": {"helper": "execute_tool subagent_dispatch"},
+    }
+    assert told[name].items() <= above.items()
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_each_entry_is_in_a_span_or_counted(name: str) -> None:
+    """Nothing is left out in silence."""
+    spans = Spans(LOGS / name)
+    shown = {
+        (each.attributes.get("refold.call"), each.attributes.get(member))
+        for each in spans
+        for member in ("refold.entry", "refold.answer_entry")
+    }
+    logs = {node.log for node in below(spans.tree) if node.log and Path(node.log).exists()}
+    kinds = Counter(
+        entry.kind
+        for log in logs
+        for entry in read_entries(Path(log))
+        if not entry.kind.startswith(("run.started", "run.finished", "child."))
+    )
+
+    counted = {k: v for k, v in spans.left_out.items() if k in kinds}
+    in_spans = sum(n for kind, n in kinds.items()) - sum(counted.values())
+    assert len({each for each in shown if each[1] is not None}) <= in_spans
+    known = {"tool.called", "tool.returned", "model.asked", "model.answered"}
+    known |= {"input.asked", "input.given", "effect.cancelled"}
+    assert set(kinds) - set(counted) <= known
+
+
+def test_content_is_left_out_unless_it_is_asked_for() -> None:
+    log = LOGS / "watched.jsonl"
+    bare, whole = Spans(log), Spans(log, content=True)
+
+    assert "Bergen" not in str(list(bare))
+    assert bare.left_out["texts"] > 0
+    assert "Plan a day in Bergen." in str(list(whole))
+    assert not whole.left_out["texts"]
+
+
+def test_a_fork_is_linked_to_its_source(tmp_path: Path) -> None:
+    async def adds(run: refold.Run, _given: Any) -> Any:
+        return await run.tool("add", a=1, b=2)
+
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    source, fork = tmp_path / "source.jsonl", tmp_path / "fork.jsonl"
+    refold.record(adds, None, log=source, tools=[refold.tool(add)])
+    refold.fork(source, program=adds, into=fork, edits={"0#1": 7}, tools=[refold.tool(add)])
+
+    (above,) = (each for each in Spans(source) if each.parent is None)
+    (root,) = (each for each in Spans(fork) if each.parent is None)
+
+    assert root.links == ((above.trace, above.id),)
+    assert root.trace != above.trace
