@@ -349,6 +349,10 @@ def _clauses() -> set[str]:
 _CONTEXT: Final = click.Context(command_line)
 _PLUGIN: Final = (ROOT / "src/refold/pytest_plugin.py").read_text(encoding="utf-8")
 _PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+_ATTRIBUTES: Final = re.findall(
+    r'"refold\.(\w+)', (ROOT / "src/refold/page/spans.py").read_text("utf-8")
+)
+"""Attributes of spans that are Refold's own (CONTRACT.md §14.19)."""
 NAMES: Final[dict[str, tuple[str, set[str]]]] = {
     "option": (
         r"(?<![\w-])(--[a-z][\w-]+)",
@@ -360,7 +364,7 @@ NAMES: Final[dict[str, tuple[str, set[str]]]] = {
     ),
     "name of the package": (
         r"\brefold\.([A-Za-z_]\w*)",
-        {*dir(refold), "yaml", "adapters", "cli", "engine", "replay", "tools"},
+        {*dir(refold), *_ATTRIBUTES, "yaml", "adapters", "cli", "engine", "replay", "tools"},
     ),
     "extra": (r"\bextras? `([\w-]+)`", {*_PROJECT["optional-dependencies"]}),
     "list of extras": (

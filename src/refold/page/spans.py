@@ -157,7 +157,7 @@ class Spans:
     def run_span(self, node: RunNode, above: bytes | None, start_us: int, place: str = "") -> _Open:
         """Return the span of a run or conversation that begins; `place` names one without an id."""
         place = place or (_ROOT if node is self.tree else f"{node.run_id} {node.scope}")
-        usage = {"usage": node.usage, "own_usage": node.own_usage}
+        usage = {"refold.usage": node.usage, "refold.own_usage": node.own_usage}
         facts = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": node.name or node.program,
@@ -169,7 +169,7 @@ class Spans:
             "refold.guarantee": node.guarantee or None,
         }
         spent = {
-            f"refold.{kind}.{name}": value
+            f"{kind}.{name}": value
             for kind, each in usage.items()
             for name, value in attrs.asdict(each).items()
             if value is not None
