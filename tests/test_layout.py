@@ -252,7 +252,10 @@ SHELL: Final = {
         "from recorded seeds; `read_text` and `environment`, recorded",
     ),
     "engine/secrets/vault.py": ("threads environment", "knows the values of secrets"),
-    "engine/recording/workers.py": ("threads", "threads of synchronous tools and models"),
+    "engine/recording/workers.py": (
+        "processes threads",
+        "threads of tools and of runs, none of which is in a forked process",
+    ),
     "engine/workspace/left_out.py": ("files environment", "finds the folder and the home folder"),
     "engine/workspace/listening.py": ("files", "lists folders, and hears of changes in them"),
     "engine/workspace/scanning.py": ("clock files", "reads the files of a folder"),

@@ -57,7 +57,7 @@ from refold.engine.ports.ports import (
     Tool,
 )
 from refold.engine.recording.host import Host
-from refold.engine.recording.workers import WORKERS_MAX, Workers
+from refold.engine.recording.workers import WORKERS_MAX, Workers, on_spare
 
 
 @attrs.frozen
@@ -232,17 +232,14 @@ class Driver:
                 self._waiting[call] = run
                 return
             self._children += 1
-        work = threading.Thread(
-            target=self._run_children, args=(run,), name=f"refold-child-{call}", daemon=True
-        )
         try:
-            work.start()
+            on_spare(partial(self._run_children, run), f"refold-child-{call}")
         except RuntimeError as error:  # the system has no more threads
             with self._lock:
                 self._children -= 1
             self._arrivals.put(Arrival(call, failed("failed", "runner", str(error))))
 
-    def _run_children(self, run: Callable[[], None] | None) -> None:
+    def _run_children(self, run: Callable[[], None] | None) -> bool:
         while run is not None:
             run()
             del run  # and the child's request with it, before the next begins
@@ -250,6 +247,7 @@ class Driver:
                 first = next(iter(self._waiting), "")
                 run = self._waiting.pop(first, None)
                 self._children -= run is None
+        return True
 
     def give_up(self, call: str, *, is_lost: bool = False) -> None:
         """Ask an effect to end; it may arrive all the same, unless it has not begun.

@@ -4,11 +4,12 @@ A shell file.  What runs on them, and what becomes of it, is `engine.recording.d
 """
 
 import contextvars
+import os
 import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from refold.engine.recording import interrupts
 
@@ -55,19 +56,84 @@ class Workers:
             self._idle.release()
 
 
-def on_thread(work: Callable[[], T], name: str = "refold-kernel") -> Future[T]:
-    """Run `work` on a daemon thread of its own, in a copy of this context; return what it will."""
+def on_thread(
+    work: Callable[[], T], name: str = "refold-kernel", *, start: "Start | None" = None
+) -> Future[T]:
+    """Run `work` on a daemon thread, in a copy of this context; return what it will.
+
+    The thread is a new one; with `on_spare` as `start`, it may have done other work, and does more
+    after this, unless the future is cancelled before: nobody waits for the work any more.
+    """
     ended: Future[T] = Future()
     context = contextvars.copy_context()
 
-    def run() -> None:
+    def run() -> bool:
         try:
-            ended.set_result(context.run(work))
+            result = context.run(work)
         except BaseException as error:  # noqa: BLE001 - raised again by who asks for the result
-            ended.set_exception(error)
+            if is_awaited := ended.set_running_or_notify_cancel():
+                ended.set_exception(error)
+        else:
+            if is_awaited := ended.set_running_or_notify_cancel():
+                ended.set_result(result)
+        return is_awaited
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    if start is None:
+        threading.Thread(target=run, name=name, daemon=True).start()
+    else:
+        start(run, name)
     return ended
+
+
+Start = Callable[[Callable[[], bool], str], None]
+
+
+def on_spare(job: Callable[[], bool], name: str) -> None:
+    """Do a job on an idle daemon thread, or on a new one; true: the thread may do another.
+
+    Raises:
+        RuntimeError: the system has no more threads.
+    """
+    try:
+        thread = _spare.pop()
+    except IndexError:
+        thread = _Spare(name=name, daemon=True)
+        thread.start()
+    thread.jobs.put((job, name))
+
+
+class _Spare(threading.Thread):
+    """Does one job after another, until one says no, or none comes for some time."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.jobs: queue.SimpleQueue[tuple[Callable[[], bool], str]] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        """Take jobs."""
+        is_sound = True
+        while is_sound and (taken := self._next()) is not None:
+            job, self.name = taken
+            is_sound = job()
+            del job, taken
+            if is_sound:
+                self.name = "refold-spare"
+                _spare.append(self)
+
+    def _next(self) -> tuple[Callable[[], bool], str] | None:
+        try:
+            return self.jobs.get(timeout=_IDLE_SECONDS)
+        except queue.Empty:
+            try:
+                _spare.remove(self)
+            except ValueError:  # it was chosen just now
+                return self.jobs.get()
+            return None
+
+
+_IDLE_SECONDS: Final = 5.0
+_spare: Final[list[_Spare]] = []
+os.register_at_fork(after_in_child=_spare.clear)
 
 
 def in_thread(work: Callable[[], T], cancel: Callable[[], None] = lambda: None) -> T:

@@ -1,4 +1,4 @@
-"""A child run in this process: own kernel, own log, a thread of its own (CONTRACT.md §7.3).
+"""A child run in this process: own kernel, own log, a thread for itself (CONTRACT.md §7.3).
 
 The deadline is cooperative, for Python threads cannot be killed: the child's kernel stops it when
 it next yields.  A child that never yields is abandoned: its log is fenced, so that nothing it does
@@ -7,7 +7,7 @@ later is recorded as if it still counted.
 
 import contextlib
 import time
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from typing import Final
 
 from refold.engine.children.anchor import anchored, with_last_words
@@ -18,7 +18,7 @@ from refold.engine.ports.ports import ChildRequest, Suspended
 from refold.engine.recording.host import Host
 from refold.engine.recording.recorder import GRACE_SECONDS, Recorder
 from refold.engine.recording.run_request import RecordedRun
-from refold.engine.recording.workers import on_thread
+from refold.engine.recording.workers import on_spare, on_thread
 from refold.engine.runners.child_run import (
     outcome_of_recorded,
     recorder_of,
@@ -53,13 +53,14 @@ class InProcess:
                 return recorder.record()
 
         try:
-            ended = on_thread(run, f"refold-run-{request.identity.run_id}")
+            ended = on_thread(run, f"refold-run-{request.identity.run_id}", start=on_spare)
         except RuntimeError as error:  # the system has no more threads
             recorder.fence()
             return anchored(failed("failed", "runner", str(error)), request)
         why = _wait(ended, request, began, recorder)
         if why is None:
             return _outcome(ended, request)
+        ended.cancel()  # the thread is used no more, should the program ever leave it
         head, entries = recorder.fence()
         abandoned = failed(
             *why,
@@ -80,10 +81,12 @@ def _wait(
     patience = GRACE_SECONDS + _SLACK_SECONDS
     until = None if seconds is None else began + seconds + patience
 
-    def ends() -> bool:
-        return bool(wait([ended], patience).done)
+    def ends(seconds: float = patience) -> bool:
+        with contextlib.suppress(TimeoutError):
+            ended.exception(seconds)
+        return ended.done()
 
-    while not wait([ended], _POLL_SECONDS).done:
+    while not ends(_POLL_SECONDS):
         if request.cancel.is_set():
             if ends() or (recorder.is_settling and ends()):
                 return None

@@ -1,5 +1,6 @@
 """Threads that take jobs in order, and end with the process (CONTRACT.md §9.2)."""
 
+import contextvars
 import os
 import signal
 import threading
@@ -7,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.recording.workers import Workers, in_thread, on_thread
+from refold.engine.recording import workers
+from refold.engine.recording.workers import Workers, in_thread, on_spare, on_thread
 
 PATIENCE_SECONDS = 10
 
 
 def test_workers_grow_to_their_cap_and_take_turns() -> None:
     """More jobs than threads wait; none is lost."""
-    workers = Workers(3)
+    crew = Workers(3)
     barrier, done = threading.Barrier(3), threading.Semaphore(0)
     names: set[str] = set()
 
@@ -24,16 +26,16 @@ def test_workers_grow_to_their_cap_and_take_turns() -> None:
         done.release()
 
     for _ in range(9):
-        workers.submit(job)
+        crew.submit(job)
 
     assert all(done.acquire(timeout=60) for _ in range(9))
     assert len(names) <= 3
-    workers.close()
+    crew.close()
 
 
 def test_an_idle_worker_is_used_again() -> None:
     """No thread is started where one is free."""
-    workers = Workers(64)
+    crew = Workers(64)
     names: list[int] = []
     for _ in range(20):
         done = threading.Event()
@@ -42,20 +44,64 @@ def test_an_idle_worker_is_used_again() -> None:
             names.append(threading.get_ident())
             done.set()
 
-        workers.submit(job)
+        crew.submit(job)
         assert done.wait(60)
 
     assert len(set(names)) < 20
-    workers.close()
+    crew.close()
+
+
+def test_a_thread_that_has_done_its_work_is_used_again() -> None:
+    """Under the name, and in a copy of the context, of whoever has the next."""
+    seen: set[int] = set()
+    place = contextvars.ContextVar("place", default=-1)
+
+    def work() -> tuple[str, int]:
+        seen.add(threading.get_ident())
+        found = place.get()
+        place.set(-2)
+        return threading.current_thread().name, found
+
+    for number in range(20):
+        place.set(number)
+        ended = on_thread(work, f"number-{number}", start=on_spare)
+        assert ended.result(60) == (f"number-{number}", number)
+
+    assert len(seen) < 20
+
+
+@pytest.mark.parametrize("ends", ["well", "ill"])
+def test_a_thread_that_was_given_up_is_never_used_again(
+    ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However what it does ends, once it is let go."""
+    monkeypatch.setattr(workers, "_IDLE_SECONDS", 600.0)  # or an idle one would end by itself
+    inside, let_go = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+
+    def work() -> None:
+        threads.append(threading.current_thread())
+        inside.set()
+        let_go.wait(60)
+        if ends == "ill":
+            raise RuntimeError
+
+    ended = on_thread(work, start=on_spare)
+    assert inside.wait(60)
+    assert ended.cancel()
+    let_go.set()
+    threads[0].join(60)
+
+    assert not threads[0].is_alive()
 
 
 def test_a_job_is_done_where_no_thread_can_be_started() -> None:
     """By whoever hands it in, or nothing would ever come of it."""
     before = threading.stack_size()
-    workers, done = Workers(3), threading.Event()
+    crew, done = Workers(3), threading.Event()
     threading.stack_size(1 << 46)  # more than there is
     try:
-        workers.submit(done.set)
+        crew.submit(done.set)
     finally:
         threading.stack_size(before)
 

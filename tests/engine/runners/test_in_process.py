@@ -14,6 +14,7 @@ from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.reader import read_entries, scan
 from refold.engine.ports.ports import CancelSignal
 from refold.engine.program.run import PlainRun, Run
+from refold.engine.recording import workers
 from refold.engine.runners.in_process import InProcess
 from refold.replay.resume.resume import CONTINUED
 from tests.engine.conftest import Make, ended
@@ -48,9 +49,10 @@ def let_go() -> None:
 
 
 def test_a_child_that_never_yields_is_abandoned_and_fenced(
-    request_for: Make, tmp_path: Path
+    request_for: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The parent goes on in time; nothing that the child does later is recorded."""
+    monkeypatch.setattr(workers, "_IDLE_SECONDS", 600.0)
     LET_GO.clear()
     began = time.monotonic()
     request = request_for(will_not_yield, limits=Limits(timeout_seconds=0.1))
@@ -61,7 +63,9 @@ def test_a_child_that_never_yields_is_abandoned_and_fenced(
     assert (outcome.status, outcome.child is not None) == ("timed_out", True)
     assert outcome.error is not None
     assert "abandoned" in outcome.error.message
+    thread = next(t for t in threading.enumerate() if t.name == "refold-run-child")
     let_go()
+    assert not thread.is_alive()  # it is used no more
     entries = list(read_entries(tmp_path / "a.1.jsonl"))
     assert outcome.child is not None
     assert (outcome.child.head, outcome.child.events) == (entries[-1].hash, len(entries))
@@ -109,8 +113,11 @@ def test_no_thread_of_its_tools_is_left(request_for: Make) -> None:
     assert "refold-host" not in left
 
 
-def test_where_no_thread_can_be_started_the_child_has_failed(request_for: Make) -> None:
+def test_where_no_thread_can_be_started_the_child_has_failed(
+    request_for: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its log is let go of: a run that goes on may take it up."""
+    monkeypatch.setattr(workers, "_spare", [])  # nor is there one that idles
     before, runner, request = threading.stack_size(), InProcess(), request_for("works", 3)
     threading.stack_size(1 << 46)  # more than there is
     try:
