@@ -1,6 +1,7 @@
 """Options of the public calls are checked before anything happens, and by type checkers (§9.6)."""
 
 import asyncio
+import gc
 import inspect
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from refold.cli.group import refold as commands
 from refold.engine.errors import OptionRefused, RunFailed
 from refold.engine.kernel.pending import Child
 from refold.engine.log.reader import read_entries
-from refold.engine.models.scripted import ScriptedModel
+from refold.engine.models.scripted import FunctionModel, ScriptedModel
 from refold.options import _KINDS
 
 CALLS = ("record", "record_async", "reexecute", "resume", "fork", "drift", "explore", "sensitivity")
@@ -348,6 +349,109 @@ def test_a_mistake_that_python_words_in_its_own_terms_is_told_what_to_write(
     assert f"write `{advice}`" in capsys.readouterr().err
     assert f"write `{advice}`" in " ".join(shown.split())
     assert b"write `" not in log.read_bytes()
+
+
+_ASKED: list[dict[str, Any]] = [{"role": "user", "content": "?"}]
+
+
+async def _cancelled(run: Any) -> None:
+    await run.cancel(await run.start(refold.Delegation(program=_idle)))
+
+
+SLIPS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a random stream awaited": (lambda run: run.random(), "remove `await`"),
+    "a file awaited": (lambda run: run.read_text("none"), "remove `await`"),
+    "a cancellation awaited": (_cancelled, "remove `await`"),
+    "a value gathered": (lambda run: asyncio.gather(run.now()), "`run.now()`"),
+    "random as a module": (lambda run: run.random.choice([1]), "write `run.random().rand"),
+    "messages by name": (lambda run: run.model(messages=_ASKED), "await run.model(messages)"),
+    "choices of a reply": (lambda run: _got(run.model(_ASKED), "choices"), "reply.message"),
+    "a reply as an object": (lambda run: _item(run.model(_ASKED), "content"), "reply.message"),
+    "a join as one outcome": (
+        lambda run: _got(_joined(run), "output"), "write `(outcome,) = await run.join(child)`",
+    ),
+    "an outcome's value": (
+        lambda run: _got(run.delegate(refold.Delegation(program=_idle)), "value"),
+        "call `outcome.result()`",
+    ),
+    "a time limit of a Delegation": (
+        lambda _run: refold.Delegation(program=_idle, timeout=5),  # type: ignore[call-arg]
+        "limits=refold.Limits(timeout_seconds=…)",
+    ),
+}  # fmt: skip
+
+
+async def _got(made: Any, name: str) -> Any:
+    return getattr(await made, name)
+
+
+async def _item(made: Any, name: str) -> Any:
+    return (await made)[name]
+
+
+async def _joined(run: Any) -> Any:
+    return await run.join(await run.start(refold.Delegation(program=_idle)))
+
+
+@pytest.mark.parametrize(("slip", "advice"), SLIPS.values(), ids=SLIPS)
+def test_a_slip_that_python_words_in_its_own_terms_is_advised(
+    slip: Callable[[Any], Any], advice: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the others, for calls that are awaited in vain and members that are not there."""
+
+    async def program(run: refold.Run, _input: Any) -> Any:
+        return await slip(run)
+
+    recording = refold.record(program, log=tmp_path / "a.jsonl", model=ScriptedModel(["hello"]))
+
+    assert recording.status == "failed"
+    assert advice in capsys.readouterr().err
+
+
+def test_a_program_that_yields_is_told_to_return(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def program(_run: refold.Run, _input: Any) -> Any:
+        yield 1
+
+    refold.record(program, log=tmp_path / "a.jsonl")
+
+    assert "it cannot `yield`" in capsys.readouterr().err
+
+
+def test_an_artifact_that_is_none_is_refused_with_its_place(tmp_path: Path) -> None:
+    """The log is whole, and the error is not one of ours."""
+
+    def program(_run: refold.PlainRun, _input: Any) -> refold.Report:
+        return refold.Report(summary="s", artifacts=({"kind": "note"},))  # type: ignore[arg-type]
+
+    recording = refold.record(program, log=tmp_path / "a.jsonl")
+
+    assert recording.message.endswith(
+        "/artifacts/0: expected a refold.Artifact, found builtins.dict"
+    )
+    assert refold.verify(recording).complete
+
+
+def test_a_coroutine_as_a_result_is_refused_without_a_line_of_ours(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    """A plain program that forgets to await, and a model that is asynchronous."""
+
+    def program(_run: refold.PlainRun, _input: Any) -> Any:
+        return _idle(None, None)  # type: ignore[arg-type]
+
+    def asks(run: refold.PlainRun, _input: Any) -> Any:
+        return run.model(_ASKED)
+
+    model: Any = FunctionModel(lambda _request: _idle(None, None))  # type: ignore[arg-type, return-value]
+    returned = refold.record(program, log=tmp_path / "a.jsonl")
+    asked = refold.record(asks, log=tmp_path / "b.jsonl", model=model)
+
+    assert "(is an await missing?)" in returned.message
+    assert "the function has to be plain, not async" in asked.message
+    gc.collect()
+    assert [str(each.message) for each in recwarn] == []
 
 
 def test_a_model_may_be_named_by_a_text(tmp_path: Path) -> None:

@@ -204,6 +204,7 @@ class Kernel:
             else:
                 result = self._execute_plain(program, runs[1], argument)
             if self.failure is None:
+                self._neglected.left(self.open.values(), self._joins)
                 self._close()
         finally:
             self._thread = 0

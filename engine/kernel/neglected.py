@@ -3,22 +3,25 @@
 `[o.output for o in await run.join(*kids)]` is `[None, None]` if two children failed, and a child
 that is never joined is cancelled when its parent ends. Both are logged, but nobody reads the log of
 a completed run. So outcomes note whether the program checks how the child ended, and an unchecked
-one becomes a warning. The rule is CONTRACT.md §9.10.
+one becomes a warning. So does a call that a task still waits for when the program returns. The rule
+is CONTRACT.md §9.10.
 """
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any, Final
 
 import attrs
 
 from refold.engine.events.outcome import Outcome
-from refold.engine.kernel.pending import Child
+from refold.engine.kernel.pending import Child, Pending
 from refold.engine.kernel.unawaited import Slip
 
 _FIELDS: Final = tuple(field.name for field in attrs.fields(Outcome))
 _ALWAYS_TRUE: Final = "an Outcome is always true: use outcome.ok, or `is not None`"
+_LEFT: Final = "cancelled when the program returned: {}. Await the task of a call, or cancel it"
 _SHOW: Final = "refold show LOG --failed"
 
 
@@ -31,6 +34,8 @@ class Neglected:
         self._failed: dict[str, Child] = {}
         """Children that did not complete, while the program has not looked at it."""
         self._bools: dict[tuple[str, int], Slip] = {}
+        self._left: tuple[str, ...] = ()
+        """Calls that tasks still wait for when the program returns."""
 
     def started(self, child: Child) -> None:
         """Keep a child until somebody joins it."""
@@ -59,8 +64,13 @@ class Neglected:
     def _tested(self, file: str, line: int) -> None:
         self._bools.setdefault((file, line), Slip(_ALWAYS_TRUE, file, line))
 
-    def slips(self, program: Callable[..., Any], started: int) -> tuple[Slip, ...]:
-        """Return the warnings for a program that completed and started this many children."""
+    def left(self, calls: Iterable[Pending], joins: Sized) -> None:
+        """Keep the names of the calls that tasks wait for when the program returns."""
+        names = [each.name if each.tool else each.kind for each in calls]
+        self._left = (*names, *["subagent"] * len(joins))
+
+    def slips(self, program: Callable[..., Any], started: int) -> Iterator[Slip]:
+        """Yield the warnings for a program that completed and started this many children."""
         unread = len(self._failed.keys() - self._alone.keys())
         alone = len(self._alone)
         was = "were" if alone > 1 else "was"
@@ -70,7 +80,11 @@ class Neglected:
         ]
         code = getattr(inspect.unwrap(program), "__code__", None)
         place = (code.co_filename, code.co_firstlineno) if code is not None else ()
-        return (
+        if self._left:
+            counts = Counter(self._left).items()
+            named = ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in counts)
+            yield Slip(_LEFT.format(named), *place)
+        yield from (
             *self._bools.values(),
             *(
                 Slip(f"{count} of {_children(started)} {text}: {_SHOW}", *place)

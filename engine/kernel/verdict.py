@@ -4,6 +4,7 @@ Also converts exceptions to data and back. Pure; statuses and reasons are CONTRA
 """
 
 import asyncio
+import inspect
 import itertools
 import traceback
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from typing import Any, Final
 import attrs
 
 import refold.engine
-from refold.engine.encoding.canonical import Json, encode
+from refold.engine.encoding.canonical import Json, encode, kind_of
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import (
     AgentUnknown,
@@ -30,7 +31,7 @@ from refold.engine.errors import (
     UsageError,
 )
 from refold.engine.events.events import LimitHit
-from refold.engine.events.outcome import Fault, Report
+from refold.engine.events.outcome import Artifact, Fault, Report
 from refold.engine.log.blobs import DATA_MAX, encode_data
 from refold.engine.loop.loop import CALLBACKS_MAX, Loop, Task, is_asyncios, is_engines, is_librarys
 
@@ -68,15 +69,25 @@ def verdict_of_value(value: Any, output_bytes: int | None) -> tuple[Verdict, Lim
     try:
         output = to_json(report.output if report else value)
         size = len(encode(output))
-        artifacts = [attrs.asdict(each) for each in report.artifacts] if report else []
+        artifacts = [
+            _artifact(each, at) for at, each in enumerate(report.artifacts if report else ())
+        ]
         encode_data({"output": output, "artifacts": artifacts}, bytes_max=_END_BYTES_MAX)
     except NotCanonical as error:
+        if inspect.iscoroutine(value):
+            value.close()  # or Python would name a line of ours
         return failed("output", f"the program's return value: {error}"), None
     if output_bytes is None or size <= output_bytes:
         return Verdict("completed", "done", output=output, report=report), None
     message = f"the output has {size} bytes; {output_bytes} allowed"
     verdict = Verdict("limit", "limit", error=Fault(code="output_bytes", message=message))
     return verdict, LimitHit("output_bytes", output_bytes, "run", size)
+
+
+def _artifact(artifact: object, at: int) -> dict[str, Any]:
+    if not isinstance(artifact, Artifact):
+        raise NotCanonical(f"/artifacts/{at}", "a refold.Artifact", kind_of(artifact))
+    return attrs.asdict(artifact)
 
 
 def cancelled(message: str) -> Verdict:

@@ -21,6 +21,7 @@ The file that `engine.models.parse` reads, and what `replies` may be, in YAML or
 A list instead of the object is the script of every agent.  Rules: CONTRACT.md §11.
 """
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -173,7 +174,10 @@ class FunctionModel:
             ModelError: the function raised or returned it.
             ScriptRefused: the function returned something other than a reply.
         """
-        said = _checked_reply(self._function(request), self._name, "")
+        reply: Any = self._function(request)
+        if inspect.iscoroutine(reply):
+            reply.close()  # or Python would name a line of ours
+        said = _checked_reply(reply, self._name, "")
         return _reply_of(self._name, said, f"call_{len(request.messages)}")
 
 
@@ -255,4 +259,6 @@ def _from_reply(reply: ModelReply) -> dict[str, Any]:
 
 
 def _kind(value: Any) -> str:
+    if inspect.iscoroutine(value):
+        return "a coroutine; the function has to be plain, not async"
     return "nothing" if value is None else f"{type(value).__name__} {value!r:.60}"

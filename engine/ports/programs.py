@@ -289,6 +289,8 @@ _of_file: Final[dict[str, threading.RLock]] = {}
 
 
 def _module(source: str) -> ModuleType:
+    if "/" in source and not source.endswith(".py"):
+        raise ProgramNotFound(source, f"a file's name ends in .py: {source}.py")
     before = getattr(_importing, "file", None)
     _importing.file = source
     try:

@@ -24,13 +24,26 @@ _CENT: Final = 10_000
 MODELS: Final = "models: "
 """How the line begins that names the models of a conversation."""
 _ADVICE: Final = {
-    "object Child can't be used in 'await'": "write `(outcome,) = await run.join(child)`",
-    "Face.random() takes": "write `run.random().randint(1, 6)`",
-    "Run.delegate() takes": "write `await run.delegate(refold.Delegation(program=…, input=…))`",
-    "Run.start() takes": "write `await run.start(refold.Delegation(program=…, input=…))`",
-    "Delegation.__init__() takes": "write `refold.Delegation(program=…, input=…)`",
-    "'ModelReply' object has no attribute 'content'": 'write `reply.message["content"]`',
-    "'ModelReply' object has no attribute 'text'": 'write `reply.message["content"]`',
+    r"object Child can't be used in 'await'|'(Child|tuple)' object has no attribute "
+    r"'(error|ok|output|result|status|summary)'": "write `(outcome,) = await run.join(child)`",
+    r"can't be used in 'await'": "remove `await`: this call returns its value at once",
+    r"or an awaitable is required": "one of these is a value: `run.now()`, `run.uuid()` and every "
+    "call of a plain program return at once",
+    r"no running event loop": "write `async def`, or a program without asyncio",
+    r"Face.random\(\) takes": "write `run.random().randint(1, 6)`",
+    r"'function' object has no attribute '(choice|randint|random|shuffle|uniform)'": "write "
+    "`run.random().randint(1, 6)`",
+    r"Run.delegate\(\) takes": "write `await run.delegate(refold.Delegation(program=…, input=…))`",
+    r"Run.start\(\) takes": "write `await run.start(refold.Delegation(program=…, input=…))`",
+    r"Run.model\(\) missing": "write `await run.model(messages)`",
+    r"Delegation.__init__\(\) takes": "write `refold.Delegation(program=…, input=…)`",
+    r"Delegation.__init__\(\) got": "write `refold.Delegation(program=…, input=…, brief=…, "
+    "tools=(…), limits=refold.Limits(timeout_seconds=…))`",
+    r"'Outcome' object has no attribute": "read `outcome.status`, `.output`, `.error`, or call "
+    "`outcome.result()`",
+    r"'ModelReply'|'dict' object has no attribute 'content'": 'write `reply.message["content"]`; '
+    'its calls are `reply.message.get("tool_calls")`',
+    r"found builtins\.(async_)?generator": "a program returns its result once: it cannot `yield`",
 }
 """By Python's error message: the intended code. It is shown but never logged."""
 _CONTROL: Final = re.compile(
@@ -87,7 +100,7 @@ def failures(reasons: Mapping[str, int]) -> str:
 
 def advice(message: str) -> str:
     """Return the correct code for a mistake that Python's own message does not explain."""
-    return next((f": {said}" for words, said in _ADVICE.items() if words in message), "")
+    return next((f": {said}" for words, said in _ADVICE.items() if re.search(words, message)), "")
 
 
 def printable(text: str) -> str:

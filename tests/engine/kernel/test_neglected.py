@@ -1,5 +1,6 @@
 """A child that fails or is left alone without a word is one of the recording's warnings (§9.10)."""
 
+import asyncio
 import copy
 import inspect
 import pickle
@@ -82,6 +83,39 @@ def test_it_is_said_once_with_the_place_and_the_command(
     assert warning.startswith(place + told), warning
     assert warning.endswith(f": refold show {tmp_path / 'a.jsonl'} --failed")
     assert refold.reexecute(recording, program).identical
+
+
+async def leaves_calls(run: refold.Run, _: Any) -> str:
+    """End while tasks wait for two calls, a model's answer and a child, and one only sleeps."""
+    tasks: list[Any] = [asyncio.create_task(run.tool(look, n=n)) for n in range(2)]
+    tasks.append(asyncio.create_task(run.ask("Ready?")))
+    tasks.append(asyncio.create_task(run.delegate(refold.Delegation(program=works, input=1))))
+    tasks.append(asyncio.create_task(run.sleep(60)))
+    return "all done"
+
+
+@refold.tool(effect="reads")
+async def look(n: int) -> int:
+    """Never return."""
+    await asyncio.Event().wait()
+    return n
+
+
+@pytest.mark.filterwarnings("ignore:cancelled when:RuntimeWarning")
+def test_calls_that_end_with_their_tasks_are_said_by_name(tmp_path: Path) -> None:
+    """A task that waits for a time alone, or that the program cancels, is not one."""
+
+    async def cancels_calls(run: refold.Run, _: Any) -> None:
+        asyncio.create_task(run.tool(look, n=1)).cancel()
+
+    said = refold.record(leaves_calls, log=tmp_path / "a.jsonl", check=False).warnings
+    silent = refold.record(cancels_calls, log=tmp_path / "b.jsonl", check=False).warnings
+
+    (warning,) = said
+    told = "cancelled when the program returned: look ×2, input, subagent. Await the task"
+    assert warning.partition(": ")[2].startswith(told)
+    assert silent == ()
+    assert refold.reexecute(tmp_path / "a.jsonl", leaves_calls).identical
 
 
 async def reads_ok(run: refold.Run, _: Any) -> Any:
