@@ -1,13 +1,13 @@
-r"""Bindings: which value of a recording is which value of now, wherever either stands.
+r"""Bindings: map a recorded value to its current counterpart, in any place.
 
-A text is cut into literal parts and tokens: paths and names that Refold knows of both runs, texts
-of the shape of an id, and what a profile names.  Two texts are the same if their literal parts are,
-and each pair of tokens is equal or bound.  A pair is bound only where a client draws its value (a
-parameter that says who asks), where Refold says it itself (a folder), or at a place: one role, or
-the result of one tool.  A pair is one to one within its kind, and is never taken back.
+A text is split into literal parts and tokens: paths and names that Refold knows in both runs, texts
+that look like an id, and values named by a profile. Two texts are equal if their literal parts are,
+and each pair of tokens is equal or bound. A pair is bound only if a client draws the value (a
+parameter that identifies the caller), if Refold itself sets it (a folder), or at a place: one role,
+or the result of one tool. A pair is one to one within its kind, and is never undone.
 
 A place is a text `WHERE KIND PATTERN`, such as `result:Agent id agentId: ([0-9a-f]{17})`; the group
-of the pattern is the value.  Pure.  Rules: CONTRACT.md §16.17.
+of the pattern is the value. Pure. Rules: CONTRACT.md §16.17.
 """
 
 import functools
@@ -34,10 +34,10 @@ from refold.engine.wire.parts.notation import object_in
 FOLDERS: Final = "folders"
 """The member of `run.started.rules`: {folder, home, tmp}, each with `other_` for another name."""
 NOTED: Final = "noted"
-"""The member that says what else was noted: {date, host, user, zone, locale}."""
+"""The member with other noted values: {date, host, user, zone, locale}."""
 OTHER: Final = "other_"
 _WORDS: Final = ("date", "host", "user", "zone", "locale")
-"""What is noted that is no folder."""
+"""Noted values that are not folders."""
 _LENGTH_MIN: Final = 8
 """Characters of a value that is bound elsewhere than at its place; a path's boundary is enough."""
 _LEVELS_MIN: Final = 2
@@ -83,13 +83,13 @@ _BEFORE_COMMIT: Final = re.compile(
     rf"{_BEGINS}(?:commit |parent |HEAD is now at |Updating |[*+ ] [\w./-]+ +"
     r"|\[[\w./-]+(?: \([\w -]+\))? )?\Z"
 )
-"""What stands before the id of a commit in what git prints; before that of a blob, `index `."""
+"""Text before the id of a commit in git's output; before a blob's id, `index `."""
 _BESIDE_A_FILE: Final = re.compile(rf"{_BEGINS}(?:\[[\w./-]+(?: \([\w -]+\))? |HEAD is now at )\Z")
-"""Likewise, where a file is printed beside it."""
+"""Likewise, if a file is printed beside it."""
 _SHOWN_BEFORE: Final = 80
 """Characters before a token by which it is judged."""
 _CHECKSUM: Final = re.compile(r" [ *]\S")
-"""What stands behind the checksum of a file."""
+"""Text after the checksum of a file."""
 _GIT_PLACES: Final = (
     r"git,file date Date: +([A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4} [+-]\d{4})",
     r"git date ([A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4} [+-]\d{4})",
@@ -116,21 +116,21 @@ Value = Any
 
 @attrs.frozen
 class ValuePlace:
-    """Where something is another one at each run, and how it reads."""
+    """A place whose value changes on every run, and the value's pattern."""
 
     rule: str
     where: frozenset[str]
-    """`system`, `user`, `assistant`, `parameters` (those that say who asks), `printed`,
+    """`system`, `user`, `assistant`, `parameters` (those that identify the caller), `printed`,
     `result:TOOL`, `call:TOOL`, `file:NAME`."""
     kind: str
     pattern: Pattern
 
     @classmethod
     def parsed(cls, rule: str) -> Self:
-        """Return the place that a rule names.
+        """Parse a rule to a place.
 
         Raises:
-            UsageError: it is no rule, or its pattern could take for ever (CONTRACT.md §10.15).
+            UsageError: it is not a rule, or its pattern could run for ever (CONTRACT.md §10.15).
         """
         found = _RULE.fullmatch(rule)
         if found is None:
@@ -144,7 +144,7 @@ class ValuePlace:
         return cls(rule, frozenset(found[1].split(",")), found[2], pattern)
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield where its values stand in a text."""
+        """Yield the spans of its values in a text."""
         group = min(1, self.pattern.expression.groups)
         return (each.span(group) for each in self.pattern.found(text))
 
@@ -153,7 +153,7 @@ _BUILT_IN: Final = tuple(map(ValuePlace.parsed, _GIT_PLACES))
 
 
 def places_of(rules: Iterable[str]) -> tuple[tuple[ValuePlace, ...], tuple[str, ...]]:
-    """Return the places of a log, and what is said of those that are refused: they are left out."""
+    """Return the places of a log, and notes on refused ones, which are left out."""
     found, notes = [], []
     for rule in rules:
         try:
@@ -164,7 +164,7 @@ def places_of(rules: Iterable[str]) -> tuple[tuple[ValuePlace, ...], tuple[str, 
 
 
 def ids_in(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the ids by which headers say who asks, by where they stand: `session-id/0`."""
+    """Return the ids in headers that identify the caller, by place: `session-id/0`."""
     found: dict[str, str] = {}
     for header, value in headers:
         members = (object_in(value) if value.startswith("{") else None) or {header: value}
@@ -177,7 +177,7 @@ def ids_in(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 @attrs.frozen
 class IgnoredValue:
-    """A value that is another one, at a place where that is no difference."""
+    """A value that differs at a place that is not compared."""
 
     pointer: str
     recorded: str
@@ -187,25 +187,25 @@ class IgnoredValue:
 
 @attrs.frozen
 class _Pair:
-    """Two tokens that stand in the same place, and are not equal."""
+    """Two tokens in the same place that are not equal."""
 
     where: frozenset[str]
     pointer: str
     before: str
     after: str
-    """What stands before and behind the recorded one."""
+    """The text before and after the recorded token."""
     mark: str
     recorded: str
     now: str
 
 
 class _DiffersError(Exception):
-    """Two values are not the same, whatever is bound."""
+    """Two values differ under every binding."""
 
 
 @attrs.define
 class Joined:
-    """What is bound; after one pair of requests, what makes the one of now the recorded one."""
+    """Bindings; after a pair of requests, also the mapping from the current to the recorded one."""
 
     ids: dict[str, str] = attrs.field(factory=dict)
     ids_back: dict[str, str] = attrs.field(factory=dict)
@@ -223,12 +223,12 @@ class Joined:
     dates: list[tuple[str, str]] = attrs.field(factory=list)
 
     def following(self) -> "Joined":
-        """Return what the next pair begins with."""
+        """Return the bindings with which the next pair begins."""
         kept = (dict(self.ids), dict(self.ids_back), dict(self.commits), dict(self.commits_back))
         return Joined(*kept, dict(self.made), dict(self.shown), dict(self.own))
 
     def hear(self, recorded: Mapping[str, str], now: Mapping[str, str]) -> None:
-        """Bind what clients say in headers of who asks, unless either is bound already."""
+        """Bind callers' ids from headers, unless either is already bound."""
         for name in recorded.keys() & now.keys():
             was, here = recorded[name], now[name]
             if was != here and was not in self.ids and here not in self.ids_back:
@@ -263,7 +263,7 @@ class Joined:
         return self.ids.get(was) == now
 
     def look_at_dates(self) -> None:
-        """Raise _DiffersError unless dates have the same form, and stand in the same order."""
+        """Raise _DiffersError unless dates have the same form and the same order."""
         forms: dict[str, list[tuple[tuple[Any, ...], tuple[Any, ...]]]] = {}
         for one, other in self.dates:
             if _form(one) != _form(other):
@@ -294,9 +294,9 @@ class Bindings:
         *,
         is_noted: bool = True,
     ) -> None:
-        """Take places, and what was noted of both runs: folders, date, host, user.
+        """Take places, and the noted values of both runs: folders, date, host, user.
 
-        Without `is_noted`, the record is of a version that bound folders alone.
+        Without `is_noted`, the record is from a version that bound only folders.
         """
         self._is_noted = is_noted
         self._places = (*places, *(_BUILT_IN if is_noted else ()))
@@ -391,7 +391,7 @@ class Bindings:
             return None
 
     def learn(self, recorded: Asked, now: Asked) -> None:
-        """Bind what two requests show that stand in the same place, and may differ in words."""
+        """Bind the values of two requests in the same place, which may differ in their texts."""
         if (whole := self.joined(recorded, now)) is not None:
             self.commit(whole)
             return
@@ -410,7 +410,7 @@ class Bindings:
             return None
 
     def is_same_file(self, path: str, recorded: str, now: str) -> bool:
-        """Return whether two texts are the same that a file had at the end; bind what they show."""
+        """Return whether two final texts of a file are equal; bind their values."""
         joined = self.joined_values(recorded, now, f"file:{basename(path)}")
         if joined is not None:
             self.commit(joined)
@@ -526,7 +526,7 @@ class Bindings:
         return join
 
     def _introduces(self, pair: _Pair, join: Joined) -> bool:
-        """Return whether a pair stands where its kind is introduced, or ignored; take note."""
+        """Return whether a pair is at a place that introduces or ignores its kind; note it."""
         place = self._place_of(pair.mark, pair.where)
         kind = place.kind if place is not None else self._kind(pair)
         if kind is None or (kind == "commit" and place is None and not join.shows(pair.recorded)):
@@ -541,7 +541,7 @@ class Bindings:
         return True
 
     def _place_of(self, mark: str, where: frozenset[str]) -> ValuePlace | None:
-        """Return the place at which a token stands; `None` if it is at none of its own."""
+        """Return the place of a token; `None` if it has none."""
         found = (self._places[int(n)] for n in mark.split(",") if n.isdigit())
         return next((place for place in found if place.where & where), None)
 
@@ -590,7 +590,7 @@ class Bindings:
         return attrs.evolve(plain, parameters=who)
 
     def plain_text(self, text: str, where: str = "printed") -> str:
-        """Likewise, of a text at one place: what is printed, or a role."""
+        """Likewise, for a text at one place: the output, or a role."""
         return str(self._marked(text, frozenset({where})))
 
     def marked_result(self, call: Mapping[str, Any], result: Value) -> Value:
@@ -598,7 +598,7 @@ class Bindings:
         return self._marked(result, _results_of(call))
 
     def line_key(self, line: str) -> str:
-        """Return what a line of a listing is sorted by: it says the same in both runs."""
+        """Return the sort key of a listing's line, which is equal in both runs."""
         parts, _ = self.cut(line)
         return "\0".join(parts)
 
@@ -653,7 +653,7 @@ class Bindings:
     # --- the report ------------------------------------------------------------------------
 
     def lines(self) -> list[str]:
-        """Return what was bound, in words; nothing where all was as recorded."""
+        """Return the bound values as text; empty if none differed."""
         own = self._known.own
         counts = Counter(dict.fromkeys(own, 1))
         counts["id"] = sum(was != now for was, now in self._known.ids.items())
@@ -667,13 +667,13 @@ class Bindings:
 
 
 class _Wheres:
-    """Says where the messages of one conversation stand: by role, or by the tool they answer."""
+    """Finds the places of one conversation's messages: by role, or by the tool they answer."""
 
     def __init__(self) -> None:
         self._calls: dict[Any, Mapping[str, Any]] = {}
 
     def of(self, message: Mapping[str, Any]) -> frozenset[str]:
-        """Return where the texts of the next message stand."""
+        """Return the places of the next message's texts."""
         for call in message.get("tool_calls") or ():
             self._calls[call.get("id")] = call
         if message.get("role") == "tool":
@@ -691,7 +691,7 @@ class _Wheres:
 
 
 def _rest(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message without its calls, which stand at places of their own."""
+    """Return a message without its calls, which have their own places."""
     return {name: value for name, value in message.items() if name != "tool_calls"}
 
 
@@ -700,7 +700,7 @@ def _called(call: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _results_of(call: Mapping[str, Any]) -> frozenset[str]:
-    """Return where the result of a call stands."""
+    """Return the places of a call's result."""
     said, command = f"result:{call.get('name')}", _command_of(call)
     if not _GIT.search(command):
         return frozenset({said})
@@ -715,7 +715,7 @@ def _command_of(call: Mapping[str, Any]) -> str:
 
 
 def _is_commit(pair: _Pair) -> bool:
-    """Return whether two ids stand where git says the id of a commit."""
+    """Return whether two ids are at a place at which git prints the id of a commit."""
     if not (is_git := "git" in pair.where) and "file" not in pair.where:
         return False
     is_hex = all(_COMMIT.fullmatch(each) for each in (pair.recorded, pair.now))
@@ -799,7 +799,7 @@ def _own_pairs(
 def _below_home(
     recorded: Mapping[str, str], now: Mapping[str, str]
 ) -> Iterator[tuple[tuple[str, int], str, str]]:
-    """Yield how shells name the folder if it is below HOME, and how they name that of now."""
+    """Yield shells' names of the folder below HOME, with the current folder's names."""
     was, here = (relpath(each["folder"], each["home"]) for each in (recorded, now))
     above, _, name = now["folder"].rstrip("/").rpartition("/")
     for at, (home, slash) in enumerate(_BELOW_HOME.items()):
@@ -823,7 +823,7 @@ def _own_tokens(spelled: Iterable[str], *, is_noted: bool) -> Iterator[str]:
 
 
 def _paths(folders: Mapping[str, str], name: str) -> tuple[str, str]:
-    """Return what a folder is called, as it was given and otherwise, without a slash at the end."""
+    """Return a folder's two paths, as given and resolved, without a slash at the end."""
     given = folders[name].rstrip("/")
     other = folders.get(OTHER + name, given).rstrip("/")
     plain = [path for path in (given, other) if path.startswith("/")] or [""]
@@ -846,7 +846,7 @@ def _spellings(path: str) -> tuple[str, ...]:
 
 
 def _said(name: str, value: str) -> tuple[str, ...]:
-    """Return how a value is said; a date in the forms that prompts have."""
+    """Return the texts of a value; a date in the forms that prompts use."""
     if name != "date" or not value:
         return (value,)
     try:

@@ -1,8 +1,8 @@
-"""Recognises tool calls of other frameworks that hand work to another agent, by their names.
+"""Recognises delegating tool calls of other frameworks, by their names.
 
-A convention is what a framework calls such tools; some let a model write its calls as text, and
-write the result below it (ReAct).  What else tells who opened a conversation is
-`observed.openers`'s.  Pure.  Rules: CONTRACT.md §16.5.
+A convention is a framework's name for such tools. Some frameworks let a model write its calls as
+text, and write the result below (ReAct). `observed.openers` uses other evidence for the opener of a
+conversation. Pure. Rules: CONTRACT.md §16.5.
 """
 
 import re
@@ -16,7 +16,7 @@ _NAMES: Final = (
     "subagent_type", "agent_name", "subagent_name", "subagent", "to_agent", "agent", "coworker",
     "co_worker", "member_id", "task_name", "name", "description",
 )  # fmt: skip
-"""Arguments where the name of the agent may stand, the first that is there."""
+"""Arguments that may have the agent's name; the first present is used."""
 _NAMED_BY: Final = ("subagent_type", "subagent_name", "subagent")
 """Those that no other tool has (deepagents, pydantic-deep, others)."""
 _CONVENTIONS: Final = (
@@ -29,8 +29,11 @@ _CONVENTIONS: Final = (
     r"delegate_task_to_members?",  # agno
     r"delegate_(?:task_)?(?:to_)?(.+)",  # others
 )
-"""Each the whole name of a tool that hands work over.  The agent's name is the group, unless an
-argument is called `agent`; without a group it stands in the arguments, else it is the tool's."""
+"""Each is the whole name of a delegating tool.
+
+The agent's name is the argument `agent` if there is one, else the group, else another argument,
+else the tool's name.
+"""
 
 
 def delegated(tool: str, arguments: Mapping[str, Any], profile: Profile = NO_PROFILE) -> str | None:
@@ -68,7 +71,7 @@ def written(content: Any) -> tuple[str, dict[str, Any]] | None:
 
 
 def observation_in(content: Any) -> str | None:
-    """Return the last result that is written below a call; `None` if there is none."""
+    """Return the last result written below a call, or `None`."""
     if not isinstance(content, str):
         return None
     _, mark, said = f"\n{content}".rpartition(_OBSERVATION)

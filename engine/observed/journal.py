@@ -1,7 +1,7 @@
 """Writes the log of a watched command: one chain, one digest, one seal (CONTRACT.md §16.2).
 
-A shell file.  What stands in it is the observer's to say; lines and files are `engine.log`'s.
-Secrets are taken out of each event before it is written.  Calls come from one thread at a time.
+This module writes files. The observer chooses the entries; `engine.log` handles lines and files.
+Secrets are removed from each event before it is written. Calls come from one thread at a time.
 """
 
 import os
@@ -98,7 +98,7 @@ class ObservedLog:
     def seal(
         self, status: str, reason: str, output: Json = None, error: Fault | None = None
     ) -> None:
-        """Write `run.finished` and close the log; what has no answer is in doubt."""
+        """Write `run.finished` and close the log; unanswered calls are in doubt."""
         open_calls = sorted(self._fold.open.items(), key=lambda item: item[1][2])
         in_doubt = [call for call, _ in open_calls]
         finished = self.vault.scrubbed(RunFinished(status, reason, output, error, in_doubt))

@@ -1,11 +1,11 @@
-"""Makes events of what passes between an MCP client and its server.
+"""Makes events of the messages between an MCP client and its server.
 
-One observer watches one connection.  It is told of messages in the order in which they pass, each
-as the object that JSON-RPC has, without secrets, and appends: a request of the client as a tool
-call, `tools/call` under the tool's name and every other under `mcp.` and its method; its response;
-and all else as `x-refold.mcp`, at the call that it belongs to.  Ids and progress tokens are the
-client's affair: they tie messages together, and are not written.  Pure but for the journal.
-What messages say is `observed.mcp_messages`'s.  Rules: CONTRACT.md §16.11.
+One observer watches one connection. It gets messages in the order in which they pass, each as a
+JSON-RPC object without secrets. It appends a request of the client as a tool call: `tools/call`
+under the tool's name, every other under `mcp.` and its method; then its response. All other
+messages become `x-refold.mcp`, at the call that they belong to. Ids and progress tokens only
+connect messages, and are not written. Pure except for the journal. `observed.mcp_messages` parses
+messages. Rules: CONTRACT.md §16.11.
 """
 
 import json
@@ -47,10 +47,10 @@ MCP: Final = "x-refold.mcp"
 """What passes beside requests and responses: {scope, from, kind, …}; kinds are `Kind`."""
 
 Kind = Literal["started", "params", "notification", "request", "response", "text", "ended"]
-"""`started`: a connection began: {server, transport, command or url} · `params`: what a request has
-besides its arguments · `notification`, `request`, `response`: by the server, or by the client (no
-request of whom is one of these) · `text`: a line that is no message · `ended`: {left, exit_code}.
-"""
+"""`started`: a connection began: {server, transport, command or url} · `params`: a request's other
+members besides its arguments · `notification`, `request`, `response`: from the server, or from the
+client (whose requests are tool calls instead) · `text`: a line that is not a message · `ended`:
+{left, exit_code}."""
 Side = Literal["client", "server"]
 
 _DRAWN: Final = frozenset({"progressToken", "traceparent", "tracestate", "baggage"})
@@ -93,7 +93,7 @@ class McpObserver:
         self._broken: dict[str, Open] = {}
         """By id: what failed, and may be answered yet by a stream that takes up the broken one."""
         self._asked: dict[str, _Asked] = {}
-        """What the server asks, by channel and id."""
+        """The server's open requests, by channel and id."""
         self._effects: dict[str, EffectClass] = {}
         self._meta: dict[str, Any] = {}
         """Of the last request that had any."""
@@ -137,7 +137,7 @@ class McpObserver:
             self.text("server", json.dumps(message).encode())
 
     def text(self, side: Side, content: bytes, channel: str = "") -> None:
-        """Write down a line that is no message."""
+        """Record a line that is not a message."""
         opened = self._newest(channel) if side == "server" else None
         self._note(side, "text", body_of(content), opened)
 
@@ -157,7 +157,7 @@ class McpObserver:
             del self._open[opened.call]
 
     def ended(self, left: Side, exit_code: int | None = None) -> None:
-        """Write down that a side left first; what has no response stays open."""
+        """Record which side left first; requests without a response stay open."""
         code = {} if exit_code is None else {"exit_code": exit_code}
         opened = self._newest("") if left == "server" else None
         self._note("server", "ended", {"left": left, **code}, opened)
@@ -250,8 +250,9 @@ class McpObserver:
     def _newest(self, channel: str) -> Open | None:
         """Return the newest open request of a channel.
 
-        One that only lists gives way to any other, one that only listens to those, too: what a
-        server says by the way is not about a list, and how often one is asked for hangs on timing.
+        A request that only lists comes after any other, and one that only listens after those: a
+        server's incidental messages are not about a list, and the number of list requests depends
+        on timing.
         """
         found = [each for each in self._live() if each.channel == channel]
         found.sort(key=lambda each: (each.method != LISTEN, each.method not in LISTS, each.seq))
@@ -301,7 +302,7 @@ def _answer(message: Message) -> dict[str, Json]:
 
 
 def _outcome(message: Message) -> ToolReturned:
-    """Return a response as what a tool returned: the whole of it, and what it says of failure."""
+    """Return a response as a tool's result: the whole of it, and its error, if any."""
     if "error" in message:
         error = message["error"] if isinstance(message["error"], dict) else {}
         told = {
@@ -326,7 +327,7 @@ def _text_of(result: dict[str, Any]) -> str:
 
 
 def _effects_in(result: Any) -> dict[str, EffectClass]:
-    """Return what a server says of its tools: whether they read, or may be called twice."""
+    """Return the effects that a server declares for its tools: read-only, or idempotent."""
     tools = result.get("tools") if isinstance(result, dict) else None
     found: dict[str, EffectClass] = {}
     for tool in tools if isinstance(tools, list) else ():

@@ -1,7 +1,6 @@
 """Reads and compares messages of MCP: the objects of JSON-RPC.
 
-Which events they are, and at which call, is `observed.mcp`'s to say.  Pure.
-Rules: CONTRACT.md §16.11.
+`observed.mcp` makes their events and calls. Pure. Rules: CONTRACT.md §16.11.
 """
 
 import json
@@ -20,7 +19,7 @@ Message = dict[str, Any]
 SCOPES: Final = "0/mcp-"
 """How the scopes of connections begin; the name of the server follows."""
 PREFIX: Final = "mcp."
-"""Before the method of a request that is no tool call."""
+"""Precedes the method of a request that is not a tool call."""
 PING: Final = "mcp.ping"
 LISTS: Final = frozenset(
     {"tools/list", "prompts/list", "resources/list", "resources/templates/list"}
@@ -36,7 +35,7 @@ _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def messages_in(content: bytes) -> list[Message] | None:
-    """Return the messages of a line or body, one or a batch; `None` if these are none."""
+    """Return the messages of a line or body, one or a batch; `None` if it has none."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
@@ -93,7 +92,7 @@ class McpRequest:
 
 
 def request_of(message: Message) -> McpRequest:
-    """Return what a request asks; `_meta` is the protocol's, and no part of it."""
+    """Parse a request; `_meta` belongs to the protocol and is ignored."""
     params = message.get("params")
     if not isinstance(params, dict):
         params = {} if params is None else {"params": params}
@@ -150,7 +149,7 @@ def with_subscription(params: dict[str, Any], request_id: Json) -> dict[str, Any
 
 
 def compared(response: Message) -> Json:
-    """Return what is compared of a client's response."""
+    """Return the compared part of a client's response."""
     result = response.get("result")
     if isinstance(result, dict):
         return {"result": {name: value for name, value in result.items() if name != "_meta"}}

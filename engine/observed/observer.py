@@ -1,9 +1,9 @@
-"""Makes events of what a watched program asks of models and is answered.
+"""Makes events of a watched program's model requests and their answers.
 
-It is told of requests and answers in the order in which they come and go, finds the conversation of
-each (`observed.threads`), and appends: the request with the messages that the log does not have
-yet, its answer, the tool calls that the answer asks for, and their results as soon as a request
-shows them.  Pure but for the journal that it is given.  Rules: CONTRACT.md §16.3 to §16.5.
+It gets requests and answers in their order of arrival, finds the conversation of each
+(`observed.threads`), and appends: the request with the messages that are not yet logged, its
+answer, the tool calls in the answer, and their results as soon as a request has them. Pure except
+for the journal. Rules: CONTRACT.md §16.3 to §16.5.
 """
 
 from collections.abc import Sequence
@@ -35,15 +35,14 @@ from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.kept_answers import IDS
 
 CONVERSATION: Final = "x-refold.conversation"
-"""A conversation began: {scope, agent, call, tool, how}; the last three where it stands below a
-call."""
+"""A conversation began: {scope, agent, call, tool, how}; the last three if it is below a call."""
 MESSAGES: Final = "x-refold.messages"
 """Messages of a request that are too many for one entry: {predecessor, added}."""
 TOOLS: Final = "x-refold.tools"
 """Tool definitions that requests offer from here on: {digest, tools}."""
 
 _ENTRY_BYTES: Final = 256 * 1024
-"""Of messages in one entry, where there are several."""
+"""The size limit of messages in one entry, if there are several."""
 
 
 class Journal(Protocol):
@@ -82,10 +81,10 @@ class Observer:
         """Calls whose results were shown since somebody emptied this."""
 
     def asked(self, asked: Asked, whose: Whose = NOBODY) -> RequestUnderway:
-        """Record a request; `whose` is what it says itself of who asks.
+        """Record a request; `whose` is its own information on the caller.
 
         Raises:
-            NotCanonical: it is too large to be one entry of a log.
+            NotCanonical: it is too large for one entry of a log.
             LogPoisoned: the log cannot be written.
         """
         digests = asked.said_series().running(digest.chained).values
@@ -130,9 +129,9 @@ class Observer:
         self._journal.append(Extension(WIRE, told), turn.call, turn.seq)
 
     def answered(self, turn: RequestUnderway, answered: ModelAnswered, answer_id: str = "") -> None:
-        """Record an answer, and the tool calls that it asks for.
+        """Record an answer, and its tool calls.
 
-        `answer_id` is what a later request may go on from (`Asked.follows`); empty for none.
+        `answer_id` is the id that a later request may continue (`Asked.follows`); empty for none.
         """
         seq = self._journal.append(answered, turn.call, turn.seq)
         turn.answer, end = answered, ""
@@ -198,9 +197,9 @@ class Observer:
         self._journal.append(Extension(CONVERSATION, data), None, cause)
 
     def _continued(self, asked: Asked, whose: Whose, before: Thread) -> Thread:
-        """Begin the conversation that another one is from here on.
+        """Begin the conversation that continues an earlier one.
 
-        What that one asked for and handed over may go on in the background, all else is done.
+        The earlier one's requests and delegations may continue in the background; the rest is done.
         """
         before.is_past = True
         before.away += [call for call in before.open.values() if call.delegated and not call.opened]
@@ -254,7 +253,7 @@ class Observer:
             turn.thread.last = self._journal.append(end, key, seq)
 
     def _observations(self, thread: Thread, messages: Sequence[dict[str, Any]]) -> None:
-        """Record the result of a call that a model wrote as text: the conversation goes on."""
+        """Record the result of a call that a model wrote as text: the conversation continues."""
         for key, opened in list(thread.open.items()):
             if not opened.is_written:
                 continue
@@ -265,10 +264,9 @@ class Observer:
                 thread.last = self._journal.append(ToolReturned("ok", found), key, opened.seq)
 
     def _results(self, mine: Thread, messages: Sequence[dict[str, Any]], base: int) -> None:
-        """Record the results that a request shows for the first time.
+        """Record the results that a request has for the first time.
 
-        Those before `base` are in the log already: said by this conversation, or by one of the very
-        same words.
+        Those before `base` are already logged, in this conversation or in one with the same text.
         """
         ends = range(len(messages), 0, -1)
         turn = next((at for at in ends if messages[at - 1].get("role") == "assistant"), 0)
@@ -294,7 +292,7 @@ def parameters_told(asked: Asked) -> dict[str, Json]:
 
 
 def parameters_asked(told: dict[str, Json]) -> tuple[Any, dict[str, Json]]:
-    """Return the interface and the parameters of a request, of what a log has."""
+    """Return the interface and the parameters of a request from its logged form."""
     asked = {("api" if name == "$api" else name): told[name] for name in told if name != "api"}
     return told["api"], asked
 

@@ -1,9 +1,9 @@
-"""Finds the tool call that opened a conversation, as far as can be seen.
+"""Finds the tool call that opened a conversation, from the available evidence.
 
-A framework that delegates asks a model in a conversation of its own while a tool call of another
-one has no result yet.  Which call that is follows from its name, from what it passes, or from
-nothing else being open; where that is not sure, only the conversation above is told.  Pure.
-Rules: CONTRACT.md §16.5.
+A delegating framework asks a model in a new conversation while a tool call of the old one has no
+result yet. The call is identified by its name, by its arguments, or because it is the only open
+one. If the call is uncertain, only the conversation above is recorded. Pure. Rules: CONTRACT.md
+§16.5.
 """
 
 import re
@@ -16,10 +16,13 @@ from refold.engine.observed.threads import Thread, UnansweredCall, opening, syst
 from refold.engine.wire.parts.exchange import Asked
 
 How = Literal["handoff", "delegation", "prompt", "open", "continues"]
-"""`handoff`: the call's name hands work over, and the request shows its result · `prompt`: what the
-call passes stands in the first message · `delegation`: its name hands work over, and no other open
-one's does · `open`: no other conversation has a call without a result · `continues`: it goes
-on with another one, which was made shorter."""
+"""`handoff`: the call's name delegates, and the request has its result.
+
+`prompt`: the call's arguments are in the first message.
+`delegation`: its name delegates, and no other open call's does.
+`open`: no other conversation has a call without a result.
+`continues`: it continues an earlier one, which was shortened.
+"""
 
 _LONG: Final = 8
 """Characters from which on a text is found anywhere in another; a shorter one is a whole word."""
@@ -33,7 +36,7 @@ _ANSWERS: Final = re.compile(
 
 @attrs.frozen
 class Opened:
-    """The call or conversation that a conversation was found to stand below."""
+    """The call or conversation above a conversation."""
 
     thread: Thread
     """The one above."""
@@ -45,9 +48,9 @@ class Opened:
 def opener_of(
     asked: Asked, threads: Iterable[Thread], above: Sequence[Thread] = (), agent: str = ""
 ) -> Opened | None:
-    """Return below which conversation, and which call of it, a new one is likely to stand.
+    """Return the likely conversation above a new one, and the call in it.
 
-    `above` is the one above, or several that may be it, `agent` its name, where requests say so.
+    `above` is the conversation above, or several candidates, `agent` its name, if requests have it.
     """
     threads = list(above or threads)
     results = {message.get("tool_call_id") for message in asked.messages}
@@ -83,7 +86,7 @@ def opener_of(
 def _saying(
     calls: list[tuple[Thread, UnansweredCall]], first: str
 ) -> tuple[Thread, UnansweredCall] | None:
-    """Return the call of which the longest text stands there, if it is one."""
+    """Return the call with the longest text in the message, if it is the only one."""
     found = [(_length_in(call.texts, first), (thread, call)) for thread, call in calls]
     longest = max((length for length, _ in found), default=0)
     best = [pair for length, pair in found if length and length == longest]
@@ -92,9 +95,10 @@ def _saying(
 
 
 def _length_in(texts: tuple[str, ...], first: str) -> int:
-    """Return how long the longest text is that stands there; 0 for none.
+    """Return the length of the longest text in the message; 0 for none.
 
-    A word of a call that passes more than words says nothing: `"mode": "run"`; a whole line does.
+    If a call has longer texts, a single word such as `"mode": "run"` is not evidence; a whole line
+    is.
     """
     found = max((len(text) for text in texts if _stands_in(text, first)), default=0)
     lines = {len(line) for line in first.splitlines() if line in texts}

@@ -1,9 +1,9 @@
-"""In which order messages, and lines of listings, stand that an agent puts down as they come.
+"""The order in which unordered messages and lines of listings are compared.
 
-Results of parallel calls of one turn, and what a profile calls notices, stand in another order at
-each run, and so do the lines of what some tools list: files by when they changed, or as threads
-find them.  Before two requests are compared, results are put in the order of their calls, notices
-beside each other and such lines in that of their texts.  Pure.  Rules: CONTRACT.md §16.6, §16.13.
+Results of parallel calls of one turn, and a profile's notices, vary in order between runs, and so
+do the lines of some tools' lists: files by modification time, or as threads find them. Before two
+requests are compared, results are put in the order of their calls, and adjacent notices and such
+lines in the order of their texts. Pure. Rules: CONTRACT.md §16.6, §16.13.
 """
 
 import contextlib
@@ -54,9 +54,10 @@ def in_order(messages: Sequence[Message], order: Sequence[int]) -> tuple[Message
 def with_lines_in_order(
     messages: Sequence[Message], tools: Sequence[str], plain: Callable[[str], str]
 ) -> list[Message]:
-    """Return messages in which the lines that `tools` listed stand in the order of their texts.
+    """Return messages in which the lines listed by `tools` are sorted by their texts.
 
-    The others are the same objects; `plain` takes out of a line what is not compared.
+    The other messages are the same objects; `plain` removes the parts of a line that are not
+    compared.
     """
     names: dict[Any, Any] = {}
     found = []
@@ -74,7 +75,7 @@ def with_lines_in_order(
 def _kinds(
     messages: Sequence[Message], is_notice: Callable[[Message], bool]
 ) -> list[dict[int, Any] | None]:
-    """Return for each message by what it is sorted among its neighbours; `None` for not at all."""
+    """Return each message's sort key among its neighbours; `None` if it is not sorted."""
     kinds: list[dict[int, Any] | None] = []
     calls: dict[Any, int] = {}
     results: dict[int, Any] = {}

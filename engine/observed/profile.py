@@ -1,9 +1,9 @@
-"""A small frozen value: what is known of one agent program.  `proxy.profiles` has some.
+"""A small frozen value: settings for one agent program. `proxy.profiles` has some.
 
-A profile says how a command is led to the proxy, who asks, which tools hand work over, and what is
-another one at each run.  The part that a log needs later stands in its first entry, as
-`rules.profile`; it decides what is shown and compared, never what passes.  Pure.
-Rules: CONTRACT.md §16.13.
+A profile defines how a command is directed to the proxy, how to identify the caller, the delegating
+tools, and the values that change on every run. The part that a log needs later is in its first
+entry, as `rules.profile`; it affects display and comparison, never the traffic. Pure. Rules:
+CONTRACT.md §16.13.
 """
 
 import re
@@ -16,7 +16,7 @@ from refold.engine.encoding.patterns import PatternRefusedError, compiled
 from refold.engine.wire.parts.notation import object_in
 
 EXACT: Final = "exact"
-"""That what is printed is compared as it is."""
+"""The output is compared unchanged."""
 NAMED: Final = "profile"
 """The member of `run.started.rules`."""
 _IN_LOGS: Final = (
@@ -24,7 +24,7 @@ _IN_LOGS: Final = (
     "asks_last", "volatile", "volatile_texts", "unordered", "unordered_lines", "places",
     "output", "session",
 )  # fmt: skip
-"""What of a profile stands in a log."""
+"""The members of a profile that a log has."""
 
 
 _LOOKED_AT: Final = 256 * 1024
@@ -38,7 +38,7 @@ _FINE: Final = r"x-anthropic-billing-header:[^\n]*?cc_entrypoint=[^;]*;(?: cc_\w
 
 
 def _is_quick(pattern: str) -> bool:
-    """Return whether a pattern of a log takes no long time on what is looked at."""
+    """Return whether a pattern from a log runs quickly on the texts it is applied to."""
     try:
         return pattern == _FINE or compiled(pattern).loops <= 1
     except PatternRefusedError:
@@ -58,7 +58,7 @@ class Whose:
     above: str = ""
     """The thread of the agent that started it."""
     agent: str = ""
-    """What it is called."""
+    """Its name."""
     session: str = ""
     """What all requests of one run of the program share, its subagents' too."""
 
@@ -74,66 +74,64 @@ class Profile:
     libraries: tuple[str, ...] = ()
     """Names that a script has in it which starts the program itself."""
     asks_as: tuple[str, ...] = ()
-    """Regular expressions of how its user agent, or its system prompt, begins: tests know the
-    program by them, where its requests are all that is seen."""
+    """Regular expressions for the beginning of its user agent, or of its system prompt: tests
+    identify the program by them, if they see only its requests."""
     arguments: tuple[str, ...] = ()
-    """What is put behind the program's name; `{openai}`, `{anthropic}` are base URLs."""
+    """Arguments added after the program's name; `{openai}`, `{anthropic}` are base URLs."""
     variables: Mapping[str, str] = attrs.field(factory=dict)
-    """What the command is given that has not set it: so that what it asks is no matter of time."""
+    """Variables set for the command if unset, so that its requests do not depend on time."""
     appended: Mapping[str, str] = attrs.field(factory=dict)
-    """What is put behind the value of a variable, whether the user has set it or not."""
+    """Text appended to a variable's value, whether or not the user has set it."""
     upstreams: tuple[str, ...] = ()
-    """As for `--upstream`: variables that are led to the proxy besides the known ones."""
+    """As for `--upstream`: variables directed to the proxy, in addition to the known ones."""
     thread: tuple[str, ...] = ()
-    """Where requests say whose they are, the first that is there: a header, or one with the member
-    of its JSON object behind a slash (`x-turn-metadata/thread_id`)."""
+    """The places of a request's thread id; the first present is used: a header, or one with the
+    member of its JSON object after a slash (`x-turn-metadata/thread_id`)."""
     above: tuple[str, ...] = ()
     agent: tuple[str, ...] = ()
     """Likewise: the thread above, and the agent's name."""
     session: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Likewise: which run of the program it is, of several in one command."""
     hands_over: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
-    """Tools that hand work over, each with the arguments where the child's name may stand."""
+    """Delegating tools, each with the arguments that may have the child's name."""
     left_out: tuple[str, ...] = attrs.field(default=(), converter=_texts)
-    """Regular expressions of what says nothing about who it is or what it is to do: it is left out
-    of names and briefs, and of nothing else."""
+    """Regular expressions for text that does not describe the agent or its task: it is removed only
+    from names and briefs."""
     asides: tuple[str, ...] = attrs.field(default=(), converter=_texts)
-    """How system prompts begin, as regular expressions, of what is asked beside the work (which
-    model fits): no agent, whatever it repeats of a task."""
+    """Regular expressions for the beginning of system prompts of side requests (such as choosing a
+    model): these are not agents, even if they repeat a task."""
     failures: tuple[str, ...] = attrs.field(default=(), converter=_texts)
-    """How results of tools begin that failed, as regular expressions, where nothing else says
-    so."""
+    """Regular expressions for the beginning of failed tools' results that are not marked."""
     refusals: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Likewise, of calls that failed because a person or a rule refused them: they did nothing."""
     asks_last: bool = False
     """Whether the last message of a first request is the brief: those before are examples."""
     volatile: tuple[str, ...] = attrs.field(default=(), converter=_texts)
-    """Places that are another one at each run, as for `--volatile`."""
+    """Places that change on every run, as for `--volatile`."""
     volatile_texts: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Texts that are, as for `--volatile-text`.  They hold anywhere: no shipped profile has any."""
     places: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Values that are, each where it is one: `WHERE KIND PATTERN` (`engine.observed.binding`)."""
     unordered: tuple[str, ...] = attrs.field(default=(), converter=_texts)
-    """Regular expressions of how messages begin that are put down as they come: they stand beside
-    each other in any order."""
+    """Regular expressions for the beginning of messages in order of arrival: adjacent ones may be
+    in any order."""
     unordered_lines: tuple[str, ...] = attrs.field(default=(), converter=_texts)
-    """Tools that list files by when these changed, or as threads find them: the lines of what they
-    return stand in any order."""
+    """Tools that list files by modification time, or as threads find them: the lines of their
+    results may be in any order."""
     output: str = EXACT
-    """How what is printed is compared, unless `--output` says: `exact`, `lines`, `words`,
-    `ignore`."""
+    """How the output is compared without `--output`: `exact`, `lines`, `words`, `ignore`."""
     outputs: Mapping[str, str] = attrs.field(factory=dict)
     """Likewise, by words of the command: with some of them it prints events of several agents."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the part that stands in a log."""
+        """Return the part for a log."""
         return attrs.asdict(self, filter=_is_told)
 
     @classmethod
     def in_rules(cls, rules: Mapping[str, Any]) -> "Profile":
-        """Return the profile of a log, as far as it stands there; one without a name for none.
+        """Return the profile in a log, as far as it is there; without one, a profile with no name.
 
-        Anybody can have written a log: patterns of names that could take for ever are left out.
+        A log may be from anyone: patterns of names that could run for ever are left out.
         """
         told = rules.get(NAMED) or {}
         known = {name: told[name] for name in _IN_LOGS if name in told}
@@ -152,29 +150,29 @@ class Profile:
         return any(re.match(each, text) for each in self.asks_as for text in said)
 
     def printing(self, command: Sequence[str]) -> str:
-        """Return how what a command prints is compared, where its words say so; else empty."""
+        """Return the comparison mode that a command's arguments imply for its output, or empty."""
         line = " ".join(command)
         return next((how for words, how in self.outputs.items() if words in line), "")
 
     def is_aside(self, system: Any) -> bool:
-        """Return whether what has this system prompt is asked beside the work."""
+        """Return whether a request with this system prompt is a side request."""
         said = self.plain(system) if isinstance(system, str) else ""
         is_title = _TITLE.match(said) is not None
         return is_title or any(re.match(each, said) for each in self.asides)
 
     def is_failure(self, result: Any) -> bool:
-        """Return whether a tool's result says that it failed: {error} alone (Gemini), or text."""
+        """Return whether a tool's result is a failure: only {error} (Gemini), or text."""
         if isinstance(result, dict):
             return result.keys() == {"error"}
         return _begins(result, self.failures)
 
     def is_refusal(self, result: Any) -> bool:
-        """Return whether the result of a call that failed says that it was refused."""
+        """Return whether the result of a failed call is a refusal."""
         said = result.get("error") if isinstance(result, dict) else result
         return _begins(said, self.refusals)
 
     def plain(self, text: str) -> str:
-        """Return a text without what says nothing."""
+        """Return a text without the left-out parts."""
         text = text[:_LOOKED_AT]
         for each in self.left_out:
             text = re.sub(each, "", text)
@@ -182,7 +180,7 @@ class Profile:
 
 
 def _is_told(field: "attrs.Attribute[Any]", value: Any) -> bool:
-    """Return whether a log says this of a profile: what it needs later, and no default."""
+    """Return whether a log has this member of a profile: needed later, and not the default."""
     return field.name in _IN_LOGS and bool(value) and value != field.default
 
 

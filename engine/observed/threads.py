@@ -1,9 +1,9 @@
 """Finds the conversation that a request belongs to.
 
-A program that Refold does not run does not say so.  A request goes on with the conversation whose
+A program that Refold does not run does not report it. A request continues the conversation whose
 answer it names, or whose messages it begins with, or that has the same system prompt and first
-message; else it begins one, and `observed.openers` says below which call.  Where a request stands
-never decides what it is answered.  Pure.  Rules: CONTRACT.md §16.5.
+message. Otherwise it begins one, and `observed.openers` finds the call above. The place of a
+request never affects its answer. Pure. Rules: CONTRACT.md §16.5.
 """
 
 import itertools
@@ -24,7 +24,7 @@ _SHORTER: Final = re.compile(
     r"(?i)continued from a previous conversation|another language model (?:has )?started"
     r"|summary of (?:the|our) (?:previous|earlier|prior) conversation"
 )
-"""How summaries begin that stand for what was said before (Claude Code, Codex, others)."""
+"""The beginning of summaries that replace earlier messages (Claude Code, Codex, others)."""
 
 
 @attrs.define
@@ -45,7 +45,7 @@ class UnansweredCall:
     is_asked_for: bool = False
     """Whether the request wanted this tool and no other: then the call may be the answer itself."""
     opened: int = 0
-    """Conversations that were found to stand below it."""
+    """The number of conversations below it."""
 
 
 @attrs.define
@@ -55,9 +55,9 @@ class Thread:
     scope: str
     identity: str
     whose: Whose = NOBODY
-    """Who asks in it, as far as requests say so themselves."""
+    """Its caller, if requests identify it."""
     system: str = ""
-    """What it has as system prompt, as a digest."""
+    """The digest of its system prompt."""
     agent: str = ""
     """Who it is, as far as that is known."""
     ordinal: int = 0
@@ -67,7 +67,7 @@ class Thread:
     asking: int = 0
     """Requests that wait for an answer."""
     brief: str = ""
-    """What it is to do, where examples stand before that which others of the program have, too."""
+    """Its task, if it follows examples that other conversations of the program also have."""
     said: str = ""
     """The chain digest of its last request."""
     stands: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Thread:
     is_opened: bool = False
     """Whether the call that started it is known."""
     is_past: bool = False
-    """Whether it goes on as another: no call of it waits any more."""
+    """Whether a different conversation continues it: none of its calls is waiting."""
 
     def next_key(self) -> str:
         """Return the next call key of this conversation's scope."""
@@ -94,7 +94,7 @@ class Threads:
     """All conversations of one log."""
 
     def __init__(self, plain: Callable[[str], str] = str) -> None:
-        """Take what leaves out of a brief what says nothing."""
+        """Take the function that removes meaningless text from a brief."""
         self._plain = plain
         self._all: list[Thread] = []
         self._ends: dict[tuple[str, str], Thread] = {}
@@ -107,9 +107,9 @@ class Threads:
         return iter(self._all)
 
     def found(self, asked: Asked, chain: Sequence[str], whose: Whose = NOBODY) -> Thread | None:
-        """Return the conversation that a request goes on with; `None`: it begins one.
+        """Return the conversation that a request continues; `None`: it begins one.
 
-        `chain` are the chain digests of its messages, `whose` what the program says itself.
+        `chain` are the chain digests of its messages, `whose` is its own information on the caller.
         """
         if asked.follows in self._answers and asked.follows:
             return self._answers[asked.follows]
@@ -139,7 +139,7 @@ class Threads:
         return next((standing[at] for at in reversed(chain) if at in standing), None)
 
     def continued(self, asked: Asked, whose: Whose) -> Thread | None:
-        """Return the conversation that was made shorter, and goes on as the one that begins."""
+        """Return the shortened conversation that the new one continues."""
         system = system_of(asked)
         same = [
             one
@@ -151,9 +151,9 @@ class Threads:
         return same[-1] if same and _SHORTER.search(opening(asked)) else None
 
     def of(self, thread: str) -> list[Thread]:
-        """Return the conversations of whom requests say that this is their thread.
+        """Return the conversations whose requests name this thread.
 
-        There may be several: opencode asks for a title in the name of the conversation.
+        There may be several: opencode requests a title in the conversation's name.
         """
         return [one for one in self._all if thread and one.whose.thread == thread]
 
@@ -171,7 +171,7 @@ class Threads:
         return next((one for name, one in names if agent and name == agent), None)
 
     def begin(self, asked: Asked, above: Thread | None, whose: Whose = NOBODY) -> Thread:
-        """Return a new conversation, in a scope below that of `above`."""
+        """Return a new conversation, in a scope below `above`."""
         if above is None:
             self._roots += 1
             scope = f"0/{self._roots}"
@@ -237,14 +237,14 @@ def system_of(asked: Asked) -> str:
 
 
 def opening(asked: Asked) -> str:
-    """Return all that is said before the first answer, without system prompts."""
+    """Return all text before the first answer, without system prompts."""
     before = itertools.takewhile(lambda each: each.get("role") != "assistant", asked.messages)
     said = (each.get("content", "") for each in before if each.get("role") != "system")
     return "\n".join(text_of_json(each) for each in said)
 
 
 def first_text(asked: Asked) -> str:
-    """Return the text of the first message that is no system prompt."""
+    """Return the text of the first message that is not a system prompt."""
     for message in asked.messages:
         if message.get("role") != "system":
             return text_of_json(message.get("content", ""))

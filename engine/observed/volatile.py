@@ -1,9 +1,9 @@
-"""Rules for what of requests is not compared: places and texts that are another at each run.
+"""Rules for the parts of requests that are not compared: places and texts that always change.
 
-Nothing is ignored by default.  Rules are `model:NAME/pointer`, into a request as `Asked.as_json`
-gives it (`model:*/messages/0/content`, `model:gpt-5/parameters/user`), and regular expressions,
-whose matches in any text are taken for the same, one expression after the other.  They come from
-logs, too, so those that could take for ever are refused.  Pure.  Rules: CONTRACT.md §16.7.
+By default nothing is ignored. Rules are `model:NAME/pointer`, into a request as returned by
+`Asked.as_json` (`model:*/messages/0/content`, `model:gpt-5/parameters/user`), and regular
+expressions, whose matches in any text count as equal, applied one after the other. They also come
+from logs, so expressions that could run for ever are refused. Pure. Rules: CONTRACT.md §16.7.
 """
 
 import fnmatch
@@ -26,7 +26,7 @@ from refold.engine.wire.parts.exchange import Asked
 
 Change = Callable[[str], str]
 MARK: Final = "[volatile]"
-"""What stands for a text that is not compared."""
+"""Replaces a text that is not compared."""
 
 
 def _checked(patterns: Iterable[str], what: str = "volatile text") -> tuple[str, ...]:
@@ -59,7 +59,7 @@ def _compiled(pattern: str) -> Pattern:
 
 
 def _problem_of(pattern: Any) -> str:
-    """Return why a pattern is none to be used; empty for a good one."""
+    """Return why a pattern cannot be used; empty for a good one."""
     if not isinstance(pattern, str):
         return "no text"
     try:
@@ -74,24 +74,24 @@ class VolatileRules:
     """Places and texts that are not compared.
 
     Raises:
-        UsageError: a place is none, or a pattern no regular expression, or one that could take for
-            ever (CONTRACT.md §10.15).
+        UsageError: a place or a pattern is invalid, or a pattern could run for ever (CONTRACT.md
+            §10.15).
     """
 
     paths: tuple[str, ...] = attrs.field(default=(), converter=checked_volatile)
     texts: tuple[str, ...] = attrs.field(default=(), converter=_checked)
     unordered: tuple[str, ...] = attrs.field(default=(), converter=_unordered)
-    """How messages begin that stand beside each other in any order; places whose items, or whose
-    lines, do: `model:*/tools`."""
+    """The beginning of messages that may be in any order among their neighbours; places whose
+    items, or whose lines, may: `model:*/tools`."""
     unordered_lines: tuple[str, ...] = attrs.field(default=(), converter=_names)
-    """Tools whose results are lists: their lines stand in any order."""
+    """Tools whose results are lists: their lines may be in any order."""
 
     @classmethod
     def recorded(cls, rules: Mapping[str, Any]) -> "tuple[VolatileRules, tuple[str, ...]]":
-        """Return the rules that a `run.started` lists, and what is said of those that are left out.
+        """Return the rules in a `run.started`, and notes on those left out.
 
-        Left out are patterns that are refused today; earlier versions took them.  Without them more
-        is compared, never less.
+        Patterns that are refused today, but were accepted by earlier versions, are left out.
+        Without them more is compared, never less.
         """
         texts = rules.get("volatile_texts", ())
         problems = [(text, _problem_of(text)) for text in texts]
@@ -134,9 +134,9 @@ class VolatileRules:
         return text
 
     def applied_to(self, value: Any, what: str) -> Any:
-        """Return a JSON value with all that is not compared taken out of it.
+        """Return a JSON value without the parts that are not compared.
 
-        `what` is the request that it says, as rules name it: `model:NAME`, `tool:NAME`.
+        `what` is its request, as rules name it: `model:NAME`, `tool:NAME`.
         """
         for path in self.paths:
             selector, _, pointer = path.partition("/")
@@ -147,7 +147,7 @@ class VolatileRules:
     def order(self, asked: Asked) -> Sequence[int]:
         """Return the places of a request's messages in the order in which they are compared.
 
-        It is a range exactly where they are compared as they stand.
+        It is a range exactly if they are compared in their own order.
         """
         return order_of(asked.messages, self._is_notice)
 
@@ -160,7 +160,7 @@ class VolatileRules:
     def listed(self, messages: Sequence[Any], line_key: Change = str) -> list[Any]:
         """Return messages with the lines of listings in the order in which they are compared.
 
-        `line_key` is what of a line says the same in both runs.
+        `line_key` returns the part of a line that is equal in both runs.
         """
         plain = functools.partial(_after, line_key, self.text)
         return with_lines_in_order(messages, self.unordered_lines, plain)
@@ -211,9 +211,9 @@ def _mapped(value: Any, change: Change) -> Any:
 
 
 def match_key(asked: Asked, chain: str | None = None) -> str:
-    """Return what two requests share exactly if they ask the same: 64 hex digits.
+    """Return the key that two requests share exactly if they are equal: 64 hex digits.
 
-    `chain` is the chain digest of the messages, where it is known.
+    `chain` is the chain digest of the messages, if known.
     """
     if chain is None:
         chain = functools.reduce(digest.chained, asked.messages, "")

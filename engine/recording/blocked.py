@@ -22,7 +22,7 @@ from refold.engine.loop.loop import Loop, is_engines, is_librarys
 from refold.engine.recording.driver import Driver
 
 LONG_SECONDS: Final = 2.0
-"""Beyond which a program is told: it was seen in one call twice, so far apart."""
+"""The threshold for a warning: it was seen in one call twice, this far apart."""
 
 _CALLBACK: Final = Loop._run.__code__  # noqa: SLF001 - below it, on the stack, stands the program
 _TOOL: Final = Driver.in_place.__code__
@@ -115,7 +115,7 @@ class _Watch:
             pass
 
     def _has_looked(self) -> bool:
-        """Look at each run; False where there is none.  Between two looks, nothing is held here."""
+        """Check each run; False if there are none. Between two checks, nothing is held here."""
         with self._lock:
             runs = [*self._runs.values()]
             if not runs:
@@ -129,7 +129,7 @@ _watch = _Watch()
 
 
 def _begin_anew() -> None:
-    """In a forked process there is no such thread, and its lock may have been held."""
+    """Start again in a forked process, which lacks the thread and may have a held lock."""
     global _watch  # noqa: PLW0603 - one a process
     _watch = _Watch()
 
@@ -139,7 +139,7 @@ os.register_at_fork(after_in_child=_begin_anew)
 
 @contextlib.contextmanager
 def watched(kernel: Kernel) -> Iterator[None]:
-    """Watch the loop of a run that is recorded; what holds it up is told with what went unheard."""
+    """Watch the loop of a recorded run; a blocking line is reported with unretrieved exceptions."""
     run, watch = _Watched(kernel), _watch
     watch.add(run)
     try:

@@ -1,6 +1,6 @@
-"""The first and the last entry of a log: what they say of the run, and of all between them.
+"""The first and the last entry of a log, with their data about the run and all other entries.
 
-A shell file: the nonce of a log is drawn here.  Rules: CONTRACT.md §2.2, §6, §15.1.
+This module draws the nonce of a log. Rules: CONTRACT.md §2.2, §6, §15.1.
 """
 
 import os
@@ -84,10 +84,10 @@ def sealed(
     fold: Fold,
     leaves: Sequence[str] = (),
 ) -> RunFinished:
-    """Return the last entry with all that it says of those before it.
+    """Return the last entry with its data about the entries before it.
 
-    `entries` are those, `leaves` the Merkle leaves of joined children in start order; `digest` and
-    `fold` have taken all entries before, and `digest` takes this one.
+    `entries` is their number, `leaves` are the Merkle leaves of joined children in start order.
+    `digest` and `fold` have taken all entries before, and `digest` takes this one.
     """
     digest.add("run.finished", None, encode_data(codec.unstructure(finished)))
     usage = fold.usage.plus(fold.children_usage)

@@ -1,4 +1,4 @@
-"""What a child's runner is asked for: what was delegated, and what comes from the run above.
+"""The request to a child's runner: the delegation, and values from the run above.
 
 Rules: CONTRACT.md §7.1 (outcomes and runners), §9.1 (identities).
 """
@@ -31,9 +31,10 @@ def child_request(
     host: Any,
     tokens: MoreTokens | None = None,
 ) -> ChildRequest:
-    """Return what the child's runner is asked for by the run `above`.
+    """Return the request of the run `above` to the child's runner.
 
-    `path` is the child's, `start_hash` that of its `child.started`, `tokens` asks `above` for more.
+    `path` is the child's, `start_hash` the hash of its `child.started`, `tokens` asks `above` for
+    more.
     """
     delegation, identity = effect.delegation, above.identity
     kept = ("durability", "models", "clock", "runners", "people", "resume", "vault")

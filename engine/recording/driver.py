@@ -1,13 +1,14 @@
-"""Does the work that effects describe: tools, model requests, child runs.
+"""Executes effects: tools, model requests, child runs.
 
-A shell file: it owns threads and waits on them, never on the program; it reads the monotonic clock
-when a child ends.  Each effect ends as one arrival in a queue, which the recorder takes one at a
-time.  A tool runs in the kernel's own thread while nothing else is live; else a synchronous one on
-a worker (`engine.recording.workers`), an asynchronous one on the host's loop
-(`engine.recording.host`), as asynchronous models do; a child on a thread of its own, because a pool
-that runs share would, with nested joins, wait for itself.
+This module owns threads and waits for them, never for the program; it reads the monotonic clock
+when a child ends. Each effect ends as one arrival in a queue, which the recorder takes one at a
+time. A tool runs in the kernel's own thread while nothing else is live. Otherwise a synchronous one
+runs on a worker (`engine.recording.workers`), and an asynchronous one, like asynchronous models, on
+the host's loop (`engine.recording.host`). A child runs on its own thread, because a pool shared by
+nested joins would wait for itself.
 
-Threads cannot be killed: what a program gave up on may still end, and is recorded as late.
+Threads cannot be killed: an effect that the program cancelled may still end, and is recorded as
+late.
 """
 
 import asyncio
@@ -75,7 +76,7 @@ class Arrival:
         | Unanswered
         | None
     )
-    """`None`: it was given up before it began, and never will."""
+    """`None`: it was cancelled before it began, and never will begin."""
     ended_us: int | None = None
     """When a child that ran now ended, by the clock of `mono_us` (CONTRACT.md §3.4)."""
 
@@ -92,17 +93,17 @@ class SharedChange:
     data: Json
     by: str
     answer: Future[int] = attrs.field(factory=Future)
-    """Given when it is made; what it is says nothing."""
+    """Set when the change is made; its value has no meaning."""
 
 
 @attrs.define(eq=False)
 class TokensAsked:
-    """A child has used up its tokens; it waits until it is told how many more it has."""
+    """A child has used up its tokens and waits for more."""
 
     call: str
     """Of the child's start."""
     answer: Future[int] = attrs.field(factory=Future)
-    """With how many it may go on."""
+    """The number of additional tokens."""
 
 
 Arrivals = queue.SimpleQueue[Arrival | CancelRun | SharedChange | TokensAsked]
@@ -185,7 +186,7 @@ class Driver:
         return None
 
     def arrived(self, effect: CallTool, event: ToolReturned) -> None:
-        """Let what a tool in place gave arrive as if it had run elsewhere."""
+        """Queue the result of a tool in place as if it had run elsewhere."""
         self.flights[effect.call] = Flight(effect)
         self._arrivals.put(Arrival(effect.call, event))
 
@@ -209,7 +210,7 @@ class Driver:
     def ask_person(
         self, effect: AskPerson, question: Question, ask: Callable[[Question], Json]
     ) -> None:
-        """Put a question to whoever can be asked; its arrival follows."""
+        """Ask a person through the given function; its arrival follows."""
         self.flights[effect.call] = Flight(effect)
         self._later(effect.call, lambda: _ask_person(question, ask))
 
@@ -250,9 +251,9 @@ class Driver:
         return True
 
     def give_up(self, call: str, *, is_lost: bool = False) -> None:
-        """Ask an effect to end; it may arrive all the same, unless it has not begun.
+        """Ask an effect to end; it may still arrive, unless it has not begun.
 
-        With `is_lost`, the run itself cannot go on, and a child's log keeps no end.
+        With `is_lost`, the run itself cannot continue, and a child's log gets no end.
         """
         flight = self.flights.get(call)
         if flight is not None:
@@ -318,7 +319,7 @@ async def await_tool(tool: Tool, arguments: dict[str, Json], context: CallContex
 
 
 def _returned_by(task: asyncio.Task[ToolReturned]) -> ToolReturned:
-    """Return what a task of `await_tool` gave; one that was cancelled may not have begun."""
+    """Return the result of an `await_tool` task; a cancelled one may not have begun."""
     return _CANCELLED if task.cancelled() else task.result()
 
 
@@ -333,7 +334,7 @@ def _returned(tool: Tool, result: Any) -> ToolReturned:
 
 
 def _failed_tool(error: BaseException) -> ToolReturned:
-    """Return the failure of a tool that raised: tried to end the process, say."""
+    """Return the failure of a tool that raised, for example an attempt to end the process."""
     kind = type(error).__name__
     match error:
         case ToolError():
@@ -348,12 +349,12 @@ def _failed_tool(error: BaseException) -> ToolReturned:
 
 
 def overdue(seconds: float) -> ToolReturned:
-    """Return what the program sees of a tool that took too long."""
+    """Return the failure of a tool that timed out."""
     return tool_failure("timed_out", f"no result within {seconds:g} s")
 
 
 def tool_failure(code: str, message: str, kind: str = "") -> ToolReturned:
-    """Return what the program sees of a tool that failed; `kind` is what it raised, if it did."""
+    """Return a failed tool's result; `kind` is the type of its exception, if any."""
     return ToolReturned("error", error={"code": code, "message": message, "type": kind})
 
 
@@ -396,7 +397,7 @@ def _failed_model(error: BaseException) -> ModelAnswered:
 
 
 def model_failure(code: str, message: str) -> ModelAnswered:
-    """Return what the program sees of a request that failed."""
+    """Return a failed request's result."""
     return ModelAnswered("error", error={"code": code, "message": message})
 
 
@@ -421,11 +422,11 @@ async def _awaited(answer: Awaitable[Json]) -> Json:
 def _go_on(runner: ChildRunner, request: ChildRequest) -> Outcome | Suspended:
     """Run a child of a resumed run, and return how it ended.
 
-    A process of the attempt before, of which there was no log yet, may still make one before it
-    leaves: then the child is taken up once more, from there.
+    A process of the previous attempt that had no log yet may still create one before it leaves.
+    Then the child is continued from there.
 
     Raises:
-        ChildStopped: its log cannot be read, or somebody still writes it.
+        ChildStopped: its log cannot be read, or is still being written.
     """
     while True:
         try:

@@ -1,13 +1,13 @@
 """The loops that asynchronous tools and models run on.
 
-A shell file.  A run's tools share one loop, for clients keep connections that belong to it: the
-caller's, under `record_async`, else one of the run's own.  That one is run by whoever waits for a
-tool while nothing else is live, which saves a sequential program two changes of thread a call, and
-by a thread of its own from the first moment that this would not do: where something else is live,
-and where a tool has left something on the loop that goes on after its call.
+A run's tools share one loop, because clients keep connections that belong to it: the caller's under
+`record_async`, else the run's own. The waiting thread runs the run's own loop while nothing else is
+live, which saves a sequential program two thread switches per call. A separate thread takes over as
+soon as something else is live, or a tool has left something on the loop that continues after its
+call.
 
-Models run on the caller's loop, too, or on one that outlives the run.
-Rules: CONTRACT.md §9.7 (where tools run), §11.7 (models).
+Models also run on the caller's loop, or on one that outlives the run. Rules: CONTRACT.md §9.7
+(tools), §11.7 (models).
 """
 
 import asyncio
@@ -62,10 +62,10 @@ class Host:
     def run_here(
         self, job: Coroutine[Any, Any, Any], context: contextvars.Context
     ) -> asyncio.Task[Any]:
-        """Run a coroutine to its end in this thread, and return its task; only where `is_here`.
+        """Run a coroutine to its end in this thread, and return its task; only valid if `is_here`.
 
-        Where Ctrl-C strikes while it waits, it is cancelled, goes on in the thread of the loop, and
-        is returned as it stands.
+        If Ctrl-C interrupts the wait, the task is cancelled, continues in the loop's thread, and is
+        returned unfinished.
         """
         loop = self._loop = self._loop or _made()
         task = loop.create_task(job, context=context)
@@ -122,7 +122,7 @@ class _Selector(selectors.DefaultSelector):
     """Waits no longer than a signal may wait for its handler."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return what is ready, as the base class does."""
+        """Return the ready events, as the base class does."""
         return super().select(interrupts.at_a_stretch(timeout))
 
 
@@ -173,7 +173,7 @@ class _Own(asyncio.SelectorEventLoop):
 
 
 def _made() -> asyncio.AbstractEventLoop:
-    """Return a new loop: the policy's, where that is another than Python's own."""
+    """Return a new event loop, from the installed policy if there is one."""
     loop = asyncio.new_event_loop()
     if type(loop) is not asyncio.SelectorEventLoop:
         return loop
@@ -186,7 +186,7 @@ _lasting: Host
 
 
 def _begin_anew() -> None:
-    """In a forked process threads do not go on, and a lock may have been held."""
+    """Start again in a forked process, in which threads are gone and a lock may be held."""
     global _lasting  # noqa: PLW0603 - one a process
     _lasting = Host(name="refold-models")
     atexit.register(_lasting.close)

@@ -1,9 +1,8 @@
-"""What a recorder has written so far, what that amounts to, and what a resume hands over of it.
+"""The entries that a recorder has written, the state derived from them, and a resume's part of it.
 
-The log, its data digest, the state and the causes of lines to come grow together, one line at a
-time, so that none of them can be told something that the others were not.  What is written, and
-when, is `engine.recording.recorder`'s to say.  Rules: CONTRACT.md §3.2 (causes), §4.3 (one writer),
-§6.
+The log, its data digest, the state and the causes of later lines grow together, one line at a time,
+so they stay consistent. `engine.recording.recorder` decides when to write. Rules: CONTRACT.md §3.2
+(causes), §4.3 (one writer), §6.
 """
 
 import threading
@@ -49,11 +48,11 @@ class Ledger:
     requests: dict[str, int] = attrs.field(factory=dict)
     """By call key: the seq of a request without an outcome."""
     starts: dict[str, str] = attrs.field(factory=dict)
-    """By call key: the hash of a `child.started` that its child has not been told."""
+    """By call key: the hash of a `child.started` that its child has not received."""
     leaves: list[tuple[int, str]] = attrs.field(factory=list)
     """Of joined children: their numbers and Merkle leaves."""
     step: int = 0
-    """The seq of the line that opened this step: the cause of what the program does now."""
+    """The seq of the line that opened this step: the cause of the program's next events."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
     """Held while the writer is used: `fence` closes it from another thread."""
 
@@ -85,8 +84,8 @@ class Ledger:
         """Write a line and return its seq.
 
         Raises:
-            NotCanonical: the event cannot be held; nothing was written.
-            RefoldError: whatever else `LogWriter.append` raises.
+            NotCanonical: the event cannot be stored; nothing was written.
+            RefoldError: any other error of `LogWriter.append`.
         """
         writer, kind = self.writer, event.__class__
         with self._lock:
@@ -106,10 +105,10 @@ class Ledger:
         cause: int | None,
         meta: Mapping[str, int | str] | None = None,
     ) -> None:
-        """Write a line from the world: what the program does next follows from it.
+        """Write a line from the world, which is the cause of the program's next events.
 
         Raises:
-            RefoldError: whatever `append` raises.
+            RefoldError: any error of `append`.
         """
         self.step = self.append(event, call, cause, meta)
 
@@ -122,7 +121,7 @@ class Ledger:
         return self.starts.pop(call)
 
     def joined(self, call: str, number: int, child: ChildRef) -> None:
-        """Take note of where a child's log stood when its parent joined it, and what it did."""
+        """Note a child's head at its join, and its digest."""
         self.digest.add_child(call, tree_digest_of(child_path(self.writer.path, number)))
         self.leaves.append((number, child_leaf(child.run, child.head, child.events)))
 
@@ -148,7 +147,7 @@ class Ledger:
         """Return when all lines are as safe as the log's mode promises.
 
         Raises:
-            RefoldError: whatever `LogWriter.barrier` raises.
+            RefoldError: any error of `LogWriter.barrier`.
         """
         with self._lock:
             self.writer.barrier()
@@ -165,9 +164,9 @@ class Ledger:
             return self.writer.head, self.writer.entries
 
     def seal(self, said: RunFinished, meta: Mapping[str, int | str]) -> RunFinished:
-        """Write the last line, with all that it says of those before it, and return it.
+        """Write the last line, with its data about the lines before it, and return it.
 
-        The writer makes sure of a last line by itself: no barrier has to follow.
+        The writer itself makes a last line durable: no barrier is needed.
         """
         finished = sealed(
             said,
@@ -184,7 +183,7 @@ class Ledger:
 
 @attrs.frozen(kw_only=True)
 class Handed:
-    """What a recorder needs in order to go on where an unfinished record ends."""
+    """The data with which a recorder continues at the end of an unfinished record."""
 
     ledger: Ledger
     """Of the record, its log open to be written."""
@@ -195,7 +194,7 @@ class Handed:
     timers: list[tuple[int, Timer]]
     """Timers that are armed, and microseconds left of each."""
     effects: list[Effect]
-    """What is to be started, again or for the first time, in the order of requests."""
+    """Effects to start, again or for the first time, in the order of requests."""
     arrivals: list[Arrival]
     """Outcomes that somebody decided."""
     asked: Mapping[str, Event] = attrs.field(factory=dict)

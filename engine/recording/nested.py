@@ -1,9 +1,9 @@
-"""Refuses to record, resume or re-execute where Refold already imports or runs a program.
+"""Refuses to record, resume or re-execute while Refold imports or runs a program.
 
-What a program starts so would be no effect of its run: nothing of it is in the log, and a replay
-would do it again, tools included.  Leaf tools may: they are effects, and are not run in a replay.
-Which of both calls is read from the stack, so that runs which never nest pay nothing.
-The rule is CONTRACT.md §9.6.
+A run started inside a program would not be an effect of the program's run: it would not be logged,
+and a replay would repeat it, including its tools. Leaf tools may start runs: they are effects, and
+a replay does not run them. The caller is found on the stack, so that runs that never nest have no
+cost. The rule is CONTRACT.md §9.6.
 """
 
 import sys

@@ -1,8 +1,8 @@
 """Records one run: a kernel, a log, a driver and the clocks between them (CONTRACT.md §9.2).
 
-A shell file.  The recorder is the living `World` of a kernel.  It appends what the program emits,
-launches what it wants, and waits; then it takes exactly one thing from the world, a due timer
-before an arrival, appends it, and lets the kernel run on.
+The recorder is the live `World` of a kernel. It appends the program's events, starts the wanted
+effects, and waits; then it takes exactly one thing from the world, a due timer before an arrival,
+appends it, and continues the kernel.
 """
 
 import contextlib
@@ -83,7 +83,7 @@ from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import LimitCount
 
 GRACE_SECONDS: Final = 2.0
-"""What a stopped program, and a tool that changes the world, may take to come to an end."""
+"""The time for a stopped program, and for a tool that changes the world, to finish."""
 
 _IN_PLACE_SAFE: Final = sys.version_info < (3, 14)
 # From 3.14 a thread knows one current task: a tool that calls asyncio.run inside a step would fail.
@@ -129,7 +129,7 @@ class Recorder(World):
         self._was_timer = False
         self._interrupted = False
         self.is_settling = False
-        """Whether the program has ended, and what it left may still come to its end."""
+        """Whether the program has ended while its remaining effects may still finish."""
         self._is_over = False
         self._verdict: Verdict | None = None
         self._origin = f"{request.identity.root_id}\0{request.identity.path}"
@@ -176,8 +176,8 @@ class Recorder(World):
         """Run the program to its end and seal the log.
 
         Raises:
-            LogPoisoned: the log cannot be written; what was appended stays.
-            KeyboardInterrupt: a second Ctrl-C, while the first was being obeyed.
+            LogPoisoned: the log cannot be written; appended entries stay.
+            KeyboardInterrupt: a second Ctrl-C, while the first was being handled.
         """
         request = self.request
         try:
@@ -217,9 +217,9 @@ class Recorder(World):
             self._driver.give_up(call, is_lost=is_lost)
 
     def _cancelled(self) -> None:
-        """Hear that the run above wants this one to end, from its thread.
+        """Handle the request of the run above to end, from its thread.
 
-        Where that run cannot go on, this one gets no end: sealed as cancelled, it could not be
+        If that run cannot continue, this one gets no end: sealed as cancelled, it could not be
         resumed with it.
         """
         if self.request.cancel.is_lost:
@@ -308,10 +308,10 @@ class Recorder(World):
     def straight(
         self, tool: Tool, arguments: dict[str, Json], call: str, /
     ) -> ToolReturned | Taken:
-        """Do what `emit` and `advance` do for most calls, with no event or effect that nobody sees.
+        """Do the work of `emit` and `advance` for most calls, without unobserved events.
 
-        Nothing else is live.  Whatever is unusual goes their way: a value that takes more than a
-        look to write, redaction, a tool that may not run in place.
+        Nothing else is live. Unusual cases use the general path: a value that is complicated to
+        write, redaction, a tool that may not run in place.
         """
         data = call_data.called(tool.name, tool.effect, arguments)
         if data is None or self._vault.is_active or not self._has_place:
@@ -347,7 +347,7 @@ class Recorder(World):
         return returned
 
     def _in_place(self, effect: CallTool) -> ToolReturned | None:
-        """Run a tool in this thread; `None`: Ctrl-C ended it, and what it gave is late."""
+        """Run a tool in this thread; `None`: Ctrl-C ended it, and its result is late."""
         self._before(effect.tool)
         revealed = self._revealed(effect)
         if isinstance(revealed, ToolReturned):
@@ -360,7 +360,7 @@ class Recorder(World):
         return None
 
     def advance(self) -> bool:
-        """Launch what is wanted, then take one thing from the world."""
+        """Start the wanted effects, then take one thing from the world."""
         alone = self._launch()
         if alone is not None and (returned := self._in_place(alone)) is not None:
             self._kernel.deliver(self._take_tool(alone.call, returned), alone.call)
@@ -403,7 +403,7 @@ class Recorder(World):
         return None
 
     def _wanted(self) -> list[Effect]:
-        """Take what is wanted, without what was given up in the same step; a child is told."""
+        """Take the wanted effects, without ones cancelled in the same step; inform a child."""
         wanted, self._kernel.wanted = self._kernel.wanted, []
         given_up = {effect.call for effect in wanted if isinstance(effect, GiveUp)}
         return [
@@ -451,7 +451,7 @@ class Recorder(World):
                 self._driver.give_up(call)
 
     def _ask(self, effect: AskPerson) -> None:
-        """Answer at once where there is an answer; else ask whoever can be asked."""
+        """Answer at once with a given answer; else ask through the given function."""
         self._asked[effect.call] = effect
         people, question = self.request.people, self._question(effect.call)
         if question.key in people.answers:
@@ -470,7 +470,7 @@ class Recorder(World):
         )
 
     def _pauses(self) -> bool:
-        """Suspend the run where people alone can make it go on (CONTRACT.md §9.9)."""
+        """Suspend the run if only people can make it continue (CONTRACT.md §9.9)."""
         kernel = self._kernel
         waits = all(pending.kind == "input" for pending in kernel.open.values())
         waits = waits and set(kernel.children) <= {*self._paused, *self._outcomes}
@@ -489,7 +489,7 @@ class Recorder(World):
         return True
 
     def _suspended(self) -> RunFinished:
-        """Return how a run stands that waits for people; it is not in the log."""
+        """Return the state of a run that waits for people; it is not logged."""
         return RunFinished("suspended", "input")
 
     def _start_child(self, effect: RunChild) -> None:
@@ -536,7 +536,7 @@ class Recorder(World):
         self._answered(SharedChange(event, data, by), lambda: False)
 
     def _answered(self, asked: SharedChange | TokensAsked, gives_up: Callable[[], bool]) -> int:
-        """Return what this run says, to a child's thread, which waits; 0 where it says nothing."""
+        """Return this run's answer to a child's waiting thread; 0 without one."""
         self._arrivals.put(asked)
         while not (self._is_over or gives_up()):
             with contextlib.suppress(TimeoutError):
@@ -562,7 +562,7 @@ class Recorder(World):
         )
 
     def _give_tokens(self) -> bool:
-        """Give the first child that waits what is left; none, where nobody can give back any."""
+        """Give the first waiting child the remaining tokens; none if no child can return any."""
         waiting = [call for call in self._kernel.children if call in self._askers]
         for call in [*self._askers]:
             if call not in waiting or self._stop_us is not None or self._kernel.is_closing:
@@ -601,7 +601,7 @@ class Recorder(World):
     # -- taking one thing from the world --------------------------------------------------
 
     def _take_due(self) -> bool:
-        """Take what is due: a timer, a tool's deadline, the end of the run's own time."""
+        """Take a due timer, a tool's deadline, or the end of the run's own time."""
         now = self._timers.now_us()
         if self._deadline_us is not None and now >= self._deadline_us and self._stop_us is None:
             self._stop_us = now
@@ -621,7 +621,7 @@ class Recorder(World):
         return False
 
     def _take_timer(self, due: Timer | CallTool) -> bool:
-        """Deliver what is due, if anything still waits for it."""
+        """Deliver a due timer or deadline, if something still waits for it."""
         if isinstance(due, CallTool):
             if due.call not in self._kernel.open:
                 return False
@@ -702,7 +702,7 @@ class Recorder(World):
         return True
 
     def _take_message(self, message: CancelRun | SharedChange | TokensAsked) -> bool:
-        """Append and deliver what is no outcome; False where nothing is appended."""
+        """Append and deliver a message that is not an outcome; False if nothing is appended."""
         match message:
             case TokensAsked():
                 self._askers[message.call] = message
@@ -795,10 +795,10 @@ class Recorder(World):
         return finished
 
     def _settle(self) -> list[str]:
-        """Wait for given-up effects that may change the world; return what still runs (§9.4).
+        """Wait for cancelled effects that may change the world; return the running ones (§9.4).
 
-        The program has ended, and with it what is compared: nobody in a replay would take a line
-        that says that the run was cancelled now, or that a child it gave up changed its session.
+        The program has ended, and with it the comparison: a replay would not take a line about a
+        cancellation of the run now, or about a session change by a cancelled child.
         """
         self.is_settling = True
         self._driver.may_begin = False
@@ -856,7 +856,7 @@ class Recorder(World):
 _KIND_OF_LATE: Final = {ToolReturned: "tool", ModelAnswered: "model", InputGiven: "input"}
 _CHANGE_POLL_SECONDS: Final = 0.1
 _LEAVE_US: Final = 3_000_000
-"""What children may take to leave, whose parent's log, say, cannot be written."""
+"""The time for children to leave, for example if the parent's log cannot be written."""
 _GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)
 _KEY_MAX: Final = 4096
 _GUARDED: Final = frozenset({"idempotent", "changes"})
@@ -864,9 +864,9 @@ _GUARDED: Final = frozenset({"idempotent", "changes"})
 
 
 def _meta_of_end(verdict: Verdict, fold: Fold) -> dict[str, int | str]:
-    """Return what `meta` says of the end: what raised, by file name and line, and what was refused.
+    """Return the end's `meta`: the exception's file name and line, and counts of refusals.
 
-    Counts that are nothing are left out.
+    Counts of zero are left out.
     """
     told: dict[str, int | str] = {}
     if verdict.place is not None:

@@ -1,6 +1,6 @@
-"""What recording one run takes, and what comes of it.
+"""The input and the result of recording one run.
 
-Values that pass between whoever starts a run and the recorder; nothing here acts.
+Values that pass between the caller that starts a run and the recorder; nothing here acts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class RunRequest(Terms):
 
 @attrs.frozen(kw_only=True)
 class RecordedRun:
-    """One recorded run: its last event and where its log stands."""
+    """One recorded run: its last event and its log's path."""
 
     finished: RunFinished
     log: Path
@@ -41,9 +41,9 @@ class RecordedRun:
     place: tuple[str, int] | None = None
     """File and line of the program that raised, if it did."""
     raised: BaseException | None = None
-    """What it raised."""
+    """Its exception."""
     questions: tuple[Question, ...] = ()
-    """What a suspended run waits for; its log has no `run.finished`."""
+    """The open questions of a suspended run; its log has no `run.finished`."""
     slips: tuple[Slip, ...] = ()
     """Calls that the program never awaited."""
     unheard: tuple[Slip, ...] = ()

@@ -1,11 +1,11 @@
-"""Records a run some of whose outcomes are supplied, from a record or by stubs.
+"""Records a run with some outcomes supplied, from a record or by stubs.
 
 The rules are CONTRACT.md §12.10.
 
-A shell file, on top of `engine.recording.recorder`.  What is supplied is not done; what is done
-live is delivered at the place that the record has for it, as long as it has one, so that a run in
-which nothing drifts comes out line by line as it was recorded.  What is supplied, and where it
-comes from, is the `Supply`'s to say; `replay.partial.sources` has one.
+It extends `engine.recording.recorder`. Supplied effects are not executed. Live outcomes are
+delivered at their recorded places, if they have one, so a run without drift has the same lines as
+the record. The `Supply` decides which outcomes are supplied, and their source;
+`replay.partial.sources` has one.
 """
 
 import queue
@@ -47,13 +47,13 @@ class Supplied(Recorder):
         self._supply = request.supply
         self._events: dict[str, Event] = {}
         self._parked: dict[str, Arrival] = {}
-        """What has arrived before its turn, by call."""
+        """Arrivals before their turn, by call."""
         super().__init__(request, host, **options)
 
     # -- the kernel's side ----------------------------------------------------------------
 
     def emit(self, event: Event, call: str | None) -> None:
-        """Append a line that follows from the program, and keep what it asks for."""
+        """Append a line of the program, and keep its request."""
         super().emit(event, call)
         if call is not None and isinstance(event, REQUESTS):
             self._events[call] = event
@@ -88,7 +88,7 @@ class Supplied(Recorder):
         super().seed(session)
 
     def arm(self, timer: Timer) -> None:
-        """Set a timer, unless the record says when it fires."""
+        """Set a timer, unless the record has its firing."""
         if self._place(timer) is None:
             super().arm(timer)
 
@@ -99,7 +99,7 @@ class Supplied(Recorder):
     straight = World.straight  # nothing goes so: everything has its turn
 
     def advance(self) -> bool:
-        """Start what is wanted, then take what has its turn."""
+        """Start the wanted effects, then take the next in turn."""
         for effect in self._wanted():
             self._start(effect)
         while not self._take_turn():
@@ -127,7 +127,7 @@ class Supplied(Recorder):
     # -- turns ----------------------------------------------------------------------------
 
     def _take_turn(self) -> bool:
-        """Take what the record delivers first of all that is open, if it is there."""
+        """Take the open effect that the record delivers first, if it has arrived."""
         first = self._first()
         if first is None:
             return self._take_any()
@@ -145,9 +145,9 @@ class Supplied(Recorder):
         return self._take_overdue()
 
     def _take_overdue(self) -> bool:
-        """Take a timer that the record did not fire, if what is live takes much too long.
+        """Take a timer that the record did not fire, if a live effect is far too slow.
 
-        A little slower than it was recorded is no reason to time out.
+        A small delay compared to the record is not a reason to time out.
         """
         now, due = self._timers.now_us(), self._timers.next_us()
         is_over = self._deadline_us is not None and now >= self._deadline_us
@@ -161,7 +161,7 @@ class Supplied(Recorder):
         return None if patience is None else max(patience, _LOOK_SECONDS)
 
     def _first(self) -> str | None:
-        """Return what the record delivers first of all that is open; `None`: nothing of it."""
+        """Return the open effect that the record delivers first; `None` if it delivers none."""
         kernel = self._kernel
         joined = [call for call in kernel.children if kernel.wants_child(call)]
         placed = {key: self._supply.when(key) for key in [*kernel.open, *joined]}

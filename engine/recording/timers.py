@@ -1,8 +1,8 @@
-"""The time of a run that is recorded: its clocks, its timers, and what is due.
+"""The time of a recorded run: its clocks, its timers, and due events.
 
-A shell file: it reads the monotonic clock.  Deadlines and timers go by monotonic time; what the
-program sees is virtual time, which a given clock may replace.  What becomes of a timer that is due
-is `engine.recording.recorder`'s.  Rules: CONTRACT.md §9.3.
+This module reads the monotonic clock. Deadlines and timers use monotonic time; the program sees
+virtual time, which a given clock may replace. `engine.recording.recorder` handles due timers.
+Rules: CONTRACT.md §9.3.
 """
 
 import heapq
@@ -20,7 +20,7 @@ _KEPT: Final = 64
 
 
 class Timers:
-    """What a run waits for by the clock; all times in microseconds since the run began."""
+    """The pending times of a run, in microseconds since the run began."""
 
     def __init__(self, clock: Clock | None) -> None:
         self._clock = clock
@@ -32,7 +32,7 @@ class Timers:
         self._armed: list[tuple[int, int, str, Timer | CallTool]] = []
 
     def go_on(self, active_us: int, virtual_us: int, armed: Iterable[tuple[int, Timer]]) -> None:
-        """Go on from where the record ends; `armed` has what is left of each timer."""
+        """Continue from the end of the record; `armed` has the rest of each timer."""
         self._began_ns = time.monotonic_ns() - active_us * 1000
         if self._clock is not None:
             self._clock_began = self._clock.time_us() - virtual_us
@@ -48,14 +48,14 @@ class Timers:
         return (time.monotonic_ns() - self._began_ns) // 1000
 
     def virtual_us(self, now: int | None = None) -> int:
-        """Return virtual time at `now`: the given clock's, where there is one."""
+        """Return virtual time at `now`: the given clock's, if there is one."""
         clock = self._clock
         if clock is not None:
             return clock.time_us() - self._clock_began
         return (self.now_us() if now is None else now) + self._ahead_us
 
     def read(self, step: int) -> ClockRead:
-        """Return what a look at the clock shows in a step."""
+        """Return the clock reading of a step."""
         virtual, clock = self.virtual_us(self._instant(step)), self._clock
         return ClockRead(clock.time_us() if clock else time.time_ns() // 1000, virtual)
 
@@ -93,7 +93,7 @@ class Timers:
             heapq.heappush(self._armed, (due, 0, effect.call, effect))
 
     def take(self, now: int) -> Timer | CallTool | None:
-        """Return what is due, first of all that is, and forget it; `None`: nothing is."""
+        """Remove and return the earliest due timer or deadline; `None` if none is due."""
         while self._armed and (self._armed[0][0] <= now or _is_cancelled(self._armed[0][3])):
             timer = heapq.heappop(self._armed)[3]
             if not _is_cancelled(timer):

@@ -33,7 +33,7 @@ class Workers:
         self._threads = 0
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Run `job` on a thread, as soon as one is free; here, where not one can be started."""
+        """Run `job` on a thread as soon as one is free; here if no thread can be started."""
         if not self._idle.acquire(blocking=False) and self._threads < self._most:
             try:
                 threading.Thread(target=self._work, name="refold-worker", daemon=True).start()
@@ -137,9 +137,9 @@ os.register_at_fork(after_in_child=_spare.clear)
 
 
 def in_thread(work: Callable[[], T], cancel: Callable[[], None] = lambda: None) -> T:
-    """Run `work` on a thread of its own, in a copy of this context, and return what it returns.
+    """Run `work` on a new thread, in a copy of this context, and return its result.
 
-    Ctrl-C calls `cancel` and waits for the end all the same, before it goes on.
+    Ctrl-C calls `cancel`, waits for the end, and is then raised.
     """
     inside = threading.Event()
 

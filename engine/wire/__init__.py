@@ -1,12 +1,11 @@
-"""Reads and spells models' APIs as they look on the wire, for our own clients and for the proxy.
+"""Reads and encodes models' APIs as on the wire, for our own clients and for the proxy.
 
-Bodies and streams flow in, as a server or a client sent them; neutral messages flow out, and are
-spelled as an answer again.  Imports `encoding`, `events` and `errors`.  Pure.
-Rules: CONTRACT.md §11.1, §16.9, §16.10.
+Input: bodies and streams from a server or a client. Output: neutral messages, and answers encoded
+from them. Imports `encoding`, `events` and `errors`. Pure. Rules: CONTRACT.md §11.1, §16.9, §16.10.
 
-    apis         the table of formats; which one a request speaks, and how to read it
-    spelling     how an answer is spelled that no server gave
-    parts/       what the readers of all formats share
+    apis         the table of formats; finds a request's format and reads it
+    spelling     encodes an answer that no server sent
+    parts/       parts that the readers of all formats share
     chat/        OpenAI chat completions
     responses/   OpenAI responses
     messages/    Anthropic messages

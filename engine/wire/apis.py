@@ -33,9 +33,9 @@ FORMATS: Final[dict[str, WireFormat]] = {
 _NOT_OF_PATHS: Final = re.compile(r"[^\w.:@-]", re.ASCII)
 _DEPLOYMENT: Final = "/deployments/"
 NEWEST: Final = 4
-"""What is read: 1: Google's paths, and marks of caching apart · 2: Bedrock's paths, too · 3: packed
-bodies, and a multipart body without the boundary that its client drew · 4: Google's calls by name
-and number.  A new format's paths are read `since` a new number: logs recorded before have its
+"""The supported features: 1: Google's paths, and separate cache markers · 2: also Bedrock's paths ·
+3: compressed bodies, and multipart bodies without the client's random boundary · 4: Google's calls
+by name and number. A new format's paths get a new number as `since`: logs recorded before have its
 requests as `other`."""
 _SUCCESS: Final = range(200, 300)
 _EVENTS: Final = "text/event-stream"
@@ -63,11 +63,11 @@ def read_request(
     *,
     reads: int = NEWEST,
 ) -> Asked:
-    """Return what a request asks; never raises.  What is `remembered` is not read again.
+    """Parse a request; never raises. Parts in `remembered` are not parsed again.
 
-    What speaks none of the formats, or none as it should be, is `other`: {method, path, body},
-    the body as a JSON object or list, else as text, else as {"base64": …}; null for none.
-    `reads` says how much is read (`NEWEST`): logs that were begun with less go on with that.
+    A request without a known format, or with an invalid body, is `other`: {method, path, body}, the
+    body as a JSON object or list, else as text, else as {"base64": …}; null for none. `reads` is
+    the feature level (`NEWEST`): a log keeps the level that it began with.
     """
     spoken_here = spoken(method, path_and_query)
     if spoken_here is not None and reads >= spoken_here[1].since:
@@ -84,9 +84,9 @@ def read_request(
 
 
 def with_model(method: str, path_and_query: str, body: bytes, model: str) -> tuple[str, bytes]:
-    """Return the path and the body of a request that asks another model of the same format.
+    """Return the path and the body of a request with a different model of the same format.
 
-    What speaks no format, or is no JSON object, stays as it is.
+    A request without a format, or whose body is not a JSON object, is unchanged.
     """
     spoken_here = spoken(method, path_and_query)
     if spoken_here is None:
@@ -106,7 +106,7 @@ def with_model(method: str, path_and_query: str, body: bytes, model: str) -> tup
 
 
 def _placed(asked: Asked, path_and_query: str, model: str | None) -> Asked:
-    """Return a request with its path, where that says which model or deployment, or has a query."""
+    """Return a request with its path, if that has the model, a deployment or a query."""
     if model is None and "?" not in path_and_query and _DEPLOYMENT not in path_and_query:
         return asked
     parameters = {**asked.parameters, PLACE: held(path_and_query)}
@@ -136,9 +136,9 @@ def _body(body: bytes) -> Json:
 
 
 def reader_of(asked: Asked, status: int, content_type: str) -> Reader:
-    """Return what reads the answer to `asked` from its bytes, as they come.
+    """Return a reader for the bytes of the answer to `asked`.
 
-    The content type says which form it has; without one, what was asked for.
+    The content type determines its form; without one, the requested form.
     """
     row = FORMATS.get(asked.api)
     if row is None:
@@ -169,7 +169,7 @@ def known_routes() -> tuple[Route, ...]:
 
 
 def provider_of(asked: Asked) -> str:
-    """Return by whose prices a request is priced; empty where nobody says."""
+    """Return the provider whose prices apply to a request; empty if unknown."""
     found = spoken("POST", asked.place)
     if found is not None and found[1].provider:
         return found[1].provider

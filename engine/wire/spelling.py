@@ -50,7 +50,7 @@ def can_spell(asked: Asked) -> bool:
 
 
 def refused(asked: Asked, status: int, message: str) -> dict[str, Any]:
-    """Return the body that says that Refold refuses a request, in the format of the request."""
+    """Return the body of Refold's refusal of a request, in the format of the request."""
     spells = FORMATS.get(asked.api)
     body = (spells.refused if spells else refused_as_openai)(status, message)
     if "param" in (body.get("error") or ()):  # as OpenAI's

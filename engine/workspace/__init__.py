@@ -1,21 +1,21 @@
-"""The folder that a watched command works in: what a log says of it, and what its files hold.
+"""The folder that a watched command works in: its log entries, and its files' contents.
 
-Trees flow in and out: of a folder on disk, of a log.  What they hold stands in `<stem>.files/`
-beside the log, or in the git repository of the folder; it is read from there and nothing is
-written.  Every program that git would run for a user is switched off.  Imports `log`, `events`,
-`encoding` and `errors`.  Rules: CONTRACT.md §16.16.
+Input and output: trees, of a folder on disk or of a log. Their contents are in `<stem>.files/`
+beside the log, or in the git repository of the folder, which is only read. All programs that git
+would run for a user are disabled. Imports `log`, `events`, `encoding` and `errors`. Rules:
+CONTRACT.md §16.16.
 
-    paths        paths as texts that a log can hold; which of them a log may name
-    tree         a tree: what differs from commits of git; its list and its digest
-    entries      what `x-refold.folder` says: the start, changes, the end
-    git          git is asked, and writes and runs nothing
-    status       what `git status` says
-    left_out     which folder is recorded, and which of its files are not
-    listening    whether anything can have changed since a look
-    scanning     a look at a folder on disk
-    diffs        how two contents differ, in lines
+    paths        paths as texts that a log can store; paths that a log may name
+    tree         a tree: the differences from commits of git; its list and its digest
+    entries      the data of `x-refold.folder`: the start, changes, the end
+    git          queries git, which writes and runs nothing
+    status       the output of `git status`
+    left_out     chooses the recorded folder, and the files to leave out
+    listening    whether anything can have changed since the last scan
+    scanning     scans a folder on disk
+    diffs        differences of two contents, in lines
     watching     the folder while a command works in it
-    contents     what files of a tree hold
-    packing      objects of git that a folder needs: where they are, as files of a pack
-    restoring    files of a tree are written into an empty folder
+    contents     the contents of a tree's files
+    packing      finds git objects that a folder needs, and packs them
+    restoring    writes files of a tree into an empty folder
 """

@@ -1,7 +1,7 @@
-"""What the files of a tree hold: beside the log, or in the repository of the folder.
+"""The contents of a tree's files: beside the log, or in the repository of the folder.
 
-Contents of our own stand in `<stem>.files/<aa>/<digest>` beside the log, as blobs do, but apart
-from them: a pack, a page and a store carry them only on request.  Rules: CONTRACT.md §16.16.
+Stored contents are in `<stem>.files/<aa>/<digest>` beside the log, like blobs but separate: a pack,
+a page and a store include them only on request. Rules: CONTRACT.md §16.16.
 """
 
 from collections.abc import Mapping
@@ -30,10 +30,10 @@ class Contents:
         return cls(log, {base.path: Git(Path(folder, base.path)) for base in tree.bases})
 
     def content(self, entry: TreeEntry, tree: FileTree) -> bytes:
-        """Return what a file holds, the text of a link, nothing of a folder; `tree` has the bases.
+        """Return a file's content, a link's text, or empty for a folder; `tree` has the bases.
 
         Raises:
-            ContentMissing: it is not there any more, was left out, or is not what it was.
+            ContentMissing: it no longer exists, was left out, or has changed.
         """
         match entry.kind:
             case "own" | "cut":
@@ -52,10 +52,10 @@ class Contents:
                 raise ContentMissing(paths.as_text(entry.path), "", f"left out: {entry.value}")
 
     def own(self, named: str, size: int) -> bytes:
-        """Return a content that stands beside the log.
+        """Return a content that is stored beside the log.
 
         Raises:
-            ContentMissing: it is not there, or is not what it was.
+            ContentMissing: it does not exist, or has changed.
         """
         try:
             return self._store.content(named, size)

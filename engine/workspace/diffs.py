@@ -11,7 +11,7 @@ _CONTEXT: Final = 3
 
 
 def lines_of(content: bytes) -> list[str] | None:
-    """Return the lines of a text, with their ends; `None` for what is not a text."""
+    """Return the lines of a text, with their ends; `None` if it is not a text."""
     if b"\0" in content:
         return None
     try:
@@ -42,7 +42,7 @@ def _alike(one: list[str], other: list[str]) -> int:
 
 
 def unified(before: bytes | None, after: bytes | None, path: str) -> list[str]:
-    """Return a unified diff, without line ends; of what is not a text, one line that says so."""
+    """Return a unified diff, without line ends; one line for content that is not text."""
     old, new = lines_of(before or b""), lines_of(after or b"")
     was = f"a/{path}" if before is not None else "/dev/null"
     now = f"b/{path}" if after is not None else "/dev/null"

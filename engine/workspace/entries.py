@@ -1,6 +1,6 @@
-"""What the entries `x-refold.folder` of a log say: the folder at the start, changes, the end.
+"""The data of the entries `x-refold.folder` in a log: the folder at the start, changes, the end.
 
-Read strictly, for a log may come from anybody.  Pure.  Rules: CONTRACT.md §16.16.
+Read strictly, because a log may come from anyone. Pure. Rules: CONTRACT.md §16.16.
 """
 
 import re
@@ -22,22 +22,22 @@ _REF: Final = re.compile(r"(?:refs/[^\0-\x20\x7f~^:?*\[\\]+)?")
 
 @attrs.frozen
 class Repository:
-    """What git says of one repository in the folder, besides its files."""
+    """The git data of one repository in the folder, other than its files."""
 
     path: str
-    """Where it stands in the folder; empty for the top."""
+    """Its path in the folder; empty for the top."""
     commit: str = ""
-    """What is checked out; empty before the first commit."""
+    """The checked-out commit; empty before the first commit."""
     branch: str = ""
     """`refs/heads/…`; empty where none is checked out."""
     refs: str = ""
-    """`<id> <ref>`, one a line: branches, tags, the stash; without those of remotes."""
+    """`<id> <ref>`, one per line: branches, tags, the stash; without remote ones."""
     index: str = ""
-    """What differs in the index from the commit: lines of [path, mode, id, stage, digest, size],
-    the last two of the content beside the log; all but path and stage are empty for what is
-    removed, the last two for a content that is not kept."""
+    """Differences of the index from the commit: lines of [path, mode, id, stage, digest, size], the
+    last two of the content beside the log; all but path and stage are empty for a removed entry,
+    the last two for a content that is not kept."""
     under_way: tuple[str, ...] = ()
-    """What was begun and not ended: `rebase`, `merge`, `cherry-pick`, `revert`, `bisect`, `am`."""
+    """Operations in progress: `rebase`, `merge`, `cherry-pick`, `revert`, `bisect`, `am`."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the member of `repositories`."""
@@ -52,10 +52,10 @@ class Repository:
 
     @classmethod
     def of_json(cls, data: Any) -> Self:
-        """Return what a member says.
+        """Parse a member.
 
         Raises:
-            FolderRefused: it is another thing.
+            FolderRefused: it does not have this form.
         """
         match data:
             case {
@@ -112,10 +112,10 @@ class FileChange:
     is_base: bool = False
     """Whether the path is now again as in the base of the tree, which may be not at all."""
     added: int | None = None
-    """Lines; `None` where that is not known: of what is no text, or too long."""
+    """Lines; `None` if unknown: for a content that is not text, or is too long."""
     removed: int | None = None
     calls: tuple[str, ...] = ()
-    """Call keys of those that can have done it, where it is fewer than all of the entry's."""
+    """Call keys of the possible causes, if fewer than all of the entry's."""
 
     def as_json(self) -> list[Any]:
         """Return the line of a list of changes."""
@@ -157,7 +157,7 @@ class FolderStarted:
     path: str
     """Absolute, as `os.fsdecode` gives it."""
     below: str
-    """Where below it the command was started; empty for the top."""
+    """The path below it at which the command was started; empty for the top."""
     tree: FileTree
     repositories: tuple[Repository, ...] = ()
     """By path."""
@@ -189,7 +189,7 @@ class FolderChanged:
     """Call keys of those that were in progress: what changed was changed by one of them, or by
     what runs in the background; empty where none was."""
     repositories: tuple[Repository, ...] | None = None
-    """What git says now; `None` where it says the same."""
+    """The current git data; `None` if unchanged."""
     is_end: bool = False
 
     def as_event(self) -> Extension:
@@ -224,10 +224,10 @@ FolderEntry = FolderStarted | FolderChanged | FolderLost
 
 
 def read_entry(data: Mapping[str, Any]) -> FolderEntry:
-    """Return what an entry of the kind `x-refold.folder` says; `data` with its large texts.
+    """Parse an entry of the kind `x-refold.folder`; `data` with its large texts.
 
     Raises:
-        FolderRefused: it is none that Refold writes, or names what no log may name.
+        FolderRefused: Refold does not write such an entry, or it has a forbidden path.
     """
     match data:
         case {
@@ -278,14 +278,14 @@ def contents_named(entry: FolderEntry) -> Iterator[tuple[str, str, int]]:
 
 
 class FolderState:
-    """The folder at an entry of a log, folded of what is said up to there."""
+    """The folder at an entry of a log, folded from the entries up to there."""
 
     def __init__(self) -> None:
         self.started: FolderStarted | None = None
         self.lost = ""
         """Why it is no longer recorded; empty while it is."""
         self.is_ended = False
-        """Whether the log says how it was at the end."""
+        """Whether the log has its state at the end."""
         self.repositories: tuple[Repository, ...] = ()
         self.touched: set[str] = set()
         """Paths that changed at some time."""
@@ -327,7 +327,7 @@ def changed(tree: FileTree, changes: Iterable[FileChange]) -> FileTree:
     """Return the tree after changes.
 
     Raises:
-        FolderRefused: one path changes twice, or stands below one that is no folder.
+        FolderRefused: one path changes twice, or is below one that is not a folder.
     """
     changes = tuple(changes)
     if not changes:

@@ -1,7 +1,7 @@
-"""git is asked what it knows of a repository; it writes nothing, and runs no program of the user.
+"""Queries git about a repository; git writes nothing, and runs no program of the user.
 
-Hooks, filters, file system monitors and fetches that a configuration asks for are switched off: by
-options and variables that stand above all configuration.  Rules: CONTRACT.md §16.16.
+Hooks, filters, file system monitors and fetches that a configuration enables are disabled by
+options and variables that override all configuration. Rules: CONTRACT.md §16.16.
 """
 
 import hashlib
@@ -36,9 +36,9 @@ _GIT_KINDS: Final[Mapping[str, Kind]] = {"blob": "git", "commit": "commit"}
 
 
 def environment() -> dict[str, str]:
-    """Return the variables that git is run with: those of the user that lead it elsewhere are out.
+    """Return git's environment, without the user's variables that would redirect it.
 
-    A hook of git that starts a program gives it GIT_DIR and more.
+    A hook of git that starts a program sets GIT_DIR and others for it.
     """
     own = {
         name: value
@@ -54,7 +54,7 @@ class Git:
 
     top: Path
     git_dir: str = ""
-    """Of a repository made for reading; empty: git finds that of the work tree."""
+    """For a repository made for reading; empty: git finds the work tree's own."""
 
     @cached_property
     def _environment(self) -> dict[str, str]:
@@ -108,7 +108,7 @@ class Git:
         return done.stdout
 
     def lines(self, *arguments: str, given: bytes | None = None) -> list[str]:
-        """Return what git prints with `-z`, as paths are decoded.
+        """Return git's output with `-z`, decoded like paths.
 
         Raises:
             GitFailed: as of `said`.
@@ -116,7 +116,7 @@ class Git:
         return os.fsdecode(self.said(*arguments, given=given)).split("\0")[:-1]
 
     def started(self, *arguments: str) -> "subprocess.Popen[bytes]":
-        """Start git, with pipes to it and from it; what it complains of is dropped.
+        """Start git, with pipes to it and from it; its error output is dropped.
 
         Raises:
             GitFailed: it cannot be run.
@@ -142,7 +142,7 @@ class RepositoryObjects:
         """Return the content of a blob, checked against its id.
 
         Raises:
-            ContentMissing: it is not there, or is another.
+            ContentMissing: it does not exist, or does not match its id.
         """
         content = self._read(named)
         if blob_id(content, len(named)) != named:
@@ -224,12 +224,12 @@ def blob_id(content: bytes, length: int = 40) -> str:
 
 
 def between(git: Git, before: str, after: str) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield what differs between two git trees: path, mode and id before, mode and id after.
+    """Yield the differences of two git trees: path, mode and id before, mode and id after.
 
-    A mode of `000000` says that there is nothing.
+    A mode of `000000` means that the file does not exist.
 
     Raises:
-        GitFailed: a tree is not there.
+        GitFailed: a tree does not exist.
     """
     parts = iter(git.lines("diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", before, after))
     for said in parts:

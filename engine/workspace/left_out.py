@@ -17,12 +17,12 @@ FILE_MAX: Final = 10_000_000
 TOTAL_MAX: Final = 200_000_000
 """Bytes of all files that are kept by content, at the start; and again of what changes later."""
 NONE: Final = "none"
-"""The option that says that no folder is recorded."""
+"""The option value for recording no folder."""
 WITHOUT_GIT: Final = (
     "node_modules/", ".venv/", "venv/", "__pycache__/", ".tox/", ".mypy_cache/", ".pytest_cache/",
     ".ruff_cache/", "target/",
 )  # fmt: skip
-"""What is ignored in a folder that is not in git, besides what a `.gitignore` there says."""
+"""Files ignored in a folder that is not in git, in addition to its `.gitignore`."""
 
 _KEYS: Final = re.compile(
     r"""(?ix) \.env(?!\.(?:example|sample|template|dist)$).*
@@ -37,11 +37,11 @@ _OF_A_LOG: Final = r"(\.\d+)*\.(jsonl(\..*)?|ray|(blobs|files)(/.*)?)"
 _VOLATILE: Final = ("*.pyc", "*.aider.tags.cache.v*/*", ".DS_Store", "*/.DS_Store")
 """Files that programs write as a cache, or by chance."""
 OF_AIDER: Final = (".aider.*", "*/.aider.*")
-"""Files with times in them, of a record whose profile does not say where these stand."""
+"""Files with times in them, for a record whose profile does not list such places."""
 
 
 def is_volatile(path: str, more: Iterable[str] = ()) -> bool:
-    """Return whether a file says nothing of a run by its path, or by other patterns."""
+    """Return whether a file is irrelevant to a run by its path, or by other patterns."""
     return any(fnmatch.fnmatchcase(path, each) for each in (*_VOLATILE, *more))
 
 
@@ -60,12 +60,12 @@ def why_out(path: str, found: os.stat_result) -> str:
 
 
 def folder_of(here: Path, named: str = "") -> tuple[Path | None, str]:
-    """Return the folder that is recorded of a command that is started `here`, and why none is.
+    """Return the folder to record for a command started `here`, and why none is.
 
-    It is that of the option `--workspace`; else the top of the git work tree; else `here`.
+    It is the folder of the option `--workspace`; else the top of the git work tree; else `here`.
 
     Raises:
-        UsageError: the named one is not a folder, or the command is not started in it.
+        UsageError: the given path is not a folder, or the command is not started in it.
     """
     if named == NONE:
         return None, ""

@@ -1,8 +1,8 @@
-"""Whether anything in a folder can have changed since a look: the kernel says so (inotify, Linux).
+"""Whether anything in a folder can have changed since a scan, by inotify (Linux).
 
-Without an event a look would find what the one before found.  Two kinds of changes make none, and
-are found by the next look after another one, at the latest at the end: by another name of a file
-(a hard link) outside of the folder, and by memory that is mapped after its file was closed.
+Without an event, a scan would find nothing new. Two kinds of changes make no event, and are found
+by the next scan after any other event, at the latest at the end: through a second name of a file (a
+hard link) outside the folder, and through memory that is mapped after its file was closed.
 """
 
 import contextlib
@@ -27,9 +27,9 @@ _UNKNOWN: Final = 0x40000000 | 0x8000 | 0x4000 | 0x2000
 """It is a folder, is listened to no more, there were too many events, or it was unmounted."""
 _HEAD: Final = struct.Struct("iIII")
 _STORES: Final = frozenset({"objects", "logs", "lfs", "hooks"})
-"""Folders of git that say nothing of files or the index."""
+"""Folders of git without data about files or the index."""
 _RULES: Final = re.compile(r"(?:.*/)?(?:\.gitignore|\.git/config|\.git/info/exclude)")
-"""Files that may say that what was ignored is not."""
+"""Files that determine which files are ignored."""
 
 
 class Listener:
@@ -74,7 +74,7 @@ class Listener:
         return ctypes.CDLL(None, use_errno=True)
 
     def _add_all(self) -> None:
-        """Listen to each folder before it is listed: what is made later is heard."""
+        """Listen to each folder before it is listed, so that later files cause events."""
         left = [""]
         while left:
             path = left.pop()

@@ -23,10 +23,10 @@ _STASH: Final = "refs/stash"
 
 
 def found_today(started: FolderStarted) -> tuple[Path | None, Mapping[str, Git]]:
-    """Return the user's folder of today, and the repository of each base and repository in it.
+    """Return the user's current folder, and the repository of each base and repository in it.
 
-    That is the recorded folder, else the one where this process stands: the first that has the
-    repositories and their commits.  If none has, it is the first that is there, without any.
+    That is the recorded folder, else this process's: the first that has the repositories and their
+    commits. If none has, it is the first that exists, without any.
     """
     first: Path | None = None
     for folder in (Path(started.path), *_here()):
@@ -61,7 +61,7 @@ def pack_objects(folder: FolderState, into: Path) -> list[Path]:
     """Write a pack of git for each repository of a recorded folder into `into`.
 
     Raises:
-        GitFailed: a repository is not here, or has lost what the record needs.
+        GitFailed: a repository is missing, or has lost objects that the record needs.
     """
     started = folder.started
     if started is None:
@@ -85,7 +85,7 @@ def pack_objects(folder: FolderState, into: Path) -> list[Path]:
 
 
 def _wanted(git: Git, base: Base, told: Repository | None) -> list[str]:
-    """Return the ids of what a pack has: whole trees of what was checked out, and all commits."""
+    """Return the ids of a pack's objects: whole trees of checked-out commits, and all commits."""
     refs = [line.split(" ") for line in told.refs.splitlines()] if told is not None else []
     whole = [base.tree, *(each for each, name in refs if name == _STASH)]
     tips = [each for each, _ in refs]
@@ -121,10 +121,10 @@ def contents_of(
 
 
 def packed_repository(log: Path, into: Path) -> Git | None:
-    """Make a repository of the packs beside a log; `None` if there are none.
+    """Make a repository of the packs beside a log; `None` if none exist.
 
     Raises:
-        GitFailed: one is damaged.
+        GitFailed: a pack is damaged.
     """
     packs = packs_of(log)
     if not packs:
@@ -139,7 +139,7 @@ def packed_repository(log: Path, into: Path) -> Git | None:
 
 
 def _end_history(git: Git, shallow: Path) -> None:
-    """Let the history end where that of a shallow clone did."""
+    """End the history at the same commits as a shallow clone's."""
     asked = "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)"
     listed = git.said("cat-file", *asked).decode().splitlines()
     commits = [line.split()[0] for line in listed if line.endswith(" commit")]

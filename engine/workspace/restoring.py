@@ -1,8 +1,8 @@
-"""Files of a tree are written into an empty folder, and nothing outside of it.
+"""Writes files of a tree into an empty folder, and nothing outside it.
 
-The list may come from a stranger.  Folders are opened one by one, each in the one before and never
-through a link; a file is only ever made, never opened, so a name that is taken (also by one that
-differs in case, where the file system does not tell them apart) is refused.  Rules: CONTRACT.md
+The list may come from a stranger. Folders are opened one by one, each inside the one before and
+never through a link. Files are only created, never opened, so an existing name is refused,
+including one that differs only in case on a file system that ignores case. Rules: CONTRACT.md
 §16.20.
 """
 
@@ -24,13 +24,13 @@ _MADE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
 def restore(
     entries: Iterable[TreeEntry], content: Callable[[TreeEntry], bytes], into: Path
 ) -> list[ContentMissing]:
-    """Write files, links and empty folders into a folder; return which contents are missing.
+    """Write files, links and empty folders into a folder; return the missing contents.
 
-    What was left out of the record (`out`) and submodules without files of their own leave at most
-    an empty folder.  `entries` are whole: `Contents.whole` gives them.
+    Files left out of the record (`out`) and submodules without recorded files leave at most an
+    empty folder. `entries` are complete, from `Contents.whole`.
 
     Raises:
-        FolderRefused: a path leads out, or is taken; what was written before stays.
+        FolderRefused: a path leads outside, or exists; files already written stay.
         OSError: the system refuses to write, as on a full disk.
     """
     missing = []

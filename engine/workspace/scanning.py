@@ -1,8 +1,8 @@
-"""Looks at a folder on disk: which files there are, and what is not as git has it.
+"""Scans a folder on disk for its files and their differences from git.
 
-git says which files it has unchanged and which it ignores; all else is read, once: a file whose
-times and size stay is not read again.  A folder that is not in git is looked at by git, too, with
-a repository elsewhere.  Nothing in the folder is written.  Rules: CONTRACT.md §16.16.
+git lists its unchanged and its ignored files. All others are read once: a file with the same times
+and size is not read again. A folder that is not in git is also scanned by git, with a repository
+elsewhere. Nothing in the folder is written. Rules: CONTRACT.md §16.16.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ the file system's clock."""
 
 @attrs.frozen
 class FolderScan:
-    """What a look at a folder found."""
+    """The result of a scan of a folder."""
 
     tree: FileTree
     repositories: tuple[Repository, ...]
@@ -65,7 +65,7 @@ class _Held:
 
 @attrs.define
 class _Known:
-    """What is known of a repository as long as its commit is checked out."""
+    """Cached data of a repository as long as its commit is checked out."""
 
     git: Git
     commit: str
@@ -112,14 +112,14 @@ class Scanner:
         self._room = TOTAL_MAX
         self._known: dict[str, _Known] = {}
         self._bases: dict[str, Base] = {}
-        """By path; those of the first look."""
+        """By path, from the first scan."""
         self._apart: dict[str, TreeEntry] = {}
-        """What was ignored, and empty folders, at the first look."""
+        """Ignored files and empty folders at the first scan."""
         self._elsewhere: tempfile.TemporaryDirectory[str] | None = None
         self._is_first = True
         self._asks_refs = True
         self._in_base: dict[str, TreeEntry] = {}
-        """What the bases have at paths that were looked at."""
+        """The bases' entries at scanned paths."""
         self._differs: dict[str, TreeEntry] = {}
         self._repositories: list[Repository] = []
 
@@ -150,7 +150,7 @@ class Scanner:
         return self._found_last
 
     def in_base(self, path: str) -> TreeEntry | None:
-        """Return what the base has at a path that differed from it in some look."""
+        """Return the base's entry at a path that differed from it in some scan."""
         return self._in_base.get(path)
 
     def __enter__(self) -> Self:
@@ -263,7 +263,7 @@ class Scanner:
         return self._repository(path) if is_there and not self._log_files.hold(path) else 0
 
     def _set_apart(self, git: Git, at: str, said: GitStatus) -> None:
-        """Note what is ignored, and which folders are empty."""
+        """Note the ignored files and the empty folders."""
         for path in said.ignored:
             whole = _joined(at, path.rstrip("/"))
             mode, size = (
@@ -280,7 +280,7 @@ class Scanner:
         }
 
     def _told(self, at: str, known: _Known, said: GitStatus) -> Repository:
-        """Return what git says besides files; asked again only if it can have changed."""
+        """Return git's data other than files; queried again only if it can have changed."""
         before = known.repository
         if before is not None and known.told_of == said.beside_files and not self._asks_refs:
             return before
@@ -317,7 +317,7 @@ class Scanner:
     # --- one file ------------------------------------------------------------------------
 
     def _look(self, at: str, path: str, known: _Known, in_base: tuple[str, ...]) -> None:
-        """Add what is at a path, unless it is as in the base: this mode, this blob."""
+        """Add the entry at a path, unless it equals the base's: this mode, this blob."""
         whole = _joined(at, path)
         if not self._can_be_said(whole):
             return
@@ -384,7 +384,7 @@ class Scanner:
         return is_taken
 
     def _is_real(self, path: str) -> bool:
-        """Return whether no link stands above a path: it could lead out of the folder."""
+        """Return whether no parent folder of a path is a link, which could lead outside."""
         above = os.fspath(self._top / path.rpartition("/")[0])
         return os.path.realpath(above) == above.rstrip("/")
 
@@ -398,7 +398,7 @@ def _line(git: Git, *arguments: str) -> str:
 
 
 def _of_git(path: str, mode: str, blob: str) -> TreeEntry:
-    """Return what a commit has at a path."""
+    """Return a commit's entry at a path."""
     if mode == NOTHING:
         return TreeEntry(path, "", "gone")
     return TreeEntry(path, mode, "commit" if mode == _GITLINK else "git", blob)
@@ -412,7 +412,7 @@ def _size(path: Path) -> int | None:
 
 
 def _content(path: Path) -> bytes | None:
-    """Return what a file holds at one moment; `None` if it changes each time it is read."""
+    """Return a consistent content of a file; `None` if it changes during every read."""
     for _ in range(_READS):
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
         with os.fdopen(os.open(path, flags), "rb") as file:

@@ -10,14 +10,14 @@ STATUS: Final = (
     "--no-renames", "--ignore-submodules=all",
 )  # fmt: skip
 NOTHING: Final = "000000"
-"""The mode of what is not there."""
+"""The mode of a missing file."""
 _INITIAL: Final = "(initial)"
 _DETACHED: Final = "(detached)"
 
 
 @attrs.define
 class GitStatus:
-    """What git says of a repository."""
+    """The git status of a repository."""
 
     commit: str = ""
     branch: str = ""
@@ -27,13 +27,13 @@ class GitStatus:
     staged: list[tuple[str, str, str, int]] = attrs.field(factory=list)
     """What differs in the index from the commit: path, mode, blob, stage; empty for removed."""
     inner: list[str] = attrs.field(factory=list)
-    """Repositories within, which are no submodules."""
+    """Repositories inside that are not submodules."""
     ignored: list[str] = attrs.field(factory=list)
     """With `/` at the end of folders."""
 
     @classmethod
     def of(cls, parts: Iterable[str]) -> Self:
-        """Return what the parts of the output say."""
+        """Parse the parts of the output."""
         found = cls()
         for part in parts:
             found._take(part)
@@ -41,7 +41,7 @@ class GitStatus:
 
     @property
     def beside_files(self) -> tuple[object, ...]:
-        """What it says of commit, branch, stash and index."""
+        """Its data on commit, branch, stash and index."""
         return self.commit, self.branch, self.stashes, tuple(self.staged)
 
     @property

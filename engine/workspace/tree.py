@@ -1,9 +1,9 @@
-"""A tree: the files of a folder at one moment, as what differs from commits of git.
+"""A tree: the files of a folder at one moment, as differences from commits of git.
 
-A tree has bases, each a git tree and where in the folder it stands (the repository of the folder,
-submodules, repositories within), and entries for what is not as there.  So its list is short where
-git has most of it.  The list is one JSON array a line, the bases first, in the order of paths; its
-digest is that of the whole tree.  Pure.  Rules: CONTRACT.md §16.16.
+A tree has bases, each a git tree and its path in the folder (the repository of the folder,
+submodules, inner repositories), and entries for the differences. So its list is short if git has
+most of it. The list is one JSON array per line, the bases first, in the order of paths; its digest
+identifies the whole tree. Pure. Rules: CONTRACT.md §16.16.
 """
 
 import itertools
@@ -24,12 +24,12 @@ ENTRIES_MAX: Final = 1 << 20
 """Lines of a list."""
 
 Kind = Literal["git", "own", "cut", "link", "folder", "commit", "out", "gone"]
-"""Where the content of an entry is.
+"""The place of an entry's content.
 
-`git`: `value` is the id of a blob in the repository of its base · `own`: `value` is the digest of
-a content beside the log · `cut`: as `own`, and secrets were taken out of it · `link`: `value` is
-the text of the link · `folder`: an empty one · `commit`: a submodule, at that commit · `out`: left
-out, and `value` says why (`Reason`) · `gone`: the base has it, the folder does not.
+`git`: `value` is the id of a blob in the repository of its base · `own`: `value` is the digest of a
+content beside the log · `cut`: as `own`, with secrets removed · `link`: `value` is the text of the
+link · `folder`: an empty one · `commit`: a submodule, at that commit · `out`: left out, and `value`
+is the reason (`Reason`) · `gone`: the base has it, the folder does not.
 """
 Reason = Literal["ignored", "key", "large", "total", "special", "unreadable", "changing"]
 """`ignored`: by git · `key`: it looks like a key · `large`: one file over the cap · `total`: all
@@ -115,10 +115,10 @@ def _is_value(entry: TreeEntry) -> bool:
 
 @attrs.frozen(order=False)
 class Base:
-    """A git tree that stands somewhere in a folder."""
+    """A git tree at a path in a folder."""
 
     path: str
-    """Where: empty for the top."""
+    """Its path: empty for the top."""
     tree: str
     """The id of the git tree."""
 
@@ -128,10 +128,10 @@ class Base:
 
     @classmethod
     def of_json(cls, line: Any) -> Self:
-        """Return the base of a line.
+        """Parse the base of a line.
 
         Raises:
-            FolderRefused: it is not one, or stands where none may.
+            FolderRefused: it is not a base, or has a forbidden path.
         """
         match line:
             case [str(path), str(tree)] if _OBJECT.fullmatch(tree):
@@ -142,7 +142,7 @@ class Base:
 
 
 def in_order(one: TreeEntry | Base) -> bytes:
-    """Return what the lines of a list are sorted by."""
+    """Return the sort key of a list's lines."""
     return os.fsencode(one.path)
 
 
@@ -153,7 +153,7 @@ class FileTree:
     bases: tuple[Base, ...] = ()
     """By path."""
     differs: tuple[TreeEntry, ...] = ()
-    """What is not as in the bases, by path."""
+    """Differences from the bases, by path."""
 
     @classmethod
     def of(cls, bases: Iterable[Base], differs: Iterable[TreeEntry]) -> Self:
@@ -162,7 +162,7 @@ class FileTree:
 
     @cached_property
     def text(self) -> str:
-        """The canonical list: what a log holds."""
+        """The canonical list, as logged."""
         bases = as_lines(base.as_json() for base in self.bases)
         return bases + as_lines(entry.as_json() for entry in self.differs)
 
@@ -173,10 +173,10 @@ class FileTree:
 
     @classmethod
     def of_text(cls, text: str) -> Self:
-        """Return the tree of a list.
+        """Parse the tree of a list.
 
         Raises:
-            FolderRefused: it is none that Refold writes, or names what no log may name.
+            FolderRefused: Refold does not write such a list, or it has a forbidden path.
         """
         bases: list[Base] = []
         differs: list[TreeEntry] = []
@@ -199,18 +199,18 @@ class FileTree:
         return {entry.path: entry for entry in self.differs}
 
     def base_of(self, path: str) -> Base | None:
-        """Return the base that a path stands in: the innermost; `None` outside of all."""
+        """Return the innermost base that contains a path; `None` if no base does."""
         above = (base for base in reversed(self.bases) if is_below(path, base.path))
         return next(above, None)
 
     def whole(self, listed: Mapping[str, Iterable[TreeEntry]]) -> "FileTree":
         """Return this tree with all files of its bases, and without bases.
 
-        `listed` has the files of each base by its path, as `RepositoryObjects.files` gives them:
+        `listed` has the files of each base by its path, as `RepositoryObjects.files` returns them:
         their paths are relative to the top of the folder.
 
         Raises:
-            FolderRefused: together they name a path twice, or below one that is no folder.
+            FolderRefused: together they have a path twice, or one below a file.
         """
         files = {entry.path: entry for base in self.bases for entry in listed[base.path]}
         files |= self.by_path
@@ -223,7 +223,7 @@ class FileTree:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Return whether a path is that of a folder, or of what is in it; all is below the empty."""
+    """Return whether a path is a folder or inside it; every path is inside the empty one."""
     return not folder or path == folder or path.startswith(f"{folder}/")
 
 
@@ -258,7 +258,7 @@ def _check_order(lines: tuple[TreeEntry, ...] | tuple[Base, ...]) -> None:
 
 
 def _check_above(entries: tuple[TreeEntry, ...]) -> None:
-    """Refuse what stands below a file or a link: to write it would follow the link."""
+    """Refuse paths below a file or a link: writing them would follow the link."""
     solid = {each.path for each in entries if each.kind not in ("gone", "commit")}
     solid -= {each.path for each in entries if each.mode == "040000" and each.kind == "out"}
     for entry in entries:

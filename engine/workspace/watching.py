@@ -1,8 +1,8 @@
-"""Writes down a folder while a command works in it: at the start, as it changes, at the end.
+"""Records a folder while a command works in it: at the start, as it changes, at the end.
 
-A look takes place on a thread of its own, while the model thinks: the program goes on when the
-answer comes, so what changed before is told from what changes after.  Whatever goes wrong ends
-the recording of the folder, and not that of the run.  Rules: CONTRACT.md §16.16.
+A scan runs on a separate thread while the model is working. The program continues when the answer
+arrives, so earlier changes are distinguished from later ones. An error ends the recording of the
+folder, but not the recording of the run. Rules: CONTRACT.md §16.16.
 """
 
 import os
@@ -49,7 +49,7 @@ class Suspect:
 
 
 class WatchedFolder:
-    """The folder of one command, and what the log says of it; a context manager."""
+    """The folder of one command, and its log entries; a context manager."""
 
     def __init__(
         self,
@@ -61,9 +61,9 @@ class WatchedFolder:
         *,
         seen_at: str = "",
     ) -> None:
-        """Take the folder, where in it the command is started, and what writes an entry.
+        """Take the folder, the command's start path in it, and the function that writes an entry.
 
-        `seen_at` is the path at which the log has it; by default where it is.
+        `seen_at` is its path in the log; by default its actual path.
         """
         self._top = top
         self._seen_at = seen_at or os.fspath(top)
@@ -95,7 +95,7 @@ class WatchedFolder:
             self._looks.append((self._thread.submit(self._scanner.scan), calls))
 
     def settle(self, calls: Callable[[], Iterable[Suspect]]) -> None:
-        """Write down what the looks found that have begun; `calls` are those since then."""
+        """Record the results of the started scans; `calls` are the calls since then."""
         while self._looks:
             look, before = self._looks.pop(0)
             if (scan := self._looked(look)) is not None:
@@ -172,7 +172,7 @@ class WatchedFolder:
 
     @property
     def summary(self) -> str:
-        """What a person is told of it, on one line."""
+        """A one-line summary for people."""
         if self.lost:
             return f"not recorded: {as_text(self.lost)}"
         differs = self._last.tree.differs
@@ -202,10 +202,10 @@ def may_change(tool: str) -> bool:
 
 
 def suspects(top: str, path: str, calls: Sequence[Suspect]) -> tuple[str, ...]:
-    """Return the calls that can have changed a path: all but those that surely did not.
+    """Return the calls that can have changed a path: all but those that certainly did not.
 
-    What edits files names them; what reads changes none.  Beside an edit that names the file, only
-    commands of other conversations are meant that say its name.
+    Editing calls name their files, and reading calls change none. If an edit names the file, other
+    calls count only if they are commands of other conversations that contain its name.
     """
     able = [each for each in calls if may_change(each.tool)]
     edits = [each for each in able if _EDITS.fullmatch(each.tool)]

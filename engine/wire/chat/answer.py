@@ -26,7 +26,7 @@ STOPS: Final = {"function_call": "tool_calls"}
 
 
 class ChatSpeaker(Speaker):
-    """Reads what an answer of this format says."""
+    """Decodes an answer of this format."""
 
     unit = "a chunk"
     holds = "choice with a message"
@@ -99,7 +99,7 @@ class _Choice:
         self.is_said = False
 
     def take(self, given: dict[str, Any], member: str) -> None:
-        """Take what one chunk says of this choice."""
+        """Take one chunk's data for this choice."""
         self.stop = text_of(given.get("finish_reason")) or self.stop
         delta = given.get(member)
         if not isinstance(delta, dict):
@@ -142,7 +142,7 @@ class _Choice:
 
 @attrs.define
 class _Call:
-    """One tool call of an answer.  A new id begins a new one, whatever its index."""
+    """One tool call of an answer. A new id begins a new call, even at the same index."""
 
     said: Gathered
     place: int

@@ -1,10 +1,10 @@
 """The OpenAI chat-completions interface, read from outside: requests.
 
-They become the neutral messages of CONTRACT.md §11.1.  Notations of the same: a text, or one text
-part; of a message, null or no member, `annotations` or `tool_calls` that are empty or not there; of
-an assistant's message, no content or empty content; the JSON of a call's arguments, and its `index`
-where it is its place.  What the neutral shape has no place for stands in `provider.chat`.  Answers
-are `wire.chat.answer`'s.  Pure.  Rules: CONTRACT.md §16.9.
+They become the neutral messages of CONTRACT.md §11.1. Equivalent forms are: a text, or one text
+part; in a message, null or a missing member, empty or missing `annotations` or `tool_calls`; in an
+assistant's message, missing or empty content; the JSON form of a call's arguments, and its `index`
+if it equals its position. Members without a neutral form are in `provider.chat`. `wire.chat.answer`
+reads answers. Pure. Rules: CONTRACT.md §16.9.
 """
 
 from typing import Any, Final
@@ -41,13 +41,13 @@ _MEMBERS: Final = {
     "assistant": {"role", "content", "tool_calls"},
     "tool": {"role", "content", "tool_call_id"},
 }
-"""What the neutral shape has a place for."""
+"""The members with a neutral form."""
 _CALL: Final = {
     "id": is_text,
     "type": "function",
     "function": {"name": is_text, "arguments": is_said},
 }
-"""A call of which the neutral one says all."""
+"""A call that its neutral form represents completely."""
 
 
 def is_shaped(body: dict[str, Any], lists: Lists = NO_LISTS) -> bool:
@@ -63,9 +63,9 @@ def _is_message(message: Any) -> bool:
 
 
 def asked(body: dict[str, Any], lists: Lists = NO_LISTS) -> Asked:
-    """Return what a body of the right shape asks.
+    """Parse a body of the right shape.
 
-    `lists` are lists among its members, some of whose items may have been read before.
+    `lists` are lists among its members, whose first items may already have been parsed.
     """
     rest = dict(body)
     said = series_in(lists, "messages", rest.pop("messages")).each(message_of)
@@ -139,7 +139,7 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_plain(said: dict[str, Any], role: str) -> bool:
-    """Return whether the neutral message says all of it."""
+    """Return whether the neutral message represents it completely."""
     return (
         said.get("role") == role
         and said.keys() <= _MEMBERS[role]

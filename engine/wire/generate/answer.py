@@ -25,7 +25,7 @@ _STOPS: Final = {"STOP": "stop", "MAX_TOKENS": "length", "SAFETY": "refusal"}
 
 
 class GenerateSpeaker(Speaker):
-    """Reads what an answer of this format says."""
+    """Decodes an answer of this format."""
 
     holds = "candidate"
 

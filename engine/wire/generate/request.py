@@ -1,11 +1,11 @@
 """The Gemini generateContent interface, read from outside: requests.
 
 They become the neutral messages of CONTRACT.md §11.1: the system instruction first, each result of
-a function a message of its own.  Neighbouring turns of the model are one message, and texts beside
-each other one text: clients repeat a stream chunk by chunk, or put together.  A call is `NAME#3`,
-the third of its name, and so is its result: where the server gives no ids, clients draw some, at
-each run and for results alone.  What the neutral shape has no place for stands in
-`provider.generate`.  The model stands in the path.  Pure.  Rules: CONTRACT.md §16.9.
+a function as its own message. Adjacent turns of the model are one message, and adjacent texts one
+text, because clients repeat a stream either chunk by chunk or joined. A call is `NAME#3`, the third
+with its name, and so is its result: if the server gives no ids, clients draw new ones on every run,
+and only for results. Members without a neutral form are in `provider.generate`. The model is in the
+path. Pure. Rules: CONTRACT.md §16.9.
 """
 
 from collections import Counter
@@ -38,9 +38,9 @@ def _is_turn(turn: Any) -> bool:
 
 
 def without_ids(body: dict[str, Any], lists: Lists = NO_LISTS) -> tuple[dict[str, Any], Lists]:
-    """Return a body in which ids say no more than which result belongs to which call.
+    """Return a body in which ids only connect results to calls.
 
-    What is the n-th result of a name, and of the n-th call of it, has none; another is `NAME#n`.
+    The n-th result of a name that belongs to its n-th call has no id; any other has `NAME#n`.
     """
     numbers: dict[str, str] = {}
     calls: Counter[str] = Counter()
@@ -68,7 +68,7 @@ def without_ids(body: dict[str, Any], lists: Lists = NO_LISTS) -> tuple[dict[str
 
 
 def asked(body: dict[str, Any], _lists: Lists = NO_LISTS) -> Asked:
-    """Return what a body of the right shape asks; the model is not in it."""
+    """Parse a body of the right shape, which does not have the model."""
     rest = dict(body)
     found: list[dict[str, Any]] = []
     if (system := rest.pop("systemInstruction", None)) is not None:
@@ -97,7 +97,7 @@ def answer_of(before: tuple[dict[str, Any], ...], parts: list[dict[str, Any]]) -
 
 
 def _joined(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return turns with those of the model that follow each other as one, and texts likewise."""
+    """Return turns with adjacent turns of the model joined, and their adjacent texts too."""
     joined: list[dict[str, Any]] = []
     for turn in turns:
         is_model = turn.get("role") == "model" and turn.keys() == {"role", "parts"}
@@ -138,14 +138,14 @@ def _take_turn(found: list[dict[str, Any]], turn: dict[str, Any]) -> None:
 
 
 def _beside(turn: dict[str, Any], role: str) -> bool:
-    """Return whether a turn says more than its parts and its usual role."""
+    """Return whether a turn has more than its parts and its usual role."""
     return turn.keys() - {"parts"} != {"role"} or turn["role"] != role
 
 
 def _answer(
     found: list[dict[str, Any]], parts: list[dict[str, Any]]
 ) -> tuple[dict[str, Any], bool]:
-    """Return the message of a model's turn, and whether it says all."""
+    """Return the message of a model's turn, and whether it is complete."""
     message: dict[str, Any] = {"role": "assistant", "content": _spoken(parts)}
     calls: list[dict[str, Any]] = []
     for part in parts:
@@ -168,7 +168,7 @@ def _answer(
 
 
 def _given(found: list[dict[str, Any]], piece: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
-    """Return the message of what a user gave: one result, or what stands between them."""
+    """Return the message of a user's part: one result, or the content between results."""
     result = piece[0].get("functionResponse") if piece else None
     if not isinstance(result, dict):
         return {"role": "user", "content": _spoken(piece)}, piece == [{"text": _spoken(piece)}]

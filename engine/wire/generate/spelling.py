@@ -1,8 +1,7 @@
-"""The Gemini generateContent format: how an answer is spelled that no server gave.
+"""The Gemini generateContent format: encodes an answer that no server sent.
 
-A JSON body, or the events that clients of the format need, with each text in one piece.  What a
-neutral message does not hold (reasoning, annotations) is not in it.  Pure.
-Rules: CONTRACT.md §16.6.
+A JSON body, or the events that clients of the format need, with each text in one piece. Parts
+without a neutral form (reasoning, annotations) are left out. Pure. Rules: CONTRACT.md §16.6.
 """
 
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ _STATUSES: Final = {
     400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
     429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED",
 }  # fmt: skip
-"""What an error is called, by status."""
+"""The name of an error, by status."""
 
 
 def body(_asked: Asked, answered: ModelAnswered) -> dict[str, Any]:

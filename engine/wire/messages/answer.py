@@ -32,7 +32,7 @@ STOPS: Final = {
 
 
 class MessagesSpeaker(Speaker):
-    """Reads what an answer of this format says."""
+    """Decodes an answer of this format."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,11 +1,10 @@
 """The Anthropic messages interface, read from outside: requests.
 
 They become the neutral messages of CONTRACT.md §11.1: the system prompt first, each result of a
-tool a message of its own.  Notations of the same: a text, or one text block; of a turn or block,
-null or no member, empty `citations` or none; of a call, the `caller` that is the default.  What the
-neutral shape has no place for stands in `provider.messages`, and where a message goes on with a
-turn, or begins one, against what is usual, in `provider.turn`.  Answers are
-`wire.messages.answer`'s.  Pure.  Rules: CONTRACT.md §16.9.
+tool as its own message. Equivalent forms are: a text, or one text block; in a turn or block, null
+or a missing member, empty or missing `citations`; in a call, the default `caller`. Members without
+a neutral form are in `provider.messages`; an unusual split of messages into turns is in
+`provider.turn`. `wire.messages.answer` reads answers. Pure. Rules: CONTRACT.md §16.9.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +37,7 @@ _USE: Final = {
     "name": is_text,
     "input": lambda given: isinstance(given, dict),
 }
-"""Blocks of which neutral messages say all; `is_error` may stand beside the first, too."""
+"""Blocks that neutral messages represent completely; the first may also have `is_error`."""
 _DIRECT: Final = {"type": "direct"}
 
 
@@ -98,9 +97,9 @@ def _unmarked(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 def asked(body: dict[str, Any], lists: Lists = NO_LISTS) -> Asked:
-    """Return what a body of the right shape asks.
+    """Parse a body of the right shape.
 
-    `lists` are lists among its members, some of whose items may have been read before.
+    `lists` are lists among its members, whose first items may already have been parsed.
     """
     rest = dict(body)
     first: list[dict[str, Any]] = []
@@ -130,7 +129,7 @@ def _take_turn(found: list[dict[str, Any]], turns: Sequence[dict[str, Any]], at:
 
 
 def answer_of(blocks: list[Any]) -> dict[str, Any]:
-    """Return the neutral message that an answer with this content is: that of its own turn."""
+    """Return the neutral message of an answer with this content, as its own turn."""
     found: list[dict[str, Any]] = []
     _take_turn(found, [{"role": "assistant", "content": blocks}], 0)
     (message,) = found
@@ -143,7 +142,7 @@ def _bare_content(content: Any) -> Any:
 
 
 def _bare_block(block: Any) -> Any:
-    """Return a block without what says nothing, and with what it holds in the shortest notation."""
+    """Return a block without meaningless members, and with its content in the shortest form."""
     if not isinstance(block, dict):
         return block
     said = {**block}
@@ -155,7 +154,7 @@ def _bare_block(block: Any) -> Any:
 
 
 def _pieces(content: Any) -> list[Any]:
-    """Return what each neutral message of a user's turn is: one result, or what is between them."""
+    """Split a user's turn into parts of neutral messages: results, and content between them."""
     if not isinstance(content, list):
         return [content]
     pieces: list[Any] = []
@@ -172,9 +171,9 @@ def _pieces(content: Any) -> list[Any]:
 def _placed(
     message: dict[str, Any], before: list[dict[str, Any]], *, is_first: bool
 ) -> dict[str, Any]:
-    """Return a message that says how it stands in its turn, unless that is usual.
+    """Return a message with its place in its turn, unless that is usual.
 
-    Results of tools that follow each other are usually of one turn, all else begins one.
+    Consecutive tool results usually belong to one turn; any other message begins one.
     """
     goes_on = message["role"] == "tool" and bool(before) and before[-1]["role"] == "tool"
     if is_first != goes_on:
@@ -184,7 +183,7 @@ def _placed(
 
 
 def _message(role: str, piece: Any) -> tuple[dict[str, Any], bool]:
-    """Return a neutral message, and whether it says all."""
+    """Return a neutral message, and whether it is complete."""
     if isinstance(piece, dict):
         return _result(piece)
     message: dict[str, Any] = {"role": role, "content": says(piece)}
@@ -217,6 +216,6 @@ def _is(block: Any, kind: str) -> bool:
 
 
 def _are_plain(blocks: list[Any]) -> bool:
-    """Return whether text and calls say it all: at most one text, then calls."""
+    """Return whether text and calls are all of it: at most one text, then calls."""
     uses = blocks[1:] if blocks and is_just(blocks[0], _TEXT) else blocks
     return bool(uses) and all(is_just(block, _USE) for block in uses)

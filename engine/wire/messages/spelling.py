@@ -1,8 +1,7 @@
-"""The Anthropic messages format: how an answer is spelled that no server gave.
+"""The Anthropic messages format: encodes an answer that no server sent.
 
-A JSON body, or the events that clients of the format need, with each text in one piece.  What a
-neutral message does not hold (reasoning, annotations) is not in it.  Pure.
-Rules: CONTRACT.md §16.6.
+A JSON body, or the events that clients of the format need, with each text in one piece. Parts
+without a neutral form (reasoning, annotations) are left out. Pure. Rules: CONTRACT.md §16.6.
 """
 
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ _KINDS: Final = {
     413: "request_too_large", 429: "rate_limit_error", 504: "timeout_error",
     529: "overloaded_error",
 }  # fmt: skip
-"""What an error is called, by status."""
+"""The name of an error, by status."""
 
 
 def _message(asked: Asked, answered: ModelAnswered, content: list[Json]) -> dict[str, Any]:

@@ -1,19 +1,19 @@
-"""Holds what the readers of all wire formats share.
+"""Parts that the readers of all wire formats share.
 
-Bytes flow in, in whatever chunks; JSON values that a log can hold flow out, in bounded memory.
-Imports `encoding`, `events` and `errors`.  Pure.  Rules: CONTRACT.md §16.4, §16.9, §16.10.
+Input: bytes, in any chunks. Output: JSON values that a log can store, in bounded memory. Imports
+`encoding`, `events` and `errors`. Pure. Rules: CONTRACT.md §16.4, §16.9, §16.10.
 
     exchange        the values: a request, an answer, a reader
-    format          what is known of a wire format, as one row, and of providers' servers
-    notation        what JSON bodies mean, whatever their notation
-    texts           texts that a server sent, as a log can hold them
-    counts          tokens that an answer counts
-    reading         which form an answer comes in, and how it fails
-    gathered        JSON that comes in pieces, put together
-    framing         streams that are none: Bedrock's frames, a JSON array
-    spelled         what formats need to spell an answer that no server gave
+    format          the definition of a wire format as one row, and providers' servers
+    notation        the meaning of JSON bodies, independent of their notation
+    texts           texts that a server sent, in a form that a log can store
+    counts          token counts of an answer
+    reading         the form of an answer, and its failures
+    gathered        JSON that arrives in pieces, put together
+    framing         other streams: Bedrock's frames, a JSON array
+    spelled         shared parts for encoding an answer that no server sent
     sse             server-sent events out of bytes
     kept_answers    how an answer came over the wire, kept so that it can be served again
-    remembered      what a body repeats of an earlier one, read once
-    series          what was made of each message, made once
+    remembered      parts that a body repeats from an earlier one, parsed once
+    series          values derived from each message, computed once
 """

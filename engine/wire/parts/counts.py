@@ -17,7 +17,7 @@ class Counts:
     """Places where a wire format counts; `a/b` is the member `b` of `a`, several are added up."""
 
     input: tuple[str, ...]
-    """All of the input: formats differ in whether the first of them holds what was cached."""
+    """The whole input: formats differ in whether the first member includes cached tokens."""
     output: tuple[str, ...]
     read: str = ""
     written: str = ""
@@ -27,7 +27,7 @@ class Counts:
     """Whether a count that is not there is 0, and not unknown."""
 
     def usage(self, counts: Json) -> Usage:
-        """Return the usage of one request; what is no count is 0, or unknown of a part."""
+        """Return the usage of one request; an invalid count is 0, or unknown for a part."""
         if not isinstance(counts, dict):
             return Usage(requests=1)
         return Usage(

@@ -1,7 +1,7 @@
-"""Values: what a watched program asks of a model.
+"""Values: a watched program's requests to a model.
 
-Plain values between the three: the wire formats (`wire.chat`, …), the observer that makes events of
-exchanges, and the replay that matches requests.  Pure.  Rules: CONTRACT.md §16.
+Plain values shared by the wire formats (`wire.chat`, …), the observer that makes events of
+exchanges, and the replay that matches requests. Pure. Rules: CONTRACT.md §16.
 """
 
 import re
@@ -16,17 +16,17 @@ from refold.engine.wire.parts.notation import held, is_offer, is_text
 from refold.engine.wire.parts.series import Lists, Series, series_in
 
 OTHER: Final = "other"
-"""What stands for the format of all that went through and asks no model."""
+"""The format of requests that do not ask a model."""
 
 NO_TOOLS: Final = ""
 
 PLACE: Final = "$path"
-"""The parameter that holds the path and query of a request, where these say something too."""
+"""The parameter with the path and query of a request, if these are significant."""
 
 _STREAMS: Final = re.compile(r":stream|-with-response-stream\Z")
-"""How paths say that an answer is streamed: Google's, and Bedrock's."""
+"""The parts of paths that request a stream: Google's, and Bedrock's."""
 Framing = Literal["sse", "frames", "array"]
-"""How the events of a stream are told apart: `frames` are Bedrock's, `array` is a JSON array."""
+"""How the events of a stream are separated: `frames` are Bedrock's, `array` is a JSON array."""
 
 
 @attrs.frozen(kw_only=True)
@@ -49,12 +49,12 @@ class Asked:
     tools: tuple[Json, ...] = ()
     """Tool definitions offered, as the request has them."""
     follows: str = ""
-    """The id of the answer that this request goes on from, where the interface keeps
-    conversations on its server (`previous_response_id`); also among `parameters`."""
+    """The id of the answer that this request continues, if the interface keeps conversations on its
+    server (`previous_response_id`); also among `parameters`."""
     ids: Mapping[str, str] = attrs.field(factory=dict, eq=False)
-    """Ids by which headers say who asks: no part of what is asked."""
+    """Ids in headers that identify the caller; not part of the request."""
     said: Series | None = attrs.field(default=None, eq=False, repr=False)
-    """The messages, with what was made of them before; see `said_series`."""
+    """The messages, with values derived from them before; see `said_series`."""
     offered: Series | None = attrs.field(default=None, eq=False, repr=False)
     """The tools, likewise."""
 
@@ -66,7 +66,7 @@ class Asked:
 
     @property
     def place(self) -> str:
-        """Its path and query, where these say something too; else empty."""
+        """Its path and query, if significant; else empty."""
         place = self.parameters.get(PLACE)
         return place if isinstance(place, str) else ""
 
@@ -83,7 +83,7 @@ class Asked:
         return self.offered_series().whole(_digest_of) if self.tools else NO_TOOLS
 
     def as_json(self) -> dict[str, Any]:
-        """Return {api, model, messages, parameters, tools}: what is matched, and compared."""
+        """Return {api, model, messages, parameters, tools}: the matched and compared part."""
         return {
             "api": self.api,
             "model": self.model,
@@ -143,6 +143,6 @@ class ServedCall:
     name: str
     arguments: dict[str, Json]
     result: Json
-    """What came of it, as far as the answer says; `None` for nothing."""
+    """Its result, if the answer has it; else `None`."""
     error: str = ""
     """Why it failed; empty where it did not."""

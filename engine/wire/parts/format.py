@@ -31,8 +31,10 @@ class Route:
     variables: tuple[str, ...]
     """Those that clients read, the usual one first; none where no command is led here unasked."""
     upstream: str
-    """The base URL that they would have used; no slash at the end of its path.  Empty where
-    nothing says which."""
+    """The base URL that they would have used, without a slash at the end of its path.
+
+    Empty if unknown.
+    """
     key: str = ""
     """The variable that its clients want a key in, even where none is needed."""
     keys: tuple[str, ...] = ()
@@ -42,7 +44,7 @@ class Route:
     unversioned: str = ""
     """How paths begin of clients that take the version for the base's."""
     regions: tuple[str, ...] = ()
-    """The variables that name the region of its server, which stands in `upstream` as `{}`."""
+    """The variables with the region of its server, which replaces `{}` in `upstream`."""
 
     def url_of(self, target: str) -> str:
         """Return where a request for `target`, path and query below this route, goes."""
@@ -94,7 +96,7 @@ GOOGLE: Final = Route(
     version="/v1",
 )
 _VERTEX: Final = "https://aiplatform.googleapis.com"
-"""Without a location; with one, the path of a request says it."""
+"""Without a location; with one, the request's path has it."""
 _LOCATION: Final = re.compile(r"(?:/v1[a-z0-9]*)?/projects/[^/]+/locations/([a-z0-9-]+)/")
 # google-genai leaves project and location out of its paths, unless its base URL ends so.
 GOOGLE_VERTEX: Final = Route(
@@ -123,15 +125,15 @@ class AskedPaths:
     """Paths at which a format is asked."""
 
     ends: re.Pattern[str]
-    """What stands at their end; its group `model` is the model, where bodies do not name it."""
+    """The end of its paths; the group `model` is the model, if bodies do not have it."""
     since: int = 0
     """From which `reads` of `wire.apis` on it is read."""
     needs: str = ""
-    """The member that tells such a body from that of another format at the same path."""
+    """The member that distinguishes such a body from a different format at the same path."""
     provider: str = ""
-    """By whose prices it is priced, where not by those of the format's first server."""
+    """The provider whose prices apply, if not the format's first server."""
     escaped: re.Pattern[str] = re.compile("%(40)")
-    """What of a model's name is escaped in it: of Google's, the sign before a version alone."""
+    """The characters escaped in a model's name; for Google's, only the one before a version."""
 
     def model_in(self, found: re.Match[str]) -> str | None:
         """Return the model that a path names; `None` where it names none."""
@@ -157,21 +159,20 @@ class WireFormat:
     is_shaped: Callable[[Body, Lists], bool]
     """Whether the members of a body that the format rests on have its shapes."""
     apart: Callable[[Body, Lists], tuple[Body, Lists]] = lambda body, lists: (body, lists)
-    """Takes apart what a client moves on or draws with each request: marks of caching, ids."""
+    """Separates data that a client changes with each request: cache markers, ids."""
     apart_since: int = 1
     """From which `reads` of `wire.apis` on."""
     asked: Callable[[Body, Lists], Asked]
-    """What a body asks.  Never raises."""
+    """Parses a body. Never raises."""
     speaker: Callable[[Asked], Speaker]
     """Reads an answer, whole or streamed."""
     framing: Callable[[str], Framing] = lambda _place: "sse"
-    """How the events of a stream are told apart, of the path and query that asked for it."""
+    """How the events of a stream are separated, given the request's path and query."""
     body: Callable[[Asked, ModelAnswered], Body]
     """Spells an answer."""
     events: Callable[[Asked, ModelAnswered], Iterator[SpelledEvent]]
     """Spells an answer as the events of a stream."""
     served: Callable[[Any], Iterable[ServedCall]] = lambda _original: ()
-    """Finds the tool calls that the server made itself, in what the neutral message of an answer
-    has as `provider.<name>`."""
+    """Finds the tool calls that the server made itself, in an answer's `provider.<name>`."""
     refused: Callable[[int, str], Body] = refused_as_openai
     """Spells that a request failed, by status and message."""

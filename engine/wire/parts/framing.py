@@ -1,11 +1,10 @@
-"""Streams that are no server-sent events: Bedrock's binary frames, and a JSON array in pieces.
+"""Streams other than server-sent events: Bedrock's binary frames, and a JSON array in pieces.
 
-Both parsers give `sse.ServerEvent`, so a format's reader need not know how its events came.
-A frame (`application/vnd.amazon.eventstream`) is its length and that of its headers (4 bytes each),
-a CRC-32 of these, headers, content, and a CRC-32 of all before.  Its content is JSON; the model's
-event stands there as `bytes`, in base64.  Gemini streams an array of answers where it is not asked
-for `alt=sse`.  What is kept of an event that is not whole is bounded.  Pure.
-Rules: CONTRACT.md §16.9, §16.10.
+Both parsers return `sse.ServerEvent`, so a format's reader does not depend on the framing. A frame
+(`application/vnd.amazon.eventstream`) is its length and its headers' length (4 bytes each), a
+CRC-32 of these, headers, content, and a CRC-32 of all before. Its content is JSON with the model's
+event as `bytes`, in base64. Gemini streams an array of answers unless the request has `alt=sse`.
+The size of an incomplete event is bounded. Pure. Rules: CONTRACT.md §16.9, §16.10.
 """
 
 import base64
@@ -32,7 +31,7 @@ _TEXT: Final = 7
 """The type of a header's value that is a text: Bedrock sends no other."""
 _BROKEN: Final = ServerEvent("", b"", is_given_up=True)
 _FAULTS: Final = (ValueError, IndexError, struct.error)
-"""Of what is no frame."""
+"""Errors of invalid frames."""
 
 
 @attrs.frozen
@@ -43,7 +42,7 @@ class _Frame:
     """All of its bytes."""
 
     def event(self) -> ServerEvent | None:
-        """Return what it says; an exception as the error event of Anthropic's own streams."""
+        """Return its event; an exception as the error event of Anthropic's own streams."""
         said = object_in(self.content) or {}
         if self.headers.get(":message-type", "event") != "event":
             kind = self.headers.get(":exception-type") or self.headers.get(":error-code", "")
@@ -55,7 +54,7 @@ class _Frame:
         return ServerEvent(self.headers.get(":event-type", ""), base64.b64decode(said["bytes"]))
 
     def without(self, scrub: Callable[[bytes], bytes]) -> bytes:
-        """Return it with its event scrubbed: made anew if that says something else."""
+        """Return it with its event scrubbed; encoded again if that changed it."""
         said = object_in(self.content) or {}
         if not isinstance(said.get("bytes"), str):
             kept = scrub(self.content)
@@ -67,7 +66,7 @@ class _Frame:
 
 
 class FrameParser:
-    """Takes bytes of frames, gives events; after what is no frame, nothing more."""
+    """Takes bytes of frames, returns events; after an invalid frame, nothing more."""
 
     def __init__(self) -> None:
         self._held = bytearray()
@@ -87,7 +86,7 @@ class FrameParser:
         return found
 
     def scrubbed(self, chunk: bytes, scrub: Callable[[bytes], bytes]) -> bytes:
-        """Return the frames that these bytes end, their events scrubbed; what is none as it is."""
+        """Return the frames that these bytes complete, events scrubbed, invalid ones as is."""
         found: list[bytes] = []
         try:
             found.extend(frame.without(scrub) for frame in self._frames(chunk))
@@ -96,7 +95,7 @@ class FrameParser:
         return b"".join(found)
 
     def rest(self) -> bytes:
-        """Return what came and is no whole frame."""
+        """Return the bytes of an incomplete frame."""
         rest = bytes(self._held)
         self._held.clear()
         return rest

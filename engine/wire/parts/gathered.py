@@ -1,8 +1,8 @@
-"""JSON that comes in pieces, put together in bounded memory.
+"""JSON that arrives in pieces, put together in bounded memory.
 
-An answer's texts come in deltas; an answer that is not streamed is one delta.  What is kept of one
-answer is bounded by its `Budget`: beyond it texts are cut, and the answer says so.  What members
-mean belongs to the readers.  Pure.  Rules: CONTRACT.md §16.10.
+An answer's texts come in deltas; an answer that is not streamed is one delta. The `Budget` of an
+answer limits the kept size: beyond it texts are cut, and the answer is marked. The readers
+interpret members. Pure. Rules: CONTRACT.md §16.10.
 """
 
 import io
@@ -79,7 +79,7 @@ class Text:
 
 
 class Gathered:
-    """An object that grows: texts go on, objects and lists are filled, the rest is replaced."""
+    """An object that grows: texts are extended, objects and lists filled, other values replaced."""
 
     def __init__(self, budget: Budget, *, by_index: bool = False, levels: int = LEVELS_MAX) -> None:
         """With `by_index`, items of lists that have the same `index` are pieces of one."""

@@ -23,7 +23,7 @@ SEAM_BYTES: Final = 64 * 1024
 """On each side of a part's end: so far is looked for a secret that crosses it.  Private keys and
 tokens have several thousand letters, and more where they are spelled in JSON."""
 _STRIDE: Final = 4096
-"""How far from one boundary of chunks that is no part's end the next is tried, which takes ms."""
+"""The distance to the next chunk boundary that is tried as a part's end, which takes ms."""
 
 KEPT_HEADERS: Final = frozenset(
     {
@@ -42,26 +42,26 @@ KEPT_HEADERS: Final = frozenset(
 )
 """The headers of an answer that a log keeps; no other is."""
 IDS: Final = "ids"
-"""The member of a first part that has the ids by which headers of the request said who asked."""
+"""The member of a first part with the request's ids from headers that identify the caller."""
 
 
 _WAITS: Final[Mapping[str, float]] = {"retry-after": 3600, "retry-after-ms": 3_600_000}
-"""How long a client may be told to wait: one that is told more does not wait, or for ever."""
+"""The longest accepted wait: clients ignore a longer one, or wait for ever."""
 _SPAN: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]{0,65536}")
-"""What a header's value consists of: no end of a line, so that it cannot say another header."""
+"""The characters of a header's value: no line end, so that it cannot contain a second header."""
 _HERE: Final = re.compile(r"/(?![/\\])[^\\\x00-\x20]*")
 """A `location` at the server that it comes from, as all clients read it."""
 _PACKED: Final = frozenset({"gzip", "x-gzip", "deflate", "br", "zstd"})
-"""Encodings that no log keeps, for what is packed like that is unpacked before."""
+"""Encodings that are never logged, because such bodies are decompressed first."""
 _FINAL: Final = range(200, 1000)
 _FOLLOWED: Final = frozenset({201, 202, *range(300, 400)})
-"""Statuses at which clients go on to what `location` says."""
+"""Statuses at which clients continue at `location`."""
 _BODILESS: Final = frozenset({204, 304})
 
 
 def kept_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return those of an answer's headers that are kept, names in lower case."""
+    """Return an answer's kept headers, names in lower case."""
     return {name.lower(): value for name, value in headers if name.lower() in KEPT_HEADERS}
 
 
@@ -124,7 +124,7 @@ class Wire:
             self._frames = FrameParser()
 
     def chunk(self, content: bytes, at_ms: int) -> None:
-        """Take some bytes; an empty chunk is none."""
+        """Take some bytes; an empty chunk is ignored."""
         if self._frames is not None:
             content = self._frames.scrubbed(content, self._scrub)
         if not content:
@@ -174,7 +174,7 @@ class Wire:
 
 
 def body_of(content: bytes) -> dict[str, Json]:
-    """Return bytes as {text}, or as {base64} where they are none."""
+    """Return bytes as {text}, or as {base64} if they are not text."""
     try:
         return {"text": content.decode()}
     except UnicodeDecodeError:
@@ -200,10 +200,10 @@ def bytes_of(part: Mapping[str, Any]) -> bytes:
 
 
 def checked(part: Mapping[str, Any], *, is_first: bool) -> None:
-    """Look whether a part, with its text and not a blob, is one that `pieces` can take.
+    """Check that `pieces` can take a part, which has its text instead of a blob.
 
     Raises:
-        LookupError, TypeError, ValueError: it is none.
+        LookupError, TypeError, ValueError: it cannot.
     """
     sizes, times, body = part["sizes"], part["at_ms"], bytes_of(part)
     is_whole = len(sizes) == len(times) and sum(sizes) == len(body)

@@ -1,9 +1,9 @@
-"""Reads JSON bodies by their meaning, whatever their notation, as values that a log can hold.
+"""Reads JSON bodies by their meaning, in any notation, as values that a log can store.
 
-Shared by the readers of the interfaces (`wire.chat.request`, `.responses`, `.messages`).  A log
-cannot hold every JSON value exactly (CONTRACT.md §3.5); what it cannot becomes `{"$json": its
-text}`, so that two different requests stay different.  Never raises but where it says so.  Pure.
-Rules: CONTRACT.md §16.9.
+Shared by the readers of the interfaces (`wire.chat.request`, `.responses`, `.messages`). A log
+cannot store every JSON value exactly (CONTRACT.md §3.5). Others become `{"$json": its text}`, so
+that two different requests stay different. Never raises unless documented. Pure. Rules: CONTRACT.md
+§16.9.
 """
 
 import json
@@ -18,13 +18,13 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.wire.parts.texts import text_of
 
 AS_TEXT: Final = "$json"
-"""The one member of an object that stands for a value as JSON text."""
+"""The only member of an object that represents a value as JSON text."""
 
 LEVELS_MAX: Final = 64
 """Levels of nesting that are kept as they are: an event adds some of its own."""
 
 LEVELS_READ: Final = 500
-"""Levels beyond which a body is not read: JSON libraries give up at about a thousand."""
+"""The maximum depth of a body: JSON libraries fail at about a thousand levels."""
 
 JsonMember = tuple[str, Any]
 """Of an object: its name and its value."""
@@ -42,10 +42,10 @@ class Number:
 
 
 def read_json(text: str | bytes) -> Json:
-    """Return what JSON text says; a number that is no float exactly is a `Number`.
+    """Parse JSON text; a number that a float cannot represent exactly is a `Number`.
 
     Raises:
-        ValueError: it is no JSON, names a member of an object twice, or nests without end.
+        ValueError: invalid JSON, a duplicate key, or nesting too deep.
     """
     try:
         source = text if isinstance(text, str) else text.decode()
@@ -84,7 +84,7 @@ def _items(value: Json) -> Iterable[Json]:
 
 
 def object_in(text: str | bytes) -> dict[str, Any] | None:
-    """Return the JSON object that a text is; `None` if it is none."""
+    """Parse a text as a JSON object; `None` if it is not one."""
     try:
         value = read_json(text)
     except ValueError:
@@ -181,7 +181,7 @@ def json_text(value: Json) -> str:
 
 
 def bare(value: Any) -> Any:
-    """Return an object without members that say nothing: null, and some empty lists."""
+    """Return an object without meaningless members: null, and some empty lists."""
     if not isinstance(value, dict):
         return value
     return {
@@ -192,15 +192,14 @@ def bare(value: Any) -> Any:
 
 
 def is_said(value: Any) -> bool:
-    """Return whether a value is a text that says something."""
+    """Return whether a value is a text that is not blank."""
     return is_text(value) and value.strip() != ""
 
 
 def is_just(value: Any, members: Mapping[str, Any]) -> bool:
-    """Return whether a value is an object of just these members.
+    """Return whether a value is an object of exactly these members.
 
-    Of each is told what it is: its value, a function that returns whether it may be so, or of an
-    object its members likewise.
+    Each is given as its value, as a function that checks it, or as a mapping for an object.
     """
     if not isinstance(value, dict) or value.keys() != members.keys():
         return False
@@ -232,7 +231,7 @@ def folded(content: Any, kind: str) -> Any:
 
 
 def says(content: Any) -> str:
-    """Return the text of content: its own, or that of its parts put together."""
+    """Return the text of content: its own, or its parts' texts joined."""
     if isinstance(content, list):
         return "".join(says_part(part) for part in content)
     return text_of(content)
@@ -248,8 +247,8 @@ def says_part(part: Any) -> str:
 def call_of(call_id: Json, name: Json, arguments: Json) -> dict[str, Any]:
     """Return a neutral tool call (CONTRACT.md §11.2); never raises.
 
-    Arguments come as JSON text, or as an object.  What is no object that a log can hold goes into
-    `invalid` as text; empty text is no arguments.
+    Arguments come as JSON text, or as an object. Arguments that are not an object that a log can
+    store go into `invalid` as text; empty text means no arguments.
     """
     call = {"id": text_of(call_id), "name": text_of(name), "arguments": {}}
     is_given = isinstance(arguments, str)
@@ -270,5 +269,5 @@ def plain_json(arguments: Any) -> Any:
 
 
 def with_original(message: dict[str, Any], api: str, original: Json) -> dict[str, Any]:
-    """Return a message that does not say all that its original does, with that beside it."""
+    """Return an incomplete neutral message with its original added."""
     return {**message, "provider": {api: held(original)}}

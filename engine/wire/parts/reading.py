@@ -1,7 +1,7 @@
-"""Reads answers in whichever form they come, and says how they fail.
+"""Reads answers in any form, and describes their failures.
 
-A reader chooses by status and content type between an error, a JSON body and a stream, and gives
-what it finds to a `Speaker`, which knows the interface.  Pure.  Rules: CONTRACT.md §16.10.
+A reader uses status and content type to choose between an error, a JSON body and a stream, and
+passes the content to a `Speaker`, which decodes the interface. Pure. Rules: CONTRACT.md §16.10.
 """
 
 import re
@@ -27,12 +27,12 @@ _EVENT_DATA: Final = re.compile(rb"(?m)^data:[ ]?(.*)$")
 
 
 Said = tuple[dict[str, Any] | None, Usage, str]
-"""The message of an answer, `None` for none; what it used; why it ended, in neutral words."""
+"""The message of an answer, `None` for none; its usage; its stop reason, in neutral terms."""
 
 
 @attrs.define
 class FirstFault:
-    """The reason why an answer is none; the first counts."""
+    """The reason why an answer is invalid; the first counts."""
 
     code: str = ""
     message: str = ""
@@ -44,15 +44,15 @@ class FirstFault:
 
 
 class Speaker(ABC):
-    """Reads what one answer says, in the members of one wire format."""
+    """Decodes one answer in one wire format."""
 
     unit = "an event"
-    """What a stream consists of."""
+    """The unit of a stream."""
     holds = "content"
-    """What an answer has at least."""
+    """The minimum content of an answer."""
 
     answer_id = ""
-    """What a later request may go on from (`Asked.follows`); empty for none."""
+    """The id that a later request may continue (`Asked.follows`); empty for none."""
 
     def __init__(self) -> None:
         self.fault = FirstFault()
@@ -69,14 +69,14 @@ class Speaker(ABC):
 
     @abstractmethod
     def _said(self) -> Said | None:
-        """Return what was said so far; `None` for nothing that an answer has to hold."""
+        """Return the answer so far; `None` if a required part is missing."""
 
     def _is_cut(self) -> bool:
         """Return whether more was to come."""
         return not self._is_over
 
     def event(self, name: str, data: bytes, /) -> None:
-        """Take one event of a stream, as bytes; what comes behind the end says nothing."""
+        """Take one event of a stream, as bytes; events after the end are ignored."""
         if self._is_over:
             return
         event = object_in(data)
@@ -86,7 +86,7 @@ class Speaker(ABC):
             self._take(name, event)
 
     def answered(self) -> ModelAnswered:
-        """Return what was said so far; more may come."""
+        """Return the answer so far; more may come."""
         fault = attrs.evolve(self.fault)
         if self._is_cut():
             fault.found("cut", "the stream ends before its end")
@@ -101,7 +101,7 @@ class Speaker(ABC):
         return ModelAnswered("ok", message, usage, stop or "stop")
 
     def _marked(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return a message that says so, if not all of it was kept."""
+        """Return a message, marked if it was truncated."""
         truncated = self._budget.truncated()
         return {**message, "truncated": truncated} if truncated else message
 
@@ -110,15 +110,15 @@ class Reader:
     """Reads one answer while it passes, in bytes as they come; this one reads nothing of it."""
 
     answer_id = ""
-    """What a later request may go on from, as `answered` found it; empty for none."""
+    """The id that a later request may continue, as found by `answered`; empty for none."""
 
     def feed(self, chunk: bytes, /) -> None:
-        """Take some bytes; never raises, whatever they are."""
+        """Take some bytes; never raises."""
 
     def answered(self) -> ModelAnswered:
-        """Return what was said so far; after the last byte, the answer.  Never raises.
+        """Return the answer so far; after the last byte, the whole answer. Never raises.
 
-        An answer that cannot be read is an error of the code `malformed`.
+        An answer that cannot be read is an error with the code `malformed`.
         """
         return ModelAnswered("ok")
 
@@ -140,7 +140,7 @@ class StreamReader(Reader):
                 self._speaker.event(event.name, event.data)
 
     def answered(self) -> ModelAnswered:
-        """Return what was said so far."""
+        """Return the answer so far."""
         self.answer_id = self._speaker.answer_id
         return self._speaker.answered()
 
@@ -162,7 +162,7 @@ class BodyReader(Reader):
             self._body += chunk
 
     def answered(self) -> ModelAnswered:
-        """Return what the body says."""
+        """Return the body's answer."""
         speaker = self._speaker()
         body = object_in(bytes(self._body))
         if self._is_too_large:
@@ -188,7 +188,7 @@ class FailedReader(Reader):
         self._body += chunk[: _ERROR_BYTES_MAX - len(self._body)]
 
     def answered(self) -> ModelAnswered:
-        """Return the error: its code, and what the body gives as a reason."""
+        """Return the error: its code, and the body's reason."""
         body = bytes(self._body)
         said = _EVENT_DATA.search(body)
         found = object_in(body) or (object_in(said[1]) if said else None)
@@ -198,7 +198,7 @@ class FailedReader(Reader):
 
 
 def words_in(body: Any) -> str:
-    """Return what an error says in words: its message, or all of it."""
+    """Return an error's message, or all of it as text."""
     value = body
     for member in ("error", "message", "detail"):
         if isinstance(value, dict) and value.get(member):
@@ -207,5 +207,5 @@ def words_in(body: Any) -> str:
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
-    """Return the objects in a list; of what is none, none."""
+    """Return the objects in a list; none for other values."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,12 +1,11 @@
-"""Bodies of earlier requests, so that what a conversation repeats is read once.
+"""Bodies of earlier requests, so that repeated parts of a conversation are parsed once.
 
-Where the text of a body begins as that of an earlier one, the items of its list of messages are
-those of that one, up to there: for JSON is read from left to right.  Likewise for what stands
-behind that list, where all of it is the same.  What is remembered is bounded by its text.
+If the text of a body begins like an earlier one's, the items of its list of messages are the same
+up to there, because JSON is read from left to right. The same holds for the text after that list,
+if all of it is equal. The remembered text is bounded in size.
 
-With `series`, a request of 1,000 messages (378 kB) costs the proxy 0.4 ms and not 18, a replay of
-500 turns 0.15 s and not 4.  Pure.
-Rules: CONTRACT.md §16.9.
+With `series`, a request of 1,000 messages (378 kB) takes the proxy 0.4 ms instead of 18, a replay
+of 500 turns 0.15 s instead of 4. Pure. Rules: CONTRACT.md §16.9.
 """
 
 import re
@@ -30,13 +29,13 @@ CHARACTERS_MAX: Final = 32 * 1024 * 1024
 
 _BODIES_MAX: Final = 256
 _MOVED_ON: Final = 4
-"""A body that goes on from so near to the end of another one takes its place."""
+"""A body that continues from this near the end of an earlier one replaces it."""
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 
 
 @attrs.frozen(eq=False)
 class _Part:
-    """Members of a body that stand together, and their text."""
+    """Adjacent members of a body, and their text."""
 
     text: str
     members: list[JsonMember]
@@ -54,7 +53,7 @@ class _Body:
     name: str
     items: Series
     ends: list[int]
-    """Where each item ends."""
+    """The end of each item."""
     tail: _Part
     """From the end of the last item on."""
 
@@ -128,11 +127,11 @@ class Remembered:
 
 
 def _read(text: str, name: str, like: _Body | None, count: int) -> _Body:
-    """Return what a text is, of which `like` has the first `count` items.
+    """Parse a text, whose first `count` items are taken from `like`.
 
     Raises:
-        ValueError: it is no JSON object that has a list of messages.
-        RecursionError: it nests without end.
+        ValueError: it is not a JSON object with a list of messages.
+        RecursionError: its nesting is too deep.
     """
     scan = _Scan(text)
     if like is not None:
@@ -158,14 +157,14 @@ def _part(text: str, members: list[JsonMember]) -> _Part:
 
 
 class _Scan:
-    """Reads a text from left to right; what is no JSON raises a `ValueError`."""
+    """Reads a text from left to right; invalid JSON raises a `ValueError`."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self.at = 0
 
     def _next(self) -> str:
-        """Return the next character that is no space; empty at the end."""
+        """Return the next character that is not a space; empty at the end."""
         found = _SPACE.match(self._text, self.at)
         assert found is not None
         self.at = found.end()

@@ -1,10 +1,9 @@
-"""Values of one request, the first maybe those of an earlier one, and what is made of them.
+"""Values of one request, which may share its first values with an earlier one, and derived values.
 
-A program sends its whole conversation with each request.  What is made of each message (its neutral
-form, that without secrets, its digest) is made once: a series takes over what was made of those
-values that it shares with its base, as long as that stands.  Nothing is guessed: results are those
-of making all of it anew.  Nobody changes a value, or what is made of it.  Pure.
-Rules: CONTRACT.md §16.9.
+A program sends its whole conversation with each request. The values derived from each message (its
+neutral form, its form without secrets, its digest) are computed once: a series takes over those of
+the values that it shares with its base, as long as that exists. Results equal those of computing
+all of it again. Values and derived values are never changed. Pure. Rules: CONTRACT.md §16.9.
 """
 
 from bisect import bisect_left
@@ -15,12 +14,12 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 Take = Callable[[list[Any], Sequence[Any], int], int]
-"""`take(found, values, at)` appends what the values from `at` on are, and returns where the next
-begin; it may look at what was found before, and changes nothing of that."""
+"""`take(found, values, at)` appends the results of the values from `at` on, and returns the start
+of the next group; it may read earlier results, but does not change them."""
 
 
 class Series:
-    """Some values; the first `shared` are those of `base`: the same objects."""
+    """Some values; the first `shared` are the same objects as in `base`."""
 
     def __init__(self, values: list[Any], base: "Series | None" = None, shared: int = 0) -> None:
         self.values = values
@@ -34,7 +33,7 @@ class Series:
             base._base = None  # noqa: SLF001 - nobody looks further back, and all of it would stay
 
     def _before(self, key: Hashable) -> "Series | None":
-        """Return what was made of the base."""
+        """Return the values derived from the base."""
         found: Series | None = self._base._made.get(key) if self._base is not None else None  # noqa: SLF001 - of its own kind
         return found
 
@@ -43,13 +42,13 @@ class Series:
         return self._extended((make, state), lambda _last, values: map(make, values))
 
     def running(self, make: Callable[[str, Any], str]) -> "Series":
-        """Return the series of `make(what was made of the value before, value)`; "" at first."""
+        """Return the series of `make(previous result, value)`; "" at first."""
         return self._extended(
             make, lambda last, values: islice(accumulate(values, make, initial=last or ""), 1, None)
         )
 
     def _extended(self, key: Hashable, make: Callable[[Any, list[Any]], Iterable[Any]]) -> "Series":
-        """Return what is known under a key, with `make(last one, values)` of those that are new."""
+        """Return a key's known values, extended by `make(last one, values)` of the new ones."""
         if key not in self._made:
             before = self._before(key)
             shared = self.shared if before is not None else 0
@@ -60,9 +59,9 @@ class Series:
         return found
 
     def grouped(self, take: Take, first: Sequence[Any] = ()) -> "Series":
-        """Return the series of `first` and what `take` finds, group by group.
+        """Return the series of `first` and the results of `take`, group by group.
 
-        The last group that is shared is taken again: it may go on.
+        The last shared group is taken again, because it may continue.
         """
         found: Series | None = self._made.get(take)
         if found is None or not _are_same(found._first, [*first]):  # noqa: SLF001 - of its own kind
@@ -97,7 +96,7 @@ class Series:
 
 
 def _are_same(one: list[Any], other: list[Any]) -> bool:
-    """Return whether two lists say the same: 1, 1.0 and true are equal, and do not."""
+    """Return whether two lists are equal with their types: 1, 1.0 and true differ."""
     return one == other and repr(one) == repr(other)
 
 

@@ -16,7 +16,7 @@ ID: Final = "refold-fork"
 CREATED: Final = 0
 """The time of an answer that nobody gave."""
 SERVER_ERROR: Final = 500
-"""The status of an answer that is an error, if nothing says another."""
+"""The default status of an error answer."""
 
 
 _OF_OPENAI: Final = {
@@ -24,7 +24,7 @@ _OF_OPENAI: Final = {
     404: ("invalid_request_error", "model_not_found"),
     429: ("requests", "rate_limit_exceeded"),
 }
-"""By status: what an error is of, and its code."""
+"""By status: an error's type and code."""
 
 
 def refused_as_openai(status: int, message: str) -> dict[str, Any]:
@@ -51,6 +51,6 @@ def calls_in(answered: ModelAnswered) -> list[dict[str, Any]]:
 
 
 def arguments_in(call: dict[str, Any]) -> str:
-    """Return a call's arguments as text; those that are no JSON as they are."""
+    """Return a call's arguments as text; invalid JSON unchanged."""
     invalid = call.get("invalid")
     return invalid if isinstance(invalid, str) else json_of(call.get("arguments") or {})

@@ -1,9 +1,8 @@
-"""Server-sent events out of bytes, in whatever chunks they come.
+"""Parses server-sent events from bytes, in any chunks.
 
-The stream format of the HTML standard: lines end in CR, LF or both, an event in an empty line; an
-event that no empty line ends is none.  Bytes are looked at once; what is kept of an event that is
-not whole is bounded.  What an event means belongs to the readers.  Pure.
-Rules: CONTRACT.md §16.10.
+The stream format of the HTML standard: lines end in CR, LF or both, and an event ends in an empty
+line; an event without that is ignored. Bytes are read once; the size of an incomplete event is
+bounded. The readers interpret events. Pure. Rules: CONTRACT.md §16.10.
 """
 
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 import attrs
 
 EVENT_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Of one event; what is larger is given up."""
+"""The size limit of one event; a larger one is dropped."""
 
 _END: Final = b"\n\n"
 _BOM: Final = b"\xef\xbb\xbf"
@@ -22,7 +21,7 @@ class ServerEvent:
     """One event of a stream."""
 
     name: str
-    """As `event:` says; empty where nothing does, and of what was given up."""
+    """The value of `event:`; empty without one, and for a dropped event."""
     data: bytes
     """Its lines of data, joined by LF."""
     is_given_up: bool = False

@@ -1,9 +1,9 @@
-"""The OpenAI responses format: what a request and an answer say.
+"""The OpenAI responses format: requests and answers.
 
-Bodies flow in and neutral messages flow out, and back.  Imports `wire.parts`.  Pure.
+Converts between bodies and neutral messages. Imports `wire.parts`. Pure.
 
-    format     all of it as one row
+    format     the format as one row
     request    a request, as neutral messages and parameters
     answer     an answer, streamed or not, as the message that a client will repeat
-    spelling   an answer that no server gave
+    spelling   encodes an answer that no server sent
 """

@@ -44,13 +44,13 @@ _SERVED: Final = frozenset(
 _SERVED_ARGUMENTS: Final = ("action", "code", "queries")
 _SERVED_RESULTS: Final = ("results", "outputs", "output")
 _GROWS: Final = {"function_call": "arguments", "custom_tool_call": "input", "message": "content"}
-"""What the deltas of an item are pieces of, by its type."""
+"""The member that an item's deltas extend, by its type."""
 
 
 class ResponsesSpeaker(Speaker):
-    """Reads what an answer of this format says.
+    """Decodes an answer of this format.
 
-    A stream says it all again at its end; its deltas matter only where there is no end.
+    A stream repeats all of it at its end; its deltas matter only if the end is missing.
     """
 
     holds = "output"
@@ -80,7 +80,7 @@ class ResponsesSpeaker(Speaker):
         self.answer_id = text_of(response.get("id"))
 
     def event(self, name: str, data: bytes, /) -> None:
-        """Take one event of a stream; `[DONE]`, which some servers send, says nothing."""
+        """Take one event of a stream; `[DONE]`, which some servers send, is ignored."""
         if data.strip() != b"[DONE]":
             super().event(name, data)
 

@@ -1,11 +1,11 @@
 """The OpenAI responses interface, read from outside: requests.
 
-They become the neutral messages of CONTRACT.md §11.1: `instructions` first, and neighbouring items
-of the assistant joined into one message, as one answer has them.  Notations of the same: input or
-content as a text, or as one part; of an item or part, null or no member, empty `annotations` or
-`logprobs` or none, `status: completed` or none; `type: message` or none; the JSON of a call's
-arguments.  What the neutral shape has no place for stands in `provider.responses`, as the list of
-the items.  Answers are `wire.responses.answer`'s.  Pure.  Rules: CONTRACT.md §16.9.
+They become the neutral messages of CONTRACT.md §11.1: `instructions` first, and adjacent items of
+the assistant joined into one message, as one answer has them. Equivalent forms are: input or
+content as a text, or as one part; in an item or part, null or a missing member, empty or missing
+`annotations` or `logprobs`, `status: completed` or none; `type: message` or none; the JSON form of
+a call's arguments. Members without a neutral form are in `provider.responses`, as the list of the
+items. `wire.responses.answer` reads answers. Pure. Rules: CONTRACT.md §16.9.
 """
 
 from collections.abc import Sequence
@@ -36,9 +36,9 @@ _ROLES: Final = {
 }
 """Neutral roles; any other is `user`."""
 _MAIL: Final = "agent_message"
-"""An item by which another agent of Codex says something: nothing that this one said."""
+"""An item with a message from a different agent of Codex, not from this one."""
 _RESULTS: Final = ("_output", "_response")
-"""How the types of items end that give back what a tool found."""
+"""The ends of the types of items with a tool's result."""
 _CALL: Final = {
     "type": "function_call",
     "call_id": is_text,
@@ -46,7 +46,7 @@ _CALL: Final = {
     "arguments": is_said,
 }
 _RESULT: Final = {"type": "function_call_output", "call_id": is_text, "output": is_text}
-"""Items of which neutral messages say all."""
+"""Items that neutral messages represent completely."""
 
 
 def is_shaped(body: dict[str, Any], lists: Lists = NO_LISTS) -> bool:
@@ -63,9 +63,9 @@ def _is_item(item: Any) -> bool:
 
 
 def asked(body: dict[str, Any], lists: Lists = NO_LISTS) -> Asked:
-    """Return what a body of the right shape asks.
+    """Parse a body of the right shape.
 
-    `lists` are lists among its members, some of whose items may have been read before.
+    `lists` are lists among its members, whose first items may already have been parsed.
     """
     rest = dict(body)
     first: list[dict[str, Any]] = []
@@ -175,7 +175,7 @@ def _calls(item: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _are_plain(items: Sequence[dict[str, Any]]) -> bool:
-    """Return whether text and calls say it all: at most one text, then calls."""
+    """Return whether text and calls are all of it: at most one text, then calls."""
     has_text = bool(items) and "role" in items[0]
     calls = items[1:] if has_text else items
     if has_text and not _is_plain_text(items[0], is_alone=not calls):

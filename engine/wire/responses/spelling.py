@@ -1,8 +1,7 @@
-"""The OpenAI responses format: how an answer is spelled that no server gave.
+"""The OpenAI responses format: encodes an answer that no server sent.
 
-A JSON body, or the events that clients of the format need, with each text in one piece.  What a
-neutral message does not hold (reasoning, annotations) is not in it.  Pure.
-Rules: CONTRACT.md §16.6.
+A JSON body, or the events that clients of the format need, with each text in one piece. Parts
+without a neutral form (reasoning, annotations) are left out. Pure. Rules: CONTRACT.md §16.6.
 """
 
 from collections.abc import Iterator
