@@ -1,27 +1,27 @@
 """The engine: runs programs deterministically, writes logs and reads them.
 
-A program and its input flow in; an append-only log and an outcome flow out.  Imports nothing of
-ours; `tools` and `replay` stand on it.  Each room may import those above it in this list.
+Input: a program and its input. Output: an append-only log and an outcome. Imports no other folder
+of ours; `tools` and `replay` import it. Each folder may import the folders above it in this list.
 
     errors       every error that Refold raises: one file, one tree
     lazy         names of a package that load on first use
     encoding/    values to JSON and canonical bytes, digests
-    events/      what a run can say happened, and how it ended; events to bytes and back
-    secrets/     what must not reach a log
-    ports/       what programs ask for, and what the outside is to be: tools, models, people
+    events/      the events of a run, and its end; events to bytes and back
+    secrets/     secret values, which must not reach a log
+    ports/       requests of programs, and interfaces to tools, models, people
     log/         names, lines, blobs; writing, reading, recovery, packing
     signing/     signatures beside logs, in OpenSSH's format
     state/       a log folded to the state of its run
-    session/     what a program keeps in mind: typed slices that only events change
-    workspace/   the folder that a watched command works in: its trees, what its files hold
+    session/     a program's memory: typed slices that only events change
+    workspace/   the folder that a watched command works in: its trees and contents
     loop/        the deterministic event loop
     kernel/      one program, one completion at a time
-    program/     what a program sees: `run`; and the agent loop over it
-    children/    what passes between a run and a child
+    program/     the interface for programs: `run`; and the agent loop on top of it
+    children/    the exchange between a run and a child
     recording/   the world of a run that is recorded: log, time, threads, effects
     process/     bounded processes
     runners/     where runs are started: a root by `record`, children on threads or in processes
-    wire/        what models' APIs look like on the wire: one folder a format
+    wire/        models' APIs on the wire: one folder per format
     models/      the models that our own programs ask
-    observed/    programs that Refold does not run: what passes, as events
+    observed/    programs that Refold does not run: their traffic, as events
 """

@@ -3,8 +3,8 @@
     RefoldError
       UsageError                 you called it wrongly; nothing has happened yet
         LogExists                a log is never overwritten
-        LogMissing               there is no log at the path
-        RunExists                a store holds another run of that name
+        LogMissing               the path has no log
+        RunExists                a store has a different run of that name
         EntryMissing             the log has no entry of that number
         LogObserved              a watched command's log where a program's is needed, or the reverse
         LogNameRefused           a path that the naming rule does not allow
@@ -12,32 +12,32 @@
         RecordingRefused         `record` while a program is being imported
         NestedRun                `record`, `resume`, `reexecute` … inside of a program
         ProgramRefused           a program that does not take a run and its input
-        ProgramNotFound          a program that cannot be imported or is none
-        OptionRefused            an option of a public call that is of another kind
+        ProgramNotFound          a program that cannot be imported, or is not one
+        OptionRefused            an option of a public call that has the wrong type
         ModelNotFound            a model named in a form that does not exist
-        ScriptRefused            a script of replies that is none
+        ScriptRefused            an invalid script of replies
         ToolRefused              a tool that cannot be registered
         ToolUnknown              a name that no given tool has
         ToolNeeded               replay needs the tool's types to give its result back
           DelegationNeeded       … or its code, for a delegation tool is executed again
           ProgramNeeded          … or the tool, for its children ran a program of its own
-          ToolAbsent             a run that goes on live needs a tool that nobody passed
-        SessionNeeded            the run had a session with reducers that nobody passed
+          ToolAbsent             a run that continues live needs a tool that was not passed
+        SessionNeeded            the run had a session with reducers that were not passed
         NotReady                 children of the run lack something that they need
         ArgumentsRefused         arguments that do not fit the tool's signature
-        InvalidDefError          an agent's definition file that is none
+        InvalidDefError          a file that does not define an agent
         DefNotFoundError         no agent has that id
-        ConfigRefused            a configuration that cannot be read, or says what it may not
+        ConfigRefused            a configuration that cannot be read, or is invalid
         SessionNotFound          no run of the tree has that session id
-        LimitRefused             nonsense as a limit
+        LimitRefused             an invalid limit
         ExtraMissing             an optional dependency is not installed
-        KeyRefused               a file that holds no private key which can sign here
+        KeyRefused               a file without a private key that can sign here
         SignersRefused           a file of allowed signers that cannot be read
         SystemUnsupported        this operating system has no process groups or file locks
-        ForkRefused              a fork of nowhere, or with an edit of nothing
+        ForkRefused              a fork without a place, or with an edit of nothing
         AnswerRefused            an answer that fits no open question
-        SnapshotRefused          a snapshot of what is no recording
-        SliceRefused             a class that can be no slice of a session
+        SnapshotRefused          a snapshot of something that is not a recording
+        SliceRefused             a class that cannot be a slice of a session
         SnapshotSerializationError  a session that no snapshot can hold
         SnapshotRestoreError     a snapshot that does not fit the session
         PromptRefused            a prompt that cannot be registered or rendered
@@ -50,29 +50,29 @@
         LogLocked                another process writes this log
         LogSealed                `run.finished` was written; nothing follows
           NothingToResume        … of a watched command that ended well
-        LogUnsealed              the record has no end, and what was asked for needs one
-        EventMalformed           data that is not what its kind says
+        LogUnsealed              the record has no end, but the operation needs one
+        EventMalformed           data that does not fit its kind
         LogPoisoned              a write or sync failed; nothing more can be appended
-        StoreDamaged             an object of a store is not what it should be
-        FolderRefused            a log says of a folder what no log may say
-        ContentMissing           what a recorded file held cannot be had any more
+        StoreDamaged             an object of a store is damaged
+        FolderRefused            invalid folder data in a log
+        ContentMissing           the content of a recorded file is no longer available
       StoreFailed                a store cannot be reached, or refuses
       GitFailed                  git cannot be run, or failed
-      ProgramError               raised inside the program, by what it asked for
+      ProgramError               raised inside the program, by its own requests
         ToolError                a tool failed
-          AgentUnknown           … because it was to dispatch to an agent that there is not
+          AgentUnknown           … because it names an agent that does not exist
         ModelError               a model request failed
-        LimitReached             a limit refused what was asked
+        LimitReached             a limit refused a request
         DispatchSubagentError    a child that a tool waited for did not complete
         RunEnded                 a program ends itself for a reason of its own
         OutsideLoop              the program tried to leave the kernel
-        Spinning                 the program goes on without waiting for anything
+        Spinning                 the program runs without ever waiting
         Stuck                    nothing can ever wake the program again
-      Unanswered                 raised by who is asked: the question stays open
-      InDoubt                    a resume needs to be told what became of effects
-      ChildStopped               a resume cannot go on, because a child cannot
+      Unanswered                 raised by the asked person's code: the question stays open
+      InDoubt                    a resume needs a decision on effects in doubt
+      ChildStopped               a resume cannot continue, because a child cannot
       AttemptsExhausted          a run that was resumed as often as allowed
-      OutcomeMissing             nothing recorded for what was asked, and it may not run live
+      OutcomeMissing             a request without a recorded outcome that may not run live
       RecordingGone              the process that has the log of a watched command takes no more
       ChildFailed                `Outcome.result()` of a child that did not complete
       RunFailed                  `Recording.result()` of a run that did not complete
@@ -404,7 +404,7 @@ class NotReady(Detailed, UsageError):
     """Children of the run lack something that all of them need (CONTRACT.md §10.4.8)."""
 
     problems: tuple[str, ...]
-    """What is missing, one text each, with the tools that need it."""
+    """The missing things, one text each, with the tools that need them."""
 
     def __str__(self) -> str:
         return "the run cannot begin: " + "; ".join(self.problems)

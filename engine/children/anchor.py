@@ -90,7 +90,7 @@ def begun(log: Path, look: Look | None = None) -> Scan | None:
 
 @attrs.define
 class _Seen:
-    """What the check of a child's run needs of its log."""
+    """The log data for the check of a child's run."""
 
     first: bytes = b""
     """The line."""
@@ -98,7 +98,7 @@ class _Seen:
     """How many children it started."""
 
     def look(self, batch: list[bytes]) -> None:
-        """Take some lines; a torn one is none."""
+        """Take some lines; a torn one does not count."""
         self.first = self.first or batch[0]
         self.starts += sum(1 for line in batch if _START.match(line) and line.endswith(b"\n"))
 

@@ -38,7 +38,7 @@ _AS_THEY_ARE: Final = ("program_name", "brief", "input", "durability", "runner")
 def pack(request: ChildRequest, *, entry: str, tokens_fd: int | None = None) -> bytes:
     """Return the envelope of a child, newline included.
 
-    `entry` is what the stub calls with it, `module:function`; `tokens_fd` is the
+    `entry` is the function that the stub calls with it, `module:function`; `tokens_fd` is the
     descriptor, as the child has it, over which it asks for more tokens.
 
     Raises:

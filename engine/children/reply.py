@@ -67,7 +67,7 @@ _NAMES: Final = {
 
 
 def reply_frame(finished: RunFinished, fold: Fold) -> bytes:
-    """Return the reply of a run that has ended, or a frame with the reason why there is none.
+    """Return the reply of a run that has ended, or a frame with the reason for its absence.
 
     Raises nothing: a child's reply must be recordable.
     """

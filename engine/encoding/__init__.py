@@ -1,17 +1,17 @@
 """Values as JSON, as canonical bytes and as digests.
 
-Python values flow in; JSON values, bytes and digests flow out, the same in every process.  Pure.
+Input: Python values. Output: JSON values, bytes and digests, the same in every process.  Pure.
 Imports `engine.errors` alone.  Rules: CONTRACT.md §3.5 (canonical profile), §6 (digests).
 
-    canonical       JSON values to bytes, one way only; and what a log cannot hold
+    canonical       JSON values to bytes, one way only; refuses values that a log cannot store
     digest          labelled SHA-256 over them
     plain           dataclasses, attrs classes, enums and the like to JSON values
-    shapes          which types survive a log: the JSON schema of each, and its reader
-    strict          readers of JSON values: they coerce nothing, and tell all that is wrong
-    hints           what type hints say, once resolved
+    shapes          types that a log preserves: the JSON schema of each, and its reader
+    strict          readers of JSON values: they coerce nothing, and report all errors
+    hints           resolved type hints
     document        values that are printed as JSON documents, their fields by name
-    secret          the handle that stands for a secret, and never shows it
+    secret          the handle that represents a secret, and never shows it
     conversation    messages of a long conversation, each hashed once
-    schemas         JSON schemas of programs and logs, which nobody trusts
-    patterns        regular expressions of models, refused where they could take for ever
+    schemas         untrusted JSON schemas of programs and logs
+    patterns        regular expressions of models, refused if they could run for ever
 """

@@ -42,7 +42,7 @@ _BEGINNING: Final = re.compile(r"(?:[\w \"'<>:/,;=%@-]|\\[^\w])*(?![*+?{])")
 
 
 class PatternRefusedError(Exception):
-    """The pattern is not a regular expression, or could take for ever; says which."""
+    """The pattern is not a regular expression, or could run for ever; has the reason."""
 
 
 @attrs.frozen

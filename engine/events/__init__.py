@@ -1,6 +1,6 @@
 """The vocabulary of logs: the events of a run, and its possible ends.
 
-Events flow in from the kernel and out to logs, as JSON data and back.  Frozen values without
+Input: events from the kernel. Output: JSON data for logs, and back.  Frozen values without
 behaviour; no clock, no file.  Imports `encoding` and `errors`.  Rules: CONTRACT.md §2 (events),
 §7.1 (outcomes), §8 (limits), §15 (versions).
 
@@ -8,7 +8,7 @@ behaviour; no clock, no file.  Imports `encoding` and `errors`.  Rules: CONTRACT
     outcome        how a run ended, in numbers and words
     limits         what a run may use up
     flags          rules that came within one engine version
-    call_key       where a call stands: its task, and its number there
+    call_key       the place of a call: its task, and its number there
     codec          events to JSON data and back, strictly
     data_digest    equal for two runs that did the same
 

@@ -382,7 +382,7 @@ FOLDER: Final = "x-refold.folder"
 """The folder that a watched command works in, and what changed in it (CONTRACT.md §16.16)."""
 
 LEFT: Final = "x-refold.left"
-"""What the record that a command resumes left of the folder: {files} (CONTRACT.md §16.21)."""
+"""The folder's changes in the record that a command resumes: {files} (CONTRACT.md §16.21)."""
 
 SALVAGED: Final = "x-refold.salvaged"
 """The last entry of a salvaged log (CONTRACT.md §4.5)."""

@@ -74,8 +74,8 @@ class Flags:
     do next, and refuse arguments before a child starts."""
 
     checks_needs: bool = False
-    """Whether a child of a delegation tool that lacks what its host was to provide ends the run,
-    and a profile whose file is missing starts nothing; else only a model is told, or nobody."""
+    """Whether a child of a delegation tool whose host lacks something it needs ends the run, and a
+    missing profile file starts nothing; otherwise only a model is informed, or nobody."""
 
     refuses_input: bool = False
     """Whether `input` is refused to an asynchronous program, and the threads of aiosqlite."""

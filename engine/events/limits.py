@@ -3,9 +3,9 @@
 Pure values.  Who enforces what: the kernel counts depth, children, iterations and tokens, the
 driver and the runners watch time and bytes; each hit is a `limit.hit` event.
 
-To add one: its field here, whose type says what values it takes; where it is enforced, of what a
-program asks for `engine.kernel.decide`, with what is left of it in `engine.state.run_state`; that a
-log kept to it, `replay.audit.causal`; CONTRACT.md §8 and `docs/subagents.md`, which
+To add one: its field here, with a type that defines its values; its enforcement, for requests of a
+program in `engine.kernel.decide`, with the rest of it in `engine.state.run_state`; the check of a
+log, `replay.audit.causal`; CONTRACT.md §8 and `docs/subagents.md`, which
 `tests/engine/events/test_limits.py` reads.
 """
 

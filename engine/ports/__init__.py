@@ -4,10 +4,10 @@ Protocols, and the plain values that cross them; implementations are above, or t
 `secrets`, `events`, `encoding` and `errors`. Rules: CONTRACT.md §7 to §11.
 
     ports         the protocols and their values
-    effects       what a program asks for: a call, a model's answer, a child, a person's answer
-    delegation    what a child is asked to do
+    effects       requests of a program: a call, a model's answer, a child, a person's answer
+    delegation    a child's task
     people        questions and approvals
-    offers        how a log names the tools that a run was given
+    offers        a log's description of a run's tools
     programs      programs found by object, by module or file, or by a name that somebody ships
     executed      how many tool calls were executed while a program was run again
     clock         a clock that stands still, for tests

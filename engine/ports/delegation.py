@@ -92,7 +92,7 @@ class Children:
     """What all children of a delegation tool need: checked before a run begins (§10.4.8)."""
 
     program: Program | Reference | str = "agent"
-    """What they run."""
+    """Their program."""
     tools: tuple[str, ...] | None = None
     """Names of their tools; `None` for all of their caller's."""
     models: tuple[str, ...] = ()

@@ -18,9 +18,9 @@ def is_ours(tool: Tool | None) -> bool:
 def offer_of(tool: Tool) -> dict[str, Any]:
     """Return a tool as `run.started` holds it: {name, description, effect, schema, digest, typed}.
 
-    All that a model is shown stands in it, so that a replay needs no tool to ask the same; and
-    `delegates` and `approval`, for a tool that does, or that needs one; and `runs`, the name of the
-    program of its children, if Refold does not ship it.
+    It has all that a model sees, so that a replay can make the same request without the tool. It
+    also has `delegates` and `approval` for tools with these properties, and `runs`, the name of the
+    children's program, if Refold does not ship it.
     """
     whole: Json = {
         "name": tool.name,

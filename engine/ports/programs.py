@@ -184,14 +184,14 @@ def reference_of(program: Program | Reference | str) -> Reference:
 
 
 def elsewhere(reference: Reference) -> Reference:
-    """Return `reference` as another process finds it: a script is another module there.
+    """Return `reference` as a different process finds it: a script is a different module there.
 
     `Reference(__name__, …)` in a script is one to `__main__` when the script is run, and to a name
     that only this process knows when it was loaded as a file: by a command, or in a child.  So are
     those among the arguments of factories that wrap it.
 
     Raises:
-        ProgramNotFound: what runs here as `__main__` has no file.
+        ProgramNotFound: this process's `__main__` has no file.
     """
     return Reference(**with_sources(attrs.asdict(reference), _source_elsewhere))
 
@@ -257,7 +257,7 @@ def _source_digest(program: Program) -> str:
 
 
 def _stamp(program: Program) -> object:
-    """Return what the source of a function depends on; `None` if it is not one, or has no file."""
+    """Return a value that changes with a function's source; `None` without source file."""
     if not isinstance(program, FunctionType):
         return None
     code = program.__code__

@@ -864,10 +864,7 @@ _GUARDED: Final = frozenset({"idempotent", "changes"})
 
 
 def _meta_of_end(verdict: Verdict, fold: Fold) -> dict[str, int | str]:
-    """Return the end's `meta`: the exception's file name and line, and counts of refusals.
-
-    Counts of zero are left out.
-    """
+    """Return the end's `meta`: the exception's file name and line, and nonzero counts."""
     told: dict[str, int | str] = {}
     if verdict.place is not None:
         file, line = verdict.place

@@ -420,8 +420,8 @@ def _pieces(content: bytes) -> Iterator[tuple[int, bytes]]:
 def _as_here(told: dict[str, Any]) -> dict[str, Any]:
     """Return an envelope with the paths of this node.
 
-    A path that is not there stands for the same below the working directory of Ray's worker, which
-    is a copy of the parent's where `runtime_env` says so.
+    A path that does not exist is taken relative to the working directory of Ray's worker, which is
+    a copy of the parent's if `runtime_env` sets that.
     """
     there, here = told["cwd"], os.getcwd()  # noqa: PTH109 - as the envelope has it
 

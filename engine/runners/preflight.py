@@ -1,8 +1,8 @@
-"""What the children of a run certainly need, checked before the first line of its log.
+"""Checks the needs of all children of a run before the first line of its log.
 
-A delegation tool says what all its children need (`Tool.children`); one of one's own that says
-nothing is not checked.  What is found here, and what a child's start alone can show, ends the run:
-a model that reads of it can do nothing about it.  Rules: CONTRACT.md §10.4.
+A delegation tool declares the needs of all its children (`Tool.children`); a user's tool that
+declares none is not checked. A problem found here, or only at a child's start, ends the run,
+because a model could not fix it. Rules: CONTRACT.md §10.4.
 """
 
 from collections.abc import Iterator, Mapping

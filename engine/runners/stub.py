@@ -12,7 +12,7 @@ import sys
 
 
 def main() -> None:
-    """Read the envelope up to its newline, set the process up as it says, run."""
+    """Read the envelope up to its newline, set up the process accordingly, and run."""
     chunks: list[bytes] = []
     request_fd = int(os.environ["REFOLD_REQUEST_FD"])
     while not (chunks and chunks[-1].endswith(b"\n")):

@@ -69,10 +69,7 @@ class ObservedReport:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether a command made no request, neither recorded nor new.
-
-        Its equal end then proves nothing.
-        """
+        """Whether a command made no request at all; then its equal end proves nothing."""
         is_asked = any(one.now and one.category != "output_changed" for one in self.divergences)
         is_nothing = self.exit_code is not None and not (self.served or self.live or is_asked)
         return is_nothing and bool(self.requests or not self.divergences)

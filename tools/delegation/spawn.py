@@ -52,10 +52,7 @@ _WELL: Final[dict[str, Any]] = {
 }
 """The logged members of a successful call."""
 _RULES: Final = 2
-"""The version of the rules in a run's settings.
-
-Without it, 1: unknown names were not yet errors.
-"""
+"""The version of the rules in a run's settings; if missing, 1: unknown names were no errors."""
 
 
 class JobStore:

@@ -27,10 +27,7 @@ Lines = Mapping[str, int]
 
 @attrs.frozen
 class Setting:
-    """One value of a settings file, and its place.
-
-    Reading a value of the wrong type raises `ConfigRefused`.
-    """
+    """One value of a settings file, and its place; raises `ConfigRefused` for wrong types."""
 
     file: Path
     pointer: str

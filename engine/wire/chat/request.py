@@ -63,10 +63,7 @@ def _is_message(message: Any) -> bool:
 
 
 def asked(body: dict[str, Any], lists: Lists = NO_LISTS) -> Asked:
-    """Parse a body of the right shape.
-
-    `lists` are lists among its members, whose first items may already have been parsed.
-    """
+    """Parse a body of the right shape; `lists` has its lists, perhaps partly parsed already."""
     rest = dict(body)
     said = series_in(lists, "messages", rest.pop("messages")).each(message_of)
     return asked_with(API, rest, said, lists)

@@ -97,10 +97,7 @@ def _unmarked(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 def asked(body: dict[str, Any], lists: Lists = NO_LISTS) -> Asked:
-    """Parse a body of the right shape.
-
-    `lists` are lists among its members, whose first items may already have been parsed.
-    """
+    """Parse a body of the right shape; `lists` has its lists, perhaps partly parsed already."""
     rest = dict(body)
     first: list[dict[str, Any]] = []
     if (system := folded(rest.pop("system", None), "text")) is not None:

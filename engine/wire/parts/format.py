@@ -31,10 +31,7 @@ class Route:
     variables: tuple[str, ...]
     """Those that clients read, the usual one first; none where no command is led here unasked."""
     upstream: str
-    """The base URL that they would have used, without a slash at the end of its path.
-
-    Empty if unknown.
-    """
+    """The base URL that they would have used, without a slash at the end; empty if unknown."""
     key: str = ""
     """The variable that its clients want a key in, even where none is needed."""
     keys: tuple[str, ...] = ()

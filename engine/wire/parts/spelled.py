@@ -1,7 +1,4 @@
-"""Holds what all formats need to spell an answer that no server gave.
-
-Pure.  Rules: CONTRACT.md §16.6.
-"""
+"""Shared parts for encoding an answer that no server sent. Pure. Rules: CONTRACT.md §16.6."""
 
 import json
 from typing import Any, Final

@@ -63,10 +63,7 @@ def _is_item(item: Any) -> bool:
 
 
 def asked(body: dict[str, Any], lists: Lists = NO_LISTS) -> Asked:
-    """Parse a body of the right shape.
-
-    `lists` are lists among its members, whose first items may already have been parsed.
-    """
+    """Parse a body of the right shape; `lists` has its lists, perhaps partly parsed already."""
     rest = dict(body)
     first: list[dict[str, Any]] = []
     if (given := rest.pop("instructions", None)) is not None:

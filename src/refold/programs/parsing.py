@@ -29,7 +29,7 @@ FILE_BYTES_MAX: Final = 2 * 1024 * 1024
 """Of one source file; a larger one is reported as not parsed."""
 
 _BLOCKS: Final = ("body", "orelse", "finalbody", "handlers", "cases")
-"""Where a statement may hold statements: functions and imports stand nowhere else."""
+"""Members of a statement that may have statements: functions and imports are only there."""
 
 
 @attrs.define
@@ -66,7 +66,7 @@ def parse_tool(*, root: str) -> FunctionTool[..., Any]:
     """Return `parse_source` over the folder `root`.
 
     Raises:
-        ToolError: never here; each call says which file it could not open.
+        ToolError: never here; each call has the name of a file that it could not open.
     """
     top = Path(root).resolve()
     rooted = Root(top, NAME)
@@ -95,7 +95,7 @@ def parsed(source: bytes) -> ast.Module:
     """Return the syntax tree of `source`, without the warnings that parsing may give.
 
     Raises:
-        SyntaxError: it is no Python of this version.
+        SyntaxError: it is not valid in this version of Python.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -79,7 +79,7 @@ async def survey_package(run: Run, part: dict[str, Any]) -> Report:
 
 
 async def _purpose(run: Run, part: dict[str, Any], paths: list[str]) -> str:
-    """Return the first line that a package says of itself, where the part is one package."""
+    """Return the first line of a package's docstring, if the part is one package."""
     init = f"{part['packages'][0]}/__init__.py" if len(part["packages"]) == 1 else ""
     if part["modules"] or init not in paths:
         return ""
@@ -152,8 +152,8 @@ def _json_text(value: Json) -> str:
 async def survey_tree(run: Run, task: dict[str, Any]) -> Report:
     """Survey a folder: `{"title": str, "skip": [name], "jobs": int, "parts": int}`.
 
-    With `"only": [name, …]`, just these packages and modules.  The report's output is that of a
-    part, and `parts`: `[{name, status}]`.
+    With `"only": [name, …]`, just these packages and modules.  The report's output has a part's
+    members, and `parts`: `[{name, status}]`.
     """
     parts = await _parts(run, task)
     at_once = asyncio.Semaphore(task["jobs"])

@@ -1,18 +1,18 @@
 """The recording proxy: commands that know nothing of Refold, recorded and replayed (extra `proxy`).
 
-A command flows in; its log flows out, or, in a replay, a report of its differences. Imports
+Input: a command. Output: its log, or, in a replay, a report of its differences. Imports
 `refold.replay` and `refold.engine`. Each room may import those above it in this list.
 `refold.engine.observed` turns exchanges into events, `refold.replay.observed` matches requests.
 Rules: CONTRACT.md §16.
 
     http/              one application, its client, its thread
-    desks/             what passes is recorded; what is asked is served
+    desks/             records the traffic, or serves requests from a record
     mcp/               MCP servers
     copies/            copies of recorded folders, in which commands run again
-    recorded_here      which runs were recorded on this machine
+    recorded_here      the runs that were recorded on this machine
     sessions           a command recorded, replayed or forked, from start to report
     bookends           the first and the last entry of such a log
-    command, signals   the command: its environment, its output, its end; what is sent to it
+    command, signals   the command: its environment, output and end; signals to it
 
     profiles
 """

@@ -218,7 +218,7 @@ def folders_here() -> dict[str, str]:
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Return whether two paths lead to one folder; a shell's PWD may be that of another."""
+    """Return whether two paths lead to one folder; a shell's PWD may be outdated."""
     return bool(one and other) and Path(one).exists() and Path(one).samefile(other)
 
 
@@ -248,9 +248,9 @@ def watched_folder(
     keeps_all: bool,
     copied: FolderStarted | None = None,
 ) -> WatchedFolder:
-    """Return what writes down the folder `top` while a command works in it, started here.
+    """Return the recorder of the folder `top` while a command works in it, started here.
 
-    Of a copy, which stands for the folder `copied`, the log has the path of that.
+    For a copy of the folder `copied`, the log has the original's path.
     """
     here = Path.cwd() if copied is None else top / copied.below
     store = BlobStore(files_of(journal.path), sync=False)

@@ -38,8 +38,8 @@ _MARGIN_BYTES: Final = 16 * 1024
 Size = tuple[int, int]
 """Columns and rows of a terminal."""
 Starter = Callable[[Sequence[str], Mapping[str, str], int, int | None], "subprocess.Popen[bytes]"]
-"""Starts a command with these variables, standard output and error (`None`: that of this
-process); raises OSError, ValueError."""
+"""Starts a command with these variables, standard output and error (`None`: this process's own);
+raises OSError, ValueError."""
 
 
 def started(
@@ -154,7 +154,7 @@ def run_command(
 
 @contextlib.contextmanager
 def _resized(ours: int, size: Size) -> Iterator[None]:
-    """Give a terminal the size of that of this process, after each change.
+    """Give a terminal the size of this process's terminal, after each change.
 
     The command learns of a change from its controlling terminal, which is ours: it may look before
     the new size is there, so it gets the signal once more.

@@ -170,10 +170,10 @@ class ResumedCommand:
     reached: Mapping[CapReached, int] = attrs.field(factory=dict)
     """Caps that refused requests, and how many."""
     patch: FolderPatch | None = None
-    """What its copy has otherwise than the user's folder; `None` where there was no copy."""
+    """The copy's differences from the user's folder; `None` without a copy."""
     is_applied: bool = False
     notes: tuple[str, ...] = ()
-    """Where it ran, in words."""
+    """Its place of execution, as text."""
 
 
 @attrs.frozen
@@ -336,13 +336,13 @@ def failed_answers(
     look: Callable[[ObservedRecord, str, int], None],
     **options: Any,
 ) -> Iterator[FailedAnswer]:
-    """Run a command once for each recorded answer, which fails; yield what it makes of that.
+    """Run a command once for each recorded answer, which fails; yield the command's reaction.
 
-    `only` is a text that stands in where the request is asked. `look` gets the record, its head and
-    how many runs follow; raises to run none. `options` are those of `replay_command`.
+    `only` is a text in the request's place. `look` gets the record, its head and how many runs
+    follow; raises to run none. `options` are those of `replay_command`.
 
     Raises:
-        UsageError: `fault` is none, or as for `replay_command`.
+        UsageError: `fault` is invalid, or as for `replay_command`.
     """
     record = read_record(log, options.get("rules"))
     turns = [
@@ -383,8 +383,7 @@ def fork_command(
         into: The new log; by default a new file in runs/.
         at: The last entry that is kept, negative from the end; by default that of the first edited
             answer.
-        edits: What answers are to be, by call key: of a request its text or message, of a tool
-            call its arguments.
+        edits: New answers by call key: a text or message for a request, arguments for a tool call.
         upstreams: As for `record_command`.
         rules: Volatile rules, in addition to those of the record.
         profile: As for `record_command`; by default, that of the record.
@@ -394,11 +393,11 @@ def fork_command(
         look: As for `replay_command`.
 
     Raises:
-        LogObserved: the log is a program's, and no command's.
+        LogObserved: the log is a program's, not a command's.
         LogExists: a log is never overwritten.
         EntryMissing: the log has no such entry.
-        ForkRefused: no place is given, or an edit names no answer.
-        UsageError: an edit has a value of another kind, or the command cannot be started.
+        ForkRefused: no place is given, or an edit does not name an answer.
+        UsageError: an edit has a value of the wrong kind, or the command cannot be started.
     """
     kept = kept_record(log, at, edits or {}, rules)
     record = kept.record
@@ -452,18 +451,18 @@ def resume_command(
     write: Write | None = None,
     look: Callable[[ResumableRecord, str], None] = lambda _resumed, _head: None,
 ) -> ResumedCommand:
-    """Run a command that broke off again: what ended well is served, the rest is asked.
+    """Run an interrupted command again: successful answers are served, the rest is asked.
 
-    `retry` names one agent, whose requests alone are asked again.  `look` gets what is served and
-    what is asked before anything runs.  With `applies`, what the copy holds at the end goes into
-    the user's folder, if that is as the record left it and the command ended well.  All else is as
-    for `record_command` and `replay_command`.
+    `retry` names the only agent whose requests are asked again. `look` gets the split record before
+    anything runs. With `applies`, the copy's final content goes into the user's folder, if that is
+    as the record left it and the command ended well. Other arguments are as for `record_command`
+    and `replay_command`.
 
     Raises:
         FolderIncomplete: the folder cannot be restored.
         LogExists: a log is never overwritten.
-        LogObserved: the log is a program's, and no command's.
-        NothingToResume: the command ended well, and all that it asked was answered.
+        LogObserved: the log is a program's, not a command's.
+        NothingToResume: the command ended well, and all its requests were answered.
         UsageError: the command cannot be started, no one agent has the name `retry`, or an option
             has no such form.
     """
@@ -629,7 +628,7 @@ class _Session:
         keys: Mapping[str, str] = _NO_KEYS,
         at_end: Callable[[bool], None] = lambda _timed_out: None,
     ) -> CommandEnd:
-        """Run the command, and write its end after `at_end`; without a start there is no log."""
+        """Run the command, and write its end after `at_end`; if it cannot start, remove the log."""
         hub = Hub(desk, mcp.connect)
         try:
             ended = self.through(hub, keys, hub.variables)

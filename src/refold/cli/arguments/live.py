@@ -78,7 +78,7 @@ class Live:
     may_change: bool = False
     session: str | None = None
     is_live: bool = False
-    """Whether all is live for which no option says otherwise: `fork --live`."""
+    """Whether everything without an option of its own is live: `fork --live`."""
 
     def remedy(self, missing: OutcomeMissing, *, all_live: bool = False) -> str:
         """Return this command with the options that a missing outcome needs; empty for none.
@@ -114,7 +114,7 @@ class LiveOptions:
     models: dict[str, Model]
     session: SessionPort | None
     places: tuple[str, ...]
-    """Where `--tools` finds the tools."""
+    """The places in which `--tools` finds the tools."""
 
     def passed(self) -> dict[str, Any]:
         """Return them as keyword arguments of `refold.drift` and `refold.fork`."""

@@ -41,10 +41,10 @@ def joined(_context: click.Context, _option: click.Parameter, given: tuple[str, 
 
 
 def programs_of(given: Sequence[str]) -> dict[str, str]:
-    """Return programs by their names in a log: that of `NAME=…`, else their own.
+    """Return programs by their names in a log: the `NAME` of `NAME=…`, else their own.
 
     Raises:
-        UsageError: two of them go by one name.
+        UsageError: two of them have the same name.
     """
     programs: dict[str, str] = {}
     for text in given:

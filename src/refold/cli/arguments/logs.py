@@ -127,15 +127,15 @@ _NONSENSE: Final = (
 
 @contextlib.contextmanager
 def opened_log(given: Path | StoredRun) -> Iterator[OpenedLog]:
-    """Give a readable log, unpacked or fetched for as long as the block lasts.
+    """Yield a readable log, unpacked or fetched for as long as the block lasts.
 
     Anyone can make a log with a valid chain and nonsense as data. An error over it in the block is
     reported as damage, if `verify` finds any; else it is a fault of ours.
 
     Raises:
         UsageError: it is a folder.
-        LogMissing: there is no such file.
-        LogUnsupported: it is an archive of another sort, or a packed log that is not whole.
+        LogMissing: the file does not exist.
+        LogUnsupported: it is a different kind of archive, or an incomplete packed log.
         LogDamaged: the block failed over data that does not fit its kind.
     """
     if isinstance(given, Path) and given.is_dir():

@@ -75,7 +75,7 @@ def rehearsed(
 
 
 def with_own(program: str | None, name: str, given: Iterable[Tool]) -> tuple[Tool, ...]:
-    """Return tools, after those of a shipped program unless another one was named."""
+    """Return tools, after a shipped program's own unless a different program was named."""
     own = () if program is not None else tools_of(name)
     return tuple({tool.name: tool for tool in (*own, *given)}.values())
 

@@ -125,9 +125,9 @@ class _Survey:
 
 
 def _demonstrated(survey: _Survey, log: Path, *, faults: bool) -> tuple[PrintedDemo, int]:
-    """Take all steps, the later ones only if there is something to look at; return what happened.
+    """Run all steps, the later ones only if there is something to show; return the results.
 
-    The exit code is that of the first failed step.
+    The exit code is the first failed step's.
     """
     began = time.monotonic()
     what = survey.title if survey.path is None else str(survey.path)
@@ -224,7 +224,7 @@ def _say_what_it_proved(
 
 
 def _smallest(tree: RunNode) -> str:
-    """Return the top-level name that was the fastest to survey; empty if there is none."""
+    """Return the top-level name that was the fastest to survey, or empty."""
     done = [
         (child.duration_ms or 0, names[0])
         for child in tree.children

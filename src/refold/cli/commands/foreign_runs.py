@@ -99,10 +99,10 @@ def _told_effects(record: ObservedRecord) -> str:
 def _looking(
     log: Path, *, is_sure: bool, told: Callable[[Any], str] = _told_effects
 ) -> dict[str, Any]:
-    """Return what a session is given to print with, and to look at a record with before it runs.
+    """Return a session's callbacks for printing, and for showing a record before it runs.
 
-    `told` is what is said of it.  At a terminal, people are asked whether to run what this machine
-    is not known to have recorded.
+    `told` returns the text about it. At a terminal, people are asked whether to run a record that
+    this machine is not known to have made.
 
     Raises (when it looks): UsageError: the person refuses.
     """
@@ -164,7 +164,7 @@ def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options:
 def resume_foreign(
     log: Path, command: Sequence[str], *, is_sure: bool, verb: str = "resumed", **options: Any
 ) -> int:
-    """Run a command that broke off again; ask what has no answer, and tell what became of it."""
+    """Run an interrupted command again; ask unanswered requests, and report the result."""
     with opened_log(log) as opened:
         way = _looking(log, is_sure=is_sure, told=str)
         resumed = sessions().resume_command(opened.path, command, **way, **options)
@@ -206,7 +206,7 @@ def resume_foreign(
 
 
 def _told_patch(resumed: Any, *, applies: bool) -> None:
-    """Say what the copy has otherwise than the user's folder, and what became of that."""
+    """Print the copy's differences from the user's folder, and whether they were applied."""
     patch = resumed.patch
     if patch is None or not (patch.files or patch.moved):
         return
@@ -225,7 +225,7 @@ def _told_patch(resumed: Any, *, applies: bool) -> None:
 
 
 def sensitivity_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options: Any) -> int:
-    """Run a command once for each recorded answer, which fails, and tell what it makes of each."""
+    """Run a command once for each recorded answer, which fails, and print each reaction."""
     first = _looking(log, is_sure=is_sure)["look"]
 
     def look(record: ObservedRecord, head: str, count: int) -> None:

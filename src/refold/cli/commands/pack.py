@@ -74,7 +74,7 @@ def command(*, log: Path, out: Path | None, has_files: bool) -> int:
 
 
 def _tell_damage(log: OpenedLog) -> bool:
-    """Report missing and damaged files; return whether there are none."""
+    """Report missing and damaged files; return whether all are complete."""
     found = [each for each in verify(log.path).damage if each.what not in HARMLESS]
     for each in found[:_SHOWN]:
         output.complain(f"{log.shown(each.path)}:{each.line}: {each.what}")

@@ -283,7 +283,7 @@ def _once(given: Given, answers: dict[str, Any]) -> Recording:
 
 
 def _tools(given: Given, start: RunStarted) -> tuple[Tool, ...]:
-    """Return the tools of a run: those of a shipped program, or of the agent's file, and others."""
+    """Return the tools of a run: a shipped program's or the agent file's, and others."""
     own, shipped = load_tools(given.tools), tuple[Tool, ...]()
     if given.program is None and start.program != "agent":
         shipped = tools_of(start.program, given.root)

@@ -56,9 +56,9 @@ def _files(log: Path, *, is_forced: bool) -> list[Path]:
     """Return the files of a run, the root's log last: if interrupted, a run is left.
 
     Raises:
-        LogNameRefused: it is a child's log, or none.
-        LogLocked: somebody writes it.
-        LogMissing: there is none, and `is_forced` is false.
+        LogNameRefused: it is a child's log, or not a log.
+        LogLocked: it is being written.
+        LogMissing: it does not exist, and `is_forced` is false.
     """
     logs, beside = [log], []
     if log.suffix != PACKED_SUFFIX:

@@ -160,7 +160,7 @@ def log_gaps(log: OpenedLog, tree: RunNode) -> tuple[str, ...]:
 
 
 def _print_open_ends(log: OpenedLog) -> None:
-    """For a run without an end and without a writer, print what it needs."""
+    """For a run without an end and without a writer, print its needs."""
     found = scan(log.path)
     if is_observed(log.path):
         return  # nobody can go on with a command that has ended

@@ -266,10 +266,10 @@ def _spread(paths: Sequence[Path], executor: str) -> list[_Verified]:
 def _all_below(
     places: Sequence[Path | StoredRun], kept: _Kept, trust: Path | None
 ) -> list[_Verified]:
-    """Return the results for each root log; one that cannot be read stops no other.
+    """Return the results for each root log; an unreadable one does not stop the others.
 
     Raises:
-        LogMissing: a path does not exist, or there are no logs.
+        LogMissing: a path does not exist, or has no logs.
     """
     from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - imports what executes programs
 

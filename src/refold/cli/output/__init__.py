@@ -1,17 +1,17 @@
-"""Prints what commands say: safe lines or one JSON document; and ends with an exit code.
+"""Prints the output of commands: safe lines or one JSON document; and sets the exit code.
 
-Values of the engine and of replay flow in; text flows out, with what a log says escaped.  Imports
+Input: values of the engine and of replay. Output: text, with logged data escaped.  Imports
 `refold.engine` and `refold.replay`.  Rules: CONTRACT.md §14.1, §14.2.
 
     output         lines, tables, documents, hints
     words          numbers as people read them
     entries        one readable line an entry
     trees          the delegation tree on a terminal
-    printed        documents that commands put together themselves
+    printed        documents that commands build themselves
     listed         one run of a list
-    recorded       a run that was recorded, or went on
-    people         how people are asked, and how what they say is read
-    exit_codes     which error leads to which exit code
+    recorded       a run that was recorded or continued
+    people         questions to people, and parsing of their answers
+    exit_codes     the exit code of each error
     diagnostics    structlog to standard error
     pages          blocks of help pages
 """

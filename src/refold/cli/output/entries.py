@@ -37,7 +37,7 @@ STYLES: Final = {
 KIND_WIDTH: Final = 14
 """Of the column of kinds, in the log of a program."""
 KIND_WIDTH_OBSERVED: Final = 21
-"""In that of a watched command: `x-refold.conversation`."""
+"""The width for a watched command: `x-refold.conversation`."""
 
 
 EDITED: Final[Part] = ("edited ", "yellow")

@@ -52,7 +52,7 @@ class PrintedResume(Document):
     different: tuple[str, ...] = ()
     """Questions that were refused, for the command has changed: each in words."""
     patch: str = ""
-    """What the copy has otherwise than the user's folder, as a unified diff."""
+    """The copy's differences from the user's folder, as a unified diff."""
     applied: bool = False
     """Whether it was written there."""
 

@@ -1,7 +1,7 @@
-"""What a copy holds at the end, as a patch for the user's folder; nothing else writes there.
+"""The final content of a copy, as a patch for the user's folder; nothing else writes there.
 
-The folder is written to only if it is as the record left it, and then file by file.
-Rules: CONTRACT.md §16.21.
+The folder is written to only if it is as the record left it, and then file by file. Rules:
+CONTRACT.md §16.21.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ from refold.engine.workspace.tree import FileTree, TreeEntry
 from refold.replay.observed.folder import contents_of
 
 _UNKNOWN: Final = ("commit", "cut", "out")
-"""Kinds of what is neither compared nor written: its content is not on record."""
+"""Kinds of entries that are neither compared nor written: their content is not recorded."""
 _NAMED_MAX: Final = 8
 
 Held = tuple[str, bytes]
-"""Mode and content; both empty for what is not there."""
+"""Mode and content; both empty for a missing file."""
 
 
 @attrs.frozen
@@ -46,7 +46,7 @@ class FolderPatch:
 
     @property
     def text(self) -> str:
-        """The patch, as `git apply` takes it; of what is not text, a line that says so."""
+        """The patch, as `git apply` takes it; one descriptive line for content that is not text."""
         lines = []
         for path, held in self.files.items():
             old, new = (content if mode else None for mode, content in held)
@@ -95,9 +95,9 @@ def _write(file: Path, mode: str, content: bytes) -> None:
 
 
 def left_by(log: Path, folder: FolderState) -> str:
-    """Return the files that a record left otherwise than they were: a JSON array a line.
+    """Return the files that a record changed: one JSON array per line.
 
-    [path, mode, digest], the last two empty for what is gone.
+    [path, mode, digest], the last two empty for a removed file.
     """
     if folder.started is None:
         return ""
@@ -107,9 +107,9 @@ def left_by(log: Path, folder: FolderState) -> str:
 
 
 def patch_of(log: Path, folder: FolderState, left: str) -> FolderPatch | None:
-    """Return what a copy, whose log this is, has otherwise than the user's folder.
+    """Return the differences of a copy, whose log this is, from the user's folder.
 
-    `left` is what `left_by` says of the record that the folder is of.  `None` if it is not here.
+    `left` is the result of `left_by` for the folder's record. `None` if the folder is missing.
     """
     started = folder.started
     if started is None or not Path(started.path).is_dir():
@@ -140,7 +140,7 @@ class _Side:
 
 
 def _changes(before: _Side, after: _Side) -> dict[str, tuple[Held, Held]]:
-    """Return by path what a file was and is, for each that is another one."""
+    """Return the old and new content by path, for each changed file."""
     old, new = before.whole(), after.whole()
     found = {}
     for path in sorted(old.keys() | new.keys(), key=os.fsencode):
@@ -166,7 +166,7 @@ def _lines(changes: Mapping[str, tuple[Held, Held]]) -> str:
 
 @contextlib.contextmanager
 def _today(folder: Path, log: Path) -> Iterator[_Side]:
-    """Look at the user's folder; what it holds is kept apart."""
+    """Scan the user's folder; its contents are stored separately."""
     with tempfile.TemporaryDirectory(prefix="refold-") as made:
         apart = Path(made, "today.jsonl")
         store = BlobStore(files_of(apart), sync=False)

@@ -28,10 +28,10 @@ _CHAIN_MAX: Final = 16
 
 
 def object_folders(git: Git) -> list[Path]:
-    """Return where a repository has its objects: its own folder, and those that it borrows from.
+    """Return the object folders of a repository: its own, and those that it borrows from.
 
     Raises:
-        GitFailed: there is no repository.
+        GitFailed: no repository was found.
     """
     own = git.said("rev-parse", "--git-path", "objects").decode(errors="surrogateescape")
     found = [Path(git.top, own.removesuffix("\n")).resolve()]
@@ -86,7 +86,7 @@ def take_hooks(top: Path, today: Git) -> None:
     """Give the repository of a copy the hooks of today's, which are the user's own.
 
     Raises:
-        GitFailed: there is no repository.
+        GitFailed: no repository was found.
     """
     common = os.fsdecode(today.said("rev-parse", "--git-common-dir")).removesuffix("\n")
     if (hooks := Path(today.top, common, "hooks")).is_dir():

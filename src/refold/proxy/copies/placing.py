@@ -1,4 +1,4 @@
-"""Where a watched command runs again: in a copy of the recorded folder, or in the current folder.
+"""Chooses the folder for running a watched command again: a copy of the recorded one, or this one.
 
 In a sandbox the copy is at its recorded path; elsewhere it is a folder of its own, and paths are
 bound. The next process removes the leftovers of a killed one. Rules: CONTRACT.md §16.20.
@@ -59,9 +59,9 @@ class Placement:
     folders: Mapping[str, str] = attrs.field(factory=dict)
     """The folder as the command sees it, if it is not one of today's: {folder}."""
     top: Path | None = None
-    """The copy; `None` where there is none."""
+    """The copy; `None` without one."""
     comparison: FolderComparison | None = None
-    """Of the copy with the record; `None` if there is no copy."""
+    """The comparison of the copy with the record; `None` without a copy."""
     notes: tuple[str, ...] = ()
 
 
@@ -181,7 +181,7 @@ def _led(text: str, copy: Copy) -> str:
 
 @contextlib.contextmanager
 def _work() -> Iterator[Path]:
-    """Give a folder of our own, and remove it afterwards, with those of dead processes."""
+    """Yield a temporary folder, and remove it afterwards, with those of dead processes."""
     top = Path(tempfile.gettempdir())
     for each in top.glob(f"{_PREFIX}*"):
         if each.lstat().st_uid != os.getuid():

@@ -45,7 +45,7 @@ class SandboxRefused(Exception):
 
 @attrs.frozen(kw_only=True)
 class SandboxView:
-    """Folders in a sandbox besides the current file system."""
+    """Folders in a sandbox, in addition to the current file system."""
 
     scratch: Path
     """An empty folder, for the sandbox alone."""

@@ -96,7 +96,7 @@ def changed_since(folder: FolderState, started: FolderStarted, log: Path, today:
 
 
 def unchanged(today: Path, entry: TreeEntry) -> bytes | None:
-    """Return what a file of today's folder holds if it is the recorded content."""
+    """Return the content of a file in today's folder if it is the recorded content."""
     if entry.kind != "own":
         return None
     try:

@@ -1,13 +1,13 @@
 """The log side of the proxy: each request and answer is recorded, or served from a record.
 
-Requests flow in from `http`; what to do with each flows back, and events flow to a log.  Imports
-`http`, `refold.replay` and `refold.engine`.  Rules: CONTRACT.md §16.2 to §16.7.
+Input: requests from `http`. Output: an instruction for each, and events for a log.  Imports `http`,
+`refold.replay` and `refold.engine`.  Rules: CONTRACT.md §16.2 to §16.7.
 
-    recording    each request and each answer passes, and is written down
-    replaying    each request is served what was recorded for it, or is refused
+    recording    passes and records each request and each answer
+    replaying    serves the recorded answer to each request, or refuses it
     resuming     each request is served its recorded answer, or asked again
     examining    each request is answered here, with one short text, and counted
-    caps         what a command may spend: the request after that is refused
-    keys         which values are secret, and are in no log
+    caps         spending limits of a command: the request after that is refused
+    keys         secret values, which are not logged
     ordering     lets recorded answers go out in the recorded order, for a while
 """

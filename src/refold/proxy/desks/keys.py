@@ -3,8 +3,8 @@
 Nobody declares the secrets of a watched command, so they are found: credentials of requests, values
 of variables and arguments with telling names, and texts that have the shape of well-known keys. The
 first two become exact secrets, found in every form that `engine.secrets.redaction` knows; the last
-are removed everywhere. The proxy's own address, another one each time, becomes a fixed word. Rules:
-CONTRACT.md §16.8.
+are removed everywhere. The proxy's own address, which changes each time, becomes a fixed word.
+Rules: CONTRACT.md §16.8.
 """
 
 import base64

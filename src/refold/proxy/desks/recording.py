@@ -281,7 +281,7 @@ class Kept:
         self._answered(self._reader.answered())
 
     def failed(self, code: str, message: str) -> Serve:
-        """Record that there was no answer, or only a part."""
+        """Record that an answer is missing or incomplete."""
         error = {"message": message, "type": f"refold_{code}"}
         said = Serve.json(BAD_GATEWAY, {"error": error})
         if not self._has_begun:

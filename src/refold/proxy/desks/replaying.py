@@ -36,7 +36,7 @@ from refold.replay.observed.reads import only_reads
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
 ADVICE: Final = "`refold replay` says what differs when the command has ended"
-"""Where a program that is refused an answer, and people who read its error, find more."""
+"""The place for more information, for a refused program and for people who read its error."""
 GATEWAY_TIMEOUT: Final = 504
 
 
@@ -87,7 +87,7 @@ class Replaying:
         Requests without a recorded answer ask `model`, if given, else that of the record. `work`
         shows what the client does meanwhile; without it, only time can.
 
-        Without `reads_again`, what only reads is served as often as it was recorded, too.
+        Without `reads_again`, read-only requests are also served only as often as recorded.
         """
         self._record = record
         self._secrets = secrets
@@ -132,7 +132,7 @@ class Replaying:
         return self._served(found, turn)
 
     def _told(self, asked: Asked) -> Asked:
-        """Return what is written of a request: it, in recorded words."""
+        """Return a request for the log: with recorded values."""
         return self.matcher.bound(asked)
 
     def _served(self, found: RecordedTurn, turn: RequestUnderway) -> Serve:
@@ -247,7 +247,7 @@ class Replaying:
             self._gone(turn)
 
     def _lent(self, miss: Miss, turn: RequestUnderway) -> Serve:
-        """Answer a changed request as the same turn was answered; refuse it if there is none."""
+        """Answer a changed request as the same turn was answered; refuse it without such a turn."""
         found = self.matcher.lend(miss, self._unpaired)
         if miss in self._unpaired:
             self._unpaired.remove(miss)

@@ -1,7 +1,7 @@
 """The log side that resumes: a request is served its recorded answer, or is asked again.
 
-The new log is that of a command which ran whole: in the words of now, with an entry for each answer
-that came from the record, which cost nothing this time.  Rules: CONTRACT.md §16.21.
+The new log is like a complete run's: with current values, and an entry for each answer that came
+from the record, at no cost this time.  Rules: CONTRACT.md §16.21.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ _FREE: Final = Usage(cost_usd_micros=0)
 
 
 class Resuming(Replaying):
-    """Serves what ended well, and passes on what is to be asked again."""
+    """Serves successful answers, and passes on requests to be asked again."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Resuming(Replaying):
 
     @property
     def spending(self) -> Spending | None:
-        """What was spent now, if there are caps."""
+        """The spending of this run, if it has caps."""
         return self._passing.spending
 
     def end(self, timed_out: bool) -> None:  # noqa: FBT001 - as of what records
@@ -76,7 +76,7 @@ class Resuming(Replaying):
         self._passing.end(timed_out)
 
     def _told(self, asked: Asked) -> Asked:
-        """Return what is written of a request: its own words, as if nothing had been before."""
+        """Return a request for the log: unchanged, as if it were the first run."""
         self.matcher.bound(asked)
         return asked
 
@@ -103,7 +103,7 @@ class Resuming(Replaying):
         """Write nothing yet: the order of the log is that in which answers go out."""
 
     def _write(self, found: RecordedTurn, turn: RequestUnderway) -> None:
-        """Write a recorded answer down as it is served, where it is from, and that it was free."""
+        """Record a served answer with its origin, and that it was free."""
         self._log.append(Extension(SERVED, {"call": found.call}), None, turn.seq)
         parts, moved = list(self._record.parts(found)), self._moved(found)
         if moved:

@@ -198,7 +198,7 @@ class _Answer:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def refused(self, status: int, message: str) -> None:
-        """Report why there is no answer, unless one has begun."""
+        """Report why the answer is missing, unless one has begun."""
         if self.has_begun:
             return
         error = {"message": f"refold: {message}", "type": "refold"}

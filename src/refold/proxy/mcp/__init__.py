@@ -1,13 +1,13 @@
 """MCP servers recorded, and served without the server: `refold mcp-proxy`.
 
-Messages between a client and its server flow through, or answers of a record flow back; events flow
-to a log.  Imports `desks`, `http`, `refold.replay` and `refold.engine`; what events are made of
-messages is `refold.engine.observed.mcp`'s.  Rules: CONTRACT.md §16.11.
+Passes messages between a client and its server, or serves answers of a record, and writes events to
+a log.  Imports `desks`, `http`, `refold.replay` and `refold.engine`; `refold.engine.observed.mcp`
+makes events of messages.  Rules: CONTRACT.md §16.11.
 
     sessions, http         from start to report: on standard input and output, on HTTP
-    stdio                  the lines that pass between a client and a server
-    parties                what the two sides say to each other
-    hub, remote            the same where the log is another process's, over loopback
+    stdio                  the lines between a client and a server
+    parties                the interface between the two sides
+    hub, remote            the same for a log in a different process, over loopback
     recording, serving     the two log sides of it
-    record, rules, misses  what was recorded; what is not compared; what differs
+    record, rules, misses  the record; values not compared; differences
 """

@@ -1,9 +1,9 @@
-"""Stands between MCP clients and a server on streamable HTTP; records, or serves a record.
+"""A proxy between MCP clients and a server on streamable HTTP; records, or serves a record.
 
 A request of a client is one POST, and its response comes by the answer to that, as JSON or as a
-stream; what belongs to none comes by the stream of a GET. Sessions are the server's: each is one
-connection, and all without one are another. In a replay there is no server, and sessions are ours.
-Rules: CONTRACT.md §16.11.
+stream; what belongs to none comes by the stream of a GET. The server makes sessions: each is one
+connection, and all requests without one are a further connection. A replay has no server, and makes
+its own sessions. Rules: CONTRACT.md §16.11.
 """
 
 import asyncio

@@ -60,7 +60,7 @@ class Party(Protocol):
     """
 
     is_replay: bool
-    """Whether there is no server, and `client` returns the messages to send."""
+    """Whether the server is absent, and `client` returns the messages to send."""
 
     def learn(self, headers: Sequence[tuple[str, str]]) -> None:
         """Take note of headers that a client authorises itself with."""

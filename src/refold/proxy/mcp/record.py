@@ -68,7 +68,7 @@ class Cue:
     is_over: bool = False
 
     def answer(self) -> dict[str, Any] | None:
-        """Return {result} or {error} of a response; `None` if there is none, or HTTP failed."""
+        """Return {result} or {error} of a response; `None` without one, or if HTTP failed."""
         found = [step.data for step in self.steps if step.kind == "response"]
         return found[-1] if found and "failed" not in found[-1] else None
 
@@ -179,7 +179,7 @@ def read_mcp(log: Path, rules: VolatileRules) -> McpRecord:
 
     Raises:
         LogDamaged: the log does not verify, or has impossible data; a torn tail is ignored.
-        LogMissing: there is no such log.
+        LogMissing: the log does not exist.
     """
     reading = _Reading(McpRecord(log), rules)
     blobs = BlobStore(blobs_of(log))
@@ -270,7 +270,7 @@ class _Reading:
         self.record.connections.append(connection)
 
     def _more(self, cue: Cue, data: dict[str, Any]) -> None:
-        """Return the parts of a tool call besides its arguments."""
+        """Return the parts of a tool call other than its arguments."""
         params = given(data["params"])
         more = {name: value for name, value in params.items() if name != "_meta"}
         if cue.request is not None and more:

@@ -82,7 +82,7 @@ class _Recorded:
         self._log.sync()
 
     def failed(self, channel: str, code: str, message: str, result: Json = None) -> None:
-        """Record that there is no response."""
+        """Record that the response is missing."""
         self._observer.failed(channel, code, message, self._secrets.scrubbed(result))
         self._log.sync()
 

@@ -79,7 +79,7 @@ class Remote:
         self._told("server", content, channel)
 
     def failed(self, channel: str, code: str, message: str, result: Json = None) -> None:
-        """Report that there is no response."""
+        """Report that the response is missing."""
         said = {"code": code, "message": message, "result": result}
         self._told("failed", json.dumps(said).encode(), channel)
 

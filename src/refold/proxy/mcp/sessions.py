@@ -225,7 +225,7 @@ def own_log(
 
 
 def seal(journal: ObservedLog, ended: EndedServer) -> None:
-    """Write the end: that of a server is a failure if it left before its client."""
+    """Write the end: a server's is a failure if it left before its client."""
     output: dict[str, Any] = {"exit_code": ended.exit_code}
     if ended.exit_code == 0 or ended.left == "client":
         journal.seal("completed", "done", output)

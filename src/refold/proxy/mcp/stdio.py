@@ -1,8 +1,8 @@
-"""Stands between an MCP client and a server on standard input and output.
+"""A proxy between an MCP client and a server on standard input and output.
 
 Each line passes as it came, byte for byte, when it has been written down. Both directions have a
-thread, so that a blocked one does not hold up the other. In a replay there is no server: the
-recorded messages are written in its place. A shell file. Rules: CONTRACT.md §16.11.
+thread, so that a blocked one does not hold up the other. A replay has no server: the recorded
+messages are written instead. Rules: CONTRACT.md §16.11.
 """
 
 import contextlib
