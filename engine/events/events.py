@@ -65,6 +65,8 @@ class RunStarted:
     untimed: bool | None = None
     """True if virtual time does not determine when timers are due: a clock was given, or
     outcomes were recorded ones, beside which nothing takes time."""
+    labels: dict[str, str] | None = None
+    """Names and values that people find a root run by; its forks have them, too."""
 
 
 @attrs.frozen(weakref_slot=False)

@@ -42,6 +42,7 @@ class ObservedLog:
         vault: Vault,
         rules: Mapping[str, Any] | None = None,
         origin: dict[str, Any] | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         """Make the log and write its first line.
 
@@ -56,7 +57,10 @@ class ObservedLog:
         self._digest = DataDigest()
         self._priced = Priced()
         started = vault.scrubbed(
-            _started(program, input, {**vault.rules(), **(rules or {})}, origin)
+            attrs.evolve(
+                _started(program, input, {**vault.rules(), **(rules or {})}, origin),
+                labels=dict(labels or {}) or None,
+            )
         )
         self._writer = LogWriter.create(path, started)
         self._took(started, "run.started", None, 0)

@@ -68,6 +68,7 @@ def started_of(request: RunRequest) -> RunStarted:
         nonce=nonce(),
         shipped=is_shipped(request.program) or None,
         untimed=request.clock is not None or request.supply is not None or None,
+        labels=dict(request.labels) or None,
     )
 
 

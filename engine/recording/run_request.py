@@ -23,6 +23,7 @@ class RunRequest(Terms):
     log: Path
     tools: Mapping[str, Tool] = attrs.field(factory=dict)
     meta: dict[str, int | str] = attrs.field(factory=dict)
+    labels: Mapping[str, str] = attrs.field(factory=dict)
     vault: Vault = attrs.field(factory=Vault)
     """Redaction, secrets and volatile paths."""
 

@@ -131,6 +131,7 @@ def root_request(
     secrets: Mapping[str, str] | None = None,
     redaction: Redaction | None = None,
     volatile: Sequence[str] = (),
+    labels: Mapping[str, str] | None = None,
 ) -> RunRequest:
     """Return the request of a root run.
 
@@ -156,6 +157,7 @@ def root_request(
             written or delivered (CONTRACT.md §3.9).
         volatile: Paths whose values a re-execution does not compare, `tool:fetch/arguments/ts`; its
             report lists the ignored values (§12.7).
+        labels: Texts by name, by which people find the run (§14.10).
 
     Raises:
         UsageError: the call is wrong.
@@ -183,6 +185,7 @@ def root_request(
         clock=clock,
         session=session,
         people=People(ask=ask),
+        labels=labels or {},
         vault=Vault(
             redaction, secrets=secrets, volatile=volatile, key_variables=key_variables(known)
         ),

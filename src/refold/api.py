@@ -82,6 +82,7 @@ def record(
     secrets: Mapping[str, str] | None = None,
     redaction: "Redaction | None" = None,
     volatile: Sequence[str] = (),
+    labels: Mapping[str, str] | None = None,
     sign: "LogPath | None" = None,
     check: bool | None = None,
 ) -> Recording:
@@ -110,6 +111,8 @@ def record(
         redaction: Values to redact before anything is written or delivered (§3.9).
         volatile: Paths that a replay does not compare, `tool:fetch/arguments/ts`.  The report
             lists the differences there (§12.7).
+        labels: Texts by name, such as `{"order": "A-117"}`, by which `refold ls --text` finds the
+            run.  They are not compared and are in no digest.
         sign: The file of an unencrypted OpenSSH private key that signs the log at the end of the
             run (§5.5).  Needs the extra `sign`.
         check: Whether to replay the run at once, in this process and in new ones with another hash
@@ -178,6 +181,7 @@ async def record_async(
     secrets: Mapping[str, str] | None = None,
     redaction: "Redaction | None" = None,
     volatile: Sequence[str] = (),
+    labels: Mapping[str, str] | None = None,
     sign: "LogPath | None" = None,
     check: bool | None = None,
 ) -> Recording:

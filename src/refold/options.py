@@ -67,6 +67,13 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "executor": _Kind(_has("submit"), "a concurrent.futures.Executor"),
     "fail": _LIST,
     "into": _PATH,
+    "labels": _Kind(
+        lambda value: (
+            isinstance(value, Mapping)
+            and all(isinstance(each, str) and each for each in (*value, *value.values()))
+        ),
+        'a dict of texts by name: {"order": "A-117"}',
+    ),
     "limits": _Kind(lambda value: isinstance(value, Limits), "refold.Limits(timeout_seconds=…)"),
     "log": _PATH,
     "max_attempts": _COUNT,

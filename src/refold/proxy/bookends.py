@@ -228,6 +228,7 @@ def new_log(
     secrets: Secrets,
     rules: dict[str, Json],
     origin: dict[str, Any] | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> ObservedLog:
     """Begin the log of a command.
 
@@ -236,8 +237,9 @@ def new_log(
     """
     program = program_of(given["command"])
     return ObservedLog(
-        path, program=program, input=given, vault=secrets, rules=rules, origin=origin
-    )
+        path, program=program, input=given, vault=secrets, rules=rules, origin=origin,
+        labels=labels,
+    )  # fmt: skip
 
 
 def watched_folder(

@@ -209,6 +209,7 @@ def record_command(
     workspace: str = "",
     keeps_all: bool = False,
     caps: Caps | None = None,
+    labels: Mapping[str, str] | None = None,
     write: Write | None = None,
 ) -> RecordedCommand:
     """Run a command, and record its requests to models with their answers.
@@ -218,6 +219,7 @@ def record_command(
     of its output in a replay: `exact`, `lines`, `ignore`. `workspace` is the folder that is
     recorded, `none` for none; by default, the git work tree that the command is started in, or the
     current folder. With `keeps_all`, all its files are kept. `caps` limits its spending (§16.19).
+    `labels` are those of the run (§14.10).
 
     Raises:
         LogExists: a log is never overwritten.
@@ -236,7 +238,7 @@ def record_command(
     top, why = folder_of(Path.cwd(), workspace) if listening is None else (None, "")
     with ExitStack() as stack:
         stack.enter_context(session.signals)
-        journal = stack.enter_context(session.log(path, told))
+        journal = stack.enter_context(session.log(path, told, labels=labels))
         folder = None
         if top is not None:
             folder = watched_folder(journal, session.secrets, top, keeps_all=keeps_all)
@@ -414,7 +416,9 @@ def fork_command(
         left.enter_context(session.signals)
         session.place = left.enter_context(place)
         rules_kept = again_rules(record, model)
-        journal = left.enter_context(session.log(path, rules_kept, kept.origin))
+        journal = left.enter_context(
+            session.log(path, rules_kept, kept.origin, record.started.labels)
+        )
         desk = Replaying(
             record, session.secrets, routes=routes, on_miss="live", log=journal,
             profile=known, here=session.here(), model=model, reads_again=False,
@@ -486,7 +490,9 @@ def resume_command(
         place = placed(record.path, record.folder, command, copying or Copying())
         session.place = stack.enter_context(place)
         told = resumed_rules(record, session.place.folders)
-        journal = stack.enter_context(session.log(path, told, resumed.origin))
+        journal = stack.enter_context(
+            session.log(path, told, resumed.origin, record.started.labels)
+        )
         folder, top = None, session.place.top
         copied = record.folder.started if top is not None else None
         if top is None and record.folder.started is not None:
@@ -606,11 +612,15 @@ class _Session:
         return secrets
 
     def log(
-        self, path: Path, rules: dict[str, Json], origin: dict[str, Any] | None = None
+        self,
+        path: Path,
+        rules: dict[str, Json],
+        origin: dict[str, Any] | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> ObservedLog:
         """Begin the log of the command."""
         given = input_of(self.command, self.terminal, self.routes)
-        return new_log(path, given, self.secrets, rules, origin)
+        return new_log(path, given, self.secrets, rules, origin, labels)
 
     def again(
         self, into: str | os.PathLike[str] | None, record: ObservedRecord

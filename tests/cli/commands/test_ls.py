@@ -11,9 +11,11 @@ import pytest
 from click.testing import Result
 
 import refold
+from refold.engine.errors import OptionRefused
 from refold.engine.events.events import ModelAnswered
 from refold.engine.events.outcome import Usage
 from refold.engine.log.pack import pack
+from refold.engine.log.reader import read_entries
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.observer import Observer
 from refold.engine.ports.clock import fixed_at
@@ -315,3 +317,111 @@ def test_notable_lists_what_has_something_notable_in_its_tree(folder: Path, invo
     assert said.exit_code == 0
     assert [line.split("  ")[2] for line in said.stdout.splitlines()] == [f"{folder}/empty.jsonl"]
     assert "survey.jsonl: 1 log of it cannot be searched" in said.stderr
+
+
+async def _ordering(_run: Any, order: dict[str, str]) -> str:
+    if order["what"] == "none":
+        raise ValueError("nothing is left of it")
+    return f"sent {order['what']}"
+
+
+@pytest.fixture
+def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with a run that completed, one that failed and one with large texts."""
+    monkeypatch.chdir(tmp_path)
+    for name, what, labels in (
+        ("sent", "A-117", {"customer": "Zoë & Co"}),
+        ("failed", "none", None),
+        ("large", "x" * 100_000 + "needle", {"team": "blue", "customer": "b"}),
+    ):
+        log = tmp_path / "runs" / f"{name}.jsonl"
+        refold.record(_ordering, {"what": what}, log=log, seed=1, labels=labels)
+    return tmp_path / "runs"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a-117", ["sent"]),
+        ("sent A-117", ["sent"]),
+        ("nothing is left", ["failed"]),
+        ("valueERROR", ["failed"]),
+        ("team=blue", ["large"]),
+        ("zoë", ["sent"]),
+        ("customer=", ["sent", "large"]),
+        ("needle", ["large"]),
+        ("sent x", ["large"]),
+        ("A-118", []),
+    ],
+)
+def test_a_text_is_found_in_input_output_error_and_labels(
+    text: str, found: list[str], orders: Path, invoke: Invoke
+) -> None:
+    """§14.10: in large texts, too, which are stored beside the log."""
+    runs = json.loads(invoke("ls", orders, "--text", text, "--json").stdout)["runs"]
+
+    assert [Path(each["log"]).stem for each in runs] == found
+
+
+def test_a_run_is_listed_with_its_labels_input_and_error(orders: Path, invoke: Invoke) -> None:
+    sent, failed, large = _runs(orders, invoke)
+    lines = invoke("ls", orders).stdout.splitlines()
+
+    assert sent["labels"] == {"customer": "Zoë & Co"}
+    assert sent["input"] == '{"what":"A-117"}'
+    assert (sent["error"], failed["error"]) == ("", "raised: ValueError: nothing is left of it")
+    assert "  customer=Zoë & Co  " in lines[0]
+    assert '· {"what":"A-117"}' in lines[0]
+    assert "  raised: ValueError: nothing is left of it" in lines[1]
+    assert len(large["input"]) <= 80
+
+
+def test_labels_change_nothing_but_the_list(orders: Path) -> None:
+    """§14.10: neither what a run is, nor its digests, nor what a replay or `diff` says."""
+    (orders.parent / "other").mkdir()
+    other = orders.parent / "other" / "sent.jsonl"
+    refold.record(_ordering, {"what": "A-117"}, log=other, seed=1, labels={"k": "v"})
+    plain = orders.parent / "other" / "plain.jsonl"
+    refold.record(_ordering, {"what": "A-117"}, log=plain, seed=1)
+    starts, ends = (
+        [json.loads(log.read_bytes().splitlines()[at])["data"] for log in (other, plain)]
+        for at in (0, -1)
+    )
+
+    assert [each.pop("labels", None) for each in starts] == [{"k": "v"}, None]
+    assert [each.pop("nonce") for each in starts] != ["", ""]
+    assert starts[0] == starts[1]
+    assert ends[0] == ends[1], "both digests"
+    assert refold.reexecute(other, _ordering).identical
+    assert refold.diff(other, plain).identical
+    forked = refold.fork(other, 0, _ordering, into=orders.parent / "other" / "fork.jsonl")
+    assert next(read_entries(forked.log)).data["labels"] == {"k": "v"}
+    assert refold.verify(forked.log).complete
+
+
+@pytest.mark.parametrize("labels", ["k", {"k": 1}, {"": "v"}, {"k": ""}, [("k", "v")]])
+def test_labels_of_another_form_are_refused(labels: Any, tmp_path: Path) -> None:
+    with pytest.raises(OptionRefused, match="a dict of texts by name"):
+        refold.record(_ordering, {}, log=tmp_path / "a.jsonl", labels=labels)
+
+    assert not (tmp_path / "a.jsonl").exists()
+
+
+def test_a_watched_run_is_found_by_its_labels_and_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = "record --workspace none --log runs/a.jsonl --label order=A-117 --label x=y=z -- true"
+
+    assert invoke(*words.split()).exit_code == 0
+    (run,) = _runs(tmp_path / "runs", invoke)
+    assert (run["labels"], run["input"]) == ({"order": "A-117", "x": "y=z"}, "true")
+    assert invoke("verify", "runs/a.jsonl").exit_code == 0
+
+
+@pytest.mark.parametrize("label", ["k", "=v", "k=", "a=c"])
+def test_a_label_without_name_or_text_or_given_twice_is_refused(label: str, invoke: Invoke) -> None:
+    refused = invoke("record", "--label", "a=b", "--label", label, "--", "true")
+
+    assert refused.exit_code == 2
+    assert f"'{label}': expected NAME=TEXT" in refused.stderr

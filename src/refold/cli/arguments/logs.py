@@ -82,6 +82,22 @@ def as_one(name: str, kind: type, *options: Decorator) -> Decorator:
 log_option: Final = file_option("--log", text="Log of the run; by default a new file in runs/.")
 
 
+def _labels(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> Any:
+    labels = dict[str, str]()
+    for each in given:
+        name, _, value = each.partition("=")
+        if not (name and value) or name in labels:
+            raise click.BadParameter(f"{each!r}: expected NAME=TEXT, and each NAME once")
+        labels[name] = value
+    return labels
+
+
+label_option: Final = click.option(
+    "--label", "labels", metavar="NAME=TEXT", multiple=True, callback=_labels,
+    help="Label of the run, which `refold ls --text` finds.",
+)  # fmt: skip
+
+
 @attrs.frozen
 class OpenedLog:
     """A log that can be read."""

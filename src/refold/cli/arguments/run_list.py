@@ -7,6 +7,7 @@ run waits for a person. Rules: CONTRACT.md §14.10.
 
 import contextlib
 import datetime as dt
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,17 +17,20 @@ import click
 
 from refold.cli.arguments.logs import opened_log
 from refold.cli.output import output
+from refold.cli.output.entries import compact, error_text
 from refold.cli.output.listed import ListedRun
 from refold.cli.output.trees import run_name
 from refold.engine.encoding.canonical import loads
 from refold.engine.errors import LogNameRefused, RefoldError
 from refold.engine.events.data_digest import tree_digest_in
 from refold.engine.events.outcome import Priced, Usage
+from refold.engine.log.blobs import BlobBroken, BlobStore, resolved
 from refold.engine.log.line import LINE_MAX
 from refold.engine.log.names import (
     BLOBS_SUFFIX,
     SUFFIX,
     Folder,
+    blobs_of,
     is_runs,
     root_of,
     tree,
@@ -40,16 +44,25 @@ _NO_LOG: Final = (
 )  # fmt: skip
 """Exceptions of reading a file that is not a log, in spite of its name."""
 
+_SHOWN: Final = 80
+"""Characters of an input."""
 
-def listed_runs(folder: Path) -> list[ListedRun]:
+
+def listed_runs(folder: Path, *, is_whole: bool = False) -> list[ListedRun]:
     """Return the root runs of a folder, the newest last; a file that is not a log has that status.
+
+    With `is_whole`, large texts that are stored beside a log are read.
 
     Raises:
         OSError: the folder cannot be listed.
     """
     beside = Folder(folder)
     return sorted(
-        (listed(path, beside) for path in folder.iterdir() if is_runs(path) and path.is_file()),
+        (
+            listed(path, beside, is_whole=is_whole)
+            for path in folder.iterdir()
+            if is_runs(path) and path.is_file()
+        ),
         key=lambda each: (each.wall_us, each.log),
     )
 
@@ -68,7 +81,7 @@ def orphans(folder: Path) -> list[Path]:
     return sorted(root for root in roots if root.name not in names)
 
 
-def listed(path: Path, beside: Folder) -> ListedRun:
+def listed(path: Path, beside: Folder, *, is_whole: bool = False) -> ListedRun:
     """Return the data of one root run; a file that is not a log has that status."""
     run = ListedRun(log=output.shown_path(path), path=path)
     try:
@@ -77,17 +90,24 @@ def listed(path: Path, beside: Folder) -> ListedRun:
             logs = beside.tree(path) if is_plain else tree(opened.path)
             size = sum(file.stat().st_size for file in (logs if is_plain else [path]))
             run = attrs.evolve(run, runs=len(logs), bytes=size)
-            return _with_ends(run, opened.path)
+            return _with_ends(run, opened.path, is_whole=is_whole)
     except _NO_LOG:
         return run
 
 
-def _with_ends(run: ListedRun, path: Path) -> ListedRun:
+def _with_ends(run: ListedRun, path: Path, *, is_whole: bool) -> ListedRun:
     """Return a run with the data of the first and the last whole line of its log."""
     with open_log(path) as file:
         first = loads(file.readline(LINE_MAX + 1))
         last = loads(last_line(path))
     data, began_us = first["data"], first["meta"]["wall_us"]
+    ended = last["data"] if last["kind"] == "run.finished" else {}
+    given = data.get("input")
+    is_watched = isinstance(given, dict) and "command" in given and "guarantee" in data
+    texts = (given, ended.get("output"), ended.get("error"))
+    if is_whole:
+        with contextlib.suppress(BlobBroken):
+            texts = tuple(resolved(each, BlobStore(blobs_of(path)).get) for each in texts)
     began = dt.datetime.fromtimestamp(began_us // 1_000_000, dt.UTC)
     origin = data.get("origin") or {}
     run = attrs.evolve(
@@ -98,23 +118,27 @@ def _with_ends(run: ListedRun, path: Path) -> ListedRun:
         guarantee=str(data.get("guarantee") or ""),
         forked={name: origin[name] for name in ("head", "at", "edits") if origin},
         who=run_name(str(data["program"]), data.get("input")),
+        input=compact(shlex.join(given["command"]) if is_watched else given, _SHOWN),
+        labels=data.get("labels") or {},
+        error=error_text(ended.get("error")).strip(),
+        texts=texts,
         wall_us=int(began_us),
         nonce=str(data.get("nonce", "")),
         origin=str(origin.get("nonce", "")),
     )
-    if last["kind"] != "run.finished":
+    if not ended:
         return attrs.evolve(run, status=standing(path))
-    usage = last["data"].get("usage")
+    usage = ended.get("usage")
     return attrs.evolve(
         run,
-        status=str(last["data"]["status"]),
+        status=str(ended["status"]),
         duration_ms=max(0, (last["meta"]["wall_us"] - began_us) // 1000),
-        models=tuple(last["data"].get("models") or ()),
+        models=tuple(ended.get("models") or ()),
         usage=Usage(**usage) if usage else None,
         priced=_priced_in(last["meta"]),
         failed_children=int(last["meta"].get("failed_children", 0)),
         refused=sum(refused_in(last["meta"]).values()),
-        tree_digest=tree_digest_in(last["data"]) or None,
+        tree_digest=tree_digest_in(ended) or None,
     )
 
 

@@ -3,6 +3,7 @@
 import datetime as dt
 import re
 import shlex
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from refold.cli.arguments.logs import json_option, opened_log
 from refold.cli.arguments.run_list import listed_runs, orphans
 from refold.cli.arguments.run_names import PLACE
 from refold.cli.output import output, words
+from refold.cli.output.entries import compact
 from refold.cli.output.listed import ListedRun
 from refold.cli.output.pages import page
 from refold.engine.errors import LogError
@@ -75,7 +77,11 @@ _STATUSES: Final = (*get_args(Status), *STANDINGS, "unreadable")
 @click.option(
     "--last", type=click.IntRange(1), metavar="N", help="Only the N newest of the runs found."
 )
-@click.option("--text", default="", help="Only runs with this in path, program, agent or status.")
+@click.option(
+    "--text",
+    default="",
+    help="Only runs with this in input, output, error, label, path or program.",
+)
 @json_option
 def command(
     *,
@@ -114,7 +120,7 @@ def command(
         )
         raise click.UsageError(f"{shown}: no such folder; {advice}")
     with output.progress(f"reading {folder}"):
-        listed = listed_runs(folder)
+        listed = listed_runs(folder, is_whole=bool(text))
         found = [each for each in listed if _is_asked_for(each, status, program, since, text)]
         found = [each for each in found if _is_notable(each)] if is_notable else found
         found = found[-last:] if last else found
@@ -185,6 +191,8 @@ def _print(found: ListedRun, depth: int = 0) -> None:
         output.status(found.status),
         f"  {found.log}",
         (f"  {found.who or '?'}", "bold"),
+        "".join(f"  {name}={value}" for name, value in found.labels.items()),
+        (f"  {found.error}", "red") if found.error else "",
         f"  forked at entry {found.forked['at']} ·" if found.forked else " ",
         f" {words.counted(found.entries, 'entry', 'entries')}",
         (" · matched", "yellow")
@@ -193,6 +201,7 @@ def _print(found: ListedRun, depth: int = 0) -> None:
         (f" · {found.failed_children} failed", "red") if found.failed_children else "",
         (f" · {found.refused} refused by default limits", "yellow") if found.refused else "",
         took,
+        f" · {found.input}" if found.input not in ("", "null") else "",
         f" · {', '.join(found.models)}" if found.models else "",
         f" · {words.spent(found.usage, found.priced)}" if found.usage else "",
         (f"  {words.size(found.bytes)}", "dim"),
@@ -203,7 +212,9 @@ def _print(found: ListedRun, depth: int = 0) -> None:
 def _is_asked_for(
     run: ListedRun, status: tuple[str, ...], program: str, since: float | None, text: str
 ) -> bool:
-    told = f"{run.log} {run.program} {run.status} {run.who}".lower()
+    labels = [f"{name}={value}" for name, value in run.labels.items()]
+    whole = [compact(each, sys.maxsize) for each in run.texts] if text else []
+    told = "\n".join([run.log, run.program, run.status, run.who, *labels, *whole]).lower()
     return (
         (not status or run.status in status)
         and program in run.program

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from refold.cli.arguments.foreign import Foreign, GivenCaps, caps_options, record_options
-from refold.cli.arguments.logs import log_option
+from refold.cli.arguments.logs import label_option, log_option
 from refold.cli.output import output, words
 from refold.cli.output.pages import page
 
@@ -45,6 +45,7 @@ def _print_variables(variables: Mapping[str, str]) -> None:
 @click.command("record", epilog=page(_PAGE), context_settings={"allow_interspersed_args": False})
 @click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED)
 @log_option
+@label_option
 @click.option(
     "--listen", metavar="[ADDR]", is_flag=False, flag_value="",
     help="Run only the proxy, until Ctrl-C, for a command that runs elsewhere, such as in a "
@@ -66,6 +67,7 @@ def command(
     *,
     command: tuple[str, ...],
     log: Path | None,
+    labels: dict[str, str],
     listen: str | None,
     workspace: str,
     keep_content: bool,
@@ -88,7 +90,7 @@ def command(
     spends = caps.caps()
     given = {
         "log": log, **foreign.passed(), "workspace": workspace, "keeps_all": keep_content,
-        "caps": spends,
+        "caps": spends, "labels": labels,
     }  # fmt: skip
     if (listen is None) == (not command):
         raise click.UsageError("give one of -- COMMAND and --listen")

@@ -9,7 +9,7 @@ import attrs
 import click
 
 from refold.cli.arguments.loading import base_url_option, joined, load_tools, models_said
-from refold.cli.arguments.logs import LOG, json_option, log_option
+from refold.cli.arguments.logs import LOG, json_option, label_option, log_option
 from refold.cli.output import output, people
 from refold.cli.output.pages import page
 from refold.cli.output.recorded import answer
@@ -60,6 +60,7 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
     show_default=True, help="Runner of subagents.",
 )  # fmt: skip
 @log_option
+@label_option
 @click.option(
     "--root", type=click.Path(path_type=Path), default=Path(), metavar="DIR",
     help="Folder of the file tools; by default this one.",
@@ -99,6 +100,7 @@ def command(
     base_url: str | None,
     runner: str,
     log: Path | None,
+    labels: dict[str, str],
     root: Path,
     tools: str,
     max_depth: int | None,
@@ -135,6 +137,7 @@ def command(
             session=session_for(given.tools),
             runner=runner,
             limits=given.limits.narrowed(asked),
+            labels=labels,
             redaction=narrowed(project.redaction, *names) if project.redaction else None,
             volatile=project.volatile,
             ask=people.ask if ask else None,

@@ -124,7 +124,8 @@ def _status(status: str) -> Part:
     return status, "green" if status == "ok" else output.status_style(status)
 
 
-def _error(error: Any) -> str:
+def error_text(error: Any) -> str:
+    """Return an error's code and its message in one line, after a space; empty for none."""
     if not isinstance(error, dict):
         return ""
     return f" {error.get('code', '')}: {compact(error.get('message', ''))}"
@@ -137,7 +138,7 @@ def _run_started(data: Any) -> list[Part]:
 def _run_finished(data: Any) -> list[Part]:
     reason = "" if data["reason"] == "done" else f" ({data['reason']})"
     said = data.get("summary") or compact(data.get("output"))
-    return [_status(data["status"]), reason, _error(data.get("error")) or f" {compact(said)}"]
+    return [_status(data["status"]), reason, error_text(data.get("error")) or f" {compact(said)}"]
 
 
 def _tool_called(data: Any) -> list[Part]:
@@ -145,7 +146,10 @@ def _tool_called(data: Any) -> list[Part]:
 
 
 def _returned(data: Any) -> list[Part]:
-    return [_status(data["status"]), _error(data.get("error")) or f" {compact(data.get('result'))}"]
+    return [
+        _status(data["status"]),
+        error_text(data.get("error")) or f" {compact(data.get('result'))}",
+    ]
 
 
 def _asked(data: Any) -> list[Part]:
@@ -157,7 +161,7 @@ def _asked(data: Any) -> list[Part]:
 
 def _answered(data: Any) -> list[Part]:
     if data["status"] != "ok":
-        return [_status(data["status"]), _error(data.get("error"))]
+        return [_status(data["status"]), error_text(data.get("error"))]
     message = data["message"]
     calls = [
         f"{each['name']}({_arguments(each['arguments'])})" for each in message.get("tool_calls", ())
@@ -176,7 +180,7 @@ def _child_started(data: Any) -> list[Part]:
 
 def _child_finished(data: Any) -> list[Part]:
     outcome = data["outcome"]
-    said = _error(outcome.get("error")) or f" {compact(outcome.get('summary', ''))}"
+    said = error_text(outcome.get("error")) or f" {compact(outcome.get('summary', ''))}"
     return [_status(outcome["status"]), said]
 
 

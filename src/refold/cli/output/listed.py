@@ -16,12 +16,17 @@ from refold.engine.events.outcome import Priced, Usage
 class ListedRun(Document):
     """One root run, as it looks from outside: `refold ls`. By default, a file that is not a log."""
 
-    hidden = ("path", "who", "wall_us", "nonce", "origin", "guarantee", "forked")
+    hidden = ("path", "who", "wall_us", "nonce", "origin", "guarantee", "forked", "texts")
 
     log: str
     started: str | None = None
     program: str = ""
+    input: str = ""
+    """In one line, cut; of a watched command, the command."""
+    labels: dict[str, str] = attrs.field(factory=dict)
     status: str = "unreadable"
+    error: str = ""
+    """Its code and message in one line, cut; empty for none."""
     entries: int = 0
     runs: int = 0
     duration_ms: int | None = None
@@ -40,6 +45,8 @@ class ListedRun(Document):
     who: str = ""
     wall_us: int = 0
     nonce: str = ""
+    texts: tuple[Any, ...] = ()
+    """What `--text` searches: the input, the output and the error, whole."""
     origin: str = ""
     """The nonce of the log that it was forked from; empty for none."""
 
