@@ -13,7 +13,7 @@ from refold.engine.log.writer import hold_writers
 from refold.engine.process.watchdog import apply_rlimits, leave_with_parent, take_protocol
 from refold.engine.recording.host import Host
 from refold.engine.runners.child_run import ADVICE, recorder_of, suspended, why_stopped
-from refold.engine.runners.shipped import default_runners
+from refold.engine.runners.shipped import Runners
 
 
 def run_on_ray(line: bytes) -> None:
@@ -36,7 +36,7 @@ def run_envelope(line: bytes, runner_name: str = "subprocess") -> None:
 def _run(line: bytes, runner_name: str) -> bytes:
     host, request = Host(), None
     try:
-        request = attrs.evolve(unpack(line), runners=default_runners())
+        request = attrs.evolve(unpack(line), runners=Runners())
         recorded = recorder_of(request, host, runner_name=runner_name).record()
         if recorded.questions:
             return encode(attrs.asdict(suspended(recorded, request)))

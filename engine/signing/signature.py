@@ -17,7 +17,7 @@ from refold.engine.log.line import is_hash
 from refold.engine.log.names import signature_of
 from refold.engine.log.reader import open_log, read_entries
 from refold.engine.signing.keys import SigningKey
-from refold.engine.signing.sshsig import is_signed, read_signature
+from refold.engine.signing.sshsig import fingerprint, is_signed, read_signature
 
 _SIZE_MAX: Final = 64 * 1024
 
@@ -45,6 +45,11 @@ class LogSignature:
     statement: Statement
     key: bytes
     """The public key, in OpenSSH's wire format."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The key's, as `ssh-keygen -l` prints it."""
+        return fingerprint(self.key)
 
 
 def sign_log(path: Path, key: SigningKey) -> Statement:

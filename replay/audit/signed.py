@@ -4,18 +4,22 @@ The signature beside a log and a file of allowed signers flow in; yes, no or unk
 the reason.  Rules: CONTRACT.md §5.5.
 """
 
+import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from refold.engine.encoding.document import Document
 from refold.engine.errors import ExtraMissing
+from refold.engine.log.names import signature_of
 from refold.engine.log.reader import Entry
-from refold.engine.signing.signature import LogSignature, read_log_signature
-from refold.engine.signing.signers import AllowedSigner, read_signers
-from refold.engine.signing.sshsig import fingerprint
+
+if TYPE_CHECKING:
+    from refold.engine.signing.signature import LogSignature
+    from refold.engine.signing.signers import AllowedSigner
 
 
 @attrs.frozen(kw_only=True)
@@ -47,22 +51,33 @@ class SignatureCheck:
             ExtraMissing: `trust` is given, and `cryptography` is not installed.
             SignersRefused: the file of allowed signers cannot be read.
         """
-        self._signers = read_signers(trust) if trust is not None else None
+        self._signers: Sequence[AllowedSigner] | None = None
+        if trust is not None:
+            from refold.engine.signing.signers import read_signers  # noqa: PLC0415 - few ask
+
+            self._signers = read_signers(trust)
         self._found: LogSignature | None = None
         self._verdict: SignatureReport | None = None
         self._run = ""
         self._last: Entry | None = None
+        self.at = 0
+        """The number of the last signed entry, from 1; 0 where nothing is signed."""
+        if os.path.lexists(signature_of(path)):
+            self._read(path, is_needed=trust is not None)
+
+    def _read(self, path: Path, *, is_needed: bool) -> None:
+        from refold.engine.signing.signature import read_log_signature  # noqa: PLC0415 - few logs have one
+
         try:
             self._found = read_log_signature(path)
+            self.at = self._found.statement.entries if self._found else 0
         except ValueError as error:
             self._verdict = SignatureReport(authentic=False, what=str(error))
         except ExtraMissing:
-            if trust is not None:
+            if is_needed:
                 raise
             what = "signed, not checked: cryptography is not installed"
             self._verdict = SignatureReport(authentic=None, what=what)
-        self.at = self._found.statement.entries if self._found else 0
-        """The number of the last signed entry, from 1; 0 where nothing is signed."""
 
     def take(self, entry: Entry) -> None:
         """Take the last signed entry."""
@@ -72,7 +87,7 @@ class SignatureCheck:
         """Return the verdict for a log of this run with so many sound entries."""
         if self._found is None:
             return self._verdict or UNSIGNED
-        statement, key = self._found.statement, fingerprint(self._found.key)
+        statement, key = self._found.statement, self._found.fingerprint
         found = SignatureReport(authentic=False, what="", entries=statement.entries, key=key)
         if statement.run != run:
             return attrs.evolve(
@@ -111,7 +126,7 @@ class SignatureCheck:
         return attrs.evolve(found, authentic=None if part else True, what=what)
 
 
-def _is_valid(signer: AllowedSigner, time: datetime | None) -> bool:
+def _is_valid(signer: "AllowedSigner", time: datetime | None) -> bool:
     return signer.is_valid_at(time) if time is not None else not signer.dates
 
 

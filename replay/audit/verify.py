@@ -40,7 +40,6 @@ from refold.engine.log.names import (
     parent_of,
 )
 from refold.engine.log.reader import Entry, open_log, read_entries, reading
-from refold.engine.workspace.entries import contents_named, read_entry
 from refold.engine.workspace.paths import as_text
 from refold.replay.audit.causal import Causality, Problem, Start
 from refold.replay.audit.signed import UNSIGNED, SignatureCheck, SignatureReport
@@ -335,6 +334,8 @@ class _Check:
         is_whole = not self._damage or self._damage[-1].line <= entry.seq
         if event.kind != FOLDER or not is_whole:
             return
+        from refold.engine.workspace.entries import contents_named, read_entry  # noqa: PLC0415 - few logs have folders
+
         try:
             for path, name, size in contents_named(read_entry(event.data)):
                 self._contents.setdefault((name, size), (entry, as_text(path)))

@@ -61,7 +61,7 @@ from refold.engine.recording.supplied import Supplied
 from refold.engine.runners.preflight import preflight
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import key_variables, run_to_end
-from refold.engine.runners.shipped import default_runners, known_runners
+from refold.engine.runners.shipped import RUNNERS, known_runners
 from refold.engine.secrets.vault import Vault, vault_of
 from refold.replay.index.guarantee import refuse_observed
 from refold.replay.reexecute.network import program_watch
@@ -435,7 +435,7 @@ def _recorded_runner(log: Path) -> str:
     child = child_path(log, 1)
     first = next(iter(read_entries(child, torn_ok=True)), None) if child.exists() else None
     named = first.meta.get("runner") if first is not None else None
-    return named if named in default_runners() else "in-process"
+    return named if named in RUNNERS else "in-process"
 
 
 def _check_open(log: Path) -> None:

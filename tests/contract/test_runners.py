@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +30,14 @@ from refold.engine.program.run import Run
 from refold.engine.runners import in_subprocess
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
-from refold.engine.runners.shipped import default_runners
+from refold.engine.runners.shipped import Runners
 from refold.replay.audit.verify import verify
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
 from tests.support.child_programs import HERE, add, named, ponder
 from tests.support.scripted_runners import Scripted, Unavailable
 
-RUNNERS: dict[str, ChildRunner] = default_runners()
+RUNNERS: Mapping[str, ChildRunner] = Runners()
 TOOLS: list[Tool] = [add, ponder]
 
 

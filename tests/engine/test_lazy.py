@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
+from subprocess import run
 from typing import Any
 
 import attrs
@@ -120,3 +121,55 @@ def test_help_tells_every_field_and_argument(name: str) -> None:
 
     assert text
     assert [each for each in members if not re.search(rf"\b{each}\b", text)] == []
+
+
+_LIGHT = """
+import sys
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith({absent}):
+            raise AssertionError(f"{{name}} is loaded")
+
+sys.meta_path.insert(0, Refused())
+import refold
+
+@refold.tool
+def double(n: int) -> int:
+    return 2 * n
+
+recording = refold.record(lambda run, n: run.tool(double, n=n), 4, log=sys.argv[1])
+assert recording.output == 8, recording
+assert refold.verify(recording.log).intact
+"""
+_ABSENT = (
+    *(f"refold.engine.{each}" for each in ("observed", "process", "session", "signing", "wire")),
+    *(f"refold.engine.models.{each}" for each in ("scripted", "parse", "endpoint")),
+    *(f"refold.engine.runners.{each}" for each in ("in_", "on_", "child")),
+    *(f"refold.tools.{each}" for each in ("agents", "configuration", "delegation", "files")),
+    *(f"refold.{each}" for each in ("cli", "page", "proxy", "store", "testing")),
+    "click", "jsonschema", "psutil", "rich", "structlog", "yaml", "zipfile",
+)  # fmt: skip
+"""What a run of a tool and its verification load nothing of."""
+
+
+def test_a_run_is_recorded_and_verified_with_nothing_else_there(tmp_path: Path) -> None:
+    """The start of a process is what users wait for."""
+    program = tmp_path / "light.py"
+    program.write_text(_LIGHT.format(absent=_ABSENT), encoding="utf-8")
+
+    words: list[str | Path] = [sys.executable, program, tmp_path / "light.jsonl"]
+    ran = run(words, capture_output=True, text=True, check=False)
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_output_that_is_piped_loads_no_terminal(tmp_path: Path) -> None:
+    recording = refold.record(lambda _run, _input: None, log=tmp_path / "run.jsonl")
+    then = "assert 'rich' not in sys.modules"
+    code = f"import sys, refold.cli as c\ntry: c.main()\nfinally: {then}"
+    words: list[str | Path] = [sys.executable, "-c", code, "verify", recording.log]
+
+    ran = run(words, capture_output=True, text=True, check=False)
+
+    assert (ran.returncode, ran.stderr) == (0, "")

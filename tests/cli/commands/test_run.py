@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from refold.cli.schema.documents import schema
-from refold.engine.runners.shipped import default_runners
+from refold.engine.runners.shipped import RUNNERS
 from refold.replay.tree.delegation_tree import delegation_tree
 from refold.tools.delegation.saved_sessions import load_session
 from refold.tools.delegation.subagent_dispatch import session_id_of
@@ -199,7 +199,7 @@ limits: {max_depth: 2}
     "runner",
     [
         each if each == "in-process" else pytest.param(each, marks=pytest.mark.long)
-        for each in default_runners()
+        for each in RUNNERS
     ],
 )
 def test_all_five_tools_can_be_named_and_the_log_is_all_that_a_replay_needs(

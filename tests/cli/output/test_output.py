@@ -1,10 +1,16 @@
 """No content can send a terminal anything but printable characters, nor be read as markup."""
 
+import contextlib
+import io
 import json
 import re
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.text import Text
 
 from refold.cli.output import output
 
@@ -136,3 +142,22 @@ def test_the_last_column_may_be_whole_on_a_terminal(
     said = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
     assert max(map(len, said)) <= 40
     assert text in " ".join(" ".join(said).split())
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.text() | st.tuples(st.text(), st.sampled_from(["red", "dim", "bold red"]))),
+)
+def test_a_line_is_the_same_with_and_without_the_console_of_terminals(
+    parts: list[output.Part],
+) -> None:
+    """A pipe gets what rich would print without styles."""
+    plain, styled = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(plain):
+        output.line(*parts)
+    text = Text()
+    for part in parts:
+        text.append(output.safe(part if isinstance(part, str) else part[0]), "red")
+    Console(file=styled, force_terminal=False).print(text, soft_wrap=True)
+
+    assert plain.getvalue() == styled.getvalue()

@@ -6,12 +6,14 @@ Rules: CONTRACT.md §14.13.
 
 import contextlib
 from collections.abc import Iterator
-from concurrent.futures import Executor
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from refold.engine.errors import ExtraMissing, UsageError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 _CONNECT_SECONDS: Final = 10
 
@@ -22,7 +24,7 @@ executor_option: Final = click.option(
 
 
 @contextlib.contextmanager
-def executor_of(text: str | None) -> Iterator[Executor | None]:
+def executor_of(text: str | None) -> Iterator["Executor | None"]:
     """Give the executor that `text` names, for as long as the block lasts; `None` for none.
 
     Raises:

@@ -54,7 +54,7 @@ from refold.engine.log.reader import scan
 from refold.engine.ports.ports import Model, Tool
 from refold.engine.ports.programs import names_shipped
 from refold.engine.runners.recorded import Recording
-from refold.engine.runners.shipped import default_runners
+from refold.engine.runners.shipped import RUNNERS
 from refold.programs.shipped import tools_of
 from refold.replay.index.guarantee import refuse_observed
 from refold.replay.resume.open_ends import OpenEnds, open_ends
@@ -137,7 +137,7 @@ _KEPT: Final = (
 )  # fmt: skip
 @base_url_option
 @click.option(
-    "--runner", type=click.Choice(list(default_runners())),
+    "--runner", type=click.Choice(list(RUNNERS)),
     help="Runner of subagents; by default the recorded one.",
 )  # fmt: skip
 @click.option(

@@ -15,7 +15,7 @@ from refold.cli.output.pages import page
 from refold.cli.output.recorded import answer
 from refold.engine.events.limits import Limits
 from refold.engine.runners.recording import record
-from refold.engine.runners.shipped import default_runners
+from refold.engine.runners.shipped import RUNNERS
 from refold.engine.secrets.redaction import narrowed
 from refold.tools.agents.agent_files import NAMEABLE_TOOLS
 from refold.tools.configuration.config import load_config
@@ -56,7 +56,7 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
 )  # fmt: skip
 @base_url_option
 @click.option(
-    "--runner", type=click.Choice(list(default_runners())), default="in-process",
+    "--runner", type=click.Choice(list(RUNNERS)), default="in-process",
     show_default=True, help="Runner of subagents.",
 )  # fmt: skip
 @log_option

@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import click
@@ -34,9 +34,10 @@ from refold.engine.log.reader import read_entries
 from refold.replay.audit.verify import OTHER_HEAD, ComparedTree, Verification, unread, verify
 from refold.replay.index.guarantee import OBSERVED
 from refold.replay.tree.standing import OpenStatus, standing
-from refold.store.kept_heads import HeadsFile
-from refold.store.manifest import HEADS, head_in, runs_in
 from refold.store.place import ObjectStore, StoredRun
+
+if TYPE_CHECKING:
+    from refold.store.kept_heads import HeadsFile
 
 _SHOWN: Final = 10
 """Places of damage that people are shown of one tree."""
@@ -148,24 +149,34 @@ class _Kept:
     """The heads that are kept elsewhere: in a store, in a file, or none."""
 
     store: ObjectStore | None = None
-    file: HeadsFile | None = None
+    file: "HeadsFile | None" = None
 
     @classmethod
     def of(cls, place: str) -> "_Kept":
         """Return the heads at a URL or in a file; an empty place for none."""
         if not place:
             return cls()
-        return cls(store=ObjectStore(place)) if "://" in place else cls(file=HeadsFile(Path(place)))
+        if "://" in place:
+            return cls(store=ObjectStore(place))
+        from refold.store.kept_heads import HeadsFile  # noqa: PLC0415 - only with --heads
+
+        return cls(file=HeadsFile(Path(place)))
 
     def head(self, log: Path | StoredRun, folder: Path | None = None) -> str | None:
         """Return the head of a log, found below a folder; `None` where none is asked for."""
         if self.file is not None:
             return self.file.head(log if isinstance(log, Path) else Path(log.name), folder)
-        return head_in(self.store, log.name) if self.store is not None else None
+        if self.store is None:
+            return None
+        from refold.store.manifest import head_in  # noqa: PLC0415 - only with a store
+
+        return head_in(self.store, log.name)
 
 
 def _stored(store: StoredRun, kept: ObjectStore | None) -> list[StoredRun]:
     """Return the runs of a store, and those that heads are kept of."""
+    from refold.store.manifest import HEADS, runs_in  # noqa: PLC0415 - only with a store
+
     names = {*runs_in(ObjectStore(store.url)), *(runs_in(kept, HEADS) if kept is not None else ())}
     return [StoredRun(store.url, name) for name in sorted(names)]
 

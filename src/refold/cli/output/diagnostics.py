@@ -5,6 +5,7 @@ the log has everything that counts. Rules: CONTRACT.md §14.
 """
 
 import logging
+import os
 import sys
 from collections.abc import MutableMapping
 from typing import Any
@@ -39,7 +40,7 @@ def configure(level: str) -> None:
 def _rendering() -> list[Any]:
     if not sys.stderr.isatty():
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    return [_made_safe, structlog.dev.ConsoleRenderer(colors=not output.console(err=True).no_color)]
+    return [_made_safe, structlog.dev.ConsoleRenderer(colors=not os.environ.get("NO_COLOR"))]
 
 
 def _made_safe(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

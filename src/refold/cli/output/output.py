@@ -3,7 +3,8 @@
 Every text from a log, a file or an argument passes `safe` on its way to a terminal: only printable
 characters are left, so no content can move the cursor, change the title or hide text, and styles
 never come from content, since no markup is ever read. `NO_COLOR` is obeyed. Progress and complaints
-go to standard error. Rules: CONTRACT.md §14.
+go to standard error. Only a terminal loads `rich`, which takes longer than verifying a small log.
+Rules: CONTRACT.md §14.
 """
 
 import contextlib
@@ -13,15 +14,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
-from rich.cells import cell_len
-from rich.console import Console
-from rich.text import Text
 
 from refold.cli.output import words
 from refold.engine.encoding.document import Document
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
 
 Part = str | tuple[str, str]
 """A piece of a line: text, or text and its style."""
@@ -103,20 +105,42 @@ def reader_left() -> None:
     os.close(nowhere)
 
 
-class _Console(Console):
-    """A console whose command continues after its reader has left."""
-
-    def on_broken_pipe(self) -> None:
-        """Do what rich would end the process for."""
-        reader_left()
+_TERMINAL: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
+"""Variables with which rich may take a file for a terminal."""
 
 
-def console(*, err: bool = False) -> Console:
-    """Return the console of standard output or standard error, as they are now."""
-    return _Console(
+def _stream(*, err: bool) -> TextIO | None:
+    return sys.stderr if err else sys.stdout  # `None`: closed before Python started
+
+
+def _console(*, err: bool = False) -> "Console | None":
+    """Return the console of standard output or standard error; `None` if it is no terminal."""
+    stream = _stream(err=err)
+    if stream is None or not (stream.isatty() or any(map(os.environ.get, _TERMINAL))):
+        return None
+    from rich.console import Console  # noqa: PLC0415 - terminals only
+
+    screen = Console(
         color_system=None if os.environ.get("NO_COLOR") else "auto",  # without bold and dim, too
-        file=sys.stderr if err else sys.stdout, markup=False, highlight=False, emoji=False,
+        file=stream, markup=False, highlight=False, emoji=False,
     )  # fmt: skip
+    screen.on_broken_pipe = reader_left  # type: ignore[method-assign]  # rich ends the process
+    return screen if screen.is_terminal else None
+
+
+def _print(*parts: Part, err: bool = False) -> None:
+    """Print one line, with its styles on a terminal; a command continues without its reader."""
+    if screen := _console(err=err):
+        screen.print(_rich_text(parts), soft_wrap=True)
+    elif stream := _stream(err=err):
+        try:
+            print(_plain(parts), file=stream, flush=True)
+        except BrokenPipeError:
+            reader_left()
+
+
+def _plain(parts: tuple[Part, ...]) -> str:
+    return "".join(safe(part if isinstance(part, str) else part[0]) for part in parts)
 
 
 def line(*parts: Part, cut: bool = False) -> None:
@@ -126,10 +150,11 @@ def line(*parts: Part, cut: bool = False) -> None:
             _quota[1] += 1
             return
         _quota[0] -= 1
-    screen = console()
+    if not cut or (screen := _console()) is None:
+        _print(*parts)
+        return
     text = _rich_text(parts)
-    if cut and screen.is_terminal:
-        text.truncate(screen.width, overflow="ellipsis")
+    text.truncate(screen.width, overflow="ellipsis")
     screen.print(text, soft_wrap=True)
 
 
@@ -157,7 +182,7 @@ def at_most(most: int | None, thing: str, left_out: int) -> Iterator[None]:
 
 def told(*parts: Part) -> None:
     """Say one line of an answer on standard error: standard output is somebody else's."""
-    console(err=True).print(_rich_text(parts), soft_wrap=True)
+    _print(*parts, err=True)
 
 
 def told_lines(text: str) -> None:
@@ -168,8 +193,7 @@ def told_lines(text: str) -> None:
 
 def wrapped(lead: Part, *parts: Part) -> None:
     """Print a text behind `lead`, whole: on a terminal over as many lines as it needs."""
-    screen = console()
-    if not screen.is_terminal:
+    if (screen := _console()) is None:
         line(lead, *parts)
         return
     margin = _rich_text((lead,))
@@ -184,7 +208,9 @@ def lines(text: str, style: str = "") -> None:
         line((each.expandtabs(), style))
 
 
-def _rich_text(parts: tuple[Part, ...]) -> Text:
+def _rich_text(parts: tuple[Part, ...]) -> "Text":
+    from rich.text import Text  # noqa: PLC0415 - terminals only
+
     text = Text()
     for part in parts:
         content, style = (part, "") if isinstance(part, str) else part
@@ -197,12 +223,14 @@ def table(rows: list[list[Part]], *, wrap: bool = False) -> None:
 
     A terminal cuts the last column; with `wrap`, it shows it whole, over as many lines as it needs.
     """
-    texts = [[_rich_text((part,)) for part in row] for row in rows]
-    widths = [max(cell_len(cell.plain) for cell in column) for column in zip(*texts, strict=True)]
+    from rich.cells import cell_len  # noqa: PLC0415 - a small part of rich, for tables
+
+    lengths = [[cell_len(_plain((part,))) for part in row] for row in rows]
+    widths = [max(column) for column in zip(*lengths, strict=True)]
     for number, row in enumerate(rows):
         gaps = [
-            " " * (width - cell_len(text.plain) + 2)
-            for width, text in zip(widths, texts[number], strict=True)
+            " " * (width - length + 2)
+            for width, length in zip(widths, lengths[number], strict=True)
         ]
         gaps[-1] = ""
         style = "dim" if number == 0 else ""
@@ -216,10 +244,11 @@ def table(rows: list[list[Part]], *, wrap: bool = False) -> None:
 
 def _hanging(lead: list[Part], last: Part) -> None:
     """Print a row whose last cell continues below itself if a terminal is too narrow."""
-    screen = console()
-    if not screen.is_terminal:
+    if (screen := _console()) is None:
         line(*lead, last)
         return
+    from rich.text import Text  # noqa: PLC0415 - terminals only
+
     before = _rich_text(tuple(lead))
     if screen.width - before.cell_len < _WRAPPED_MIN:  # then all of it stands below
         line(*lead, cut=True)
@@ -270,15 +299,15 @@ def json_text(value: Any) -> str:
 
 def complain(message: str, *more: str) -> None:
     """Print on standard error why a command failed."""
-    console(err=True).print(_rich_text((("refold: ", "bold red"), message)), soft_wrap=True)
+    told(("refold: ", "bold red"), message)
     for each in more:
-        console(err=True).print(_rich_text((each,)), soft_wrap=True)
+        told(each)
 
 
 def hint(text: str) -> None:
     """Say something helpful on standard error."""
     for each in text.split("\n"):
-        console(err=True).print(_rich_text(((each, "dim"),)), soft_wrap=True)
+        told((each, "dim"))
 
 
 _copies: Final[dict[str, str]] = {}
@@ -349,6 +378,8 @@ def progress(text: str | Callable[[], str]) -> Iterator[None]:
 def _show_progress(done: threading.Event, say: Callable[[], str]) -> None:
     if done.wait(PROGRESS_SECONDS):
         return
-    with console(err=True).status(Text(safe(say()))) as status:
+    if (screen := _console(err=True)) is None:
+        return
+    with screen.status(_rich_text((say(),))) as status:
         while not done.wait(_TICK_SECONDS):
-            status.update(Text(safe(say())))
+            status.update(_rich_text((say(),)))
