@@ -18,9 +18,10 @@ from refold.engine.log.descriptors import CLOEXEC, placed
 from refold.engine.log.names import is_taken
 from refold.engine.log.pack import removed_if_stopped
 
-OutputKind = Literal["heads", "html", "junit", "markdown", "otlp", "perfetto"]
+OutputKind = Literal["atif", "heads", "html", "junit", "markdown", "otlp", "perfetto"]
 
 _BEGINS: Final[dict[OutputKind, re.Pattern[bytes]]] = {
+    "atif": re.compile(rb'\{"schema_version": "ATIF-[^"]*", "notes": "Exported by Refold'),
     "heads": re.compile(rb'\{"log":"[^"]+","run":"'),
     "html": re.compile(
         rb'<!doctype html>\n.*\n.*\n.*\n<meta http-equiv="Content-Security-Policy" content="'

@@ -25,6 +25,8 @@ from refold.replay.tree.standing import with_standing
 CONVENTIONS: Final = "1.44.0"
 """Version of OpenTelemetry's semantic conventions whose names are used."""
 
+EARLIER: Final = "earlier messages of requests"
+"""What a request repeats of the one before."""
 _ROOT: Final = "root"
 """The place of the run that is exported."""
 _FINE: Final = ("completed", "ok", "running", "waits_for_you")
@@ -289,7 +291,7 @@ class _OneLog:
         for name, value in parameters.items():
             if name in _PARAMETERS and isinstance(value, (int, float)):
                 facts[f"gen_ai.request.{_PARAMETERS[name]}"] = value
-        self._all.left_out["earlier messages of requests"] += int(data.get("base") or 0)
+        self._all.left_out[EARLIER] += int(data.get("base") or 0)
         added = [_message(each) for each in data.get("added") or ()]
         return facts | self._all.text("gen_ai.input.messages", added)
 

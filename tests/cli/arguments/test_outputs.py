@@ -80,6 +80,7 @@ REPORTS: Final[dict[tuple[str, str, str], Row]] = {
     ("export", "--out", "markdown"): _export("markdown"),
     ("export", "--out", "perfetto"): _export("perfetto"),
     ("export", "--out", "otlp"): _export("otlp"),
+    ("export", "--out", "atif"): _export("atif"),
     ("heads", "--out", "heads"): lambda folder, out: ["heads", folder / "same.jsonl", "-o", out],
     ("replay", "--html", "html"): _again("replay", "--html", "other"),
     ("replay", "--junit", "junit"): _again("replay", "--junit", "same"),

@@ -58,7 +58,7 @@ def test_the_choices_of_an_option_that_is_missing_are_told_in_one_line(
     said = invoke("export", survey_log)
 
     assert said.exit_code == 2
-    assert "Choose from: html, perfetto, markdown, otlp" in said.stderr
+    assert "Choose from: html, perfetto, markdown, otlp, atif" in said.stderr
 
 
 @pytest.fixture

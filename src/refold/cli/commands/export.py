@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +23,7 @@ from refold.page.output_files import OutputKind
 if TYPE_CHECKING:
     from refold.page.document import Page
     from refold.page.output_files import OutputFile
+    from refold.page.spans import Spans
     from refold.replay.tree.run_node import RunNode
 
 _PAGE: Final = """
@@ -33,6 +34,7 @@ Examples:
   refold export runs/audit.jsonl --to perfetto       for ui.perfetto.dev
   refold export runs/audit.jsonl --to markdown -o "$GITHUB_STEP_SUMMARY"
   refold export runs/audit.jsonl --to otlp           makes audit.otlp.json
+  refold export runs/audit.jsonl --to atif           a trajectory, with texts
   refold export LOG --to otlp --endpoint http://localhost:4318/v1/traces
 
 The page works from disk, without a network or a server.  It verifies the logs
@@ -45,6 +47,7 @@ _TIMES: Final[dict[OutputKind, int]] = {"html": 5, "perfetto": 1, "markdown": 1}
 """As many times the bytes of its logs is what each takes at most, as measured."""
 _SUFFIXES: Final[dict[OutputKind, str]] = {
     "html": ".html", "perfetto": ".trace.json", "markdown": ".md", "otlp": ".otlp.json",
+    "atif": ".trajectory.json",
 }  # fmt: skip
 
 
@@ -90,21 +93,25 @@ def command(
     --force, and a log is never replaced.
     """
     from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
+    from refold.page.spans import Spans  # noqa: PLC0415 - the same
 
     if files and (to != "html" or without_content):
         raise click.UsageError("--files is for --to html, and not with --without-content")
     if to != "otlp" and (content or endpoint):
         raise click.UsageError("--content and --endpoint are for --to otlp")
-    if to == "otlp" and (other or without_content or (endpoint and out)):
-        raise click.UsageError("--to otlp has no --diff, --without-content, or -o with --endpoint")
+    if to in ("otlp", "atif") and (other or without_content or (endpoint and out)):
+        raise click.UsageError(
+            f"--to {to} has no --diff or --without-content, and no -o with --endpoint"
+        )
     is_printed = out == Path("-")
     if is_printed and output.is_json():
         raise click.UsageError("-o - and --json both print to standard output: use one of them")
     target = out or Path(log.with_suffix(_SUFFIXES[to]).name)
     file = None if is_printed or endpoint else output_file(target, to)
-    if to == "otlp":
+    if to in ("otlp", "atif"):
         with opened_log(log) as opened, output.progress(f"reading {log}"):
-            return _spans(opened.path, file, endpoint, content=content)
+            spans = Spans(opened.path, content=content or to == "atif")
+            return _spans(spans, log.name, to, file, endpoint)
     with contextlib.ExitStack() as stack:
         one, *rest = (stack.enter_context(opened_log(each)).path for each in (log, other) if each)
         stack.enter_context(output.progress(f"reading {log}"))
@@ -126,44 +133,50 @@ def command(
     )
 
 
-def _spans(log: Path, file: "OutputFile | None", endpoint: str | None, *, content: bool) -> int:
+def _spans(
+    spans: "Spans", name: str, to: str, file: "OutputFile | None", endpoint: str | None
+) -> int:
     """Write or send the spans of a run, and report what they leave out.
 
     Raises:
-        ExtraMissing: OpenTelemetry's packages are not installed.
+        ExtraMissing: OpenTelemetry's packages are needed, and are not installed.
     """
-    try:
-        from refold.page import otlp  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise ExtraMissing(error.name or "opentelemetry", "otel") from None
-    from refold.page.spans import Spans  # noqa: PLC0415 - not for help pages
+    lost, made = 0, endpoint or "-"
+    if to == "atif":
+        from refold.page.atif import trajectory  # noqa: PLC0415 - not for other forms
 
-    spans, lost, to = Spans(log, content=content), 0, endpoint or "-"
-    if endpoint:
-        lost = otlp.send(spans, endpoint)
-    elif file is None:
-        for line in otlp.lines(spans):
-            click.echo(line, nl=False)
+        written: Iterable[bytes] = [json.dumps(trajectory(spans), ensure_ascii=False).encode()]
     else:
-        file.write(otlp.lines(spans))
-        to = output.shown_path(file.path)
+        try:
+            from refold.page import otlp  # noqa: PLC0415 - an extra
+        except ModuleNotFoundError as error:
+            raise ExtraMissing(error.name or "opentelemetry", "otel") from None
+        written = otlp.lines(spans)
+        if endpoint:
+            lost = otlp.send(spans, endpoint)
+    if file is not None:
+        file.write(written)
+        made = output.shown_path(file.path)
+    elif not endpoint:
+        for line in written:
+            click.echo(line, nl=False)
     left_out = {what: count for what, count in sorted(spans.left_out.items()) if count}
     if lost:
         output.complain(f"{endpoint} did not take {lost:,} of {spans.made:,} spans: export again")
     if left_out and not output.is_json():
         told = ", ".join(f"{count:,} {what}" for what, count in left_out.items())
-        output.hint(f"left out, because spans cannot hold it or --content was not given: {told}")
+        output.hint(f"left out: {told}")
     damaged = not _is_read(spans.tree)
     if damaged:
-        output.complain(f"{log.name}: a log of this run is missing or damaged: see refold verify")
+        output.complain(f"{name}: a log of this run is missing or damaged: see refold verify")
     code = DAMAGED if damaged else USAGE if lost else FINE
     if file is None and not endpoint:
         return code
     document = {
-        "exported": to, "to": "otlp", "spans": spans.made, "lost": lost, "left_out": left_out
+        "exported": made, "to": to, "spans": spans.made, "lost": lost, "left_out": left_out
     }  # fmt: skip
     return output.answer(
-        document, lambda: output.line((to, "bold"), f"  {spans.made - lost:,} spans"), code
+        document, lambda: output.line((made, "bold"), f"  {spans.made - lost:,} spans"), code
     )
 
 
