@@ -59,7 +59,7 @@ class Workers:
 def on_thread(
     work: Callable[[], T], name: str = "refold-kernel", *, start: "Start | None" = None
 ) -> Future[T]:
-    """Run `work` on a daemon thread, in a copy of this context; return what it will.
+    """Run `work` on a daemon thread, in a copy of this context; return its future result.
 
     The thread is a new one; with `on_spare` as `start`, it may have done other work, and does more
     after this, unless the future is cancelled before: nobody waits for the work any more.
@@ -103,7 +103,7 @@ def on_spare(job: Callable[[], bool], name: str) -> None:
 
 
 class _Spare(threading.Thread):
-    """Does one job after another, until one says no, or none comes for some time."""
+    """Does one job after another, until one returns false, or none comes for some time."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

@@ -52,7 +52,7 @@ _WELL: Final[dict[str, Any]] = {
 }
 """The logged members of a successful call."""
 _RULES: Final = 2
-"""The version of the rules in a run's settings; if missing, 1: unknown names were no errors."""
+"""The version of the rules in a run's settings; if missing, 1: unknown names are not errors."""
 
 
 class JobStore:
