@@ -8,6 +8,7 @@ CONTRACT.md §4.
 
 import os
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -116,6 +117,17 @@ def is_runs(path: Path) -> bool:
     if path.name.startswith("."):
         return False
     return path.suffix == PACKED_SUFFIX or (path.suffix == SUFFIX and root_of(path) == path)
+
+
+def without_children(logs: Iterable[Path]) -> list[Path]:
+    """Return logs without each child's log whose root's is named, too, as by `*.jsonl`."""
+    given = list(logs)
+    named = set(given)
+    return [
+        log
+        for log in given
+        if log.suffix != SUFFIX or root_of(log) == log or root_of(log) not in named
+    ]
 
 
 def blobs_of(path: Path) -> Path:

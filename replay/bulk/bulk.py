@@ -30,7 +30,7 @@ from refold.engine.errors import (
     UsageError,
 )
 from refold.engine.log.damage import TORN_TAIL
-from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, Folder, is_runs, log_path, root_of
+from refold.engine.log.names import PACKED_SUFFIX, Folder, is_runs, log_path, without_children
 from refold.engine.log.pack import opened
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import Program, Reference
@@ -83,11 +83,7 @@ def find_logs(
     if not found:
         where = ", ".join(map(str, given)) or "nothing given"
         raise LogMissing(where, "no root logs here or below")
-    return [path for path in found if not (_is_childs(path) and root_of(path) in found)]
-
-
-def _is_childs(path: Path) -> bool:
-    return path.suffix == SUFFIX and root_of(path) != path
+    return without_children(found)
 
 
 def _below(folder: Path) -> list[Path]:

@@ -33,6 +33,15 @@ def test_each_run_is_compared_with_the_first(tmp_path: Path, invoke: Invoke) -> 
     assert rows[2]["differences"] > 0
 
 
+def test_a_childs_log_has_no_row_beside_its_roots(survey_log: Path, invoke: Invoke) -> None:
+    """A shell gives `*.jsonl`."""
+    logs = sorted(survey_log.parent.glob("*.jsonl"))
+
+    assert len(logs) > 1
+    assert len(json.loads(invoke("compare", *logs, "--json").stdout)["runs"]) == 1
+    assert len(json.loads(invoke("compare", *logs[:1] * 2, "--json").stdout)["runs"]) == 2
+
+
 def test_runs_that_are_the_same_end_with_0(tmp_path: Path, invoke: Invoke) -> None:
     said = invoke("compare", *_logs(tmp_path)[:2])
 

@@ -40,6 +40,16 @@ def test_a_run_goes_with_its_children_and_large_texts(folder: Path, invoke: Invo
     assert "removed" in said.stdout
 
 
+def test_a_pattern_names_the_children_of_a_run_too(folder: Path, invoke: Invoke) -> None:
+    """A shell gives `*.jsonl`: a child's log beside its root's is no run of its own."""
+    alone = invoke("rm", folder / "survey.1.jsonl")
+    said = invoke("rm", *sorted(folder.glob("*.jsonl")))
+
+    assert alone.exit_code == 2
+    assert said.exit_code == 0, said.output
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+
+
 def test_what_was_cut_off_and_marks_of_nodes_go_too(folder: Path, invoke: Invoke) -> None:
     """§4.5, §7.6: nothing else would ever name them; another run's stay."""
     kept = ["survey.jsonl.torn-x", "survey2.jsonl.torn-7-0a1b2c3d", "survey.ray", "survey2.1.ray"]

@@ -13,6 +13,7 @@ from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
 from refold.cli.output.printed import ComparedRun
 from refold.engine.errors import ContentMissing
+from refold.engine.log.names import without_children
 from refold.page.one_run import totals
 from refold.replay.compare.diff import diff
 from refold.replay.observed.folder import FileDifference
@@ -40,8 +41,10 @@ def command(*, logs: tuple[Path, ...]) -> int:
     """Compare runs in a table, with the first difference from the first run.
 
     The columns are status, subagents, calls, tokens, cost (if known), time and
-    changed files (+ added, ~ changed, - removed).
+    changed files (+ added, ~ changed, - removed).  A child's log that is named
+    with its root's has no row.
     """
+    logs = tuple(without_children(logs))
     with output.progress(f"comparing {len(logs)} runs"):
         rows = [_row(log, logs[0]) for log in logs]
     gaps = list(dict.fromkeys(gap for row in rows for gap in row.gaps))

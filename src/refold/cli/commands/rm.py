@@ -13,7 +13,15 @@ from refold.cli.output import output, words
 from refold.cli.output.pages import page
 from refold.engine.errors import LogMissing, LogNameRefused
 from refold.engine.log.lock import refuse_if_locked
-from refold.engine.log.names import PACKED_SUFFIX, blobs_of, check_root, files_of, leftovers, tree
+from refold.engine.log.names import (
+    PACKED_SUFFIX,
+    blobs_of,
+    check_root,
+    files_of,
+    leftovers,
+    tree,
+    without_children,
+)
 
 _PAGE: Final = """
 Examples:
@@ -31,11 +39,15 @@ Examples:
 def command(*, logs: tuple[Path, ...], is_dry: bool, is_forced: bool) -> int:
     """Remove runs: each root's log, its children's logs and its large texts.
 
-    A running run is refused.  So is a child's log, because the rest of the run
-    would no longer verify.  If a root's log is gone, use its name to remove the
+    A running run is refused.  So is a child's log without its root's, because
+    the rest of the run would no longer verify.  If a root's log is gone, use its name to remove the
     rest of the run.
     """
-    found = [path for log in dict.fromkeys(logs) for path in _files(log, is_forced=is_forced)]
+    found = [
+        path
+        for log in without_children(dict.fromkeys(logs))
+        for path in _files(log, is_forced=is_forced)
+    ]
     size = sum(_size(path) for path in found)
     if not is_dry:
         for path in found:
