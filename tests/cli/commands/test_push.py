@@ -67,8 +67,9 @@ def test_a_store_that_fails_ends_the_command_with_what_to_do(
     tmp_path: Path, invoke: Invoke
 ) -> None:
     log = record_run(tmp_path / "runs" / "audit.jsonl")
+    (tmp_path / "file").touch()
 
-    said = invoke("push", log, (tmp_path / "nowhere").as_uri())
+    said = invoke("push", log, (tmp_path / "file" / "store").as_uri())
 
     assert said.exit_code == 2
     assert "repeat the command to continue" in said.stderr

@@ -53,7 +53,7 @@ def test_all_below_it_is_plain() -> None:
     assert found == {
         "count": 2,
         "rows": [{"name": "a", "sizes": [1, 2]}, {"name": "b", "sizes": []}],
-        "missing": [{"call": "call", "nearest": "near", "why": ""}],
+        "missing": [{"call": "call", "nearest": "near", "why": "", "options": "", "key": ""}],
         "where": {"at": "x/y"},
         "pairs": {"p": ["l", "r"]},
     }
