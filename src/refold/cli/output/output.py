@@ -140,7 +140,8 @@ def _print(*parts: Part, err: bool = False) -> None:
 
 
 def _plain(parts: tuple[Part, ...]) -> str:
-    return "".join(safe(part if isinstance(part, str) else part[0]) for part in parts)
+    pairs = [(part, "") if isinstance(part, str) else part for part in parts]
+    return "".join(safe(content) for content, _style in pairs)  # nonsense fails, as in `_rich_text`
 
 
 def line(*parts: Part, cut: bool = False) -> None:
