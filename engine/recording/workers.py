@@ -97,9 +97,10 @@ def on_spare(job: Callable[[], bool], name: str) -> None:
     try:
         thread = _spare.pop()
     except IndexError:
-        thread = _Spare(name=name, daemon=True)
+        thread = _Spare(daemon=True)
         thread.start()
-    thread.jobs.put((job, name))
+    thread.name = name
+    thread.jobs.put(job)
 
 
 class _Spare(threading.Thread):
@@ -107,20 +108,19 @@ class _Spare(threading.Thread):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.jobs: queue.SimpleQueue[tuple[Callable[[], bool], str]] = queue.SimpleQueue()
+        self.jobs: queue.SimpleQueue[Callable[[], bool]] = queue.SimpleQueue()
 
     def run(self) -> None:
         """Take jobs."""
         is_sound = True
-        while is_sound and (taken := self._next()) is not None:
-            job, self.name = taken
+        while is_sound and (job := self._next()) is not None:
             is_sound = job()
-            del job, taken
+            del job
             if is_sound:
                 self.name = "refold-spare"
                 _spare.append(self)
 
-    def _next(self) -> tuple[Callable[[], bool], str] | None:
+    def _next(self) -> Callable[[], bool] | None:
         try:
             return self.jobs.get(timeout=_IDLE_SECONDS)
         except queue.Empty:

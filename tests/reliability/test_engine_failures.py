@@ -15,6 +15,7 @@ import pytest
 import refold
 from refold import Delegation, PlainRun, Run, tool
 from refold.engine.log.reader import read_entries
+from refold.engine.recording import workers
 from refold.replay.partial.sources import Sources
 
 SECONDS = 30.0
@@ -168,8 +169,11 @@ def test_a_program_that_is_deaf_to_errors(tmp_path: Path, program: Any, kind: st
 
 
 @KINDS
-def test_a_machine_without_threads(tmp_path: Path, program: Any) -> None:
+def test_a_machine_without_threads(
+    tmp_path: Path, program: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Children that cannot be started have failed; tools run all the same."""
+    monkeypatch.setattr(workers, "_spare", [])  # earlier tests may have left threads
     before = threading.stack_size()
     ended: list[refold.Recording] = []
 

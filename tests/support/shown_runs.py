@@ -108,10 +108,10 @@ async def nothing(_run: Run, _input: Any) -> None:
 
 @tool(effect="reads")
 def see_children_end() -> None:
-    """Return when the threads that ran children have ended."""
+    """Return when no thread runs a child; one that has ended its child may wait for another."""
     for each in threading.enumerate():
-        if each.name.startswith("refold-child-"):
-            each.join()
+        while each.is_alive() and each.name.startswith("refold-child-"):
+            each.join(0.01)
 
 
 async def hostile(run: Run, text: str) -> Any:
