@@ -81,6 +81,22 @@ def pytest_make_collect_report(
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let syrupy know which tests were skipped: runs of pytest within tests make it forget."""
+    for nodeid in _skipped:
+        session.config._syrupy.ran_item(nodeid, "skipped")  # type: ignore[attr-defined]
+
+
+_skipped: Final[list[str]] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Keep which tests were skipped."""
+    if report.skipped:
+        _skipped.append(report.nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Have all workers agree on the order, and refuse a long test that has snapshots.
 

@@ -18,6 +18,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import (
     ChildStopped,
+    Diverged,
     ForkRefused,
     LogExists,
     OutcomeMissing,
@@ -136,8 +137,8 @@ def forked(
             request = request_again(book, again, into, supply)
             try:
                 recording = unless_missing(request, supply, continued)
-            except ChildStopped:  # one that goes on does not do what is kept of it
-                if not supply.live:
+            except ChildStopped as stopped:  # one that goes on does not do what is kept of it
+                if not supply.live or stopped.code == Diverged.__name__:
                     _check_copy(into, again)
                 raise
     unreached = changed.keys() - _calls(into)
@@ -203,13 +204,16 @@ def _check_copy(log: Path, again: Again) -> None:
 
 @contextlib.contextmanager
 def _undone(log: Path, live: Collection[str] = (), *, had_blobs: bool) -> Iterator[None]:
-    """Remove a copy that failed before a `live` request; a log that was there already stays."""
+    """Remove a copy that failed before a `live` request; a log that was there already stays.
+
+    One that does not do what is kept of it cannot be resumed, and is removed whenever it fails.
+    """
     try:
         yield
     except LogExists:
         raise
     except RefoldError as error:
-        if not live:
+        if not live or isinstance(error, Diverged):
             _remove(log, had_blobs=had_blobs)
         else:
             error.add_note(f"{log} holds the fork up to there: refold resume {log}")

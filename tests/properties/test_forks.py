@@ -392,3 +392,31 @@ def test_what_differs_from_children_in_processes_is_in_the_edits(data: st.DataOb
     """They run in this process in a fork; what is recorded of them is the same."""
     with tempfile.TemporaryDirectory() as folder:
         _check_edited(Path(folder), data, "subprocess")
+
+
+def test_a_child_that_leaves_what_is_kept_refuses_a_fork_though_others_ran_live(
+    tmp_path: Path,
+) -> None:
+    """Its log could not be resumed, so none is left."""
+    look = {"tool": "look_up"}
+    child = {"child": [{"children": [[look, look], [look]]}]}
+    way: dict[str, Any] = {"tools": TREE_TOOLS, "model": TREE_MODEL}
+    given = {"steps": [{"child": [look]}, child], "n": 1}
+    factor["value"] = world["recorded"]
+    record(grow, given, log=tmp_path / "a.jsonl", seed=1, **way)
+    log = tmp_path / "a.2.1.jsonl"
+    answer = list(read_entries(log))[2]
+    factor["value"] = world["live"]
+
+    with pytest.raises(Diverged):
+        fork(
+            log,
+            3,
+            grow,
+            into=tmp_path / "b.jsonl",
+            edits={"0#1": _edit_of(answer, 40, fails=True)},
+            sources=LIVE,
+            **way,
+        )
+
+    assert not list(tmp_path.glob("b.*"))
