@@ -31,7 +31,7 @@ def runs(spans: list[TraceSpan]) -> list[TraceSpan]:
 def test_spans_tell_what_the_tree_tells(name: str) -> None:
     """Names, statuses, durations, tokens and costs of each run; and calls by tool."""
     tree = with_standing(delegation_tree(LOGS / name))
-    spans = list(Spans(LOGS / name))
+    spans = list(Spans(LOGS / name, content=True))
 
     def told(node: RunNode) -> tuple[Any, ...]:
         took = None if node.duration_ms is None else node.duration_ms
@@ -123,7 +123,9 @@ def test_content_is_left_out_unless_it_is_asked_for() -> None:
     log = LOGS / "watched.jsonl"
     bare, whole = Spans(log), Spans(log, content=True)
 
-    assert "Bergen" not in str(list(bare))
+    told = str(list(bare))
+    assert "Bergen" not in told
+    assert "You lead the planning" not in told, "the name of a conversation is its prompt"
     assert bare.left_out["texts"] > 0
     assert "Plan a day in Bergen." in str(list(whole))
     assert not whole.left_out["texts"]

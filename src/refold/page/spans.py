@@ -19,6 +19,7 @@ from refold.engine.events.outcome import Fault
 from refold.engine.log.reader import Entry
 from refold.page.lanes import LogTimes, origin_of, sound
 from refold.replay.index.asked_items import named
+from refold.replay.index.guarantee import MAIN
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.replay.tree.standing import with_standing
 
@@ -159,10 +160,13 @@ class Spans:
     def run_span(self, node: RunNode, above: bytes | None, start_us: int, place: str = "") -> _Open:
         """Return the span of a run or conversation that begins; `place` names one without an id."""
         place = place or (_ROOT if node is self.tree else f"{node.run_id} {node.scope}")
+        agent = node.name or node.program
+        if not self.content and node.scope and not node.agent and agent != MAIN:
+            agent = f"conversation {node.scope}"  # its name is the beginning of a prompt
         usage = {"refold.usage": node.usage, "refold.own_usage": node.own_usage}
         facts = {
             "gen_ai.operation.name": "invoke_agent",
-            "gen_ai.agent.name": node.name or node.program,
+            "gen_ai.agent.name": agent,
             "gen_ai.conversation.id": node.scope or node.run_id or None,
             "refold.run_id": node.run_id or None,
             "refold.head": node.head or None,
@@ -179,9 +183,12 @@ class Spans:
         limits = {f"refold.limit.{name}": value for name, value in node.limits.items()}
         notable = {"refold.notable": sorted(node.notable) or None}
         content = self.text("refold.brief", node.brief)
-        name = f"invoke_agent {node.name or node.program}"
         return _Open(
-            self.id_of(place), above, name, start_us, facts | spent | limits | notable | content
+            self.id_of(place),
+            above,
+            f"invoke_agent {agent}",
+            start_us,
+            facts | spent | limits | notable | content,
         )
 
     def run_ended(self, node: RunNode, span: _Open) -> TraceSpan:
