@@ -54,6 +54,7 @@ GROUPS: Final = {
         "sensitivity": "Find the recorded results that a run depends on.",
     },
     "More": {
+        "mcp": "Serve recorded runs to an agent, as an MCP server.",
         "rm": "Remove runs with their children and large texts.",
         "pack": "Pack the logs of a run into one file.",
         "push": "Copy runs to a shared store (S3 and others).",

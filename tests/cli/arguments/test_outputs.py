@@ -124,7 +124,7 @@ READ: Final = {
     ("files", "log"),
     ("sign", "--key"),
     ("diff", "a"), ("diff", "b"), ("compare", "logs"), ("ls", "folder"), ("push", "runs"),
-    ("push", "store"), ("pull", "store"), ("view", "place"), ("demo", "path"),
+    ("push", "store"), ("pull", "store"), ("view", "place"), ("mcp", "folder"), ("demo", "path"),
     ("agents check", "folder"), ("mcp-proxy", "--replay"), ("run", "agent"), ("run", "--root"),
     ("run", "--config"), ("resume", "--agent"), ("resume", "--root"), ("resume", "--config"),
 }  # fmt: skip

@@ -113,7 +113,10 @@ _REFUSING = (
     "sensitivity {log} -- true", "why {log} 99", "show {log} --entry 99", "tail {log} -n x",
 )  # fmt: skip
 """Commands that refuse this log, wherever it is."""
-_APART = {"ls": "DIR|URL", "view": "serves until Ctrl-C", "sign": "changes", "rm": "changes"}
+_APART = {
+    "ls": "DIR|URL", "view": "serves until Ctrl-C", "mcp": "serves its client", "sign": "changes",
+    "rm": "changes",
+}  # fmt: skip
 
 
 def _lines(text: str) -> list[str]:
