@@ -112,6 +112,13 @@ def test_pages_together_are_the_answer() -> None:
         _answer(text, 5)
 
 
+def test_an_answer_has_only_printable_characters() -> None:
+    said = _answer("a\x1b[2J\u202eb\x00\tc\r\nd", 1)
+
+    assert "a\\x1b[2J\\u202eb\\x00" in said
+    assert all(line.isprintable() for line in said.split("\n"))
+
+
 @pytest.mark.parametrize(
     "run", ["../audit.jsonl", "..", "", ".", "/etc/passwd", "a/b.jsonl", "file:///etc/x", "a\n"]
 )
