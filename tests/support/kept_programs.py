@@ -370,6 +370,17 @@ async def prompting(run: refold.Run, _: Any) -> list[str]:
     return [said, await run.tool("fetch", name="a")]
 
 
+async def _asking(run: refold.Run, topic: str) -> str:
+    reply = await run.model([{"role": "user", "content": topic}])
+    return str(reply.message["content"])
+
+
+async def naming(run: refold.Run, topic: str) -> Any:
+    """Start an agent; before the flag `names_agent`, its requests did not name it."""
+    clerk = refold.Delegation(program=_asking, input=topic, agent="clerk")
+    return (await run.delegate(clerk)).output
+
+
 PROGRAMS: dict[str, Any] = {
     "everything": everything,
     "plainly": plainly,
@@ -388,6 +399,7 @@ PROGRAMS: dict[str, Any] = {
     "budgeting": budgeting,
     "lacking": lacking,
     "prompting": prompting,
+    "naming": naming,
 }
 INPUTS: dict[str, Any] = {
     "everything": ["short", "long"],
@@ -407,5 +419,6 @@ INPUTS: dict[str, Any] = {
     "budgeting": None,
     "lacking": None,
     "prompting": None,
+    "naming": "tides",
 }
 MODEL = ScriptedModel(["They have read two texts.", "Nothing more."])
