@@ -51,6 +51,8 @@ class RunStarted:
     guarantee: Literal["matched"] | None = attrs.field(default=None, kw_only=True)
     """`matched`: the recording is of a command that Refold watched and did not run on its
     kernel: replay matches requests (CONTRACT.md §16); `None`: the program ran on the kernel."""
+    agent: str | None = attrs.field(default=None, kw_only=True)
+    """The agent's name, for a child whose delegation has one."""
     run_id: str
     root_id: str
     parent: dict[str, Any] | None = None

@@ -80,6 +80,9 @@ class Flags:
     refuses_input: bool = False
     """Whether `input` is refused to an asynchronous program, and the threads of aiosqlite."""
 
+    names_agent: bool = False
+    """Whether a delegation's `agent` is the default for the model requests of its child."""
+
     def yields_after(self, count: int) -> bool:
         """Return whether the world has its turn between `count` items of a list and the next."""
         return bool(self.yields and count) and count % self.yields == 0
@@ -113,6 +116,7 @@ NOW: Final = Flags(
     tool_words=True,
     checks_needs=True,
     refuses_input=True,
+    names_agent=True,
 )
 """The rules of runs that are recorded now."""
 

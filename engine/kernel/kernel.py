@@ -753,7 +753,10 @@ class Kernel:
         name = which if isinstance(which, str) else which.name
         model = self.models.get(which) if isinstance(which, str) else which
         prefix = self._conversations.prefix(request.messages, may_have_handles=bool(self.secrets))
-        request = attrs.evolve(request, messages=prefix.given)
+        parameters = dict(request.parameters)
+        if self.loop.flags.names_agent and self.identity.agent:
+            parameters.setdefault("agent", self.identity.agent)
+        request = attrs.evolve(request, messages=prefix.given, parameters=parameters)
         asked = ModelAsked(
             model.name if model else name,
             prefix.predecessor,

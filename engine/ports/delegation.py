@@ -23,7 +23,7 @@ class Delegation:
     brief: str = ""
     """The task in words, for `refold show`."""
     agent: str = ""
-    """The agent's name, if the child is an agent."""
+    """The agent's name, if the child is an agent: the default `agent` of its model requests."""
     tool: str = ""
     """The delegation tool that started the child; empty for `run.start`."""
     tools: tuple[str, ...] | None = None

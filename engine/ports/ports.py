@@ -334,6 +334,8 @@ class Identity:
     depth: int
     seed: str
     parent: Parentage | None = None
+    agent: str = ""
+    """The agent's name in the delegation, if any."""
 
 
 class CancelSignal:

@@ -67,6 +67,7 @@ def started_of(request: RunRequest) -> RunStarted:
         parent=attrs.asdict(parent) if parent else None,
         nonce=nonce(),
         shipped=is_shipped(request.program) or None,
+        agent=identity.agent or None,
         untimed=request.clock is not None or request.supply is not None or None,
         labels=dict(request.labels) or None,
     )

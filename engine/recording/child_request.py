@@ -50,6 +50,7 @@ def child_request(
             depth=identity.depth + 1,
             seed=identity.seed,
             parent=Parentage(run=identity.run_id, call=effect.call, hash=start_hash),
+            agent=delegation.agent,
         ),
         limits=effect.limits,
         policy=delegation.policy,

@@ -550,6 +550,7 @@ def identity_of(started: RunStarted) -> Identity:
         depth=started.depth,
         seed=started.seed,
         parent=Parentage(**started.parent) if started.parent else None,
+        agent=started.agent or "",
     )
 
 

@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 
 from refold.engine.events.limits import Limits
+from refold.engine.models import ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.effects import RunChild
 from refold.engine.ports.ports import ChildRequest, Identity, Tool
 from refold.engine.program.run import Run
 from refold.engine.recording.child_request import child_request
 from refold.engine.recording.run_request import RunRequest, by_name
+from refold.engine.runners.recording import record
+from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
 
 
@@ -83,3 +86,40 @@ def test_the_runner_is_the_delegations_or_that_of_the_run_above() -> None:
     """Where nobody says one, children run as their parent's do."""
     assert asked().runner == "subprocess"
     assert asked(runner="in-process").runner == "in-process"
+
+
+async def answers(run: Run, agent: str) -> str:
+    """Ask the model, by the name that the input has, if any."""
+    named = {"agent": agent} if agent else {}
+    reply = await run.model([{"role": "user", "content": "?"}], **named)
+    return str(reply.message["content"])
+
+
+async def hands_on(run: Run, _input: Any) -> list[Any]:
+    """Ask the model, then have it asked by a child without a name."""
+    own = await answers(run, "")
+    return [own, (await run.delegate(Delegation(program=answers, input=""))).output]
+
+
+async def leads(run: Run, _input: Any) -> list[Any]:
+    """Ask the model, then start agents."""
+    given = [
+        Delegation(program=answers, input="", agent="worker"),
+        Delegation(program=answers, input="reviewer", agent="worker"),
+        Delegation(program=hands_on, agent="worker"),
+    ]
+    return [await answers(run, ""), *[(await run.delegate(one)).output for one in given]]
+
+
+@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+def test_the_agent_of_a_delegation_is_the_default_of_its_own_requests(
+    tmp_path: Path, runner: str
+) -> None:
+    """Of that run and of no run below it; a name that is passed with a request goes first."""
+    model = ScriptedModel({"worker": ["W"], "reviewer": ["R"], "*": ["plan"]})
+
+    recording = record(leads, log=tmp_path / "a.jsonl", model=model, runner=runner)
+
+    assert recording.output == ["plan", "W", "R", ["W", "plan"]]
+    assert reexecute(recording.log, leads).identical
+    assert reexecute(tmp_path / "a.1.jsonl", answers).identical
