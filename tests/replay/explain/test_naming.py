@@ -412,7 +412,7 @@ CASES = [
         [both([A, ("tool", "fetch_v2", {"q": "b"})], [C])],
         "name_changed",
         "fetch_v2#2 in 0/1",
-        4,
+        (4, 5),  # by which of the two calls ended first
         ("extra_call 0/2#1",),
     ),
     Case(
