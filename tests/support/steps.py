@@ -8,7 +8,8 @@ it does:
     ("both", [steps], [steps])  in parallel branches   ("start", [steps])  a task, not awaited
     ("await",)                  the first such task    ("return", value)   ("raise", text)
 
-The program returns what `return` says, or the results of its steps.
+The program returns what `return` says, or the results of its steps.  The tools are asynchronous:
+which of two calls in parallel branches ends first is the same in every recording.
 """
 
 import asyncio
@@ -27,13 +28,13 @@ Step = tuple[Any, ...]
 
 
 @tool(effect="reads")
-def search(q: str) -> str:
+async def search(q: str) -> str:
     """Find something."""
     return f"found {q}"
 
 
 @tool(effect="reads")
-def fetch(q: str) -> str:
+async def fetch(q: str) -> str:
     """Get something."""
     return f"got {q}"
 
