@@ -214,8 +214,8 @@ def test_keys_that_encoders_escape_are_in_no_record(tmp_path: Path, count: int) 
     answers: list[bytes] = []
 
     def answer(connection: socket.socket, _head: bytes) -> None:
-        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: "
-        connection.sendall(head + b"%d\r\n\r\n%b" % (len(answers[-1]), answers[-1]))
+        head = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n"
+        connection.sendall(head + b"content-length: %d\r\n\r\n%b" % (len(answers[-1]), answers[-1]))
 
     log = tmp_path / "run.jsonl"
     with RawServer(answer) as server, recorded(log, server.url) as base:

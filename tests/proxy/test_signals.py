@@ -66,6 +66,7 @@ def started(
     def take() -> None:
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 
     process = subprocess.Popen(
         command,

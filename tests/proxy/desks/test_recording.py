@@ -34,7 +34,7 @@ from tests.support.proxied import (
 from tests.support.upstream import Upstream
 
 ANSWERED = ["x-refold.conversation", "model.asked", "x-refold.wire", "model.answered"]
-JSON = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+JSON = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n"
 
 
 @pytest.mark.parametrize("stream", [False, True])

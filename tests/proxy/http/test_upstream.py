@@ -34,7 +34,7 @@ PACKERS: Final = {
     "zstd": "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd",
 }
 """By encoding: the module whose `compress` makes it."""
-OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
+OK = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}"
 
 
 def test_a_server_gets_what_the_program_said_and_no_more(tmp_path: Path) -> None:
