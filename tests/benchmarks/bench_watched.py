@@ -50,8 +50,8 @@ _ANSWER: Final = json.dumps(
 def jobs(folder: Path) -> list[Job]:
     """Return what is timed; servers and the log end with `measure.opened`."""
     stack = measure.opened
-    straight = stack.enter_context(_Model()).url
-    through = stack.enter_context(_recorded(folder / "watched.jsonl", straight))
+    straight = stack.enter_context(Model()).url
+    through = stack.enter_context(recorded(folder / "watched.jsonl", straight))
     kept = _record(folder / "replayed.jsonl", LONG)
     found = []
     for turn in (SHORT, LONG):
@@ -89,12 +89,12 @@ class _Client:
     def go_on(self, turns: int = TURNS) -> None:
         """Make some requests at that turn, and after it."""
         for turn in range(self.turn, self.turn + turns):
-            self._connection.request("POST", self.path, _body(turn))
+            self._connection.request("POST", self.path, body(turn))
             assert len(self._connection.getresponse().read()) == len(_ANSWER)
 
 
 @functools.cache
-def _body(turn: int) -> bytes:
+def body(turn: int) -> bytes:
     """Return the request of a turn: all that was said before, and a question."""
     return json.dumps({"model": "bench", "messages": _TALK[: 2 * turn + 1]}).encode()
 
@@ -109,7 +109,7 @@ def _message(place: int) -> dict[str, Any]:
 _TALK: Final = [_message(place) for place in range(2 * (LONG + TURNS))]
 
 
-class _Model:
+class Model:
     """A server that answers everything the same, at once."""
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def _recorded(log: Path, upstream: str) -> Iterator[str]:
+def recorded(log: Path, upstream: str) -> Iterator[str]:
     """Give the base URL of a proxy before a server."""
     secrets, routes = Secrets(), routes_of([f"openai={upstream}"])
     given = {"command": ["bench"]}
@@ -176,4 +176,4 @@ def _replay(log: Path) -> None:
 
 
 def _incoming(turn: int) -> Incoming:
-    return Incoming(route="openai", method="POST", target=PATH, headers=(), body=_body(turn))
+    return Incoming(route="openai", method="POST", target=PATH, headers=(), body=body(turn))

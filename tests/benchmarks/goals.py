@@ -5,18 +5,14 @@ With `--against PATH`, two processes do the same jobs in turn, job by job, in on
 a checkout of long ago has as well is imported here, from `refold` and for models.
 """
 
-import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-
-import attrs
 
 import refold
 from refold.engine.models.scripted import FunctionModel
@@ -90,40 +86,15 @@ def _replay(log: Path) -> None:
         raise RuntimeError(str(report))
 
 
-@attrs.define
-class _Worker:
-    """A process that does the jobs with one checkout."""
-
-    process: subprocess.Popen[str]
-
-    @classmethod
-    def of(cls, checkout: Path) -> "_Worker":
-        path = os.pathsep.join([str(checkout / "src"), str(_ROOT)])
-        process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(checkout)],
-            env={**os.environ, "PYTHONPATH": path},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        return cls(process)
-
-    def seconds(self, job: str) -> float:
-        """Return what one operation of a job took."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(job, file=self.process.stdin, flush=True)
-        return float(self.process.stdout.readline())
-
-    def close(self) -> None:
-        """End the process."""
-        self.process.communicate()
+def _worker(checkout: Path) -> measure.Worker:
+    """Start a process that does the jobs with one checkout."""
+    return measure.Worker.of(__name__, str(checkout), path=checkout / "src")
 
 
 def rows(against: Path | None, *, rounds: int, words: Sequence[str] = ()) -> list[Row]:
     """Measure both checkouts and return the rows; with `words`, those that have one in the name."""
-    here = _Worker.of(_ROOT)
-    there = _Worker.of(against.resolve()) if against else here
+    here = _worker(_ROOT)
+    there = _worker(against.resolve()) if against else here
     order = random.Random(0)
     with tempfile.TemporaryDirectory() as name:
         listed = [
@@ -134,7 +105,7 @@ def rows(against: Path | None, *, rounds: int, words: Sequence[str] = ()) -> lis
     for _ in range(rounds):
         for job in order.sample(names, len(names)):
             for ours in order.sample([True, False], 2):
-                taken.setdefault((job, ours), []).append((here if ours else there).seconds(job))
+                taken.setdefault((job, ours), []).append(float((here if ours else there).ask(job)))
     here.close()
     there.close()
     return [_row(job, taken) for job in listed]

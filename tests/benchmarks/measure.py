@@ -15,8 +15,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import attrs
+
+ROOT = Path(__file__).parents[2]
 
 opened = contextlib.ExitStack()
 """What jobs keep open, closed when all are measured.
@@ -102,6 +105,36 @@ def _row(job: Job, seen: list[dict[str, float]]) -> Row:
         base=job.base,
         goal=job.goal,
     )
+
+
+@attrs.frozen
+class Worker:
+    """A process that does the jobs it is told, one a line, and answers each with a line."""
+
+    process: subprocess.Popen[str]
+
+    @classmethod
+    def of(cls, module: str, *arguments: str, path: Path = ROOT / "src") -> "Worker":
+        """Start a module of the benchmarks, with the `refold` of `path`."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(path), str(ROOT)])},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return cls(process)
+
+    def ask(self, job: str) -> str:
+        """Return the answer to a line."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(job, file=self.process.stdin, flush=True)
+        return self.process.stdout.readline().rstrip("\n")
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.communicate()
 
 
 def run_python(*arguments: str) -> None:
