@@ -138,6 +138,8 @@ def run_command(
                 process = start(command, environment, its, said)
             except (OSError, ValueError) as error:
                 raise UsageError(_why_not(command[0], error)) from None
+            # At once: a key's signal that came later has reached the command, and would twice.
+            held.enter_context(signals.going_to(process))
         output = _Output(ours, write or functools.partial(_passed_on, sys.stdout))
         errors = (
             _Output(heard, functools.partial(_passed_on, sys.stderr)) if heard is not None else None
@@ -145,7 +147,7 @@ def run_command(
         if errors is not None:
             held.enter_context(errors.drained())
         resized = _resized(ours, terminal) if follows and terminal else contextlib.nullcontext()
-        with output.drained(), signals.going_to(process), resized:
+        with output.drained(), resized:
             code, timed_out = waited(process, timeout)
     ended = output.ended(code if code >= 0 else BY_SIGNAL - code)
     complained = errors.ended(0).printed if errors else b""
