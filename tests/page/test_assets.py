@@ -61,7 +61,7 @@ def _with_a_byte_changed(page: Path, log: int, seq: int, out: Path) -> Path:
 
 
 def _names(browser: Browser) -> list[str]:
-    return [each.text for each in browser.all(".tabs button")]
+    return browser.texts(".tabs button")
 
 
 def test_nothing_in_the_page_writes_markup() -> None:
@@ -243,7 +243,7 @@ def test_the_inspector_tells_why_with_times_and_what_it_led_to(
     browser.press("c")
     browser.reads(".inspector h2", "tool.called")
     assert browser.driver.current_url.endswith(f"#/log/{ids(desk_page)[23]}/1/entries")
-    browser.all(".inspector .part summary")[-1].click()
+    browser.click(".inspector .part summary", -1)
     browser.reads(".inspector", '"kind":"tool.called"')
 
 

@@ -95,17 +95,17 @@ class Browser:
         found: list[str] = self.run(script, selector)
         return found
 
-    def click(self, selector: str) -> None:
-        """Click the first element that a selector names, when it is there."""
-        self.until(lambda: self._clicked(selector), selector)
+    def click(self, selector: str, number: int = 0) -> None:
+        """Click an element that a selector names, the first unless told, when it is there."""
+        self.until(lambda: self._clicked(selector, number), selector)
 
-    def _clicked(self, selector: str) -> bool:
+    def _clicked(self, selector: str, number: int) -> bool:
         from selenium.common.exceptions import StaleElementReferenceException  # noqa: PLC0415 - an extra
 
-        for found in self.all(selector)[:1]:
-            with contextlib.suppress(StaleElementReferenceException):  # it was just drawn anew
-                found.click()
-                return True
+        # It is not there yet, or was just drawn anew.
+        with contextlib.suppress(IndexError, StaleElementReferenceException):
+            self.all(selector)[number].click()
+            return True
         return False
 
     def press(self, *keys: str) -> None:

@@ -124,6 +124,8 @@ _READING: Final = [
     ["diff", "a.jsonl", "a.refold"],
     ["diff", "a.1.jsonl", "a.2.jsonl"],
     ["compare", "a.jsonl", "a.1.jsonl"],
+    ["heads", "a.jsonl"],
+    ["files", "a.jsonl"],
     ["export", "a.jsonl", "--to", "markdown"],
     ["schema", "--help"],
 ]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Invoke
+from tests.support.model_server import Answer, ModelServer
 from tests.support.proxied import data_of
 from tests.support.upstream import Upstream
 
@@ -112,6 +113,34 @@ def test_the_variable_of_a_provider_is_named_by_its_key(
     done = invoke("record", "--log", "run.jsonl", "--", "true")
 
     assert "--upstream MISTRAL_BASE_URL=URL" in done.stderr
+
+
+_AZURE = """
+from openai import AzureOpenAI
+client = AzureOpenAI(api_version="2024-10-21")
+asked = [{"role": "user", "content": "Hello"}]
+print(client.chat.completions.create(model="d", messages=asked).choices[0].message.content)
+"""
+_AZURE_PATH = "/openai/deployments/d/chat/completions?api-version=2024-10-21"
+
+
+@pytest.mark.long
+def test_the_client_of_azure_is_recorded_and_replayed(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the page about programs has it: its variable leads to the proxy; its key is not kept."""
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "key-of-azure-0123")
+    answer = {"choices": [{"message": {"content": "Fog."}, "finish_reason": "stop"}]}
+    words = ("--", sys.executable, "-c", _AZURE)
+    with ModelServer({_AZURE_PATH: [Answer(body=answer)]}) as server:
+        upstream = f"AZURE_OPENAI_ENDPOINT={server.url}"
+        done = invoke("record", "--log", "run.jsonl", "--upstream", upstream, *words)
+    again = invoke("replay", "run.jsonl", "--yes", *words)
+
+    assert (done.exit_code, done.stdout) == (0, "Fog.\n"), done.stderr
+    assert (again.exit_code, again.stdout.splitlines()[0]) == (0, "Fog."), again.stderr
+    assert server.received[0].headers["api-key"] == "key-of-azure-0123"
+    assert "key-of-azure-0123" not in (tmp_path / "run.jsonl").read_text()
 
 
 UPGRADES = """

@@ -65,6 +65,28 @@ def test_a_local_server_needs_no_key(adapter: Adapter, server: ModelServer) -> N
     model.close()
 
 
+@pytest.mark.parametrize("path", ["/openai/v1/", "/api/v1"], ids=["azure", "gateway"])
+@pytest.mark.parametrize("way", ["argument", "variable"])
+def test_the_path_of_a_base_url_is_kept(
+    path: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Azure and gateways serve the chat API below a path of their own."""
+    asked_at = path.rstrip("/") + "/chat/completions"
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-gateway")
+    with ModelServer({asked_at: [Answer(body=ANSWERS[OPENAI_PATH])]}) as running:
+        url = running.url + path
+        monkeypatch.setenv("OPENAI_BASE_URL", url if way == "variable" else "http://127.0.0.1:9")
+        given = url if way == "argument" else None
+        model = OpenAICompatibleModel("my-deployment", base_url=given)
+        answer = model.complete(ASKED)
+        model.close()
+
+    assert answer.message["content"] == "Moon."
+    (received,) = running.received
+    assert (received.path, received.body["model"]) == (asked_at, "my-deployment")
+    assert received.headers["authorization"] == "Bearer sk-of-the-gateway"
+
+
 def test_the_key_of_the_environment_is_sent(
     adapter: Adapter, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
