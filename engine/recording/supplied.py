@@ -15,12 +15,13 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.errors import Unanswered
 from refold.engine.events.events import ClockRead, Event, ValueDrawn
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.world import REQUESTS, World
 from refold.engine.loop.loop import Timer, microseconds
 from refold.engine.ports.effects import Effect, GiveUp, RunChild
-from refold.engine.ports.ports import ChildRequest, SessionPort
+from refold.engine.ports.ports import ChildRequest, SessionPort, Stopped, Suspended
 from refold.engine.recording import interrupts
 from refold.engine.recording.driver import Arrival
 from refold.engine.recording.host import Host
@@ -31,6 +32,8 @@ from refold.engine.recording.run_request import RunRequest
 _SLACK_US: Final = 1_000_000
 """By how much a live outcome may be later than a timer that it came before in the record."""
 _LOOK_SECONDS: Final = 0.005
+_HAS_NO_TURN: Final = (Outcome, Suspended, Stopped, Unanswered)
+"""Arrivals that complete nothing: nothing behind them may wait for their turn."""
 
 
 def recorder_for(request: RunRequest, host: Host) -> Recorder:
@@ -109,7 +112,7 @@ class Supplied(Recorder):
                 arrival = self._arrivals.get(timeout=interrupts.at_a_stretch(self._patience()))
             except queue.Empty:
                 continue
-            if isinstance(arrival, Arrival) and not isinstance(arrival.event, Outcome):
+            if isinstance(arrival, Arrival) and not isinstance(arrival.event, _HAS_NO_TURN):
                 self._parked[arrival.call] = arrival
             elif self._take_arrival(arrival):
                 return True
@@ -169,9 +172,17 @@ class Supplied(Recorder):
         places = [
             (place, key)
             for key, place in placed.items()
-            if place is not None and key not in self._paused
+            if place is not None and self._may_arrive(key)
         ]
         return min(places)[1] if places else None
+
+    def _may_arrive(self, key: str) -> bool:
+        """Whether an open effect can still end here: a question that nobody answers cannot."""
+        pending = self._kernel.open.get(key)
+        if pending is None or pending.kind != "input":
+            return key not in self._paused
+        on_its_way = key in self._parked or not self._arrivals.empty()
+        return on_its_way or key in self._driver.flights
 
     def _take_any(self) -> bool:
         while self._parked:

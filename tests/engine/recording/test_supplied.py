@@ -1,17 +1,23 @@
 """A recorder that asks its supply first; rules are CONTRACT.md §12.10."""
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from refold.engine.events.events import ToolReturned
 from refold.engine.events.limits import CEILINGS
 from refold.engine.log.reader import read_entries
+from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Identity
 from refold.engine.recording.host import Host
 from refold.engine.recording.recorder import Recorder
 from refold.engine.recording.run_request import RunRequest
 from refold.engine.recording.supplied import Supplied, recorder_for
+from refold.engine.recording.workers import in_thread
+from refold.engine.runners.in_process import InProcess
 from refold.tools.contract.tool_types import tool
 
 
@@ -65,13 +71,18 @@ def request(program: Any, log: Path, supply: Any, tools: list[Any]) -> RunReques
     )
 
 
-def run(wanted: RunRequest) -> Any:
-    """Record, and return the output."""
+def ended(wanted: RunRequest) -> Any:
+    """Record as a child is, on a thread, where nothing but an arrival ends a wait."""
     host = Host()
     try:
-        return recorder_for(wanted, host).record().finished.output
+        return in_thread(recorder_for(wanted, host).record)
     finally:
         host.close()
+
+
+def run(wanted: RunRequest) -> Any:
+    """Record, and return the output."""
+    return ended(wanted).finished.output
 
 
 def test_only_a_request_with_a_supply_gets_one(tmp_path: Path) -> None:
@@ -153,3 +164,50 @@ def test_draws_and_looks_are_supplied(tmp_path: Path) -> None:
         return [run.environment("X"), run.now().timestamp()]
 
     assert run(request(looks, tmp_path / "a.jsonl", Book({}, []), [])) == ["drawn", 5.0]
+
+
+def test_a_question_that_nobody_answers_holds_nothing_back(tmp_path: Path) -> None:
+    """The record has its answer first, and the answer of a tool behind it."""
+
+    @tool(effect="reads")
+    def quick() -> str:
+        return "quick"
+
+    async def both(run: Any, _: Any) -> Any:
+        import asyncio  # noqa: PLC0415 - of the program
+
+        return await asyncio.gather(run.ask("?"), run.tool("quick"))
+
+    log = tmp_path / "a.jsonl"
+    recorded = ended(request(both, log, Book({}, ["0/1#1", "0/2#1"]), [quick]))
+
+    assert recorded.finished.status == "suspended"
+    assert [entry.call for entry in read_entries(log) if entry.kind == "tool.returned"] == ["0/2#1"]
+
+
+def test_children_that_wait_for_people_suspend_the_run_in_any_order(tmp_path: Path) -> None:
+    """The second one waits first; the record has the first one first."""
+    begun = threading.Event()
+
+    @tool(effect="reads")
+    def hold(n: int) -> int:
+        begun.set() if n == 2 else begun.wait(60)
+        while n == 1 and any(each.name == "refold-child-0/2#1" for each in threading.enumerate()):
+            os.sched_yield()
+        return n
+
+    async def asks(run: Any, n: int) -> Any:
+        return await run.ask(str(await run.tool("hold", n=n)))
+
+    async def both(run: Any, _: Any) -> list[Any]:
+        import asyncio  # noqa: PLC0415 - of the program
+
+        children = [Delegation(program=asks, input=n) for n in (1, 2)]
+        return await asyncio.gather(*(run.delegate(each) for each in children))
+
+    wanted = request(both, tmp_path / "a.jsonl", Book({}, ["0/1#1", "0/2#1"]), [hold])
+
+    recorded = ended(attrs.evolve(wanted, runners={"in-process": InProcess()}))
+
+    assert recorded.finished.status == "suspended"
+    assert [each.key for each in recorded.questions] == ["0/1#1 > 0#2", "0/2#1 > 0#2"]
