@@ -201,7 +201,10 @@ SHELL: Final = {
     "engine/log/blobs.py": ("files", "keeps large strings"),
     "engine/log/gaps.py": ("files", "looks for large strings"),
     "engine/log/lock.py": ("files", "locks the log, asks who else does"),
-    "engine/log/names.py": ("files", "lists the folder of a log"),
+    "engine/log/names.py": (
+        "files clock",
+        "lists the folder of a log; whether its change is settled",
+    ),
     "engine/log/pack.py": (
         "files environment processes threads",
         "writes and opens packed logs, and what removes them",

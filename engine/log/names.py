@@ -2,12 +2,14 @@
 
 `audit.jsonl` is a root run, `audit.1.jsonl` its first child, `audit.2.1.jsonl` the first child of
 its second; `audit.blobs/` has the large strings of the whole tree, `audit.files/` the contents of
-files in a watched command's folder. Pure, except for `Folder`, which lists one. The rule is
-CONTRACT.md §4.
+files in a watched command's folder. Pure, except for `Folder` and `listed`, which list one. The
+rule is CONTRACT.md §4.
 """
 
+import functools
 import os
 import re
+import time
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +29,8 @@ _NUMBERS: Final = re.compile(r"(\.[0-9]+)+\Z")
 _LEFT: Final = re.compile(r"(\.\d+)*\.jsonl\.torn-\d+-[0-9a-f]{8}\Z|(\.\d+)+\.ray\Z|\.jsonl\.sig\Z")
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}\Z")
 _NOT_PLAIN: Final = re.compile(r"[^a-z0-9]+")
+_SETTLED_NS: Final = 3_000_000_000
+"""The age from which the time of a folder's last change is its own: clocks of FAT move by 2 s."""
 
 
 def log_path(call: str, log: object, name: str = "log") -> Path:
@@ -188,14 +192,33 @@ class Folder:
         return logs
 
 
+def listed(folder: Path) -> Folder:
+    """Return a folder's logs as they are now, listed once for thousands of runs in it.
+
+    It is listed anew if it has changed, or may have since the clock of its file system last moved.
+
+    Raises:
+        OSError: it cannot be listed.
+    """
+    found = folder.stat()
+    if time.time_ns() - found.st_mtime_ns < _SETTLED_NS:
+        return Folder(folder)
+    return _listed(folder, (found.st_dev, found.st_ino, found.st_mtime_ns))
+
+
+@functools.lru_cache(maxsize=1)
+def _listed(folder: Path, _version: tuple[int, int, int]) -> Folder:
+    return Folder(folder)
+
+
 def children(path: Path) -> dict[int, Path]:
     """Return the logs that lie where children of the log at `path` would, by number, ascending."""
-    return Folder(path.parent).children(path)
+    return listed(path.parent).children(path)
 
 
 def tree(path: Path) -> list[Path]:
     """Return the log at `path` and the logs of all runs below it, parents first."""
-    return Folder(path.parent).tree(path)
+    return listed(path.parent).tree(path)
 
 
 def leftovers(path: Path) -> list[Path]:

@@ -36,6 +36,7 @@ from refold.engine.log.names import (
     blobs_of,
     child_path,
     files_of,
+    listed,
     log_path,
     parent_of,
 )
@@ -254,7 +255,7 @@ def _listed(path: Path) -> Folder:
     """List the logs beside `path`, before any is read: what starts later is named, not unnamed."""
     open_log(path).close()
     with reading(path):
-        return Folder(path.parent)
+        return listed(path.parent)
 
 
 @attrs.frozen

@@ -8,7 +8,6 @@ log: the command line knows the tools that Refold ships, `replay` knows none. `r
 reports the results.
 """
 
-import functools
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +29,7 @@ from refold.engine.errors import (
     UsageError,
 )
 from refold.engine.log.damage import TORN_TAIL
-from refold.engine.log.names import PACKED_SUFFIX, Folder, is_runs, log_path, without_children
+from refold.engine.log.names import PACKED_SUFFIX, is_runs, log_path, without_children
 from refold.engine.log.pack import opened
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import Program, Reference
@@ -158,21 +157,10 @@ def _program_of(path: Path) -> str:
 
 
 def _refuse_damage(path: Path) -> None:
-    beside = listed(path)
-    found = verify(path, beside=beside).damage
+    found = verify(path).damage
     damage = next((one for one in found if one.what != TORN_TAIL), None)
     if damage is not None:
         raise damage.as_error()
-
-
-def listed(log: Path) -> Folder:
-    """Return what lies beside a log, listed once for thousands of them, and anew after a change."""
-    return _listed(log.parent, log.parent.stat().st_mtime_ns)
-
-
-@functools.lru_cache(maxsize=1)
-def _listed(folder: Path, _changed_ns: int) -> Folder:
-    return Folder(folder)
 
 
 def _row(given: Path, program: str, report: ReplayReport) -> LogResult:

@@ -17,7 +17,7 @@ from refold.engine.errors import LogDamaged, LogMissing, LogUnsupported, RefoldE
 from refold.engine.log.pack import opened
 from refold.engine.ports.ports import Reference
 from refold.replay.audit.verify import LogReport, Verification, unread, verify
-from refold.replay.bulk.bulk import in_parallel, listed, processors, shown
+from refold.replay.bulk.bulk import in_parallel, processors, shown
 from refold.replay.bulk.processes import VERIFIED, OnRow, Row, Schedule
 
 _LOGS_EACH: Final = 1_000
@@ -86,7 +86,7 @@ def verified(given: Path) -> Verification:
     """Return the verification of one tree, packed or not; never raises for its content."""
     try:
         with opened(given) as path:
-            tree = verify(path, beside=listed(path) if path == given else None)
+            tree = verify(path)
     except RefoldError as error:
         if isinstance(error, LogDamaged | LogMissing | LogUnsupported):
             error.path = shown(given, Path(error.path))

@@ -1,5 +1,6 @@
 """Where the files of a run lie (CONTRACT.md §4)."""
 
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -113,6 +114,34 @@ def test_a_folder_tells_the_children_of_all_that_lie_in_it(tmp_path: Path) -> No
         "a.1.2.jsonl",
     ]
     assert folder.children(tmp_path / "b.jsonl") == {3: tmp_path / "b.3.jsonl"}
+
+
+def test_a_folder_that_does_not_change_is_listed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not so one that was changed just now: its time may be that of two changes."""
+    log = tmp_path / "a.jsonl"
+    lists: list[object] = []
+    scan = os.scandir
+
+    def counted(folder: Path) -> object:
+        lists.append(folder)
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", counted)
+
+    assert [children(log) for _ in range(3)] == [{}] * 3
+    assert len(lists) == 3
+    os.utime(tmp_path, (1, 1))
+    assert [children(log) for _ in range(3)] == [{}] * 3
+    assert len(lists) == 4
+    (tmp_path / "a.1.jsonl").touch()
+    assert list(children(log)) == [1]
+    os.utime(tmp_path, (2, 2))
+    assert [path.name for path in tree(log)] == ["a.jsonl", "a.1.jsonl"]
+    (other := tmp_path / "other").mkdir()
+    os.utime(other, (2, 2))
+    assert children(other / "a.jsonl") == {}
 
 
 @pytest.mark.parametrize("name", ["a\0b", "x" * 300, "a\0/b", "x" * 300 + "/b", "file/b"])

@@ -3,7 +3,6 @@
 A log is described in full; for a folder, each root log is a row, with its problems below.
 """
 
-import functools
 import itertools
 import re
 import shlex
@@ -29,7 +28,6 @@ from refold.cli.output.pages import page
 from refold.engine.errors import LogUnsupported, RefoldError, StoreFailed
 from refold.engine.events.events import TAILS
 from refold.engine.log.damage import TORN_TAIL
-from refold.engine.log.names import Folder
 from refold.engine.log.reader import read_entries
 from refold.replay.audit.verify import OTHER_HEAD, ComparedTree, Verification, unread, verify
 from refold.replay.index.guarantee import OBSERVED
@@ -296,15 +294,13 @@ def _all_below(
     for place in places:
         if isinstance(place, StoredRun):
             logs |= dict.fromkeys([place] if place.name else _stored(place, kept.store))
-    folder = functools.cache(Folder)  # listed once for all logs that lie in it
     found: list[_Verified] = []
 
     def verified(given: Path | StoredRun) -> _Verified:
         try:
             with opened_log(given) as log:
-                beside = folder(log.path.parent) if log.path == given else None
                 head = kept.head(given, logs[given])
-                report = verify(log.path, expect_head=head, trust=trust, beside=beside)
+                report = verify(log.path, expect_head=head, trust=trust)
                 return _Verified(report, log)
         except StoreFailed:  # no run would be read any more
             raise
