@@ -1,26 +1,33 @@
-"""Names of a package that load on first use, declared by ordinary imports in a block.
+"""Names of a package that load on first use (PEP 562).
 
-    with lazily(__name__):
+    TYPE_CHECKING = False
+    if TYPE_CHECKING:
         from refold.engine.log.writer import LogWriter as LogWriter
+    else:
+        __getattr__, __dir__, __all__ = names(__name__, {"refold.engine.log.writer": "LogWriter"})
 
-An import of a package must cost nothing: a child's start, pytest's and the command line's wait for
-it. So such a block imports nothing: which name comes from where is noted, and looked up when
-somebody asks for the name. Type checkers, and tools that gather a program's files, read the block
-as ordinary imports. Nothing here imports `typing`, which took half of the time of `import refold`.
+An import of a package must cost little: a child's start, pytest's and the command line's wait for
+it. Type checkers, and tools that gather a program's files, read the imports; the table repeats
+them for Python. Nothing here imports `typing`, which took half of the time of `import refold`.
 """
 
-import _thread  # as `threading`, which nobody may need
-import builtins
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_FIELDS = "\n\n    Attributes:\n"
 _FIELD = r'^    (\w+): [^\n]*\n(?:        [^\n]*\n|    \)[^\n]*\n)*    """(.*?)"""$'
 
 
-def _with_fields(found: type) -> str:
+def _with_fields(found: type, doc: str) -> str:
     """Return the docstring of a class with the docstrings of its fields, for `help`.
 
     Python keeps no such texts, and Sphinx finds them by itself.
     """
+    if _FIELDS in doc:  # another package has this name as well
+        return doc
     import re  # noqa: PLC0415 - whoever loads a name has loaded it; `refold --version` has not
 
     told: dict[str, str] = {}
@@ -34,72 +41,32 @@ def _with_fields(found: type) -> str:
         for name, text in re.findall(_FIELD, body, re.MULTILINE | re.DOTALL):
             told.setdefault(name, " ".join(text.split()))
     lines = [f"        {name}: {text}" for name, text in told.items() if not name.startswith("_")]
-    return (
-        "\n".join([f"{found.__doc__}\n\n    Attributes:", *lines]) if lines else str(found.__doc__)
-    )
+    return f"{doc}{_FIELDS}" + "\n".join(lines) if lines else doc
 
 
-_lock = _thread.allocate_lock()
-_blocks: dict[int, dict[str, str]] = {}
-"""By the identity of a package's globals, while its block is read: the module of each name."""
-_import = builtins.__import__
-"""What imports otherwise."""
+def names(
+    package: str, homes: "Mapping[str, str]", *defined: str
+) -> "tuple[Callable[[str], object], Callable[[], list[str]], list[str]]":
+    """Return a package's `__getattr__`, `__dir__` and `__all__`.
 
+    Args:
+        package: Its `__name__`.
+        homes: The names that each module defines, separated by spaces.
+        defined: The names that the package defines itself.
+    """
+    home = {name: module for module, listed in homes.items() for name in listed.split()}
+    public = sorted((*home, *defined), key=lambda name: (name.islower(), name))
+    members = vars(sys.modules[package])
+    for name in home:
+        members.pop(name, None)  # `importlib.reload` executes a package in its old globals
 
-class _Empty:
-    """Stands for a module that is not imported yet."""
-
-    def __getattr__(self, _name: str) -> None: ...
-
-
-def _noted(
-    name: str,
-    members: dict[str, object] | None = None,
-    scope: dict[str, object] | None = None,
-    names: tuple[str, ...] | None = (),
-    level: int = 0,
-) -> object:
-    """Replace `__import__`: note the names of a block, and import everything else."""
-    home = _blocks.get(id(members))
-    if home is None:  # another thread imports something, or a finaliser
-        return _import(name, members, scope, names, level)
-    home.update(dict.fromkeys(names or (), name))
-    return _Empty()
-
-
-class lazily:  # noqa: N801 - it is said as a word: `with lazily(__name__)`
-    """Gives a package its `__getattr__`, `__dir__` and `__all__`, by the imports of its block."""
-
-    def __init__(self, package: str, *defined: str) -> None:
-        """Take the package's `__name__`, and names that it defines itself."""
-        self._package = package
-        self._members = vars(sys.modules[package])
-        self._home: dict[str, str] = {}
-        self._defined = defined
-
-    def __enter__(self) -> None:
-        global _import  # noqa: PLW0603 - there is one `__import__` for all packages
-        with _lock:
-            if not _blocks:
-                _import = builtins.__import__
-                builtins.__import__ = _noted  # type: ignore[assignment]  # its own are builtins
-            _blocks[id(self._members)] = self._home
-
-    def __exit__(self, *_: object) -> None:
-        with _lock:
-            del _blocks[id(self._members)]
-            if not _blocks:
-                builtins.__import__ = _import
-        for name in self._home:
-            del self._members[name]
-        public = sorted((*self._home, *self._defined), key=lambda name: (name.islower(), name))
-        self._members.update(__getattr__=self._load, __dir__=lambda: sorted(public), __all__=public)
-
-    def _load(self, name: str) -> object:
-        if name not in self._home:
-            raise AttributeError(f"module {self._package!r} has no attribute {name!r}")
-        __import__(self._home[name])  # `importlib` would be another import at each start
-        found = self._members[name] = getattr(sys.modules[self._home[name]], name)
-        if isinstance(found, type) and found.__doc__ and "sphinx" not in sys.modules:
-            found.__doc__ = _with_fields(found)
+    def load(name: str) -> object:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        __import__(home[name])  # `importlib` would be another import at each start
+        found = members[name] = getattr(sys.modules[home[name]], name)
+        if isinstance(found, type) and (doc := found.__doc__) and "sphinx" not in sys.modules:
+            found.__doc__ = _with_fields(found, doc)
         return found
+
+    return load, lambda: sorted(public), public

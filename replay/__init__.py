@@ -26,9 +26,10 @@ Public names are loaded on first use, because pytest imports this package at eve
 submodule shares a name with an export of its package.
 """
 
-from refold.engine.lazy import lazily
+from refold.engine.lazy import names
 
-with lazily(__name__):
+TYPE_CHECKING = False
+if TYPE_CHECKING:
     from refold.replay.audit.refolding import (
         Refolded as Refolded,
         refold_log as refold_log,
@@ -43,8 +44,32 @@ with lazily(__name__):
         Difference as Difference,
         differences as differences,
     )
+    from refold.replay.partial.drift_report import DriftReport as DriftReport
+    from refold.replay.reexecute.report import ReplayReport as ReplayReport
+    from refold.replay.resume.fork import Fork as Fork
     from refold.replay.tree.delegation_tree import (
         RunNode as RunNode,
         delegation_tree as delegation_tree,
         render_text as render_text,
+    )
+    from refold.replay.what_if.order_report import ExploreReport as ExploreReport
+    from refold.replay.what_if.sensitivity import SensitivityReport as SensitivityReport
+else:
+    __getattr__, __dir__, __all__ = names(
+        __name__,
+        {
+            "refold.replay.audit.refolding": "Refolded refold_log state",
+            "refold.replay.audit.session_fold": "refold_session",
+            "refold.replay.audit.verify": "LogReport Verification",
+            "refold.replay.audit.why": "Cause",
+            "refold.replay.bulk.report": "BulkReport LogResult",
+            "refold.replay.compare.diff": "LogDiff LogDifference",
+            "refold.replay.difference.pointer_diff": "Difference differences",
+            "refold.replay.partial.drift_report": "DriftReport",
+            "refold.replay.reexecute.report": "ReplayReport",
+            "refold.replay.resume.fork": "Fork",
+            "refold.replay.tree.delegation_tree": "RunNode delegation_tree render_text",
+            "refold.replay.what_if.order_report": "ExploreReport",
+            "refold.replay.what_if.sensitivity": "SensitivityReport",
+        },
     )

@@ -12,9 +12,10 @@ so that importing the package costs nothing.  Rules: CONTRACT.md §10.
     configuration/    `refold.yaml`, and runs configured by it
 """
 
-from refold.engine.lazy import lazily
+from refold.engine.lazy import names
 
-with lazily(__name__):
+TYPE_CHECKING = False
+if TYPE_CHECKING:
     from refold.engine.errors import (
         DefNotFoundError as DefNotFoundError,
         DispatchSubagentError as DispatchSubagentError,
@@ -121,3 +122,52 @@ with lazily(__name__):
         write_file_tool as write_file_tool,
     )
     from refold.tools.files.file_tools import file_tools as file_tools
+else:
+    __getattr__, __dir__, __all__ = names(
+        __name__,
+        {
+            "refold.engine.errors": (
+                "DefNotFoundError DispatchSubagentError InvalidDefError ToolValidationError"
+            ),
+            "refold.engine.session": "Session",
+            "refold.tools.agents.agent_files": "AgentDef agent_input load_agent",
+            "refold.tools.agents.agent_loader": "AgentLoader",
+            "refold.tools.agents.plans": (
+                "Plan PlanningToolsSection PlanStep planning_tools register_plans"
+            ),
+            "refold.tools.agents.profiles": (
+                "SpawnProfile SpawnSettings SubAgentFactory profiles_block with_profiles"
+            ),
+            "refold.tools.agents.prompts": (
+                "MarkdownSection Prompt PromptRegistry PromptTool RenderedPrompt ToolContext "
+                "ToolResult context_of use_prompt"
+            ),
+            "refold.tools.configuration.config": "Config load_config spawn_settings",
+            "refold.tools.configuration.prepared_run": "prepare_run",
+            "refold.tools.contract.memory": "settings_of",
+            "refold.tools.contract.registry": "Registry",
+            "refold.tools.contract.tool_types": "DelegationTool FunctionTool as_tool tool",
+            "refold.tools.delegation.dispatch_subagent": (
+                "DispatchSubagent DispatchSubagentResult PromptSubagentToolsSection "
+                "SubagentMode dispatch_subagent_tool"
+            ),
+            "refold.tools.delegation.dispatch_subagents": (
+                "DispatchSubagentsParams SubagentIsolationLevel SubagentResult SubagentsSection "
+                "SubagentTask build_dispatch_subagents_tool dispatch_subagents subagents_tool"
+            ),
+            "refold.tools.contract.policy": "POLICIES DelegationPolicy",
+            "refold.tools.delegation.saved_sessions": "SavedSession load_session",
+            "refold.tools.delegation.shared": "call_begins call_ends delegate_all delegate_one",
+            "refold.tools.delegation.words": "error_of text_of",
+            "refold.tools.delegation.shipped": "shipped_tools",
+            "refold.tools.delegation.spawn": (
+                "CollectingChannel JobStore SpawnAwaitTool SpawnTool spawn_tools"
+            ),
+            "refold.tools.delegation.subagent": "SubagentOptions subagent_tool",
+            "refold.tools.delegation.subagent_dispatch": (
+                "SharedContext SilentFrontend create_subagent_dispatch_tool"
+            ),
+            "refold.tools.files.commands": "run_command_tool write_file_tool",
+            "refold.tools.files.file_tools": "file_tools",
+        },
+    )

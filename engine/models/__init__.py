@@ -17,9 +17,10 @@ To add one: a module here that translates the neutral messages both ways, a line
 `parse`.  No kernel file changes.
 """
 
-from refold.engine.lazy import lazily
+from refold.engine.lazy import names
 
-with lazily(__name__):
+TYPE_CHECKING = False
+if TYPE_CHECKING:
     from refold.engine.models.anthropic_messages import AnthropicModel as AnthropicModel
     from refold.engine.models.openai_compatible import (
         OpenAICompatibleModel as OpenAICompatibleModel,
@@ -28,4 +29,14 @@ with lazily(__name__):
     from refold.engine.models.scripted import (
         FunctionModel as FunctionModel,
         ScriptedModel as ScriptedModel,
+    )
+else:
+    __getattr__, __dir__, __all__ = names(
+        __name__,
+        {
+            "refold.engine.models.anthropic_messages": "AnthropicModel",
+            "refold.engine.models.openai_compatible": "OpenAICompatibleModel",
+            "refold.engine.models.parse": "model_from",
+            "refold.engine.models.scripted": "FunctionModel ScriptedModel",
+        },
     )

@@ -12,9 +12,10 @@ session pays for none of it.  Rules: CONTRACT.md §6.3, §6.4.
     bus         who is told of what happens in one run
 """
 
-from refold.engine.lazy import lazily
+from refold.engine.lazy import names
 
-with lazily(__name__):
+TYPE_CHECKING = False
+if TYPE_CHECKING:
     from refold.engine.session.bus import EventBus as EventBus
     from refold.engine.session.reducers import (
         append as append,
@@ -30,4 +31,14 @@ with lazily(__name__):
     from refold.engine.session.snapshot import (
         SCHEMA_VERSION as SCHEMA_VERSION,
         Snapshot as Snapshot,
+    )
+else:
+    __getattr__, __dir__, __all__ = names(
+        __name__,
+        {
+            "refold.engine.session.bus": "EventBus",
+            "refold.engine.session.reducers": "append append_all replace_latest upsert_by",
+            "refold.engine.session.session": "ReducerFailure Session ToolInvoked",
+            "refold.engine.session.snapshot": "SCHEMA_VERSION Snapshot",
+        },
     )

@@ -12,9 +12,10 @@ Names load on first use.  The rules are in CONTRACT.md.
 """
 
 import refold.adapters  # noqa: F401 - says which frameworks have one
-from refold.engine.lazy import lazily
+from refold.engine.lazy import names
 
-with lazily(__name__, "__version__"):
+TYPE_CHECKING = False
+if TYPE_CHECKING:
     from refold.api import (
         drift as drift,
         explore as explore,
@@ -86,5 +87,44 @@ with lazily(__name__, "__version__"):
     from refold.replay.tree.delegation_tree import delegation_tree as delegation_tree
     from refold.tools.contract.tool_types import DelegationTool as DelegationTool, tool as tool
     from refold.tools.files.file_tools import file_tools as file_tools
+else:
+    __getattr__, __dir__, __all__ = names(
+        __name__,
+        {
+            "refold.api": (
+                "drift explore fork record record_async reexecute replay_all resume sensitivity "
+                "verify_all"
+            ),
+            "refold.engine.encoding.secret": "Secret",
+            "refold.engine.errors": (
+                "AnswerRefused AttemptsExhausted ChildFailed ChildStopped Diverged InDoubt "
+                "LimitReached LogDamaged LogError LogExists LogSealed ModelError NestedRun "
+                "Nondeterministic NotCanonical NotReady OutsideLoop RefoldError RunEnded "
+                "RunFailed ToolError ToolNeeded Unanswered UsageError"
+            ),
+            "refold.engine.events.limits": "Limits",
+            "refold.engine.events.outcome": "Artifact Outcome Report",
+            "refold.engine.ports.clock": "FixedClock",
+            "refold.engine.ports.delegation": "Delegation",
+            "refold.engine.ports.ports": (
+                "CallContext ChildRunner Model ModelReply ModelRequest Policy Question "
+                "Reference Tool"
+            ),
+            "refold.engine.program.run": "PlainRun Run",
+            "refold.engine.runners.recorded": "Recording",
+            "refold.engine.secrets.redaction": "Redaction",
+            "refold.engine.session": "Session",
+            "refold.replay.audit.refolding": "state state_diff",
+            "refold.replay.audit.verify": "verify",
+            "refold.replay.audit.why": "why",
+            "refold.replay.compare.diff": "diff",
+            "refold.replay.partial.sources": "Sources",
+            "refold.replay.resume.open_ends": "open_ends",
+            "refold.replay.tree.delegation_tree": "delegation_tree",
+            "refold.tools.contract.tool_types": "DelegationTool tool",
+            "refold.tools.files.file_tools": "file_tools",
+        },
+        "__version__",
+    )
 
 __version__ = "0.1.0"

@@ -11,15 +11,18 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-import refold.programs  # noqa: F401 - `refold.record` knows them by name
+import refold.programs  # `refold.record` knows them by name
+import refold.replay
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import OptionRefused, UsageError
+from refold.engine.events.limits import Limits
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import (
     ChildRunner,
@@ -37,26 +40,13 @@ from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import known_models
 from refold.engine.runners.recording import record as _record
 from refold.engine.runners.recording import record_async as _record_async
+from refold.engine.secrets.redaction import Redaction
 from refold.options import Tools, checked, shown
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    from refold.engine.events.limits import Limits
-    from refold.engine.secrets.redaction import Redaction
     from refold.engine.signing.keys import SigningKey
-    from refold.replay.audit.verify import Verification
-    from refold.replay.bulk.bulk import Execute, OnVerdict, Programs
-    from refold.replay.bulk.report import BulkReport
-    from refold.replay.bulk.verified import OnVerification
-    from refold.replay.difference.comparators import Comparator
-    from refold.replay.partial.drift_report import DriftReport
+    from refold.replay.bulk.bulk import Execute, Programs
     from refold.replay.partial.rerun import Again
-    from refold.replay.partial.sources import Sources
-    from refold.replay.reexecute.report import ReplayReport
-    from refold.replay.resume.fork import Fork
-    from refold.replay.what_if.order_report import ExploreReport
-    from refold.replay.what_if.sensitivity import SensitivityReport
 
 LogPath = str | os.PathLike[str]
 """A path, or a `Recording`, which represents its log."""
@@ -73,14 +63,14 @@ def record(
     models: "Mapping[str, Model | str] | None" = None,
     runner: str = "in-process",
     runners: "Mapping[str, ChildRunner] | None" = None,
-    limits: "Limits | None" = None,
+    limits: Limits | None = None,
     seed: str | int | None = None,
     clock: "Clock | None" = None,
     session: "SessionPort | None" = None,
     durability: "Durability" = "group",
     ask: "Callable[[Question], Json] | None" = None,
     secrets: Mapping[str, str] | None = None,
-    redaction: "Redaction | None" = None,
+    redaction: Redaction | None = None,
     volatile: Sequence[str] = (),
     labels: Mapping[str, str] | None = None,
     sign: "LogPath | None" = None,
@@ -172,14 +162,14 @@ async def record_async(
     models: "Mapping[str, Model | str] | None" = None,
     runner: str = "in-process",
     runners: "Mapping[str, ChildRunner] | None" = None,
-    limits: "Limits | None" = None,
+    limits: Limits | None = None,
     seed: str | int | None = None,
     clock: "Clock | None" = None,
     session: "SessionPort | None" = None,
     durability: "Durability" = "group",
     ask: "Callable[[Question], Json] | None" = None,
     secrets: Mapping[str, str] | None = None,
-    redaction: "Redaction | None" = None,
+    redaction: Redaction | None = None,
     volatile: Sequence[str] = (),
     labels: Mapping[str, str] | None = None,
     sign: "LogPath | None" = None,
@@ -292,7 +282,7 @@ def reexecute(
     tools: Tools = (),
     session: "SessionPort | None" = None,
     volatile: Iterable[str] = (),
-) -> "ReplayReport":
+) -> "refold.replay.ReplayReport":
     """Run the program of `log` again with the recorded results, and compare.
 
     Only programs and delegation tools are executed.  Pass as `tools` your own delegation tools,
@@ -403,7 +393,7 @@ def resume(
 
 def replay_all(
     paths: "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]",
-    program: "Program | Reference | str | Programs | None" = None,
+    program: "Program | Reference | str | Mapping[str, Program | Reference | str] | None" = None,
     *,
     tools: Tools = (),
     session: "SessionPort | None" = None,
@@ -411,10 +401,10 @@ def replay_all(
     jobs: int | None = None,
     fail_fast: bool = False,
     timeout_seconds: float | None = None,
-    executor: "Executor | None" = None,
-    on_verdict: "OnVerdict | None" = None,
-) -> "BulkReport":
-    """Replay many logs side by side, in separate processes.
+    executor: Executor | None = None,
+    on_verdict: "Callable[[refold.replay.LogResult], None] | None" = None,
+) -> "refold.replay.BulkReport":
+    """Replay many logs in parallel, in separate processes.
 
     Args:
         paths: Logs, and folders, which mean all root logs below them.
@@ -458,9 +448,9 @@ def verify_all(
     *,
     jobs: int | None = None,
     timeout_seconds: float | None = None,
-    executor: "Executor | None" = None,
-    on_verdict: "OnVerification | None" = None,
-) -> "tuple[Verification, ...]":
+    executor: Executor | None = None,
+    on_verdict: "Callable[[refold.replay.Verification], None] | None" = None,
+) -> "tuple[refold.replay.Verification, ...]":
     """Verify many logs and all runs below them; execute nothing.
 
     Returns the result of `verify` for each root log, in their order.  A log that cannot be read is
@@ -572,7 +562,7 @@ def explore(
     seed: int = 0,
     children: bool = False,
     on_order: Callable[[int], None] | None = None,
-) -> "ExploreReport":
+) -> "refold.replay.ExploreReport":
     """Run the program of `log` with the recorded results in other orders of completion.
 
     Only the program is executed.  The report has the first order that changes the output, with
@@ -611,7 +601,7 @@ def sensitivity(
     errors: bool = False,
     only: str = "",
     on_call: Callable[[int, int], None] | None = None,
-) -> "SensitivityReport":
+) -> "refold.replay.SensitivityReport":
     """Change each recorded result of `log` in turn, run the program, and report the effects.
 
     Only the program is executed.
@@ -642,16 +632,16 @@ def drift(
     log: LogPath,
     program: "Program | Reference | str | None" = None,
     *,
-    sources: "Sources | None" = None,
+    sources: "refold.Sources | None" = None,
     tools: Tools = (),
     model: "Model | str | None" = None,
     models: "Mapping[str, Model | str] | None" = None,
     session: "SessionPort | None" = None,
-    compare: "Mapping[str, Comparator | str] | None" = None,
+    compare: Mapping[str, Callable[[Json, Json], bool] | str] | None = None,
     twice: bool = False,
     into: LogPath | None = None,
     volatile: Iterable[str] = (),
-) -> "DriftReport":
+) -> "refold.replay.DriftReport":
     """Run the program of `log` again with live results, and compare each call with the log.
 
     Args:
@@ -692,12 +682,12 @@ def fork(
     into: LogPath,
     edits: Mapping[str, Json] | None = None,
     again: str | None = None,
-    sources: "Sources | None" = None,
+    sources: "refold.Sources | None" = None,
     tools: Tools = (),
     model: "Model | str | None" = None,
     models: "Mapping[str, Model | str] | None" = None,
     session: "SessionPort | None" = None,
-) -> "Fork":
+) -> "refold.replay.Fork":
     """Copy a log up to entry `at`, change results, and continue the program from there.
 
     Args:
@@ -752,7 +742,7 @@ def _given(call: str, program: object, **options: Any) -> dict[str, Any]:
 
 
 def _again(
-    program: "Program | Reference | str | None", given: Mapping[str, Any], sources: "Sources"
+    program: "Program | Reference | str | None", given: Mapping[str, Any], sources: "refold.Sources"
 ) -> "Again":
     from refold.replay.partial.rerun import Again  # noqa: PLC0415 - as in `reexecute`
 

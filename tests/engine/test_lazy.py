@@ -1,13 +1,14 @@
-"""A package's names load on first use, by the imports that type checkers read."""
+"""A package's names load on first use, and type checkers, hooks and tools see ordinary ones."""
 
 import ast
-import builtins
+import importlib
 import inspect
+import pickle
 import re
+import rlcompleter
 import sys
 import types
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import typing
 from importlib import import_module
 from pathlib import Path
 from subprocess import run
@@ -17,6 +18,7 @@ import attrs
 import pytest
 
 import refold
+from refold.engine.lazy import names
 
 _PACKAGES = (
     "refold",
@@ -29,11 +31,11 @@ _PACKAGES = (
 
 
 @pytest.mark.parametrize("package", _PACKAGES)
-def test_names_are_those_of_the_block(package: str) -> None:
-    """Each stands there `as` itself, or it were no export to a checker, and comes from there."""
+def test_names_are_those_that_checkers_see(package: str) -> None:
+    """Each is imported `as` itself, or it were no export to a checker, and comes from there."""
     module = import_module(package)
     source = Path(str(module.__file__)).read_text(encoding="utf-8")
-    block = next(each for each in ast.parse(source).body if isinstance(each, ast.With))
+    block = next(each for each in ast.parse(source).body if isinstance(each, ast.If))
     told = {
         name.asname: str(line.module)
         for line in block.body
@@ -42,38 +44,65 @@ def test_names_are_those_of_the_block(package: str) -> None:
         if name.asname == name.name
     }
 
+    assert ast.unparse(block.test) == "TYPE_CHECKING"
     assert set(told) == set(dir(module)) - {"__version__"}
     for name, home in told.items():
         assert getattr(module, name) is getattr(import_module(home), name)
 
 
 @pytest.mark.parametrize("package", _PACKAGES)
-def test_star_gives_what_dir_shows(package: str) -> None:
+def test_star_completion_and_reload_give_what_dir_shows(package: str) -> None:
     module = import_module(package)
+    found = {name: getattr(module, name) for name in dir(module)}
+    texts = {name: inspect.getdoc(each) for name, each in found.items()}
+    starred: dict[str, object] = {}
 
+    exec(f"from {package} import *", starred)
+    completer = rlcompleter.Completer({"it": importlib.reload(module)})
+    listed = {(completer.complete("it.", at) or "").rstrip("()") for at in range(len(found) + 1)}
+
+    assert {name: starred[name] for name in module.__all__} == found
     assert sorted(module.__all__) == dir(module)
+    assert listed - {""} == {f"it.{name}" for name in found if name != "__version__"}
+    assert {name: getattr(module, name) for name in dir(module)} == found
+    assert {name: inspect.getdoc(each) for name, each in found.items()} == texts
 
 
-_BLOCK = """
-from refold.engine.lazy import lazily
-with lazily(__name__, "own"):
-    from refold.made_up_home import other as other, thing as thing
-    before_names_are_known()
-"""
+_NAMES = [(package, name) for package in _PACKAGES for name in dir(import_module(package))]
 
 
-def _package(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> Any:
-    """Execute a package that has such a block; `meanwhile` is called inside of it."""
+@pytest.mark.parametrize(("package", "name"), _NAMES)
+def test_a_name_is_pickled_and_its_hints_resolve(package: str, name: str) -> None:
+    """Also the hints of its methods and properties; attrs evaluates none in an `__init__`."""
+    found = getattr(import_module(package), name)
+    members = vars(found).items() if isinstance(found, type) else ()
+    parts = [getattr(each, "fget", each) for key, each in members if key != "__init__"]
+
+    if isinstance(found, type) or inspect.isfunction(found):
+        assert pickle.loads(pickle.dumps(found)) is found
+    for each in (found, *parts):
+        if isinstance(each, type) or inspect.isfunction(each):
+            typing.get_type_hints(each)
+
+
+def test_a_class_of_two_packages_tells_its_fields_once() -> None:
+    found = [getattr(import_module(package), name) for package, name in _NAMES]
+    docs = [str(each.__doc__) for each in found if isinstance(each, type)]
+
+    assert max(doc.count("Attributes:") for doc in docs) == 1
+
+
+def _package(monkeypatch: pytest.MonkeyPatch) -> Any:
     package = types.ModuleType("refold.made_up")
     monkeypatch.setitem(sys.modules, package.__name__, package)
-    vars(package)["before_names_are_known"] = meanwhile
-    exec(compile(_BLOCK, "made_up", "exec"), vars(package))
+    found = names(package.__name__, {"refold.made_up_home": "other thing"}, "own")
+    vars(package).update(zip(("__getattr__", "__dir__", "__all__"), found, strict=True))
     return package
 
 
 def test_a_home_is_imported_by_the_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not before, and once; no other name is made up."""
-    package = _package(monkeypatch, lambda: None)
+    package = _package(monkeypatch)
 
     assert dir(package) == ["other", "own", "thing"]
     with pytest.raises(ModuleNotFoundError, match="made_up_home"):
@@ -87,23 +116,55 @@ def test_a_home_is_imported_by_the_first_use(monkeypatch: pytest.MonkeyPatch) ->
         package.nothing  # noqa: B018 - the access is what is tested
 
 
-def test_others_import_while_a_block_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In any thread; a second block may begin and end meanwhile; then all is as it was."""
-    before = builtins.__import__
+_WATCHED = """
+import builtins, sys, threading
 
-    def meanwhile() -> None:
-        from colorsys import rgb_to_hls  # noqa: PLC0415 - the import is what is tested
+original, seen = builtins.__import__, []
 
-        assert rgb_to_hls(0, 0, 0) == (0, 0, 0)
-        with monkeypatch.context() as inner:
-            assert "thing" in dir(_package(inner, lambda: None))
-        assert builtins.__import__ is not before
+def hooked(name, *rest, **named):
+    seen.append(name)
+    return original(name, *rest, **named)
 
-    with ThreadPoolExecutor(1) as pool:
-        package = _package(monkeypatch, lambda: pool.submit(meanwhile).result())
+def watch(*_):
+    if builtins.__import__ is not hooked:
+        raise AssertionError("somebody replaced the hook")
 
-    assert dir(package) == ["other", "own", "thing"]
-    assert builtins.__import__ is before
+builtins.__import__ = hooked
+finders = [*sys.meta_path]
+sys.setprofile(watch)
+import refold
+assert "refold.api" not in sys.modules
+first = dir(refold)
+ready = threading.Barrier(4)
+
+def look(names):
+    ready.wait(60)
+    found.append({name: getattr(refold, name) for name in names})
+
+found = []
+orders = (first, first[::-1], first[1::2] + first[::2], sorted(first))
+threads = [threading.Thread(target=look, args=[order]) for order in orders]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+assert [each == found[0] for each in found] == [True] * 4, found
+for package in sys.argv[1:]:
+    module = __import__(package, fromlist=["*"])
+sys.setprofile(None)
+assert builtins.__import__ is hooked
+assert sys.meta_path[-len(finders):] == finders
+assert "refold.api" in seen
+"""
+
+
+def test_hooks_of_others_stay_and_threads_import_at_once() -> None:
+    """A hook sees the homes of names; ours never replace it, at no call while they load."""
+    words = [sys.executable, "-c", _WATCHED, *_PACKAGES]
+
+    ran = run(words, capture_output=True, text=True, check=False, timeout=60)
+
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", [each for each in dir(refold) if each != "__version__"])

@@ -14,10 +14,20 @@ and the folders below them. Rules: CONTRACT.md §13.10 to §13.15.
     kept             recordings that no test uses, and how old others are
 """
 
-from refold.engine.lazy import lazily
+from refold.engine.lazy import names
 
-with lazily(__name__):
+TYPE_CHECKING = False
+if TYPE_CHECKING:
     from refold.testing.refold_command import RanCommand as RanCommand
     from refold.testing.refold_command import RefoldCommand as RefoldCommand
     from refold.testing.refold_models import RefoldModels as RefoldModels
     from refold.testing.refold_run import RefoldRun as RefoldRun
+else:
+    __getattr__, __dir__, __all__ = names(
+        __name__,
+        {
+            "refold.testing.refold_command": "RanCommand RefoldCommand",
+            "refold.testing.refold_models": "RefoldModels",
+            "refold.testing.refold_run": "RefoldRun",
+        },
+    )
