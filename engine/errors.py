@@ -67,6 +67,7 @@
         RunEnded                 a program ends itself for a reason of its own
         OutsideLoop              the program tried to leave the kernel
         Spinning                 the program runs without ever waiting
+        Unending                 tasks of the program ignore their cancellation
         Stuck                    nothing can ever wake the program again
       Unanswered                 raised by the asked person's code: the question stays open
       InDoubt                    a resume needs a decision on effects in doubt
@@ -948,6 +949,19 @@ class Spinning(Detailed, ProgramError):
         return (
             f"{self.callbacks:,} callbacks in one step, and the program waits for nothing: "
             f"{'; '.join(self.running)}. Await an event or a sleep instead"
+        )
+
+
+class Unending(Detailed, ProgramError):
+    """Tasks that were cancelled did not end in time (CONTRACT.md §9.4)."""
+
+    running: tuple[str, ...]
+    """One line a task: its scope and where it waits."""
+
+    def __str__(self) -> str:
+        return (
+            f"the program did not end when it was cancelled: {'; '.join(self.running)}. "
+            "Let asyncio.CancelledError pass there"
         )
 
 

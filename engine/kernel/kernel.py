@@ -76,6 +76,7 @@ from refold.engine.kernel.verdict import (
     text_of,
     timed_out,
     tool_error,
+    unending,
     verdict_of_error,
     verdict_of_value,
 )
@@ -206,6 +207,7 @@ class Kernel:
             if self.failure is None:
                 self._neglected.left(self.open.values(), self._joins)
                 self._close()
+                self.loop.keep_unfinished()
         finally:
             self._thread = 0
             self.loop.hear_failed_tasks()
@@ -379,6 +381,32 @@ class Kernel:
     def has_returned(self) -> bool:
         """Return whether the program's own code has finished; its tasks may still run."""
         return self.is_closing or (self.main is not None and self.main.done())
+
+    def is_ending(self) -> bool:
+        """Return whether the program's own code has finished, and its tasks are to end."""
+        return self.main is not None and self.main.done() and not self.is_closing
+
+    def leave(self) -> bool:
+        """Return False, for a world that waits for the program no longer (§9.4)."""
+        if self.main is None or self.is_closing or not self.loop.unfinished:
+            return False
+        message = unending(self.loop)
+        if self.stopped is not None:
+            code: Any = getattr(self.main.get_coro(), "cr_code", None)
+            slip = Slip(message, code.co_filename, code.co_firstlineno) if code else Slip(message)
+            self.unheard += [slip] if slip not in self.unheard else []
+        else:
+            error = None if self.main.cancelled() else self.main.exception()
+            raised = (
+                f"; the program raised {type(error).__name__}: {text_of(error)}" if error else ""
+            )
+            self.stopped = failed("unending", message + raised)
+        return False
+
+    @property
+    def plain_thread(self) -> int:
+        """The thread that executes a plain program now; 0 if none does."""
+        return self._thread if self._is_plain else 0
 
     def is_stuck(self) -> bool:
         """Return whether nothing is ready, in flight or timed (CONTRACT.md §9.4)."""

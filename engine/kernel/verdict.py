@@ -7,7 +7,7 @@ import asyncio
 import inspect
 import itertools
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import attrs
@@ -28,6 +28,7 @@ from refold.engine.errors import (
     Spinning,
     Stuck,
     ToolError,
+    Unending,
     UsageError,
 )
 from refold.engine.events.events import LimitHit
@@ -216,26 +217,37 @@ def stuck(loop: Loop) -> Verdict:
 
 def spinning(loop: Loop) -> Verdict:
     """Return the end of a run that never waits; names its first tasks (CONTRACT.md §9.4)."""
+    return failed("spinning", str(Spinning(CALLBACKS_MAX, _first_tasks(loop))))
+
+
+def unending(loop: Loop) -> str:
+    """Return the message about tasks that ignore their cancellation; names the first (§9.4)."""
+    return str(Unending(_first_tasks(loop, is_librarys)))
+
+
+def _first_tasks(loop: Loop, is_passed_by: Callable[[str], bool] = is_asyncios) -> tuple[str, ...]:
     tasks = itertools.islice(loop.unfinished, _TASKS_NAMED)
-    running = tuple(f"{_scope_name(task)} {_waits_at(task)}" for task in tasks)
-    return failed("spinning", str(Spinning(CALLBACKS_MAX, running)))
+    return tuple(f"{_scope_name(task)} {_waits_at(task, is_passed_by)}" for task in tasks)
 
 
 _TASKS_NAMED: Final = 8
-"""Tasks that the message of a run that spins names."""
+"""The maximum number of tasks that a message names."""
 
 
 def _scope_name(task: asyncio.Task[Any]) -> str:
     return task.scope.path if isinstance(task, Task) else task.get_name()
 
 
-def _waits_at(task: asyncio.Task[Any]) -> str:
-    """Return where a task waits: the innermost line of the program in its chain of coroutines."""
+def _waits_at(task: asyncio.Task[Any], is_passed_by: Callable[[str], bool] = is_asyncios) -> str:
+    """Return where a task waits: the innermost line of the program in its chain of coroutines.
+
+    `is_passed_by`: whether a file is not the program's.
+    """
     waiting: Any = task.get_coro()
     place = "waits"
     while (frame := getattr(waiting, "cr_frame", None)) is not None:
         code = frame.f_code
-        if not is_asyncios(code.co_filename) or place == "waits":
+        if not is_passed_by(code.co_filename) or place == "waits":
             name = code.co_filename.rpartition("/")[2]
             place = f"waits at {name}:{frame.f_lineno} in {code.co_name}"
         waiting = waiting.cr_await

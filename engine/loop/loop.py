@@ -678,6 +678,17 @@ class Loop(asyncio.AbstractEventLoop):
         for task in [task for ref in failed if (task := ref()) is not None and _is_unheard(task)]:
             self._unheard("Task exception was never retrieved", task.exception())
 
+    def keep_unfinished(self) -> None:
+        """Never free tasks that ignored their cancellation.
+
+        Python closes the coroutine of a freed task. One that catches `GeneratorExit`, and tries
+        again outside of the loop, would not return from that: the process would hang at its exit.
+        """
+        if self.unfinished:
+            import ctypes  # noqa: PLC0415 - few programs have such tasks
+
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object([*self.unfinished]))
+
     def _refuse_unordered(self) -> None:
         """Refuse `as_completed` imported before Refold wrapped it: its set has no fixed order."""
         frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - only the caller's code tells

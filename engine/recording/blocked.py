@@ -1,4 +1,6 @@
-"""Names the line of an asynchronous program that holds up its loop for long (CONTRACT.md §9.10).
+"""Names the line of a program that holds up its loop for long (CONTRACT.md §9.10).
+
+Of a plain program, which has nothing to hold up, the line where it is long after its time.
 
 One thread for all runs of a process looks now and then at what each loop does.  A run pays for two
 additions a call and no clock; asyncio's `slow_callback_duration` reads the clock for each callback,
@@ -39,6 +41,9 @@ class _Watched:
 
     def look(self) -> None:
         loop = self.kernel.loop
+        if self.kernel.plain_thread:
+            self._look_at_plain(self.kernel.plain_thread, self.kernel.limits.timeout_seconds)
+            return
         moves = loop.moves
         frame = sys._current_frames().get(loop.thread)  # noqa: SLF001 - of another thread
         place = held_at(frame)
@@ -54,7 +59,23 @@ class _Watched:
             if self.looks == STUCK_LOOKS and sys.stderr is not None:
                 sys.stderr.write(_STUCK.format(*place, seconds=STUCK_LOOKS * LONG_SECONDS))
 
+    def _look_at_plain(self, thread: int, timeout_seconds: float | None) -> None:
+        """Name the line of a plain program that continues after its time; it blocks nothing."""
+        self.looks += 1
+        if timeout_seconds is None or self.looks * LONG_SECONDS < timeout_seconds + _LATE_SECONDS:
+            return
+        place = own_line(sys._current_frames().get(thread))  # noqa: SLF001 - of another thread
+        if place is not None and not self.told and sys.stderr is not None:
+            self.told.add(place)
+            sys.stderr.write(_LATE.format(*place, seconds=timeout_seconds))
 
+
+_LATE_SECONDS: Final = 4.0
+"""Twice the grace of a stopped program: one that obeys has ended by then."""
+_LATE: Final = (
+    "refold: {}:{}: the program has not ended within its {seconds:g} s, and no limit can end it "
+    "here. Do long work in a tool, and let asyncio.CancelledError pass\n"
+)
 STUCK_LOOKS: Final = 5
 """After so many, a line is written at once: a program that never waits comes to no end."""
 _STUCK: Final = (
@@ -86,6 +107,13 @@ def held_at(frame: FrameType | None) -> tuple[str, int] | None:
             place, is_own = (file, frame.f_lineno), not is_librarys(file)
         frame = frame.f_back
     return place if frame is not None else None
+
+
+def own_line(frame: FrameType | None) -> tuple[str, int] | None:
+    """Return the innermost line on a stack that no library has; `None` in a debugger."""
+    while frame is not None and is_librarys(file := frame.f_code.co_filename):
+        frame = None if file.endswith("/bdb.py") else frame.f_back
+    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
 
 
 class _Watch:

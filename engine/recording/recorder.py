@@ -82,6 +82,8 @@ from refold.engine.secrets.redaction import taken_out
 from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import LimitCount
 
+ENDS_SECONDS: Final = 60.0
+"""The time that the tasks of a program have to end once it has returned."""
 GRACE_SECONDS: Final = 2.0
 """The time for a stopped program, and for a tool that changes the world, to finish."""
 
@@ -126,6 +128,7 @@ class Recorder(World):
         self._askers: dict[str, TokensAsked] = {}
         self._questions: tuple[Question, ...] = ()
         self._stop_us: int | None = None
+        self._until_us: int | None = None  # for the tasks of a program that has returned
         self._was_timer = False
         self._interrupted = False
         self.is_settling = False
@@ -361,6 +364,8 @@ class Recorder(World):
 
     def advance(self) -> bool:
         """Start the wanted effects, then take one thing from the world."""
+        if self._is_given_up():
+            return False
         alone = self._launch()
         if alone is not None and (returned := self._in_place(alone)) is not None:
             self._kernel.deliver(self._take_tool(alone.call, returned), alone.call)
@@ -760,13 +765,18 @@ class Recorder(World):
         self._ledger.append(EffectLate(kind, status), call, self._ledger.cause_of(call))  # type: ignore[arg-type]  # a closed set
 
     def _is_given_up(self) -> bool:
-        """Return whether a stopped program has had its time to clean up."""
-        return self._stop_us is not None and self._timers.now_us() > self._stop_us + _GRACE_US
+        """Leave a program that was stopped, or returned, and had its time to clean up."""
+        if self._until_us is None and self._kernel.is_ending():
+            self._until_us = self._timers.now_us() + round(ENDS_SECONDS * 1_000_000)
+        until = self._until_us if self._stop_us is None else self._stop_us + _GRACE_US
+        return until is not None and self._timers.now_us() > until and not self._kernel.leave()
 
     def _patience(self) -> float | None:
         """Return how long to wait for an arrival, in seconds; `None` for ever."""
         due = self._timers.next_us()
         moments = [] if due is None else [due]
+        if self._until_us is not None:
+            moments.append(self._until_us)
         if self._stop_us is not None:
             moments.append(self._stop_us + _GRACE_US)
         elif self._deadline_us is not None:

@@ -461,10 +461,10 @@ _OF_RAISING: Final = ("missing_call", "unconsumed", "output_changed")
 _OF_TIMERS: Final = {"args_changed": "timer", "reordered": "due"}
 """The cause's key for a timer that differs."""
 
-_OF_RUNNING_ON: Final = ("stuck", "spinning")
+_OF_RUNNING_ON: Final = ("stuck", "spinning", "unending")
 """Ends that result from made-up answers more than from the program."""
 
-_PLACED: Final = ("stuck", "spinning", "outside_loop")
+_PLACED: Final = ("stuck", "spinning", "unending", "outside_loop")
 """Ends whose message names files and lines of the program."""
 _PLACE: Final = re.compile(r"(?:/[^\s:]*/)?([^\s/:]+):\d+")
 

@@ -346,8 +346,9 @@ class Replayed(World):
             self._step = self._emitted
             self.kernel.deliver(event, entry.call)  # type: ignore[arg-type]  # the same
             return True
-        if self.kernel.stopped is not None and entry.kind not in FROM_WORLD:
-            return False  # stopped, and given up after its grace: what it asked for is cancelled
+        is_over = self.kernel.stopped is not None or self.kernel.is_ending()
+        if is_over and entry.kind not in FROM_WORLD:
+            return self.kernel.leave()  # given up after its grace: what it asked for is cancelled
         self._differs(None, None, None, entry)
         return True
 

@@ -5,6 +5,7 @@ import contextlib
 import inspect
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -21,6 +22,7 @@ from refold.engine.log.reader import read_entries
 from refold.engine.loop import loop
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import PlainRun, Run
+from refold.engine.recording import recorder
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
@@ -190,6 +192,107 @@ def test_a_task_that_swallows_its_cancelling_is_a_dead_end(tmp_path: Path) -> No
 
     assert recording.error is not None
     assert recording.error.code == "stuck"
+
+
+async def _sleeps_long(run: Run, _input: Any) -> None:
+    await run.sleep(60)
+
+
+async def _joins(run: Run) -> None:
+    await run.delegate(Delegation(program=_sleeps_long))
+
+
+WAITS: dict[str, Callable[[Run], Any]] = {
+    "run.sleep": lambda run: run.sleep(60),
+    "asyncio.sleep": lambda _run: asyncio.sleep(0.001),
+    "tool": lambda run: run.tool(search, q="a"),
+    "child": _joins,
+}
+
+
+@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize("waits", WAITS.values(), ids=WAITS)
+def test_tasks_that_ignore_their_cancelling_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, waits: Callable[[Run], Any], raises: bool
+) -> None:
+    """The run ends, names the line, and keeps what the program raised; so does its replay."""
+    monkeypatch.setattr(recorder, "ENDS_SECONDS", 0.01)
+
+    async def retries(run: Run) -> None:
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await waits(run)  # here
+
+    async def program(run: Run, _input: Any) -> Any:
+        task = asyncio.create_task(retries(run))
+        await run.sleep(0.001)
+        if raises:
+            raise ValueError("its own")
+        return task.get_name()
+
+    recording = ran(tmp_path, program)
+
+    assert recording.error is not None
+    assert (recording.status, recording.error.code) == ("failed", "unending")
+    assert f"0/1 waits at {Path(__file__).name}:" in recording.error.message
+    assert recording.error.message.endswith("ValueError: its own") is raises
+
+
+@pytest.mark.parametrize("is_main", [False, True])
+def test_a_stopped_program_that_ignores_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_main: bool
+) -> None:
+    """In a warning: the run has timed out. What a replay compares stays as it was."""
+    monkeypatch.setattr(recorder, "_GRACE_US", 1000)
+
+    async def retries(run: Run) -> None:
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await run.sleep(60)  # here
+
+    async def program(run: Run, _input: Any) -> Any:
+        if is_main:
+            await retries(run)
+        task = asyncio.create_task(retries(run))
+        await asyncio.sleep(60)
+        return task.get_name()
+
+    with pytest.warns(RuntimeWarning, match="did not end when it was cancelled") as warned:
+        recording = ran(tmp_path, program, limits=Limits(timeout_seconds=0.01))
+
+    assert recording.status == "timed_out"
+    assert len(warned) == len(recording.warnings) == 1
+    place = f"waits at {Path(__file__).name}:{line_of(retries)} in retries"
+    assert place in recording.warnings[0]
+
+
+_DEAF = """
+import asyncio, sys
+import refold
+from refold.engine.recording import recorder
+
+recorder.ENDS_SECONDS = recorder.GRACE_SECONDS = 0.01
+
+async def program(run, _input):
+    async def retries():
+        while True:
+            try:
+                await run.sleep(60)
+            except BaseException:
+                pass
+    task = asyncio.create_task(retries())
+    await run.sleep(0.001)
+
+print(refold.record(program, log=sys.argv[1]).error.code)
+"""
+
+
+@pytest.mark.long
+def test_a_process_ends_though_a_task_catches_everything(tmp_path: Path) -> None:
+    """Python would close its coroutine at the exit, and not return from that."""
+    command = [sys.executable, "-c", _DEAF, str(tmp_path / "a.jsonl")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout == "unending\n"
 
 
 async def spins(run: Run, _input: Any) -> Any:

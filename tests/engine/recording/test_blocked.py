@@ -1,6 +1,7 @@
 """A program that holds up its loop for long is told the line (CONTRACT.md §9.10)."""
 
 import asyncio
+import bdb
 import gc
 import inspect
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 import refold
 from refold.engine.recording import blocked
-from refold.engine.recording.blocked import held_at
+from refold.engine.recording.blocked import held_at, own_line
 
 
 def here(what: Callable[[], Any], seen: list[tuple[str, int] | None]) -> Any:
@@ -115,6 +116,36 @@ def test_two_looks_at_one_call_tell_once(tmp_path: Path) -> None:
         assert refold.record(program, log=tmp_path / "a.jsonl").output == 1
 
 
+@pytest.mark.parametrize("timeout_seconds", [None, 0.01])
+def test_a_plain_program_that_continues_after_its_time_is_named_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], timeout_seconds: float | None
+) -> None:
+    """It blocks nobody, so that without a limit nothing is wrong."""
+
+    def program(run: refold.PlainRun, _input: None) -> None:
+        look = looker(run)
+        for _ in range(6):
+            look()
+
+    limits = refold.Limits(timeout_seconds=timeout_seconds)
+    refold.record(program, log=tmp_path / "a.jsonl", limits=limits)
+
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == (timeout_seconds is not None)
+    for line in said:
+        assert line.startswith(f"refold: {__file__}:")
+        assert "the program has not ended within its 0.01 s" in line
+
+
+def test_the_line_of_a_plain_program_is_its_own_and_no_debuggers() -> None:
+    """A library that it calls has no part in it; a person may take time."""
+    found: list[tuple[str, int] | None] = []
+    names = {"look": lambda: found.append(own_line(sys._getframe(1)))}
+    exec(compile("look()", inspect.__file__, "exec"), names)
+    exec(compile("look()", bdb.__file__, "exec"), names)
+    assert found == [(__file__, sys._getframe().f_lineno - 2), None]
+
+
 def test_a_program_that_goes_on_is_told_nothing(tmp_path: Path) -> None:
     """However long it takes, and however little it waits: it asks, or lets others on.
 
@@ -138,7 +169,7 @@ def test_a_program_that_goes_on_is_told_nothing(tmp_path: Path) -> None:
     assert refold.record(program, log=tmp_path / "a.jsonl").warnings == ()
 
 
-def looker(run: refold.Run) -> Callable[[], None]:
+def looker(run: refold.Run | refold.PlainRun) -> Callable[[], None]:
     """Return what looks once at the run's loop, from another thread."""
     watched = blocked._Watched(run._kernel)
 
