@@ -78,7 +78,7 @@ class Flags:
     missing profile file starts nothing; otherwise only a model is informed, or nobody."""
 
     refuses_input: bool = False
-    """Whether `input` is refused to an asynchronous program, and the threads of aiosqlite."""
+    """Whether `input` is refused to a program, and the threads of aiosqlite to its loop."""
 
     names_agent: bool = False
     """Whether a delegation's `agent` is the default for the model requests of its child."""

@@ -224,7 +224,9 @@ class Kernel:
             result = ProgramResult(error=self.left)
         verdict = self._judge(result)
         if verdict.status == "completed":
-            self.unheard += self._neglected.slips(program, self.world.fold.children_started)
+            self.unheard += self._neglected.slips(
+                program, self.world.fold.children_started, result.value
+            )
         return verdict
 
     def _note_session(self, event: Event) -> None:
@@ -241,6 +243,7 @@ class Kernel:
         self, program: Callable[..., Any], run: Any, argument: Json
     ) -> ProgramResult:
         self._is_plain = True
+        token = stdlib.plain_loop.set(self.loop)
         try:
             return ProgramResult(value=program(run, argument))
         except asyncio.CancelledError:
@@ -252,6 +255,8 @@ class Kernel:
             return ProgramResult(error=error)
         except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - failures are data
             return ProgramResult(error=error)
+        finally:
+            stdlib.plain_loop.reset(token)
 
     def _turn(self) -> bool:
         """Run until nothing is ready; False if the program must not continue.

@@ -68,6 +68,8 @@ def verdict_of_value(value: Any, output_bytes: int | None) -> tuple[Verdict, Lim
     """Return how a run ended that returned `value`, and the limit that it hit, if any."""
     report = value if isinstance(value, Report) else None
     try:
+        if report is not None:
+            _check_report(report)
         output = to_json(report.output if report else value)
         size = len(encode(output))
         artifacts = [
@@ -83,6 +85,18 @@ def verdict_of_value(value: Any, output_bytes: int | None) -> tuple[Verdict, Lim
     message = f"the output has {size} bytes; {output_bytes} allowed"
     verdict = Verdict("limit", "limit", error=Fault(code="output_bytes", message=message))
     return verdict, LimitHit("output_bytes", output_bytes, "run", size)
+
+
+def _check_report(report: Report) -> None:
+    """Refuse what would make the log damaged, or end the engine.
+
+    Raises:
+        NotCanonical: the summary is not a text, or the artifacts are not a list.
+    """
+    if not isinstance(report.summary, str | None):
+        raise NotCanonical("/summary", "a text", kind_of(report.summary))
+    if not isinstance(report.artifacts, tuple | list):
+        raise NotCanonical("/artifacts", "a tuple of refold.Artifact", kind_of(report.artifacts))
 
 
 def _artifact(artifact: object, at: int) -> dict[str, Any]:

@@ -23,10 +23,13 @@ import sys
 import threading
 from asyncio import futures, runners, tasks
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, Final
 
 from refold.engine.loop.loop import Loop
 
+plain_loop: Final = ContextVar[Loop | None]("refold_plain", default=None)
+"""The loop of the plain program that runs in this context; its tools have another context."""
 _DEBUGGERS: Final = frozenset({"cmd", "code", "pdb"})
 """Modules that ask the person who debugs the program."""
 
@@ -131,10 +134,12 @@ def _refused_start(original: Callable[[threading.Thread], None]) -> Callable[...
 
 def _refused_input(original: Callable[..., str]) -> Callable[..., str]:
     def input(prompt: object = "", /) -> str:  # noqa: A001 - the builtin
-        loop = _our_loop()
+        loop = plain_loop.get()
+        call = "await run.ask(question)" if loop is None else "run.ask(question)"
+        loop = loop or _our_loop()
         asker = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 - who calls it
         if loop is not None and loop.flags.refuses_input and asker not in _DEBUGGERS:
-            loop.refuse("input()", "Use `await run.ask(question)`: the answer is recorded")
+            loop.refuse("input()", f"Use `{call}`: the answer is recorded")
         return original(prompt)
 
     return input

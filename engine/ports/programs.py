@@ -87,10 +87,10 @@ def reference_from(text: str) -> Reference:
     """
     if text in SHIPPED:
         return SHIPPED[text]
-    source, colon, name = text.rpartition(":")
+    source, _, name = text.rpartition(":")
     if text.endswith(".py"):
         raise ProgramNotFound(text, f"name its function, too: {text}:NAME")
-    if not colon or not source or not name:
+    if not source or not name or source.endswith(":"):
         raise ProgramNotFound(text, "expected module:function, file.py:function, or a shipped name")
     if source.endswith(".py"):
         source = os.path.abspath(source)  # noqa: PTH100 - links stay as they were given

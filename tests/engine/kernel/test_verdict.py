@@ -216,3 +216,19 @@ def test_where_no_code_of_the_users_was_the_place_is_a_librarys() -> None:
 
     assert place is not None
     assert Path(place[0]).name == "decoder.py"
+
+
+@pytest.mark.parametrize(
+    ("report", "place"),
+    [
+        (Report(summary=3), "/summary: expected a text, found builtins.int"),  # type: ignore[arg-type]  # wrong
+        (Report(summary="s", artifacts=None), "/artifacts: expected a tuple of refold.Artifact"),  # type: ignore[arg-type]  # wrong
+    ],
+)
+def test_a_report_that_no_log_can_hold_is_refused(report: Report, place: str) -> None:
+    """Such a summary was written, and made the log damaged; such artifacts ended the engine."""
+    found, _ = verdict.verdict_of_value(report, None)
+
+    assert found.error is not None
+    assert (found.status, found.error.code) == ("failed", "output")
+    assert place in found.error.message

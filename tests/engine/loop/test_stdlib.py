@@ -8,11 +8,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from refold.engine.errors import OutsideLoop
 from refold.engine.loop import stdlib
-from refold.engine.program.run import Run
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.tools.contract.tool_types import tool
 from tests.engine.loop.test_loop import Bench, order_of
@@ -258,6 +260,18 @@ async def reads_the_terminal(_run: Run, _input: Any) -> str:
     return input("name? ")  # noqa: ASYNC250 - the fault itself
 
 
+def reads_it_plainly(_run: PlainRun, _input: Any) -> str:
+    return input("name? ")
+
+
+async def lets_a_child_read_it(run: Run, name: str) -> Any:
+    return (await run.delegate(Delegation(program=globals()[name]))).error
+
+
+def lets_a_tool_read_it_plainly(run: PlainRun, _input: Any) -> str:
+    return run.tool(reading)
+
+
 async def lets_a_tool_read_it(run: Run, _input: Any) -> str:
     return str(await run.tool(reading))
 
@@ -278,18 +292,24 @@ def test_a_program_is_refused_a_terminal_at_its_own_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not a tool of it, nor whoever debugs it, nor who reads one outside of runs."""
-    monkeypatch.setattr("sys.stdin", io.StringIO("ann\nbob\ncyd\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("ann\nbob\ncyd\ndora\n"))
 
-    refused = record(reads_the_terminal, log=tmp_path / "a.jsonl")
     by_tool = record(lets_a_tool_read_it, log=tmp_path / "b.jsonl")
     debugged = record(debugs, log=tmp_path / "c.jsonl")
+    by_plain = record(lets_a_tool_read_it_plainly, log=tmp_path / "d.jsonl")
 
-    line = reads_the_terminal.__code__.co_firstlineno + 1
-    assert refused.error is not None
-    assert refused.error.code == "outside_loop"
-    assert refused.error.message.startswith(f"{__file__}:{line}: input() would leave")
-    assert "run.ask(question)" in refused.error.message
-    assert (by_tool.output, debugged.output, input()) == ("ann", "bob", "cyd")
+    assert (by_tool.output, debugged.output, by_plain.output) == ("ann", "bob", "cyd")
+    assert input() == "dora"
+    for program, call in ((reads_the_terminal, "await run.ask"), (reads_it_plainly, "run.ask")):
+        name = program.__name__
+        refused = record(program, log=tmp_path / f"{name}.jsonl")
+        outer = record(lets_a_child_read_it, name, log=tmp_path / f"{name}s.jsonl")
+        line = program.__code__.co_firstlineno + 1
+        assert refused.error is not None
+        assert refused.error.code == "outside_loop"
+        assert refused.error.message.startswith(f"{__file__}:{line}: input() would leave")
+        assert f"Use `{call}(question)`" in refused.error.message
+        assert outer.output == attrs.asdict(refused.error)
 
 
 class _Connection(threading.Thread):

@@ -65,7 +65,7 @@ def test_the_forms_of_a_name() -> None:
     assert reference_from("agent") == SHIPPED["agent"]
 
 
-@pytest.mark.parametrize("text", ["", "name", "module:", ":name", "a.b.c"])
+@pytest.mark.parametrize("text", ["", "name", "module:", ":name", "a.b.c", "f.py::main"])
 def test_what_is_no_name_is_refused(text: str) -> None:
     """With the forms that there are."""
     with pytest.raises(ProgramNotFound, match="module:function"):
