@@ -5,6 +5,8 @@ for HTTP, keys (`ANTHROPIC_API_KEY` and its other sources), retries, timeouts. N
 both HTTP adapters share is in `engine.models.endpoint`. Rules: CONTRACT.md §11.
 """
 
+import inspect
+from collections.abc import Iterable
 from typing import Any, Final
 
 from refold.engine.errors import ModelError
@@ -30,14 +32,14 @@ class AnthropicModel(endpoint.HttpModel):
     def complete(self, request: ModelRequest, /) -> ModelReply:
         """Return the model's answer; raises the errors of `endpoint.HttpModel`."""
         sdk = endpoint.load_sdk("anthropic", "anthropic")
-        body = self._body(request)
         client = self._client.get()
         create = client.messages.with_raw_response.create
+        body = self._body(request, inspect.signature(create).parameters)
         answer = endpoint.send(self.name, sdk, sdk.AnthropicError, client, lambda: create(**body))
         return _reply(self.name, answer, request)
 
-    def _body(self, request: ModelRequest) -> dict[str, Any]:
-        extra = endpoint.parameters_of(self.name, request)
+    def _body(self, request: ModelRequest, known: Iterable[str]) -> dict[str, Any]:
+        extra = endpoint.parameters_of(self.name, request, known)
         if isinstance(choice := extra.get("tool_choice"), str):
             extra["tool_choice"] = {"type": _CHOICES.get(choice, choice)}
         body: dict[str, Any] = {

@@ -6,10 +6,11 @@ as the JSON that came, not as the SDK's objects: those are built without checks,
 members. Rules: CONTRACT.md §11.
 """
 
+import difflib
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any, ClassVar, Final
 from urllib.request import getproxies, proxy_bypass
@@ -28,6 +29,12 @@ OURS: Final = frozenset({"agent", "inherited"})
 
 _TAKEN: Final = frozenset({"model", "messages", "tools", "system", "stream"})
 """Members that an adapter sets itself; as parameters they would contradict the log."""
+
+_ANYWHERE: Final = ("max_tokens", "seed", "stop", "temperature", "tool_choice", "top_k", "top_p")
+"""Names that servers know, whether or not the installed version of an SDK does."""
+
+_NEAR: Final = 0.85
+"""How alike a misspelt name and the right one are at least, of 1; `top_k` and `top_p` are 0.8."""
 
 _KEY_CHARS_MIN: Final = 8
 
@@ -132,15 +139,27 @@ class HttpModel(ABC):
         return {name: value for name, value in options.items() if value is not None}
 
 
-def parameters_of(model: str, request: ModelRequest) -> dict[str, Any]:
-    """Return the parameters to send, by name and unchecked: servers accept different ones.
+def parameters_of(model: str, request: ModelRequest, known: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the parameters to send, by name; the members of `extra_body` beside them, unchecked.
+
+    Servers accept different ones, so a name is refused only if it is nearly one of the `known`.
 
     Raises:
-        ModelError: `parameters`: one that the adapter itself sets.
+        ModelError: `parameters`: one that the adapter itself sets, a misspelt one, or an
+            `extra_body` that is not an object.
     """
-    if taken := sorted(_TAKEN & request.parameters.keys()):
+    given = {name: value for name, value in request.parameters.items() if name not in OURS}
+    free = given.pop("extra_body", {})
+    if not isinstance(free, dict):
+        raise ModelError(model, "extra_body is not an object of JSON", "parameters")
+    if taken := sorted(_TAKEN & {*given, *free}):
         raise ModelError(model, f"{', '.join(taken)} cannot be given as a parameter", "parameters")
-    return {name: value for name, value in request.parameters.items() if name not in OURS}
+    names = [*known, *_ANYWHERE]
+    for name in given.keys() - names:
+        if near := difflib.get_close_matches(name, names, 1, _NEAR):
+            advice = f"use {near[0]}, or put {name} into extra_body, which is sent unchecked"
+            raise ModelError(model, f"{name} is not a parameter: {advice}", "parameters")
+    return given | free
 
 
 def send(
@@ -238,7 +257,8 @@ def malformed(model: str, message: str) -> ModelError:
 
 def role_refused(model: str, role: str) -> ModelError:
     """Return the error for a message that the neutral shape does not know."""
-    return ModelError(model, short(f"messages have no role {role!r}"), "messages")
+    there = "system, user, assistant or tool"
+    return ModelError(model, f"messages have no role {short(repr(role))}: {there}", "messages")
 
 
 def objects_in(model: str, value: Json, where: str) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ HTTP, keys (`OPENAI_API_KEY`), retries, timeouts. Not streamed. What both HTTP a
 `engine.models.endpoint`. Rules: CONTRACT.md §11.
 """
 
+import inspect
 from typing import Any, Final
 
 from refold.engine.errors import ModelError
@@ -30,9 +31,9 @@ class OpenAICompatibleModel(endpoint.HttpModel):
         """Return the model's answer; raises the errors of `endpoint.HttpModel`."""
         sdk = endpoint.load_sdk("openai", "openai")
         body = self._body(request)
-        extra = endpoint.parameters_of(self.name, request)
         client = self._client.get()
         create = client.chat.completions.with_raw_response.create
+        extra = endpoint.parameters_of(self.name, request, inspect.signature(create).parameters)
         answer = endpoint.send(
             self.name, sdk, sdk.OpenAIError, client, lambda: create(**body, extra_body=extra)
         )

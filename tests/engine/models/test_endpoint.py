@@ -26,6 +26,7 @@ ANSWERS: dict[str, Any] = {
     ANTHROPIC_PATH: {"content": [{"type": "text", "text": "Moon."}], "stop_reason": "end_turn"},
 }
 
+_OWN = {"model", "messages", "max_tokens"}
 Adapter = type[AnthropicModel] | type[OpenAICompatibleModel]
 
 
@@ -268,11 +269,58 @@ def test_a_parameter_cannot_contradict_the_request(
     assert server.received == []
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("temperatur", "temperature"), ("max_token", "max_tokens"), ("tool_choise", "tool_choice")],
+)
+def test_a_misspelt_parameter_is_refused_with_the_right_one(
+    adapter: Adapter, server: ModelServer, name: str, meant: str
+) -> None:
+    """A server ignores what it does not know: the request would be another than was meant."""
+    asked = ModelRequest(messages=ASKED.messages, parameters={name: 1})
+
+    error = failure(at(adapter, server.url), asked)
+
+    assert (error.code, server.received) == ("parameters", [])
+    assert f"{name} is not a parameter: use {meant}" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sent"),
+    [
+        ({"top_k": 4, "min_p": 0.1}, {"top_k": 4, "min_p": 0.1}),
+        ({"seed": 1, "extra_body": {"temperatur": 1}}, {"seed": 1, "temperatur": 1}),
+        ({"agent": "a", "extra_body": {}}, {}),
+    ],
+)
+def test_other_names_are_sent_as_they_are(
+    adapter: Adapter, server: ModelServer, parameters: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    at(adapter, server.url).complete(ModelRequest(messages=ASKED.messages, parameters=parameters))
+
+    body = server.received[0].body
+    assert {name: body[name] for name in body.keys() - _OWN} == sent
+
+
+@pytest.mark.parametrize("given", [{"model": "other"}, {"stream": True}, "text", None])
+def test_an_extra_body_contradicts_nothing(
+    adapter: Adapter, server: ModelServer, given: Any
+) -> None:
+    asked = ModelRequest(messages=ASKED.messages, parameters={"extra_body": given})
+
+    assert failure(at(adapter, server.url), asked).code == "parameters"
+
+    assert server.received == []
+
+
 def test_an_unknown_role_is_refused(adapter: Adapter, server: ModelServer) -> None:
     """The neutral shape has four roles."""
     asked = ModelRequest(messages=({"role": "developer", "content": "?"},))
 
-    assert failure(at(adapter, server.url), asked).code == "messages"
+    error = failure(at(adapter, server.url), asked)
+
+    assert error.code == "messages"
+    assert "no role 'developer': system, user, assistant or tool" in str(error)
 
 
 def test_a_missing_sdk_names_its_extra(adapter: Adapter, monkeypatch: pytest.MonkeyPatch) -> None:
