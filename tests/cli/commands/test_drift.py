@@ -1,6 +1,7 @@
 """`refold drift`, and `refold replay` with something live: 0, 1, or 4 where it had to stop."""
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.support.forks import TOOLS, factor, model, report
 
 Invoke = Callable[..., Result]
 PROGRAM = ("--program", "tests.support.forks:report")
+RECORDED = ("--model", "recorded")
 GIVEN = (*PROGRAM, "--tools", "tests.support.forks:TOOLS")
 
 
@@ -29,6 +31,26 @@ def _as_it_was() -> Iterator[None]:
 def log(tmp_path: Path) -> Path:
     """A recorded run."""
     return record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log
+
+
+@pytest.mark.parametrize(
+    ("given", "needed"),
+    [
+        (
+            ("drift", *RECORDED),
+            ("--program", "FILE.py:report", "--tools", "FILE.py:get"),
+        ),
+        (("drift", "--tools", "recorded", *RECORDED), ("--program", "FILE.py:report")),
+        (("replay", "--children", "live"), ("--program", "FILE.py:report")),
+    ],
+)
+def test_what_is_missing_is_said_with_the_whole_command(
+    log: Path, invoke: Invoke, given: tuple[str, ...], needed: tuple[str, ...]
+) -> None:
+    said = invoke(given[0], log, *given[1:])
+
+    words = ["refold", given[0], str(log), *given[1:], *needed]
+    assert said.stderr.splitlines()[-1] == shlex.join(words)
 
 
 @pytest.mark.parametrize("words", [("drift",), ("replay", "--tools", "live")])

@@ -4,10 +4,11 @@ Models, tools and children, and single tools, are set to `recorded`, `live` or `
 tools that are named are meant to be used. Rules: CONTRACT.md §12.10.
 """
 
+import contextlib
 import json
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import attrs
@@ -20,11 +21,25 @@ from refold.cli.arguments.loading import (
     load_tools,
     session_option,
 )
-from refold.cli.arguments.logs import OpenedLog, as_one, program_started, refuse_damaged, started
+from refold.cli.arguments.logs import (
+    OpenedLog,
+    as_one,
+    place_of,
+    program_started,
+    refuse_damaged,
+    started,
+)
 from refold.cli.output.pages import WORDS
 from refold.cli.output.people import said
 from refold.engine.encoding.canonical import Json
-from refold.engine.errors import OutcomeMissing, UsageError
+from refold.engine.errors import (
+    LogObserved,
+    OutcomeMissing,
+    ProgramNotFound,
+    RefoldError,
+    ToolAbsent,
+    UsageError,
+)
 from refold.engine.events.events import RunStarted
 from refold.engine.log.names import tree
 from refold.engine.ports.ports import Model, SessionPort, Tool
@@ -126,6 +141,27 @@ def again(*options: str) -> str:
     words = click.get_current_context().meta[WORDS]
     at = words.index("--") if "--" in words else len(words)
     return shlex.join(["refold", *words[:at], *options, *words[at:]])
+
+
+@contextlib.contextmanager
+def remedied(log: OpenedLog, program: str | None, *, takes_command: bool = False) -> Iterator[None]:
+    """Add the whole command that works to an error that has one.
+
+    `takes_command`: whether this command continues watched runs, and so takes their `-- COMMAND`.
+    """
+    try:
+        yield
+    except RefoldError as error:
+        named = ("--program", place_of(started(log.path).program)) if program is None else ()
+        match error:
+            case LogObserved() if takes_command:
+                error.add_note(again("--", "COMMAND"))
+            case ProgramNotFound() if named:
+                error.add_note(again(*named))
+            case ToolAbsent():
+                tools = ",".join(f"FILE.py:{name}" for name in (error.tool, *error.others))
+                error.add_note(again(*named, "--tools", tools))
+        raise
 
 
 def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live) -> LiveOptions:

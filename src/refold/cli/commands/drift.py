@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 
 from refold.api import drift
-from refold.cli.arguments.live import Live, LiveOptions, live_of, live_options, pair
+from refold.cli.arguments.live import Live, LiveOptions, live_of, live_options, pair, remedied
 from refold.cli.arguments.logs import OpenedLog, file_option, json_option, opened_log, started
 from refold.cli.arguments.outputs import force_option, output_option
 from refold.cli.arguments.rehearsals import program_option
@@ -72,7 +72,7 @@ def command(
     arguments.  A difference that an earlier changed result may have caused is
     marked as consequent.
     """
-    with opened_log(log) as opened:
+    with opened_log(log) as opened, remedied(opened, program):
         given = live_of(opened, program, "live", live)
         way: dict[str, Any] = {"volatile": volatile, "twice": twice, "into": into}
         way["compare"] = dict(pair(each, "--compare") for each in rules)

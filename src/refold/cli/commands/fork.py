@@ -1,10 +1,9 @@
 """`refold fork`: what if a result had been different?"""
 
-import contextlib
 import datetime as dt
 import os
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,13 +12,19 @@ import click
 
 from refold.api import fork
 from refold.cli.arguments.foreign import Foreign, WithCommand, command_given, fork_options
-from refold.cli.arguments.live import Live, LiveOptions, again, edits_of, live_of, live_options
+from refold.cli.arguments.live import (
+    Live,
+    LiveOptions,
+    edits_of,
+    live_of,
+    live_options,
+    remedied,
+)
 from refold.cli.arguments.logs import (
     OpenedLog,
     file_option,
     json_option,
     opened_log,
-    place_of,
     started,
 )
 from refold.cli.arguments.run_names import RUN
@@ -27,7 +32,6 @@ from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE, MISSING, NOT_COMPLETED
 from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedFork
-from refold.engine.errors import LogObserved, ProgramNotFound, RefoldError
 from refold.engine.log.names import default_path
 from refold.replay.compare.diff import LogDiff, diff
 from refold.replay.partial.sources import MODES, OPENED
@@ -149,7 +153,7 @@ def command(
                 log, foreign_command, is_sure=is_sure, **asked, **foreign.passed()
             )
         return fork_foreign(log, foreign_command, is_sure=is_sure, **asked, **foreign.passed())
-    with opened_log(log) as opened, _remedied(opened, program):
+    with opened_log(log) as opened, remedied(opened, program, takes_command=True):
         sources = live_of(opened, program, "recorded", live)
         target = into or _fresh(started(opened.path).program)
         with output.stdout_kept(), output.progress(f"forking {log}"):
@@ -166,21 +170,6 @@ def command(
     return output.answer(
         document, lambda: _describe(document, forked.unreached, found, log, remedies), code
     )
-
-
-@contextlib.contextmanager
-def _remedied(log: OpenedLog, program: str | None) -> Iterator[None]:
-    """Add the whole command that works to an error that has one."""
-    try:
-        yield
-    except RefoldError as error:
-        run = started(log.path)
-        match error:
-            case LogObserved():
-                error.add_note(again("--", "COMMAND"))
-            case ProgramNotFound() if program is None:
-                error.add_note(again("--program", place_of(run.program)))
-        raise
 
 
 def _resume_line(forked: Fork, sources: LiveOptions, program: str | None, live: Live) -> str:

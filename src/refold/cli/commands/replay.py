@@ -18,7 +18,7 @@ from refold.cli.arguments.foreign import (
     refuse_with_command,
     replay_options,
 )
-from refold.cli.arguments.live import Live, live_of, live_options, modes_and_tools
+from refold.cli.arguments.live import Live, live_of, live_options, modes_and_tools, remedied
 from refold.cli.arguments.loading import import_from_here, is_plain, load_tools, programs_of
 from refold.cli.arguments.logs import OpenedLog, json_option, opened_log, started
 from refold.cli.arguments.outputs import force_option, output_option
@@ -164,8 +164,9 @@ def command(
             raise click.UsageError("replay one log at a time with live calls")
         with opened_log(logs[0]) as opened:
             program = _program_for(programs, opened)
-            sources = live_of(opened, program, "recorded", live)
-            report = drifted(opened, program, sources, volatile=foreign.volatile)
+            with remedied(opened, program):
+                sources = live_of(opened, program, "recorded", live)
+                report = drifted(opened, program, sources, volatile=foreign.volatile)
             return tell(report, opened, junit, live)
     _, tools = modes_and_tools(live.tools)
     given: dict[str, Any] = {"tools": tools, "volatile": [*foreign.volatile]}
