@@ -163,3 +163,64 @@ def test_of_a_link_the_link_goes(folder: Path, invoke: Invoke) -> None:
     assert size == logs
     assert sorted(path.name for path in folder.iterdir()) == ["elsewhere", "notes.txt"]
     assert (folder / "elsewhere" / "x").read_text() == "x"
+
+
+async def ends_as_told(run: Run, how: str) -> str:
+    """Complete, fail or wait for a person."""
+    if how == "failed":
+        raise ValueError(how)
+    return str(await run.ask("Well?")) if how == "waits_for_you" else how
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """Return a folder with a run of each kind; one broke off, and one is a stranger."""
+    runs = tmp_path / "many"
+    for how in ("completed", "failed", "waits_for_you", "broke_off"):
+        record(ends_as_told, how, log=runs / f"{how}.jsonl")
+    log = runs / "broke_off.jsonl"
+    log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])
+    (runs / "unreadable.jsonl").write_text("{}")
+    return runs
+
+
+@pytest.mark.parametrize(
+    ("options", "gone"),
+    [
+        (("--older-than", "0s"), {"completed", "failed"}),
+        (("--older-than", "1d"), set()),
+        (("--older-than", "2000-01-31", "--status", "failed"), set()),
+        (("--status", "failed"), {"failed"}),
+        (("--older-than", "0s", "--status", "broke_off"), {"broke_off"}),
+        (("--status", "unreadable", "--status", "failed"), {"unreadable", "failed"}),
+    ],
+)
+def test_runs_are_removed_by_age_and_status(
+    many: Path, invoke: Invoke, options: tuple[str, ...], gone: set[str]
+) -> None:
+    """After they were listed, and only if somebody agrees; a dry run says the same."""
+    before = {path.stem for path in many.iterdir()}
+    asked = invoke("rm", *options, many)
+
+    assert asked.exit_code == (2 if gone else 0), asked.output
+    assert {path.stem for path in many.iterdir()} == before
+    assert all(f"{name}.jsonl" in asked.stderr for name in gone)
+
+    tried = json.loads(invoke("rm", "--json", "--dry-run", *options, many).stdout)
+    done = json.loads(invoke("rm", "--json", "--yes", *options, many).stdout)
+
+    assert tried == done | {"dry_run": True}
+    assert before - {path.stem for path in many.iterdir()} == gone
+
+
+@pytest.mark.parametrize("options", [(), ("--status", "running"), ("--older-than", "soon", ".")])
+def test_what_chooses_no_runs_is_refused(invoke: Invoke, options: tuple[str, ...]) -> None:
+    assert invoke("rm", *options).exit_code == 2
+
+
+def test_a_file_is_no_folder_of_runs(folder: Path, invoke: Invoke) -> None:
+    said = invoke("rm", "--older-than", "0s", "--yes", folder / "survey.jsonl")
+
+    assert said.exit_code == 2
+    assert "is not a folder" in said.stderr
+    assert (folder / "survey.jsonl").exists()

@@ -7,7 +7,9 @@ run waits for a person. Rules: CONTRACT.md §14.10.
 
 import contextlib
 import datetime as dt
+import re
 import shlex
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +46,8 @@ _NO_LOG: Final = (
 )  # fmt: skip
 """Exceptions of reading a file that is not a log, in spite of its name."""
 
+_AGE: Final = re.compile(r"([0-9]{1,6})([smhd])")
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SHOWN: Final = 80
 """Characters of an input."""
 
@@ -65,6 +69,19 @@ def listed_runs(folder: Path, *, is_whole: bool = False) -> list[ListedRun]:
         ),
         key=lambda each: (each.wall_us, each.log),
     )
+
+
+def moment(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:
+    """Return an age or a point in time as seconds since 1970, UTC."""
+    if given is None:
+        return None
+    age = _AGE.fullmatch(given)
+    if age:
+        return time.time() - int(age[1]) * _UNITS[age[2]]
+    try:
+        return dt.datetime.fromisoformat(given).replace(tzinfo=dt.UTC).timestamp()
+    except ValueError:
+        raise click.BadParameter(f"{given!r}: 30m, 12h, 7d, or 2026-01-31, in UTC") from None
 
 
 def orphans(folder: Path) -> list[Path]:

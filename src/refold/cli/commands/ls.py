@@ -1,10 +1,7 @@
 """`refold ls`: the recorded runs of a folder (CONTRACT.md §14.10)."""
 
-import datetime as dt
-import re
 import shlex
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, get_args
@@ -12,7 +9,7 @@ from typing import Final, get_args
 import click
 
 from refold.cli.arguments.logs import json_option, opened_log
-from refold.cli.arguments.run_list import listed_runs, orphans
+from refold.cli.arguments.run_list import listed_runs, moment, orphans
 from refold.cli.arguments.run_names import PLACE
 from refold.cli.output import output, words
 from refold.cli.output.entries import compact
@@ -24,9 +21,6 @@ from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
 from refold.replay.tree.standing import STANDINGS
 from refold.store.place import StoredRun
 
-_AGE: Final = re.compile(r"([0-9]{1,6})([smhd])")
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
 _PAGE: Final = """
 Examples:
   refold ls
@@ -35,19 +29,6 @@ Examples:
   refold ls --tree                forks below their origins
   refold ls s3://bucket/audits    the runs of a store, by name
 """
-
-
-def _since(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:
-    """Return an age or a point in time as seconds since 1970, UTC."""
-    if given is None:
-        return None
-    age = _AGE.fullmatch(given)
-    if age:
-        return time.time() - int(age[1]) * _UNITS[age[2]]
-    try:
-        return dt.datetime.fromisoformat(given).replace(tzinfo=dt.UTC).timestamp()
-    except ValueError:
-        raise click.BadParameter(f"{given!r}: 30m, 12h, 7d, or 2026-01-31, in UTC") from None
 
 
 _STATUSES: Final = (*get_args(Status), *STANDINGS, "unreadable")
@@ -66,7 +47,7 @@ _STATUSES: Final = (*get_args(Status), *STANDINGS, "unreadable")
 @click.option("--program", default="", help="Only runs whose program name contains this.")
 @click.option(
     "--since",
-    callback=_since,
+    callback=moment,
     metavar="TIME",
     help="Only runs that started since: 2026-01-31, 12h, 7d.",
 )

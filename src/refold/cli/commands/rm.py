@@ -2,16 +2,20 @@
 
 import os
 import shutil
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import click
 
 from refold.cli.arguments.logs import json_option
+from refold.cli.arguments.run_list import listed_runs, moment
 from refold.cli.arguments.run_names import EXACT
 from refold.cli.output import output, words
 from refold.cli.output.pages import page
 from refold.engine.errors import LogMissing, LogNameRefused
+from refold.engine.events.outcome import Status
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import (
     PACKED_SUFFIX,
@@ -23,32 +27,60 @@ from refold.engine.log.names import (
     without_children,
 )
 
+_ENDED: Final = (*get_args(Status), "broke_off", "unreadable")
 _PAGE: Final = """
 Examples:
   refold rm runs/audit.jsonl
+  refold rm --older-than 30d --status failed
   refold rm runs/audit.jsonl runs/other.refold --dry-run
   refold rm --force a.jsonl && refold record --log a.jsonl -- ./agent.sh
 """
 
 
 @click.command("rm", epilog=page(_PAGE))
-@click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=EXACT)
+@click.argument("logs", metavar="LOG|DIR...", nargs=-1, type=EXACT)
+@click.option(
+    "--older-than", "before", callback=moment, metavar="TIME",
+    help="Runs of DIR (by default runs/) that started before: 30d, 2026-01-31.",
+)  # fmt: skip
+@click.option(
+    "--status", multiple=True, type=click.Choice(_ENDED), metavar="STATUS",
+    help=f"Runs of DIR with this status; can be repeated. One of {', '.join(_ENDED)}.",
+)  # fmt: skip
+@click.option("--yes", "is_sure", is_flag=True, help="Do not ask about the runs of DIR.")
 @click.option("-n", "--dry-run", "is_dry", is_flag=True, help="List the files, and remove nothing.")
 @click.option("-f", "--force", "is_forced", is_flag=True, help="Ignore runs that do not exist.")
 @json_option
-def command(*, logs: tuple[Path, ...], is_dry: bool, is_forced: bool) -> int:
+def command(
+    *,
+    logs: tuple[Path, ...],
+    before: float | None,
+    status: tuple[str, ...],
+    is_sure: bool,
+    is_dry: bool,
+    is_forced: bool,
+) -> int:
     """Remove runs: each root's log, its children's logs and its large texts.
 
     A running run is refused.  So is a child's log without its root's, because
-    the rest of the run would no longer verify.  If a root's log is gone, use its name to remove the
-    rest of the run.
+    the rest of the run would no longer verify.  If a root's log is gone, use
+    its name to remove the rest of the run.
+
+    With --older-than or --status, list the runs of DIR that fit and ask.  A run
+    that is running or waits for a person stays.
     """
+    if chooses := before is not None or bool(status):
+        logs = tuple(_chosen(logs or (Path("runs"),), before, status))
+    elif not logs:
+        raise click.UsageError("name a LOG, or --older-than or --status")
     found = [
         path
         for log in without_children(dict.fromkeys(logs))
         for path in _files(log, is_forced=is_forced)
     ]
     size = sum(_size(path) for path in found)
+    if chooses and logs and not (is_dry or is_sure):
+        _ask(logs, size)
     if not is_dry:
         for path in found:
             is_folder = path.is_dir() and not path.is_symlink()  # of a link, the link goes
@@ -62,6 +94,34 @@ def command(*, logs: tuple[Path, ...], is_dry: bool, is_forced: bool) -> int:
         output.line((f"{words.counted(len(names), 'file')} {said}, {words.size(size)}", "dim"))
 
     return output.answer({"removed": names, "bytes": size, "dry_run": is_dry}, describe)
+
+
+def _chosen(
+    folders: Iterable[Path], before: float | None, status: tuple[str, ...]
+) -> Iterator[Path]:
+    """Yield the runs that fit; those that ended, unless another status is asked for.
+
+    Raises:
+        click.UsageError: it is not a folder.
+    """
+    for folder in folders:
+        if not folder.is_dir():
+            raise click.UsageError(f"{output.shown_path(folder)} is not a folder")
+        for run in listed_runs(folder):
+            is_old = before is None or 0 < run.wall_us < before * 1_000_000
+            if is_old and run.status in (status or get_args(Status)):
+                yield run.path
+
+
+def _ask(logs: tuple[Path, ...], size: int) -> None:
+    """Show what would be removed, and ask for consent; without a terminal, refuse."""
+    for log in logs:
+        output.told(output.shown_path(log))
+    asks = f"{words.counted(len(logs), 'run')}, {words.size(size)}"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.UsageError(f"{asks}: nothing was removed; --yes removes them")
+    if not click.confirm(f"Remove {asks}?", err=True):
+        raise click.UsageError("nothing was removed")
 
 
 def _files(log: Path, *, is_forced: bool) -> list[Path]:
