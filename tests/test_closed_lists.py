@@ -50,6 +50,7 @@ def _modules() -> Iterator[ModuleType]:
         "tools",
         "cli",
         "page",
+        "exports",
         "proxy",
         "store",
         "testing",

@@ -351,7 +351,7 @@ _CONTEXT: Final = click.Context(command_line)
 _PLUGIN: Final = (ROOT / "src/refold/pytest_plugin.py").read_text(encoding="utf-8")
 _PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 _ATTRIBUTES: Final = re.findall(
-    r'"refold\.(\w+)', (ROOT / "src/refold/page/spans.py").read_text("utf-8")
+    r'"refold\.(\w+)', (ROOT / "src/refold/exports/spans.py").read_text("utf-8")
 )
 """Attributes of spans that are Refold's own (CONTRACT.md §14.19)."""
 NAMES: Final[dict[str, tuple[str, set[str]]]] = {

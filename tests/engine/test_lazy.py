@@ -208,7 +208,7 @@ _ABSENT = (
     *(f"refold.engine.models.{each}" for each in ("scripted", "parse", "endpoint")),
     *(f"refold.engine.runners.{each}" for each in ("in_", "on_", "child")),
     *(f"refold.tools.{each}" for each in ("agents", "configuration", "delegation", "files")),
-    *(f"refold.{each}" for each in ("cli", "page", "proxy", "store", "testing")),
+    *(f"refold.{each}" for each in ("cli", "exports", "page", "proxy", "store", "testing")),
     "click", "jsonschema", "psutil", "rich", "structlog", "yaml", "zipfile",
 )  # fmt: skip
 """What a run of a tool and its verification load nothing of."""

@@ -11,9 +11,6 @@ here, or by `refold.replay`; the page displays the results, and checks the chain
     critical    the critical path over them
     states      what each entry changed of the state
     other_forms the document as trace events, and as a summary in Markdown
-    spans       a run as spans, one a run and one a call
-    otlp        spans in OpenTelemetry's format, to a file or a collector
-    atif        spans with their content as a trajectory
     server      the page served on loopback, while logs grow
     output_files  writes files: whole, private, and never over a log
     html        the document, the logs and `assets/` as one file

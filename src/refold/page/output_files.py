@@ -4,12 +4,13 @@ A file is replaced if its first bytes show that the same option wrote it, or if 
 Pipes and devices are written to directly. Rules: CONTRACT.md §4.9.
 """
 
+import contextlib
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, Literal
+from typing import BinaryIO, Final, Literal
 
 import attrs
 
@@ -39,6 +40,7 @@ _LOG: Final = (b'{"seq":', b"PK\x03\x04")
 _BEGINNING: Final = 4096
 """Bytes of a file that are looked at; the longest beginning is a title in Markdown."""
 _DESCRIPTOR: Final = re.compile(r"/(?:dev|proc/self)/fd/([0-9]+)")
+_TAKEN: Final = "this name is for logs and their parts: choose another"
 _STREAMS: Final = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 
@@ -129,7 +131,7 @@ class OutputFile:
             OutputRefused: its name or its content is a log's.
         """
         if is_taken(place):
-            raise self._refused("this name is for logs and their parts: choose another")
+            raise self._refused(_TAKEN)
         if not place.is_file():
             return b""
         with place.open("rb") as file:
@@ -140,3 +142,40 @@ class OutputFile:
 
     def _refused(self, why: str) -> OutputRefused:
         return OutputRefused(str(self.path), why)
+
+
+@attrs.frozen
+class OutputFolder:
+    """A folder for new files: it is missing or empty, so nothing is ever replaced."""
+
+    path: Path
+
+    def check(self) -> None:
+        """Refuse a folder that files cannot be written into.
+
+        Raises:
+            OutputRefused: it is a link, a file, or a folder with files; it has the name of a log's
+                part or lies in one; or the folder around it is missing.
+        """
+        path, above = self.path, self.path.parent
+        if not above.is_dir():
+            raise OutputRefused(str(above), "no such folder")
+        if is_taken(above.resolve() / path.name):
+            raise OutputRefused(str(path), _TAKEN)
+        is_there = os.path.lexists(path)
+        if is_there and (path.is_symlink() or not path.is_dir() or any(path.iterdir())):
+            raise OutputRefused(str(path), "expected an empty folder, or none")
+
+    @contextlib.contextmanager
+    def files(self, names: Iterable[str]) -> Iterator[list[BinaryIO]]:
+        """Yield a new private file for each name; if the block fails, none is left.
+
+        Raises:
+            OutputRefused: as `check`.
+            OSError: a file could not be written; its path is named.
+        """
+        self.check()
+        self.path.mkdir(exist_ok=True)
+        with removed_if_stopped(), contextlib.ExitStack() as stack:
+            made = (placed(self.path / each, replaces=False) for each in names)
+            yield [stack.enter_context(each) for each in made]

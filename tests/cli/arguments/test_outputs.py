@@ -20,6 +20,7 @@ from click.testing import Result
 from refold.cli.group import COMMANDS, refold
 from refold.engine.log.pack import pack
 from refold.engine.runners.recording import record
+from refold.exports.parquet import FILES
 from refold.replay.audit.verify import verify
 
 Invoke = Callable[..., Result]
@@ -323,6 +324,38 @@ def test_4_9_a_report_is_private_and_replaces_an_earlier_one_of_its_kind(
     for (command, option, kind), other in REPORTS.items():
         if kind != row[2]:
             assert invoke(*other(folder, out)).exit_code == 2, (command, option)
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)], ids=["", "forced"])
+def test_4_9_tables_go_into_a_new_or_an_empty_folder_alone(
+    folder: Path, invoke: Invoke, force: tuple[str, ...]
+) -> None:
+    """Whatever has the name stays as it is, or a folder is made with four private files."""
+    (folder / "full").mkdir()
+    (folder / "full" / "runs.parquet").write_text("mine")
+    refused = {**NEVER, **FORCED, "an empty file": FREE["an empty file"], "full": _named("full")}
+    del refused["a folder"]
+    for name, target in refused.items():
+        out = target(folder)
+        before = _all(folder)
+
+        said = invoke("export", folder / "same.jsonl", "--to", "parquet", "-o", out, *force)
+
+        assert (said.exit_code, said.stderr[:8]) == (2, "refold: "), (name, said.output)
+        assert _all(folder) == before, name
+        if "link" in name:  # the next has the same name
+            out.unlink(missing_ok=True)
+
+    (folder / "empty").mkdir()
+    for made_in in ("new", "empty"):
+        said = invoke("export", folder / "same.jsonl", "--to", "parquet", "-o", made_in, *force)
+
+        made = {
+            path.name: stat.S_IMODE(path.stat().st_mode) for path in (folder / made_in).iterdir()
+        }
+        assert said.exit_code == 0, said.output
+        assert made == dict.fromkeys(FILES, 0o600)
+    assert invoke("export", "same.jsonl", "--to", "parquet", "-o", "-").exit_code == 2
 
 
 def test_4_9_without_a_name_the_same_holds(folder: Path, invoke: Invoke) -> None:

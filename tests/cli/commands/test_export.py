@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from refold.cli.commands import export
-from refold.page import otlp
+from refold.exports import otlp
 
 Invoke = Callable[..., Result]
 
@@ -58,7 +58,7 @@ def test_the_choices_of_an_option_that_is_missing_are_told_in_one_line(
     said = invoke("export", survey_log)
 
     assert said.exit_code == 2
-    assert "Choose from: html, perfetto, markdown, otlp, atif" in said.stderr
+    assert "Choose from: html, perfetto, markdown, otlp, atif, parquet" in said.stderr
 
 
 @pytest.fixture
@@ -161,8 +161,42 @@ def test_what_spans_cannot_hold_is_reported(invoke: Invoke, tmp_path: Path) -> N
     assert file.read_bytes().count(b'"spanId"') == 15
 
 
+def test_tables_are_reported_with_what_they_leave_out(invoke: Invoke, tmp_path: Path) -> None:
+    said = invoke("export", SPANS / "delegating.jsonl", "--to", "parquet", "-o", tmp_path / "t")
+    told = json.loads(
+        invoke(
+            "export", SPANS / "delegating.jsonl", "--to", "parquet", "-o", tmp_path / "u", "--json"
+        ).stdout
+    )
+
+    assert (told["exported"], told["spans"]) == (str(tmp_path / "u"), 15)
+    assert told["left_out"]["value.drawn"] == 6
+    assert f"{told['left_out']['texts']} texts" in said.stderr
+    assert "15 spans" in said.stdout
+
+
+@pytest.mark.parametrize("to", ["otlp", "atif", "parquet"])
+def test_a_text_that_is_missing_is_not_left_out_in_silence(
+    to: str, invoke: Invoke, tmp_path: Path
+) -> None:
+    """The entries from there on are not in the file; it ended with 0."""
+    for path in SPANS.glob("watched*"):
+        (shutil.copytree if path.is_dir() else shutil.copy)(path, tmp_path / path.name)
+    shutil.rmtree(tmp_path / "watched.blobs")
+    content = () if to == "atif" else ("--content",)
+
+    words = ("export", tmp_path / "watched.jsonl", "--to", to, "-o", tmp_path / "out", "--json")
+    said = invoke(*words, *content)
+
+    assert said.exit_code == 3
+    assert "is missing or damaged" in said.stderr
+    assert json.loads(said.stdout)["left_out"]["entries from a missing or damaged text on"] == 14
+
+
 def test_options_of_other_forms_are_refused(invoke: Invoke) -> None:
     log = SPANS / "delegating.jsonl"
 
     assert invoke("export", log, "--to", "html", "--content").exit_code == 2
     assert invoke("export", log, "--to", "otlp", "--without-content").exit_code == 2
+    assert invoke("export", log, "--to", "parquet", "--diff", log).exit_code == 2
+    assert invoke("export", log, "--to", "parquet", "--endpoint", "http://x").exit_code == 2

@@ -4,7 +4,7 @@ import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -18,12 +18,11 @@ from refold.cli.output.pages import page
 from refold.engine.errors import ExtraMissing
 from refold.engine.log.names import tree
 from refold.engine.workspace.paths import names_of
-from refold.page.output_files import OutputKind
+from refold.page.output_files import OutputFile, OutputFolder, OutputKind
 
 if TYPE_CHECKING:
+    from refold.exports.spans import Spans
     from refold.page.document import Page
-    from refold.page.output_files import OutputFile
-    from refold.page.spans import Spans
     from refold.replay.tree.run_node import RunNode
 
 _PAGE: Final = """
@@ -35,6 +34,7 @@ Examples:
   refold export runs/audit.jsonl --to markdown -o "$GITHUB_STEP_SUMMARY"
   refold export runs/audit.jsonl --to otlp           makes audit.otlp.json
   refold export runs/audit.jsonl --to atif           a trajectory, with texts
+  refold export runs/audit.jsonl --to parquet        tables in audit.parquet/
   refold export LOG --to otlp --endpoint http://localhost:4318/v1/traces
 
 The page works from disk, without a network or a server.  It verifies the logs
@@ -45,9 +45,9 @@ _LARGE: Final = 100 * 1024 * 1024
 """Bytes of logs from which on an export is asked for twice: it holds them in memory."""
 _TIMES: Final[dict[OutputKind, int]] = {"html": 5, "perfetto": 1, "markdown": 1}
 """As many times the bytes of its logs is what each takes at most, as measured."""
-_SUFFIXES: Final[dict[OutputKind, str]] = {
+_SUFFIXES: Final[dict[OutputKind | Literal["parquet"], str]] = {
     "html": ".html", "perfetto": ".trace.json", "markdown": ".md", "otlp": ".otlp.json",
-    "atif": ".trajectory.json",
+    "atif": ".trajectory.json", "parquet": ".parquet",
 }  # fmt: skip
 
 
@@ -59,7 +59,7 @@ _SUFFIXES: Final[dict[OutputKind, str]] = {
 @file_option(
     "-o",
     "--out",
-    text="Output file; by default named after the log.  - prints it.",
+    text="Output file, or folder of tables; by default named after the log.  - prints.",
 )
 @force_option
 @click.option("--diff", "other", type=RUN, metavar="OTHER", help="Another run to compare it with.")
@@ -69,7 +69,9 @@ _SUFFIXES: Final[dict[OutputKind, str]] = {
 @click.option(
     "--files", is_flag=True, help="Add the diffs of recorded files, which are listed first."
 )
-@click.option("--content", is_flag=True, help="With --to otlp: add the texts of tools and models.")
+@click.option(
+    "--content", is_flag=True, help="With --to otlp, parquet: add the texts of all calls."
+)
 @click.option(
     "--endpoint", metavar="URL", help="With --to otlp: send to a collector, .../v1/traces."
 )
@@ -78,7 +80,7 @@ _SUFFIXES: Final[dict[OutputKind, str]] = {
 def command(
     *,
     log: Path,
-    to: OutputKind,
+    to: OutputKind | Literal["parquet"],
     out: Path | None,
     other: Path | None,
     without_content: bool,
@@ -87,19 +89,19 @@ def command(
     endpoint: str | None,
     large: bool,
 ) -> int:
-    """Write a run, with all runs below it, to one file.
+    """Write a run, with all runs below it, to one file, or to a folder of tables.
 
     An earlier export to the same file is replaced.  Any other file needs
-    --force, and a log is never replaced.
+    --force, and a log is never replaced.  A folder must be empty or missing.
     """
+    from refold.exports.spans import Spans  # noqa: PLC0415 - the same
     from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
-    from refold.page.spans import Spans  # noqa: PLC0415 - the same
 
     if files and (to != "html" or without_content):
         raise click.UsageError("--files is for --to html, and not with --without-content")
-    if to != "otlp" and (content or endpoint):
-        raise click.UsageError("--content and --endpoint are for --to otlp")
-    if to in ("otlp", "atif") and (other or without_content or (endpoint and out)):
+    if (content and to not in ("otlp", "parquet")) or (endpoint and to != "otlp"):
+        raise click.UsageError("--endpoint is for --to otlp, and --content for otlp and parquet")
+    if to in ("otlp", "atif", "parquet") and (other or without_content or (endpoint and out)):
         raise click.UsageError(
             f"--to {to} has no --diff or --without-content, and no -o with --endpoint"
         )
@@ -107,6 +109,13 @@ def command(
     if is_printed and output.is_json():
         raise click.UsageError("-o - and --json both print to standard output: use one of them")
     target = out or Path(log.with_suffix(_SUFFIXES[to]).name)
+    if to == "parquet":
+        if is_printed:
+            raise click.UsageError("--to parquet writes a folder: name it with -o DIR")
+        folder = OutputFolder(target)
+        folder.check()
+        with opened_log(log) as opened, output.progress(f"reading {log}"):
+            return _spans(Spans(opened.path, content=content), log.name, to, folder, None)
     file = None if is_printed or endpoint else output_file(target, to)
     if to in ("otlp", "atif"):
         with opened_log(log) as opened, output.progress(f"reading {log}"):
@@ -134,41 +143,35 @@ def command(
 
 
 def _spans(
-    spans: "Spans", name: str, to: str, file: "OutputFile | None", endpoint: str | None
+    spans: "Spans",
+    name: str,
+    to: str,
+    file: OutputFile | OutputFolder | None,
+    endpoint: str | None,
 ) -> int:
     """Write or send the spans of a run, and report what they leave out.
 
     Raises:
-        ExtraMissing: OpenTelemetry's packages are needed, and are not installed.
+        ExtraMissing: the packages of the format are needed, and are not installed.
     """
-    lost, made = 0, endpoint or "-"
-    if to == "atif":
-        from refold.page.atif import trajectory  # noqa: PLC0415 - not for other forms
+    from refold.exports.spans import UNREAD  # noqa: PLC0415 - not for help pages
 
-        written: Iterable[bytes] = [json.dumps(trajectory(spans), ensure_ascii=False).encode()]
-    else:
-        try:
-            from refold.page import otlp  # noqa: PLC0415 - an extra
-        except ModuleNotFoundError as error:
-            raise ExtraMissing(error.name or "opentelemetry", "otel") from None
-        written = otlp.lines(spans)
-        if endpoint:
-            lost = otlp.send(spans, endpoint)
-    if file is not None:
-        file.write(written)
-        made = output.shown_path(file.path)
-    elif not endpoint:
-        for line in written:
-            click.echo(line, nl=False)
+    try:
+        lost = _put(spans, to, file, endpoint)
+    except ModuleNotFoundError as error:
+        raise ExtraMissing(error.name or to, "otel" if to == "otlp" else to) from None
+    made = endpoint or ("-" if file is None else output.shown_path(file.path))
     left_out = {what: count for what, count in sorted(spans.left_out.items()) if count}
     if lost:
         output.complain(f"{endpoint} did not take {lost:,} of {spans.made:,} spans: export again")
     if left_out and not output.is_json():
         told = ", ".join(f"{count:,} {what}" for what, count in left_out.items())
         output.hint(f"left out: {told}")
-    damaged = not _is_read(spans.tree)
+    damaged = UNREAD in left_out or not _is_read(spans.tree)
     if damaged:
-        output.complain(f"{name}: a log of this run is missing or damaged: see refold verify")
+        output.complain(
+            f"{name}: a log or a text of this run is missing or damaged: see refold verify"
+        )
     code = DAMAGED if damaged else USAGE if lost else FINE
     if file is None and not endpoint:
         return code
@@ -178,6 +181,38 @@ def _spans(
     return output.answer(
         document, lambda: output.line((made, "bold"), f"  {spans.made - lost:,} spans"), code
     )
+
+
+def _put(
+    spans: "Spans", to: str, file: OutputFile | OutputFolder | None, endpoint: str | None
+) -> int:
+    """Write, print or send spans; return how many a collector did not take.
+
+    Raises:
+        ModuleNotFoundError: the packages of the format are not installed.
+    """
+    if isinstance(file, OutputFolder):
+        from refold.exports import parquet  # noqa: PLC0415 - an extra
+
+        with file.files(parquet.FILES) as files:
+            parquet.write(spans, files)
+        return 0
+    if to == "atif":
+        from refold.exports.atif import trajectory  # noqa: PLC0415 - not for other forms
+
+        written: Iterable[bytes] = [json.dumps(trajectory(spans), ensure_ascii=False).encode()]
+    else:
+        from refold.exports import otlp  # noqa: PLC0415 - an extra
+
+        if endpoint:
+            return otlp.send(spans, endpoint)
+        written = otlp.lines(spans)
+    if file is not None:
+        file.write(written)
+    else:
+        for line in written:
+            click.echo(line, nl=False)
+    return 0
 
 
 def _is_read(node: "RunNode") -> bool:

@@ -13,8 +13,8 @@ import pytest
 from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from refold.page.otlp import lines, send
-from refold.page.spans import Spans
+from refold.exports.otlp import lines, send
+from refold.exports.spans import Spans
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "0.1.0"
 

@@ -9,7 +9,7 @@ import pytest
 import refold
 from refold.engine.log.names import parent_of
 from refold.engine.log.reader import read_entries
-from refold.page.spans import Spans, TraceSpan
+from refold.exports.spans import Spans, TraceSpan
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.replay.tree.standing import with_standing
 

@@ -8,8 +8,8 @@ import pytest
 from atif import Trajectory
 
 from refold.engine.log.names import parent_of
-from refold.page.atif import trajectory
-from refold.page.spans import Spans
+from refold.exports.atif import trajectory
+from refold.exports.spans import Spans
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "0.1.0"

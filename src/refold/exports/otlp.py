@@ -21,7 +21,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from refold import __version__
-from refold.page.spans import CONVENTIONS, Spans, TraceSpan
+from refold.exports.spans import CONVENTIONS, Spans, TraceSpan
 
 _BATCH: Final = 256
 """Spans of a line, or of a request to a collector."""

@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import Any, Final
 
 from refold import __version__
-from refold.page.spans import EARLIER, Spans, TraceSpan
+from refold.exports.spans import EARLIER, Spans, TraceSpan
 
 FORMAT: Final = "ATIF-v1.8"
 
@@ -18,7 +18,7 @@ _RUN: Final = "invoke_agent"
 
 
 def trajectory(spans: Spans) -> dict[str, Any]:
-    """Return the trajectory of a run; `spans` have content, and count what it leaves out."""
+    """Return the trajectory of a run; `spans` have content, and count omitted entries."""
     inside: dict[bytes | None, list[TraceSpan]] = defaultdict(list)
     for span in spans:
         inside[span.parent].append(span)

@@ -27,7 +27,8 @@ CONVENTIONS: Final = "1.44.0"
 """Version of OpenTelemetry's semantic conventions whose names are used."""
 
 EARLIER: Final = "earlier messages of requests"
-"""What a request repeats of the one before."""
+"""Messages that a request repeats from the one before."""
+UNREAD: Final = "entries from a missing or damaged text on"
 _ROOT: Final = "root"
 """The place of the run that is exported."""
 _FINE: Final = ("completed", "ok", "running", "waits_for_you")
@@ -51,7 +52,7 @@ _PROVIDERS: Final = {
     "generate": "gcp.gemini",
 }
 """The provider of each wire format (CONTRACT.md §16.9), as the conventions name it."""
-_USAGE: Final = {
+USAGE: Final = {
     "gen_ai.usage.input_tokens": "input_tokens",
     "gen_ai.usage.output_tokens": "output_tokens",
     "gen_ai.usage.cache_read.input_tokens": "cache_read_tokens",
@@ -59,8 +60,15 @@ _USAGE: Final = {
     "gen_ai.usage.reasoning.output_tokens": "reasoning_tokens",
     "refold.cost_usd_micros": "cost_usd_micros",
 }
+"""Attributes of a request's usage, each with its name in a log."""
 _NO_SPAN: Final = ("run.started", "run.finished", "child.started", "child.finished")
 """Entries that the spans of runs hold, and no span of their own."""
+
+_HELD: Final = {"role", "content", "tool_calls", "tool_call_id"}
+"""Members of a message that spans and rows have."""
+
+_Above = tuple[bytes | None, bytes | None]
+"""The run or conversation that a span is part of, and the span that it is nested in."""
 
 
 @attrs.frozen(kw_only=True)
@@ -78,6 +86,10 @@ class TraceSpan:
     """The code of its error; empty if it did not fail."""
     links: tuple[tuple[bytes, bytes], ...] = ()
     """Trace and span of each run that this one was made of."""
+    agent: bytes | None
+    """The span of the run or conversation that it is part of; `None` for the first."""
+    messages: tuple[tuple[bool, dict[str, Any]], ...]
+    """Messages that a request added, and its answer (True), without texts that are left out."""
 
 
 @attrs.define
@@ -85,15 +97,16 @@ class _Open:
     """A call or run that has begun."""
 
     id: bytes
-    parent: bytes | None
+    above: _Above
     name: str
     start_us: int
     attributes: dict[str, Any]
     end_us: int = 0
+    messages: tuple[tuple[bool, dict[str, Any]], ...] = ()
 
 
 class Spans:
-    """The spans of the run at `log` and all below it, and a count of what they leave out."""
+    """The spans of the run at `log` and all below it, with a count of omitted entries."""
 
     def __init__(self, log: Path, *, content: bool = False) -> None:
         """Prepare to read `log`; with `content`, spans have the texts of tools and models.
@@ -120,13 +133,13 @@ class Spans:
         return _digest(" ".join(map(str, (self.run, *place))))[:8]
 
     def __iter__(self) -> Iterator[TraceSpan]:
-        """Yield each span when its end is read, those of runs and conversations last."""
-        waiting: list[tuple[RunNode, bytes | None]] = [(self.tree, None)]
-        for node, parent in waiting:
+        """Yield each span when its end is read, and at the end runs and conversations."""
+        waiting: list[tuple[RunNode, _Above]] = [(self.tree, (None, None))]
+        for node, above in waiting:
             path = Path(node.log) if node.log else None
             if path is None or node.scope or node.log_state in ("missing", "foreign", "none"):
                 continue
-            log = _OneLog(self, node, path, parent)
+            log = _OneLog(self, node, path, above)
             for span in log.spans():
                 self.made += 1
                 yield span
@@ -140,16 +153,18 @@ class Spans:
         return TraceSpan(
             trace=self._trace,
             id=span.id,
-            parent=span.parent,
+            parent=span.above[1],
             name=span.name,
             start_us=self.origin[0] + span.start_us,
             end_us=self.origin[0] + max(span.start_us, span.end_us),
             attributes={k: v for k, v in (span.attributes | known).items() if v is not None},
             error=code,
+            agent=span.above[0],
+            messages=span.messages,
         )
 
     def text(self, name: str, value: Any) -> dict[str, Any]:
-        """Return content as an attribute, as JSON; nothing, and a count, where it is left out."""
+        """Return content as an attribute, as JSON; if it is left out, only count it."""
         if value in (None, "", [], {}):
             return {}
         if not self.content:
@@ -157,7 +172,17 @@ class Spans:
             return {}
         return {name: value if isinstance(value, str) else encode(value).decode()}
 
-    def run_span(self, node: RunNode, above: bytes | None, start_us: int, place: str = "") -> _Open:
+    def message(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return a message of a log, without its texts where they are left out."""
+        self.left_out["other members of messages"] += len(message.keys() - _HELD)
+        if self.content:
+            return message
+        calls = [{"id": one.get("id"), "name": one.get("name")} for one in _calls(message)]
+        return {name: message.get(name) for name in ("role", "tool_call_id")} | {
+            "tool_calls": calls
+        }
+
+    def run_span(self, node: RunNode, above: _Above, start_us: int, place: str = "") -> _Open:
         """Return the span of a run or conversation that begins; `place` names one without an id."""
         place = place or (_ROOT if node is self.tree else f"{node.run_id} {node.scope}")
         agent = node.name or node.program
@@ -192,7 +217,7 @@ class Spans:
         )
 
     def run_ended(self, node: RunNode, span: _Open) -> TraceSpan:
-        """Return the span of a run or conversation, as its tree tells its end."""
+        """Return the span of a run or conversation, with the end that its tree has."""
         if node.duration_ms is not None:
             took = node.duration_ms * 1000
             if not took <= span.end_us - span.start_us < took + 1000:
@@ -205,9 +230,9 @@ class Spans:
 class _OneLog:
     """The spans of one log."""
 
-    def __init__(self, spans: Spans, node: RunNode, path: Path, above: bytes | None) -> None:
-        self.below: list[tuple[RunNode, bytes | None]] = []
-        """Runs that this one started, each with the span that it is nested in."""
+    def __init__(self, spans: Spans, node: RunNode, path: Path, above: _Above) -> None:
+        self.below: list[tuple[RunNode, _Above]] = []
+        """Runs that this one started, each with the spans that it is nested in."""
         self._all, self._node, self._path, self._above = spans, node, path, above
         nodes = _below(node) if node.guarantee else list(node.children)
         self._talks = {each.scope: each for each in nodes if each.scope}
@@ -219,12 +244,13 @@ class _OneLog:
         self._models: dict[str, str] = {}
 
     def spans(self) -> Iterator[TraceSpan]:
-        """Yield them; that of the run itself last."""
+        """Yield them, and at the end the run itself."""
         clock, node = LogTimes(self._all.origin), self._node
         own: _Open | None = None
         links: tuple[tuple[bytes, bytes], ...] = ()
+        left = node.entries
         for entry in sound(self._path, node.entries, resolve=self._all.content):
-            at = clock.at(entry)
+            at, left = clock.at(entry), left - 1
             if own is None:
                 own = self._all.run_span(node, self._above, at)
                 self._models, links = entry.data.get("models") or {}, _links(entry)
@@ -236,6 +262,7 @@ class _OneLog:
                 yield from self._end(entry, at, above, clock)
             elif entry.kind not in _NO_SPAN:
                 self._all.left_out[entry.kind] += 1
+        self._all.left_out[UNREAD] += left
         if own is None:
             return
         for span in self._open.values():
@@ -245,24 +272,27 @@ class _OneLog:
             yield self._all.run_ended(self._talks[scope], span)
         yield attrs.evolve(self._all.run_ended(node, own), links=links)
 
-    def _talk(self, entry: Entry, at: int, own: _Open) -> bytes:
-        """Return the span that an entry's call is nested in, that of a conversation begun."""
+    def _talk(self, entry: Entry, at: int, own: _Open) -> _Above:
+        """Return the spans around an entry's call; a new conversation begins."""
         scope = scope_of(entry.call or "")
         if node := self._talks.get(scope):
             if scope not in self._open_talks:
-                call = self._open.get(node.call) or self._open_talks.get(scope_above(scope)) or own
-                self._open_talks[scope] = self._all.run_span(node, call.id, at)
+                above = self._open_talks.get(scope_above(scope)) or own
+                call = self._open.get(node.call) or above
+                agent = above.id if call is above else call.above[0]
+                self._open_talks[scope] = self._all.run_span(node, (agent, call.id), at)
             self._open_talks[scope].end_us = at
-            return self._open_talks[scope].id
+            return (self._open_talks[scope].id,) * 2
         while scope := scope_above(scope):  # a delegation tool works in tasks below its caller's
             if scope in self._delegating:
-                return self._delegating[scope]
-        return own.id
+                return own.id, self._delegating[scope]
+        return own.id, own.id
 
-    def _begin(self, entry: Entry, at: int, above: bytes) -> None:
+    def _begin(self, entry: Entry, at: int, above: _Above) -> None:
         call, data = entry.call or "", entry.data
         name = named(entry.kind, data)[1]
         facts: dict[str, Any] = {"refold.entry": entry.seq, "refold.call": call}
+        added = data.get("added") or ()
         span = self._all.id_of(self._node.run_id, entry.seq)
         match entry.kind:
             case "tool.called":
@@ -273,7 +303,9 @@ class _OneLog:
                     self._delegating[scope_of(call)] = span
             case "model.asked":
                 does = "chat"
-                facts |= self._asked(data)
+                facts |= self._asked(data) | self._all.text(
+                    "gen_ai.input.messages", [_message(each) for each in added]
+                )
             case "child.started":
                 if (child := self._started.get(call)) is not None and child.log:
                     self.below.append((child, above))
@@ -284,7 +316,8 @@ class _OneLog:
                 facts |= self._all.text("refold.question", data.get("question"))
         if does != "ask":
             facts["gen_ai.operation.name"] = does
-        self._open[call] = _Open(span, above, f"{does} {name}".strip(), at, facts)
+        opened = self._open[call] = _Open(span, above, f"{does} {name}".strip(), at, facts)
+        opened.messages = tuple((False, self._all.message(each)) for each in added)
 
     def _asked(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return the attributes of a request to a model."""
@@ -299,20 +332,21 @@ class _OneLog:
             if name in _PARAMETERS and isinstance(value, (int, float)):
                 facts[f"gen_ai.request.{_PARAMETERS[name]}"] = value
         self._all.left_out[EARLIER] += int(data.get("base") or 0)
-        added = [_message(each) for each in data.get("added") or ()]
-        return facts | self._all.text("gen_ai.input.messages", added)
+        return facts
 
-    def _end(self, entry: Entry, at: int, above: bytes, clock: LogTimes) -> Iterator[TraceSpan]:
+    def _end(self, entry: Entry, at: int, above: _Above, clock: LogTimes) -> Iterator[TraceSpan]:
         call = entry.call or ""
         node, span = self._started.get(call), self._open.pop(call, None)
         begun = at if span is None else span.start_us
         if span is not None and entry.kind != "child.finished":
             span.end_us = at
             status, code, more = self._answer(entry)
+            if answer := entry.data.get("message"):
+                span.messages += ((True, self._all.message(answer)),)
             yield self._all.ended(span, status, code, **more)
             if self._delegating.get(scope_of(call)) == span.id:
                 del self._delegating[scope_of(call)]
-            above = span.id
+            above = above[0], span.id
         if node is not None and not node.log:  # rejected, or nothing of it was seen
             told = self._all.run_span(node, above, begun, f"{self._node.run_id} {call}")
             told.end_us = clock.ended(entry) or at
@@ -332,7 +366,7 @@ class _OneLog:
             case "model.answered":
                 message = data.get("message")
                 more |= text("gen_ai.output.messages", message and [_message(message)])
-                more |= {name: (data.get("usage") or {}).get(of) for name, of in _USAGE.items()}
+                more |= {name: (data.get("usage") or {}).get(of) for name, of in USAGE.items()}
                 if reason := data.get("stop_reason"):
                     more["gen_ai.response.finish_reasons"] = [reason]
             case _:
@@ -353,8 +387,12 @@ def _message(message: dict[str, Any]) -> dict[str, Any]:
         call = {"type": "tool_call_response", "id": message.get("tool_call_id")}
         return {"role": "tool", "parts": [call | {"response": content}]}
     text = [{"type": "text", "content": content}] if content else []
-    calls = [{"type": "tool_call", **each} for each in message.get("tool_calls") or ()]
+    calls = [{"type": "tool_call", **each} for each in _calls(message)]
     return {"role": message.get("role"), "parts": text + calls}
+
+
+def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    return message.get("tool_calls") or []
 
 
 def _below(node: RunNode) -> list[RunNode]:
