@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 import pytest
 
-from tests.benchmarks import peers, report
+from tests.benchmarks import curves, peers, report
 
 _ROOT: Final = Path(__file__).parents[1]
 
@@ -64,3 +64,43 @@ def test_a_table_goes_between_its_marks_of_the_page_and_nowhere_else(tmp_path: P
     assert page.read_text() == "before\n<!-- peers: begin -->\nnew\n<!-- peers: end -->\nafter\n"
     with pytest.raises(RuntimeError, match="0 places for other"):
         report.write(tmp_path, "other", "new", {"rows": []}, lambda _figure, _data: None)
+
+
+def test_a_curve_has_its_points_slopes_and_picture(tmp_path: Path) -> None:
+    """Each point is measured in a process of its own; its figures are not looked at."""
+    data = curves.measured(most=1_000, words=["one result"])
+    report.write(tmp_path, "curves", curves.as_markdown(data), data, curves.draw)
+
+    (curve,) = data["curves"]
+    assert [point["size"] for point in curve["points"]] == [100, 1_000]
+    assert "| record one result | 100 to 1,000 bytes |" in (tmp_path / "curves.md").read_text()
+    assert json.loads((tmp_path / "plots" / "curves.json").read_text()) == data
+    assert (tmp_path / "plots" / "curves.svg").exists() is (find_spec("matplotlib") is not None)
+
+
+@pytest.mark.parametrize(
+    ("points", "slope"),
+    [
+        ([(1, 5.0)], None),
+        ([(1, 5.0), (10, 50.0)], 1.0),
+        ([(1, 9.0), (10, 1.0), (100, 100.0)], 2.0),
+        ([(1, 0.0), (10, 1.0)], None),
+    ],
+)
+def test_a_slope_is_the_exponent_of_the_last_step(
+    points: list[tuple[int, float]], slope: float | None
+) -> None:
+    assert curves.slope(points) == slope
+
+
+def test_the_curves_in_docs_are_those_of_their_json() -> None:
+    """All of them, to their largest sizes; the members are those that the page describes."""
+    page = (_ROOT / "docs" / "performance.md").read_text()
+    data = json.loads((_ROOT / "docs" / "plots" / "curves.json").read_text())
+
+    assert curves.as_markdown(data) in page
+    assert (_ROOT / "docs" / "plots" / "curves.svg").read_text().startswith("<?xml")
+    found = {each["name"]: [point["size"] for point in each["points"]] for each in data["curves"]}
+    assert found == {name: [*each.sizes] for name, each in curves.CURVES.items()}
+    members = {*data["curves"][0], *data["curves"][0]["points"][0]}
+    assert [name for name in members if f"`{name}`" not in page] == []

@@ -5,8 +5,8 @@ Nothing here is a test: a table is for people to read.  `--markdown` prints it f
 words choose among the sections;
 `page`, which needs a browser, `children`, which needs Ray, and `workspace`, which makes 50,000
 files, are measured where they are named alone.  `goals` compares what users wait for with the
-checkout that `--against` names.  `peers` compares with other libraries (extra `bench`);
-`--into docs` writes its table, JSON and picture.
+checkout that `--against` names.  `peers` compares with other libraries (extra `bench`), and
+`curves` shows how time and memory grow; `--into docs` writes table, JSON and picture of both.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from tests.benchmarks import (
     bench_start,
     bench_store,
     bench_watched,
+    curves,
     goals,
     measure,
     memory,
@@ -92,6 +93,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(said := peers.as_markdown(data), flush=True)
             if options.into:
                 report.write(options.into, "peers", said, data, peers.draw)
+        if "curves" in chosen:
+            data = curves.measured(words=options.only or [], build=options.build)
+            print(said := curves.as_markdown(data), flush=True)
+            if options.into:
+                report.write(options.into, "curves", said, data, curves.draw)
         if "workspace" in chosen:
             for line in workspace.lines(Path(name)):
                 print(line, flush=True)
@@ -99,13 +105,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    known = [*_SECTIONS, "memory", "page", "workspace", "goals", "peers"]
+    known = [*_SECTIONS, "memory", "page", "workspace", "goals", "peers", "curves"]
     parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(known))
     parser.add_argument("--rounds", type=int, default=_ROUNDS)
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--large", action="store_true", help="memory on a log of 1 GB")
     parser.add_argument("--against", type=Path, help="for goals: another checkout")
-    parser.add_argument("--only", action="append", help="rows of goals, peers that have this word")
+    parser.add_argument(
+        "--only", action="append", help="rows of goals, peers, curves that have this word"
+    )
     parser.add_argument("--into", type=Path, help="a folder for table, JSON, picture: docs")
     parser.add_argument("--build", default="", help="how this Python was built, in words")
     options = parser.parse_args(arguments)

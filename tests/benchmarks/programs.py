@@ -100,3 +100,14 @@ def starting(run: PlainRun, children: int) -> int:
     for _ in range(children):
         run.delegate(Delegation(program=idle))
     return children
+
+
+@tool(effect="reads")
+def load(size: int) -> str:
+    """Return a text of so many bytes."""
+    return "x" * size
+
+
+def carrying(run: PlainRun, size: int) -> int:
+    """Get one large result."""
+    return len(run.tool(load, size=size))

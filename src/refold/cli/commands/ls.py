@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, get_args
 
@@ -106,7 +106,7 @@ def command(
         found = [each for each in found if _is_notable(each)] if is_notable else found
         found = found[-last:] if last else found
         lost = [output.shown_path(path) for path in orphans(folder)]
-    unread = sum(each.status == "unreadable" for each in listed if each not in found)
+    unread = _unreadable(listed) - _unreadable(found)
     if unread:
         files = words.counted(unread, "file")
         output.hint(f"{files} could not be read, and may belong here: --status unreadable")
@@ -126,6 +126,10 @@ def command(
     runs = [each.as_json() for each in found]
     document = {"folder": output.shown_path(folder), "runs": runs, "orphans": lost}
     return output.answer(document, describe)
+
+
+def _unreadable(runs: Iterable[ListedRun]) -> int:
+    return sum(each.status == "unreadable" for each in runs)
 
 
 def _is_notable(run: ListedRun) -> bool:
