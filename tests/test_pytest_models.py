@@ -276,7 +276,7 @@ def test_a_changed_prompt_fails_with_the_difference_of_the_message(suite: Watche
 
     said = suite.fails()
 
-    own, _, ours = said.partition("refold: what models were asked otherwise")
+    own, _, ours = said.partition("refold: model requests that changed")
     assert "BadRequestError" in own
     assert "no recorded answer to this request" in own
     assert "[-briefly.-]{+at length.+}" in ours
@@ -340,7 +340,7 @@ def test_ask(refold_models):
 
     assert "1 difference: 0 of 1 recorded request served" in said
     assert "{+Hello? +}" in said
-    assert "asked otherwise" not in said
+    assert "model requests that changed" not in said
 
 
 @pytest.mark.long
@@ -371,7 +371,7 @@ def test_a_failure_without_a_difference_says_nothing_of_models(suite: Watched) -
 
     said = suite.fails()
 
-    assert "asked otherwise" not in said
+    assert "model requests that changed" not in said
     assert "not kept" not in said
     assert "pytest test_it.py::test_ask --refold-record=none" in said
     assert f"refold show {LOG}" in said
@@ -394,7 +394,7 @@ def test_without_a_recording_the_first_request_is_refused(
     said = one_line(result.stdout.str())
     assert result.ret == 1
     assert f"{LOG}: no recording of what this test asks of models." in said
-    assert ("refold: what models were asked otherwise" in said) != swallows
+    assert ("refold: model requests that changed" in said) != swallows
     assert "pytest test_it.py::test_ask --refold-record=once" in said
     assert (suite.asked, suite.logs()) == (0, [])
 
@@ -414,7 +414,7 @@ def test_a_recording_that_does_not_verify_fails(cut: int, expected: str, suite: 
 
     said = suite.fails()
 
-    assert expected in said.partition("refold: what models")[2 if cut > 0 else 0]
+    assert expected in said.partition("refold: model requests")[2 if cut > 0 else 0]
 
 
 NETWORK: Final = """

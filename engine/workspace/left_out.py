@@ -78,7 +78,7 @@ def folder_of(here: Path, named: str = "") -> tuple[Path | None, str]:
     home = Path(os.environ.get("HOME") or "/").resolve()
     if home.is_relative_to(here):
         kind = "home folder" if here == home else "folder above the home folder"
-        return None, f"{here} is the {kind}: --workspace {here} records it all the same"
+        return None, f"{here} is the {kind}: --workspace {here} records it anyway"
     with contextlib.suppress(GitFailed):
         said = os.fsdecode(Git(here).said("rev-parse", "--show-toplevel"))
         top = Path(said.removesuffix("\n")).resolve()

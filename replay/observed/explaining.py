@@ -24,7 +24,7 @@ from refold.replay.observed.titles import place_of, title_of
 
 REFUSAL: Final = "refold replay: no recorded answer to this request"
 """How a request is refused that the record has no answer to."""
-ANSWERED: Final = "answered as recorded, though asked otherwise"
+ANSWERED: Final = "answered as recorded, although the request changed"
 """The text for a request that `--on-miss recorded` answers."""
 _BY_SIGNAL: Final = 128
 """With the number of a signal: the exit code of a command that it ended."""

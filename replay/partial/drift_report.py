@@ -126,10 +126,10 @@ _VERDICTS: Final[tuple[DriftVerdict, ...]] = (
     "same", "result_changed", "arguments_changed", "new", "missing",
 )  # fmt: skip
 _WORDS: Final[dict[str, str]] = {
-    "result_changed": "another result",
-    "arguments_changed": "asked otherwise",
+    "result_changed": "a different result",
+    "arguments_changed": "different arguments",
     "new": "not recorded",
-    "missing": "not asked any more",
+    "missing": "no longer requested",
 }
 _DIFFS_SHOWN: Final = 6
 

@@ -50,7 +50,7 @@ class ResumableRecord:
     def __str__(self) -> str:
         """Return what will happen, in one line."""
         answers = sum(not only_reads(turn.asked) for turn in self.served.turns)
-        plan = f"{counted(answers, 'answer')} from the record, {len(self.to_ask)} to ask"
+        plan = f"{counted(answers, 'answer')} from the log, {len(self.to_ask)} to request"
         calls = effects_of(self.served)
         if not calls.calls:
             return plan

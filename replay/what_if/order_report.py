@@ -145,7 +145,7 @@ class ExploreReport(Document):
             if self.left_out():
                 return "the raced outcomes have no other order"
             return "no other order exists: at most one outcome was ever outstanding"
-        more = "every order of the raced outcomes" if self.left_out() else "all there are"
+        more = "every order of the raced outcomes" if self.left_out() else "all possible orders"
         more = more if self.is_exhaustive else "there are more"
         tried = f"{counted(self.orders, 'order')} tried ({more})"
         counts = Counter[FindingKind]()

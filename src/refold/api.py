@@ -83,15 +83,15 @@ def record(
         input: Any value that a log can hold.
         log: The file to write; by default a new one under `runs/`.
         tools: Tools that the program may call by name.  Tools passed to `run.tool` need not be
-            here.  A plain function becomes a tool of the effect `changes`.
+            here.  A plain function becomes a tool with the effect `changes`.
         model: The default of `run.model`: a model, or ``openai:NAME``, ``anthropic:NAME``,
             ``pydantic:PROVIDER:NAME``.
         models: More models, by the names that `run.model(model=…)` uses.
         runner: The default runner of children: `in-process`, `subprocess` or `ray`.
-        runners: More runners, by name; they may replace the shipped ones.
-        limits: Limits of the root run.  Children's limits are never wider.
-        seed: A number or text that fixes all drawn values.
-        clock: A clock that fixes all times that programs and models see.
+        runners: More runners, by name; they may replace the built-in ones.
+        limits: Limits of the root run.  Children's limits are never higher.
+        seed: A number or string that determines all generated values.
+        clock: A clock that determines all times that programs and models see.
         session: The session of the run; the log begins with its snapshot.
         durability: `fast`, `group` or `strict` (CONTRACT.md §4.4).
         ask: A function that answers `run.ask`, plain or `async def`.  It is called on a thread with
@@ -99,21 +99,21 @@ def record(
             the run (§9.9).
         secrets: Values by the names that `run.secret` uses.  Other names are environment variables.
         redaction: Values to redact before anything is written or delivered (§3.9).
-        volatile: Paths that a replay does not compare, `tool:fetch/arguments/ts`.  The report
-            lists the differences there (§12.7).
+        volatile: Paths that a replay does not compare, such as `tool:fetch/arguments/ts`.  The
+            report lists their differences (§12.7).
         labels: Texts by name, such as `{"order": "A-117"}`, by which `refold ls --text` finds the
-            run.  They are not compared and are in no digest.
+            run.  They are not compared, and no digest includes them.
         sign: The file of an unencrypted OpenSSH private key that signs the log at the end of the
             run (§5.5).  Needs the extra `sign`.
-        check: Whether to replay the run at once, in this process and in new ones with another hash
-            seed, time zone and working directory.  `warnings` then lists code that reads outside
-            `run`.  If the variable `REFOLD_CHECK` is 1, every run is checked, and the findings
-            are Python warnings as well.
+        check: Whether to replay the run immediately, in this process and in new ones with a
+            different hash seed, time zone and working directory.  `warnings` then lists code that
+            reads outside `run`.  If the variable `REFOLD_CHECK` is 1, every run is checked, and
+            the findings are Python warnings as well.
 
     Raises:
         LogExists: the log exists; it is not overwritten.
-        UsageError: the call is wrong in another way; nothing was recorded.  `OptionRefused` names
-            the argument.
+        UsageError: an argument is wrong, which `OptionRefused` names, or the function was called
+            incorrectly; nothing was recorded.
         LogPoisoned: the log could not be written to its end.
         KeyRefused: `sign` names a file without a usable key; nothing was recorded.
         Nondeterministic: with `check`, the program did something different in the replay.
@@ -288,15 +288,15 @@ def reexecute(
     Only programs and delegation tools are executed.  Pass as `tools` your own delegation tools,
     and tools with typed results that the program calls by name.  If the run had a session, pass as
     `session` a new one with the same reducers, unless it held only plans.  `volatile` adds paths
-    that are not compared, `tool:fetch/arguments/ts`, to those in the log.
+    that are not compared, such as `tool:fetch/arguments/ts`, to those in the log.
 
-    The hash chain and the heads of children are verified on the way.  `verify` also checks that
+    The hash chain and the heads of children are verified as well.  `verify` also checks that
     the entries are consistent (CONTRACT.md §5.2); `refold replay` calls it first.
 
     Raises:
         LogError: the log does not exist or is damaged.
-        ProgramNotFound: no program was passed, and Refold does not ship the log's program.
-        ToolNeeded: a tool has to be passed.
+        ProgramNotFound: no program was passed, and the log's program does not come with Refold.
+        ToolNeeded: a tool is missing in `tools`.
     """
     given = _given("reexecute", **locals())
     from refold.replay.reexecute import reexecute as replay  # noqa: PLC0415 - who only records needs none
@@ -325,15 +325,15 @@ def resume(
     max_attempts: int | None = None,
     secrets: Mapping[str, str] | None = None,
 ) -> Recording:
-    """Continue a run that broke off or waits for a person, in its log; return its recording.
+    """Continue a run that broke off or waits for a person, in the same log; return its recording.
 
-    The program runs with the recorded results to the end of the log, and live from there.  Finished
+    The program runs with the recorded results to the end of the log, and then live.  Finished
     effects are not repeated.  Pass as `tools` all tools of the run, except the delegation tools
     that Refold ships.
 
     Args:
         log: The log of a root run that broke off or is suspended; its children continue too.
-        program: Today's program; not needed for programs that Refold ships.
+        program: The current program; not needed for programs that come with Refold.
         tools: All tools of the run; they are executed after the end of the log.
         model: As for `record`.
         models: As for `record`.
@@ -352,16 +352,16 @@ def resume(
         secrets: As for `record`.
 
     Raises:
-        InDoubt: effects may have changed the world, and the call does not decide about them.
-        Diverged: the program differs from the log, which did not change.
+        InDoubt: effects may have changed something, and no argument settles them.
+        Diverged: the program differs from the log; the log was not changed.
         ChildStopped: a child cannot continue.
         AttemptsExhausted: the maximum number of attempts is reached.
         LogSealed: the run has ended.
         LogLocked: the run is still running.
         AnswerRefused: an answer does not fit an open question or its schema.
         LogError: the log is damaged or does not exist.
-        ToolNeeded: a tool has to be passed.
-        UsageError: the call is wrong in another way.
+        ToolNeeded: a tool is missing in `tools`.
+        UsageError: the function was called incorrectly.
     """
     given = _given("resume", **locals())
     from refold.engine.ports.ports import People  # noqa: PLC0415 - as in `reexecute`
@@ -409,7 +409,7 @@ def replay_all(
     Args:
         paths: Logs, and folders, which mean all root logs below them.
         program: The program, or several by their names in the logs.  Not needed for programs that
-            Refold ships.
+            come with Refold.
         tools: As for `reexecute`.
         session: A session with the reducers of the runs.  Each run that had a session gets an
             empty one with the same reducers.  In other processes, its `factory` makes them.
@@ -428,7 +428,7 @@ def replay_all(
         LogMissing: a path does not exist, or has no logs.
         ProgramNotFound: a program that was passed cannot be imported.  If the program of a log was
             not passed, its row reports that.
-        UsageError: the call is wrong in another way; or `timeout_seconds` or `executor` is given
+        UsageError: the function was called incorrectly; or `timeout_seconds` or `executor` is given
             for programs, tools or a session that another process cannot import; or the workers do
             not find the logs.
     """
@@ -453,8 +453,8 @@ def verify_all(
 ) -> "tuple[refold.replay.Verification, ...]":
     """Verify many logs and all runs below them; execute nothing.
 
-    Returns the result of `verify` for each root log, in their order.  A log that cannot be read is
-    not intact, and does not stop the others.
+    Returns the result of `verify` for each root log, in the order of the logs.  A log that cannot
+    be read is not intact, and does not stop the others.
 
     Args:
         paths: As for `replay_all`.
@@ -465,7 +465,7 @@ def verify_all(
 
     Raises:
         LogMissing: a path does not exist, or has no logs.
-        UsageError: the call is wrong in another way.
+        UsageError: the function was called incorrectly.
     """
     from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - as in `reexecute`
     from refold.replay.bulk.processes import Schedule  # noqa: PLC0415 - the same
@@ -565,16 +565,16 @@ def explore(
 ) -> "refold.replay.ExploreReport":
     """Run the program of `log` with the recorded results in other orders of completion.
 
-    Only the program is executed.  The report has the first order that changes the output, with
-    moved results put back in their recorded places, one by one, while it still does.
+    Only the program is executed.  The report contains the first order that changes the output,
+    reduced to the moves that are needed to change it.
 
     Args:
         log: The log of a finished root run or child.
-        program: Today's program; not needed for programs that Refold ships.
+        program: The current program; not needed for programs that come with Refold.
         tools: Your own delegation tools, and tools with typed results, as for `reexecute`.
         session: A session with the same reducers, if the run had one.
         orders: The maximum number of orders.
-        timers: Whether timers race too: a timeout may fire before a call that was in time.
+        timers: Whether to also vary timers: a timeout may fire before a call that was in time.
         seed: The seed of the random orders.
         children: Whether to explore each child as well, with its own log.
         on_order: A function that is called after each order, with the number of orders so far.
@@ -582,7 +582,7 @@ def explore(
     Raises:
         LogError: the log does not exist or has no end.
         Diverged: in the recorded order, the program differs from its log.
-        UsageError: the call is wrong, or the program keeps state from one run to the next.
+        UsageError: the call is incorrect, or the program keeps state from one run to the next.
     """
     given = _given("explore", **locals())
     from refold.replay.what_if.explore import Orders, explored  # noqa: PLC0415 - as in `reexecute`
@@ -608,7 +608,7 @@ def sensitivity(
 
     Args:
         log: The log of a finished root run or child.
-        program: Today's program; not needed for programs that Refold ships.
+        program: The current program; not needed for programs that come with Refold.
         tools: Your own delegation tools, and tools with typed results, as for `reexecute`.
         session: A session with the same reducers, if the run had one.
         errors: Whether to replace each success with a failure as well.
@@ -618,7 +618,7 @@ def sensitivity(
     Raises:
         LogError: the log does not exist or has no end.
         Diverged: the program differs from its log.
-        UsageError: the call is wrong, or the program keeps state from one run to the next.
+        UsageError: the call is incorrect, or the program keeps state from one run to the next.
     """
     given = _given("sensitivity", **locals())
     from refold.replay.what_if.sensitivity import influences  # noqa: PLC0415 - as in `reexecute`
@@ -646,16 +646,16 @@ def drift(
 
     Args:
         log: The log of a finished root run.
-        program: Today's program; not needed for programs that Refold ships.
+        program: The current program; not needed for programs that come with Refold.
         sources: The source of each kind of result: live, recorded or a stub (`refold.Sources`).
-            By default all are live, except for tools that change the world, which are recorded.
+            By default all are live, except for tools with the effect `changes`.
         tools: The tools that run live.
         model: The default model, if models are live; as for `record`.
         models: More models, by name.
         session: A new session with the same reducers, if the run had one.
         compare: Rules that compare results, by the name of a tool, `model` or `child`, or `*` for
             all: `exact` (the default), `text`, `subset`, ``numbers:0.01``, or a function.
-        twice: Whether to run twice, and count differences between both runs as noise.
+        twice: Whether to run twice, and treat differences between both runs as noise.
         into: The log of the new run; by default it is not kept.
         volatile: Paths that are not compared, `tool:fetch/result/ts`, in addition to those in the
             log and of `tools` (§12.7).
@@ -664,7 +664,7 @@ def drift(
         LogExists: `into` exists.
         LogError: the log does not exist or has no end.
         ToolNeeded: a tool that is live was not passed.
-        UsageError: a model that is live was not passed, or the call is wrong in another way.
+        UsageError: a model that is live was not passed, or the function was called incorrectly.
     """
     given = _given("drift", **locals())
     from refold.replay.partial.drift import LIVE, drifted  # noqa: PLC0415 - as in `reexecute`
@@ -694,12 +694,12 @@ def fork(
         log: The log of a root run or child; runs above a child are copied up to its end.
         at: The seq of the last entry to keep; by default the entry of the first edited result.
             A negative number counts from the end.
-        program: Today's program of the root run; not needed for programs that Refold ships.
+        program: The current program of the root run; not needed for programs that come with Refold.
         into: The new root log.
         edits: New results, by call key of `log`; for a call of a child, with the calls that lead
             there, `0#1 > 0#2`.
-        again: `failed` runs children that failed again, with what ended well in them from the
-            record, and needs no `at`.
+        again: `failed` runs failed children again, with their successful results from the log;
+            `at` is not needed.
         sources: The sources of results after `at` (`refold.Sources`); by default all recorded.
         tools: The tools that run live.
         model: The default model, if models are live; as for `record`.
@@ -708,10 +708,10 @@ def fork(
 
     Raises:
         EntryMissing: the log does not have this entry.
-        ForkRefused: the place of the fork is not given, or a result cannot be edited.
+        ForkRefused: neither `at` nor an edit is given, or a result cannot be edited.
         Diverged: an edit changes the part before the fork.
         LogExists: `into` exists.
-        UsageError: the call is wrong in another way.
+        UsageError: the function was called incorrectly.
     """
     given = _given("fork", **locals())
     from refold.replay.partial.sources import Sources  # noqa: PLC0415 - as in `reexecute`

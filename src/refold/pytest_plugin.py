@@ -610,7 +610,7 @@ def _changes(item: pytest.Item) -> Iterator[tuple[str, str]]:
     """
     models = item.stash.get(_MODELS, None)
     if models is not None and (text := models.what_differs()):
-        yield "refold: what models were asked otherwise", text
+        yield "refold: model requests that changed", text
     syrupy: Any = getattr(item.config, "_syrupy", None)
     if syrupy and any(
         "Recording(status=" in str(one.asserted_data) for one in _results_of(syrupy, item)

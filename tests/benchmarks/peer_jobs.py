@@ -30,14 +30,17 @@ CALLS, REQUESTS, TIMES = 100, 20, 20
 RECORD, ONE, REPLAY = "a recorded call", "re-execution of a run of one call", "a re-executed call"
 REQUEST, SERVED = "a recorded request", "a replayed request"
 WORKS = {
-    RECORD: f"one of {CALLS} of one run. Its arguments are kept before it starts, and its result "
-    "before the program gets it. DBOS and LangGraph keep only the result",
-    ONE: "the program runs again and gets the recorded result. All that a call of the library does "
-    "is included",
-    REPLAY: f"the same, one of {CALLS} of one run",
-    REQUEST: f"one of {REQUESTS} of a program over HTTP. The model is on this machine and answers "
-    "at once. Refold's proxy and the model run in the process of the client",
-    SERVED: f"the same, answered from the record, one of {REQUESTS}. The floor asks the model",
+    RECORD: f"the time for one of the {CALLS} calls of a run. The arguments are stored before the "
+    "call starts, and the result before the program gets it. DBOS and LangGraph store only the "
+    "result",
+    ONE: "the program runs again and gets the recorded result. The time includes everything that "
+    "the library does for this",
+    REPLAY: f"the same, for one of the {CALLS} calls of a run",
+    REQUEST: f"the time for one of the {REQUESTS} HTTP requests of a program. The model is a "
+    "server on the same machine that answers immediately. Refold's proxy and the model run in the "
+    "client's process",
+    SERVED: f"the same, for one of {REQUESTS} requests that are answered from the recording. For "
+    "the floor, the model answers",
 }
 
 

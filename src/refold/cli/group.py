@@ -81,12 +81,12 @@ First steps:
   refold ls                       the runs in runs/
   refold show LOG                 the delegation tree
   refold show LOG --events        the entries, one per line
-  refold replay LOG               does it still do the same?
+  refold replay LOG               does the program still do the same?
 
 Exit codes:
-  0  fine                         4  an outcome is missing
+  0  success                      4  an outcome is missing
   1  a difference was found       5  the root run did not complete
-  2  usage                        70 a fault of Refold itself
+  2  usage                        70 an internal error in Refold
   3  log damaged or unsealed      130 interrupted
 """
 

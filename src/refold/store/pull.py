@@ -90,7 +90,7 @@ def _pulled(
     manifest = manifest_in(place, run)
     if manifest.size > UNPACKED_MAX and not large:
         size = f"{manifest.size} bytes, more than {UNPACKED_MAX}"
-        raise UsageError(f"{place.url}/{run} has {size}: --large pulls it all the same")
+        raise UsageError(f"{place.url}/{run} has {size}: --large copies it anyway")
     if kept is not None and (head := head_in(kept, run)) != manifest.head:
         raise StoreDamaged(f"{place.url}/{run}", f"the head {head}", manifest.head)
     missing = [file for file in manifest.files if not _is_there(folder / file.name, file)]

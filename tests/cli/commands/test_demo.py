@@ -44,7 +44,7 @@ def test_it_shows_each_step_what_it_proved_and_what_to_try_next(
     assert (said.returncode, said.stderr) == (0, "")
     for words in (
         f"record  a survey of {sources}, ",
-        "verify  the hashes chain, and parents and children name each other",
+        "verify  the chain of hashes is unbroken, and parents and children match",
         "replay  the programs run again, with results from the logs",
         "diff  ",
         "What that proved  (",

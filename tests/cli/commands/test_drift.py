@@ -78,7 +78,7 @@ def test_drift_is_one_and_a_missing_outcome_four(log: Path, invoke: Invoke) -> N
     stopped = invoke("drift", log, *GIVEN, "--model", "recorded")
 
     assert drifted.exit_code == 1, drifted.output
-    assert 'result_changed: another result  report > get#1 in 0/1 (key="a")' in drifted.stdout
+    assert 'result_changed: a different result  report > get#1 in 0/1 (key="a")' in drifted.stdout
     assert stopped.exit_code == 4, stopped.output
     assert "the nearest recorded one is model" in stopped.stdout
 

@@ -70,7 +70,7 @@ def test_an_order_that_changes_the_output_is_one(program: Path, invoke: Invoke) 
     said = invoke("explore", log, "--program", f"{program}:first")
 
     assert said.exit_code == 1
-    assert "2 orders tried (all there are): 1 ends differently than recorded" in said.stdout
+    assert "2 orders tried (all possible orders): 1 ends differently than recorded" in said.stdout
     assert "deliver fetch#1 in 0/" in said.stdout
     assert "differs   /output: " in said.stdout
     assert "racing.py:" in said.stdout

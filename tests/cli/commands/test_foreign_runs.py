@@ -96,7 +96,7 @@ def test_all_changes_are_listed_in_one_replay_and_nothing_is_kept_of_it(invoke: 
     assert (document["identical"], document["answered_otherwise"], document["served"]) == (
         False, 2, 0,
     )  # fmt: skip
-    told = "answered as recorded, though asked otherwise"
+    told = "answered as recorded, although the request changed"
     assert all(told in one["cause"] for one in document["divergences"])
     assert Path("a.xml").read_text().count(told) == 3
     assert "leave out --into" in refused.stderr

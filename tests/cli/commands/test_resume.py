@@ -492,7 +492,7 @@ def test_a_watched_command_is_resumed_from_the_command_line(
         again = invoke("resume", "again.jsonl", "--", *command)
 
     assert (done.exit_code, capped.exit_code, again.exit_code) == (0, 0, 3), done.stderr
-    assert done.stderr.startswith("1 answer from the record, 1 to ask\n")
+    assert done.stderr.startswith("1 answer from the log, 1 to request\n")
     document = json.loads(done.stdout)
     jsonschema.validate(document, schema("resume-command"))
     assert (document["served"], document["live"], document["status"]) == (1, 1, "completed")
@@ -526,8 +526,8 @@ def test_another_command_is_told_apart_and_asks_nothing(
     done = invoke("resume", watched[0], "--into", "again.jsonl", "--", *other)
 
     assert done.exit_code == 5
-    assert "0 answers from the record, 0 asked" in done.stderr
-    assert "1 recorded answer not asked for again" in done.stderr
+    assert "0 answers from the log, 0 requested" in done.stderr
+    assert "1 recorded answer not requested again" in done.stderr
 
 
 def test_one_agent_is_asked_again_and_the_rest_is_kept(

@@ -36,7 +36,7 @@ def test_the_contract_names_every_limit() -> None:
 
 def test_the_page_on_subagents_names_every_limit() -> None:
     page = (Path(__file__).parents[3] / "docs/subagents.md").read_text(encoding="utf-8")
-    table = page.partition("| limit | caps |")[2].partition("\n\n")[0]
+    table = page.partition("| limit | what it limits |")[2].partition("\n\n")[0]
     firsts = " ".join(row.split("|")[1] for row in table.splitlines() if "|" in row)
 
     assert set(re.findall(r"`(\w+)`", firsts)) == set(NAMES)

@@ -66,7 +66,7 @@ def ran(place: Placement, code: str) -> str:
 def test_without_a_folder_or_in_place_it_runs_where_it_is_started(log: Path) -> None:
     """And the report says so."""
     for recorded, copying, why in (
-        (FolderState(), Copying(), "the log does not hold its folder"),
+        (FolderState(), Copying(), "the log does not contain its folder"),
         (folder(log), Copying(in_place=True), "--in-place"),
     ):
         with placed(log, recorded, ["agent"], copying) as place:

@@ -554,7 +554,7 @@ def table(seen: Mapping[str, Any]) -> str:
             for way, cell in zip(WAYS, cells, strict=True)
             if cell is not None and not cell["ok"]
         ]
-    below = ["", "These cells did not work. Each line says what was seen:", "", *notes]
+    below = ["", "These cells failed, for the reasons given here:", "", *notes]
     return "\n".join([*lines, *(below if notes else [])])
 
 

@@ -51,9 +51,9 @@ def test_the_text_has_counts_differences_and_marks() -> None:
 
     assert text == (
         "drift: 1 same, 2 result changed, 1 new (1 consequent, 1 noise)\n"
-        "result_changed: another result  p > b#2\n"
+        "result_changed: a different result  p > b#2\n"
         "  differs   /x: 1 → 2\n"
-        "result_changed: another result  p > c#3  (noise)\n"
+        "result_changed: a different result  p > c#3  (noise)\n"
         "new: not recorded  p > d#4  (consequent)\n"
         "missing   no recorded outcome for e#5; the nearest recorded one is f#5 (why)"
     )

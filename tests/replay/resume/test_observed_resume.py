@@ -29,7 +29,7 @@ def test_a_plan_says_what_is_served_and_asked_and_counts_a_retry_once(tmp_path: 
 
     resumed = resumable_record(log)
 
-    assert str(resumed) == "1 answer from the record, 1 to ask"
+    assert str(resumed) == "1 answer from the log, 1 to request"
     assert len(resumed.again.turns) == 2
     assert not resumed.is_cut
     assert resumed.origin["at"] == resumed.served.entries - 1
@@ -57,7 +57,7 @@ def test_a_command_that_failed_is_resumed_though_all_was_answered(
     with Upstream() as upstream, recorded(log, upstream.openai_url, exit_code=exit_code) as base:
         said(base, question("Hello"))
 
-    assert str(resumable_record(log)) == "1 answer from the record, 0 to ask"
+    assert str(resumable_record(log)) == "1 answer from the log, 0 to request"
 
 
 def test_an_agent_is_named_as_show_does_or_by_its_scope(tmp_path: Path) -> None:

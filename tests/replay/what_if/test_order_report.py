@@ -49,7 +49,7 @@ def report(*findings: OrderFinding, **more: Any) -> ExploreReport:
 def test_nothing_found_is_said_in_one_line() -> None:
     """Whether there are more orders is part of it."""
     assert str(report()) == "race: 6 orders tried (there are more): every one ends as recorded"
-    assert "6 orders tried (all there are)" in str(report(is_exhaustive=True))
+    assert "6 orders tried (all possible orders)" in str(report(is_exhaustive=True))
     assert "no other order" in str(report(orders=1, is_exhaustive=True))
 
 
@@ -94,7 +94,7 @@ def test_what_could_not_be_seen_keeps_a_report_from_reading_as_an_all_clear() ->
         "  not raced: 2 timers; let them with timers=True (--timers)\n"
         "  not explored themselves: 1 child run; ask with children=True (--children)"
     )
-    assert "(all there are)" not in str(report(is_exhaustive=True, timers_armed=2))
+    assert "(all possible orders)" not in str(report(is_exhaustive=True, timers_armed=2))
 
 
 def test_the_first_few_findings_are_told() -> None:

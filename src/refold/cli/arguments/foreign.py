@@ -67,17 +67,17 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     },
     "--pace": {
         "type": click.Choice(["full", "recorded"]), "default": "full",
-        "help": "answer at full speed (default), or with the recorded delays.",
+        "help": "answer immediately (default), or after the recorded delays.",
     },
     "--into": {"type": LOG, "metavar": "FILE", "help": "also record this run in a new log."},
     "--upstream": {
         "metavar": "[NAME=]URL", "multiple": True,
         "help": "the server for requests; by default the one in the base-URL variables, or the "
-        "provider.  NAME is openai, anthropic, or the variable that another client reads.",
+        "provider's own.  NAME is openai, anthropic, or the variable that another client reads.",
     },
     "--volatile": {
         "metavar": "PATH", "multiple": True,
-        "help": "do not compare this place of requests: model:*/parameters/user.",
+        "help": "do not compare this part of requests, such as model:*/parameters/user.",
     },
     "--volatile-text": {
         "metavar": "REGEX", "multiple": True,
@@ -100,33 +100,33 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     },
     "--in-place": {
         "is_flag": True,
-        "help": "run where you are, with your own files, and not in a copy of the recorded folder.",
+        "help": "run in the current folder, with your own files, instead of a copy.",
     },
     "--keep": {
         "type": click.Path(path_type=Path), "metavar": "DIR",
-        "help": "keep the copy as this new folder.",
+        "help": "keep the copy, as this new folder.",
     },
     "--volatile-file": {
         "metavar": "GLOB", "multiple": True,
-        "help": "files that are not compared at the end: 'logs/*'.",
+        "help": "do not compare these files at the end, such as 'logs/*'.",
     },
-    "--network": {"is_flag": True, "help": "let a sandbox have the network of this machine."},
-    "--hooks": {"is_flag": True, "help": "give the copy the git hooks of your repository."},
+    "--network": {"is_flag": True, "help": "let the sandbox use this machine's network."},
+    "--hooks": {"is_flag": True, "help": "install your repository's git hooks in the copy."},
     "--keep-content": {
         "is_flag": True,
-        "help": "keep all files in the log, also those that the git repository has.",
+        "help": "store all files, even those that are in the git repository.",
     },
     "--retry": {
         "metavar": "AGENT", "default": "",
-        "help": "ask again what this subagent asked, and keep the rest; a name or scope as "
-        "`refold show` has it.",
+        "help": "send this subagent's requests again, and keep the rest; a name or scope from "
+        "`refold show`.",
     },
     "--apply": {
         "is_flag": True,
-        "help": "write what the copy holds at the end into your folder, if that is as the record "
-        "left it.",
+        "help": "at the end, write the changed files into your folder, if it has not changed since "
+        "the recording.",
     },
-    "--yes": {"is_flag": True, "help": "do not ask whether to run a log of unknown origin."},
+    "--yes": {"is_flag": True, "help": "do not ask before running a log of unknown origin."},
 }  # fmt: skip
 _COPY: Final = ("--in-place", "--keep", "--network", "--hooks")
 _SHARED: Final = ("--upstream", "--volatile", "--volatile-text", "--unordered", "--profile")
@@ -194,14 +194,14 @@ sensitivity_options: Final = _foreign(_WITH, *_SHARED[1:], "--network")
 
 
 _CAPS: Final[dict[str, str]] = {
-    "max_cost_usd": "Refuse requests once this much was spent (extra `prices`).",
-    "max_requests": "Refuse requests to models after this many.",
+    "max_cost_usd": "Refuse requests after this cost (extra `prices`).",
+    "max_requests": "Refuse model requests after this many.",
     "max_tokens": "Refuse requests after this many tokens of input and output.",
-    "max_subagents": "Refuse requests of further subagents.",
-    "timeout": "Refuse requests after this many seconds, and end the command.",
-    "each_cost_usd": "As --max-cost-usd, of each subagent.",
-    "each_requests": "As --max-requests, of each subagent.",
-    "each_tokens": "As --max-tokens, of each subagent.",
+    "max_subagents": "Refuse the requests of subagents after this many.",
+    "timeout": "Refuse requests after this many seconds, and stop the command.",
+    "each_cost_usd": "Like --max-cost-usd, for each subagent.",
+    "each_requests": "Like --max-requests, for each subagent.",
+    "each_tokens": "Like --max-tokens, for each subagent.",
 }
 
 

@@ -74,7 +74,7 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--yes", "may_change", is_flag=True,
-        help="Allow live tools to change the world; with -- COMMAND: do not ask.",
+        help="Allow live tools with the effect `changes`; with -- COMMAND: do not ask.",
     ),
     session_option,
 )  # fmt: skip

@@ -103,7 +103,7 @@ def models_said(texts: Iterable[str]) -> dict[str, str]:
 
 
 base_url_option: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = click.option(
-    "--base-url", metavar="URL", help="Server with the protocol of the model."
+    "--base-url", metavar="URL", help="Server that has the model's API."
 )
 session_option: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = click.option(
     "--session", metavar="MODULE:NAME",

@@ -171,7 +171,7 @@ def _checked(
 ) -> tuple[PrintedDemo, int]:
     """Verify and replay a survey, and compare two recordings of one part of it, if it has any."""
     opened = OpenedLog(log, log)
-    _heading("verify", "the hashes chain, and parents and children name each other")
+    _heading("verify", "the chain of hashes is unbroken, and parents and children match")
     found = verify(log)
     describe_verification(found, opened)
     _heading("replay", "the programs run again, with results from the logs")

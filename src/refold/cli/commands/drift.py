@@ -45,7 +45,7 @@ run.
 )  # fmt: skip
 @click.option(
     "--volatile", metavar="PATH", multiple=True,
-    help="Do not compare this place, such as tool:fetch/result/ts.  Ignored differences are "
+    help="Do not compare this part, such as tool:fetch/result/ts.  Ignored differences are "
     "listed.  Can be repeated.",
 )  # fmt: skip
 @click.option(
@@ -66,7 +66,7 @@ def command(
     junit: OutputFile | None,
     live: Live,
 ) -> int:
-    """Run the program of LOG again, live, and compare each call with its record.
+    """Run the program of LOG again, live, and compare each call with the log.
 
     A call is the same, new or missing, or has a different result or different
     arguments.  A difference that an earlier changed result may have caused is

@@ -68,12 +68,12 @@ def command(
 ) -> int:
     """Run a recorded program under other orders of completion.
 
-    Concurrent work can end in any order.  Here the recorded results arrive in
-    other orders.  No tool or model runs.  If an order changes the output, moved
-    results are put back, one by one, while it still does.
+    Concurrent work can end in any order.  This command delivers the recorded
+    results in other orders, without running tools or models.  If an order changes
+    the output, it then looks for the smallest such change of the order.
 
-    An order ends at a call without a recorded result, because the further
-    course of the run is unknown.
+    An order ends at a call without a recorded result, because it is unknown how
+    the run would continue.
     """
     tried = [0]
     report, opened = rehearsed(

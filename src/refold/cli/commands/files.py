@@ -27,8 +27,8 @@ Examples:
   refold files runs/claude.jsonl src/app.py
   refold files runs/claude.jsonl --at 0 -o /tmp/before
 
-Exit code: 0 fine · 2 the log has no folder, or no such file · 3 a content is
-missing, as standard error reports.
+Exit code: 0 success · 2 the log has no folder, or no such file · 3 the
+content of a file is missing, as standard error reports.
 """
 
 _MARKS: Final = {"added": "+", "changed": "~", "removed": "-", "": " "}
@@ -46,7 +46,7 @@ _MARKS: Final = {"added": "+", "changed": "~", "removed": "-", "": " "}
 def command(*, log: Path, path: str, at: int | None, out: Path | None) -> int:
     """List, print or restore the folder that a watched command worked in.
 
-    A PATH that is a file is printed; of a folder, the files in it are listed.
+    If PATH is a file, it is printed; if it is a folder, its files are listed.
     Contents come from the log, and from the git repository that it was recorded
     in.
     """

@@ -187,11 +187,11 @@ def resume_foreign(
 
     def describe() -> None:  # on standard error: standard output is the command's
         served = words.counted(resumed.served, "answer")
-        told = f"  {verb} from {document.origin}: {served} from the record, {resumed.live} asked"
+        told = f"  {verb} from {document.origin}: {served} from the log, {resumed.live} requested"
         output.told((document.status, output.status_style(document.status)), told)
         if resumed.unasked:
             answers = words.counted(resumed.unasked, "recorded answer")
-            output.told((f"note: {answers} not asked for again", "yellow"))
+            output.told((f"note: {answers} not requested again", "yellow"))
         for cap, count in resumed.reached.items():
             output.complain(f"{words.counted(count, 'request')} refused: {cap.why}")
         for note in resumed.notes:

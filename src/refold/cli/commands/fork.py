@@ -85,7 +85,7 @@ may not run · 1 an edit changes the part before it.
 )  # fmt: skip
 @click.option(
     "--again", "redone", type=click.Choice(["failed"]),
-    help="Run subagents that failed again; what ended well comes from the log.",
+    help="Run failed subagents again; successful results come from the log.",
 )  # fmt: skip
 @click.option(
     "--program", metavar="MODULE:NAME",

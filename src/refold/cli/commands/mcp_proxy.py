@@ -62,7 +62,7 @@ def _word(_context: click.Context, _parameter: click.Parameter, word: str) -> st
 )  # fmt: skip
 @click.option(
     "--volatile", metavar="PATH", multiple=True,
-    help="Do not compare this place of calls: tool:NAME/arguments/when.",
+    help="Do not compare this part of calls, such as tool:NAME/arguments/when.",
 )  # fmt: skip
 @click.option(
     "--volatile-text", "volatile_texts", metavar="REGEX", multiple=True,

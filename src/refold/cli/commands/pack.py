@@ -47,7 +47,7 @@ def command(*, log: Path, out: Path | None, has_files: bool) -> int:
     """Pack a run's log, its children's logs and their large texts into one file.
 
     Every command that reads a LOG accepts the packed file as well.  Packing the
-    same logs twice gives the same bytes.  Nothing is overwritten.
+    same logs twice produces identical files.  Nothing is overwritten.
 
     File contents of a watched command's folder are packed only with
     --workspace, and are listed first.

@@ -27,7 +27,7 @@ Examples:
   refold record --listen 172.17.0.1:8787 --log runs/agent.jsonl > agent.env
   docker run --env-file agent.env AGENT
 
-Afterwards, without a key, a model or a network:
+To replay, without a key, model or network:
   refold replay LOG -- python agent.py
 
 Exit code: the exit code of COMMAND.
@@ -55,11 +55,11 @@ def _print_variables(variables: Mapping[str, str]) -> None:
     "--workspace",
     metavar="DIR|none",
     default="",
-    help="The folder whose files are recorded; by default the git work tree, else this folder.",
+    help="The folder whose files are recorded; by default the git work tree, or this folder.",
 )
 @click.option(
     "--keep-content", is_flag=True,
-    help="Keep all files in the log, also those that the git repository has.",
+    help="Store all files, even those that are in the git repository.",
 )  # fmt: skip
 @record_options
 @caps_options

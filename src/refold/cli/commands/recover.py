@@ -168,7 +168,7 @@ def _advise(logs: list[ReadLog], given: Path, *, is_resumable: bool) -> None:
         output.hint("no entry is valid: use a copy from elsewhere")
     elif states & {"damaged", "missing"}:
         name = shlex.quote(output.shown_path(given))
-        output.hint(f"the hashes chain, but the entries are inconsistent: refold verify {name}")
+        output.hint(f"the hashes are valid, but the entries are inconsistent: refold verify {name}")
     elif top in ("torn", "open") and is_resumable:
         name = shlex.quote(output.shown_path(given))
         tail = ", without the torn tail" if top == "torn" else ""

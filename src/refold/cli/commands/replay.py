@@ -65,7 +65,7 @@ refused), 0.
 @click.argument("logs", metavar="LOG…", type=RUN, nargs=-1, required=True)
 @click.option(
     "--program", "programs", metavar="[NAME=]MODULE:NAME", multiple=True,
-    help="Today's program: module:name or file.py:name; not for shipped ones.  Several logs get "
+    help="The program: module:name or file.py:name; not for built-in ones.  Several logs get "
     "the program of their name, or the one given with NAME=.",
 )  # fmt: skip
 @live_options
@@ -89,7 +89,7 @@ refused), 0.
 @force_option
 @click.option(
     "--volatile", metavar="PATH", multiple=True,
-    help="Do not compare this place, such as tool:fetch/arguments/ts.  Ignored differences are "
+    help="Do not compare this part, such as tool:fetch/arguments/ts.  Ignored differences are "
     "listed.  Can be repeated.",
 )  # fmt: skip
 @click.option(

@@ -160,7 +160,7 @@ _KEPT: Final = (
 )  # fmt: skip
 @click.option(
     "--fail", metavar="KEY", multiple=True,
-    help="Count an effect in doubt, or an unfinished child, as failed.",
+    help="Treat an effect in doubt, or an unfinished child, as failed.",
 )  # fmt: skip
 @click.option(
     "--result", "results", metavar="KEY=JSON", multiple=True,
@@ -172,7 +172,7 @@ _KEPT: Final = (
 )  # fmt: skip
 @click.option(
     "--list", "is_list", is_flag=True,
-    help="List open questions and doubts, and execute nothing.",
+    help="List open questions and effects in doubt, and execute nothing.",
 )  # fmt: skip
 @resume_options
 @resume_caps_options
@@ -187,9 +187,8 @@ def command(*, given: Given, is_list: bool, foreign: Foreign, caps: GivenCaps, *
     --fail or --result.
 
     With -- COMMAND, LOG is a log of `refold record` that broke off.  The command
-    runs again, in a copy of the recorded folder.  Recorded answers that ended
-    well are served, whatever failed or has no answer is asked again, and a new
-    log is written.
+    runs again, in a copy of the recorded folder.  Successful answers come
+    from the log, all other requests are sent again, and a new log is written.
     """
     log, shown = given.log, output.shown_path(given.log)
     again = command_given()

@@ -75,14 +75,14 @@ def command(
 ) -> int:
     """Find the recorded results that a run depends on.
 
-    Each result, model answer and drawn value in turn is replaced by a different
-    one of its type, and the program runs again with everything else as
-    recorded.  No tool or model runs.
+    Each recorded result, model answer and generated value in turn is replaced by a
+    different one of the same type, and the program runs again with everything else
+    as recorded.  No tool or model runs.
 
     With -- COMMAND, LOG is a log of `refold record`.  The command runs once for
-    each recorded answer, which fails, in a copy of the recorded folder, without
-    a model.  The report says what it makes of that, up to its first new
-    question: it asks again, goes on, or gives up.
+    each recorded answer, in a copy of the recorded folder, and that answer fails.
+    The report shows what the command does until its first new request: it asks
+    again, goes on, or gives up.
     """
     again = command_given()
     if again is not None:

@@ -26,7 +26,7 @@ Examples:
   refold state runs/audit.jsonl --at -2 --json
   refold state runs/audit.jsonl --diff 12 20
 
-Exit code: 0 fine · 1 the digest differs from the recorded one.
+Exit code: 0 success · 1 the digest differs from the recorded one.
 """
 
 

@@ -48,8 +48,8 @@ _UNSEALED: Final[dict[OpenStatus, str]] = {
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 _PAGE: Final = """
-intact     the hashes chain, the entries are consistent, and parents and
-           children name each other
+intact     the chain of hashes is unbroken, the entries are consistent, and
+           the logs of parents and children match
 complete   the log has its end, or its head is the expected one
 authentic  signed by a key in the file of --trust
 digest     equal for runs that did the same, with the children they joined

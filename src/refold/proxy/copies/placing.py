@@ -77,7 +77,7 @@ def placed(
         UsageError: `keep` is there already, or cannot be made.
     """
     if folder.started is None or copying.in_place:
-        why = "--in-place" if copying.in_place else "the log does not hold its folder"
+        why = "--in-place" if copying.in_place else "the log does not contain its folder"
         yield Placement(notes=(f"{why}: the command ran where it was started, with your files",))
         return
     if copying.keep is not None and copying.keep.exists():
