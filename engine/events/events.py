@@ -285,6 +285,8 @@ class RunResumed:
     """{bytes, sha256, offset} of a torn tail; `None` for a clean end."""
     in_doubt: list[dict[str, Any]] = attrs.field(factory=list)
     """Effects without an outcome: {call, kind, name, decision}."""
+    models: dict[str, str] | None = None
+    """The full names of models from here on, by name; `None` if they stay as they were."""
 
 
 @attrs.frozen(weakref_slot=False)

@@ -67,6 +67,8 @@ class Cursor:
         """Change markers passed over so far (CONTRACT.md §9.8)."""
         self.declared: set[str | None] = set()
         """Calls whose measured values a skipped line declares (CONTRACT.md §13.2)."""
+        self._models: dict[str, str] = {}
+        """Full names of the models of the last attempt passed over, if it changed them."""
         self.has_resumed = False
         """Whether the next line is of a later attempt, which has a different clock."""
         self._read()
@@ -153,6 +155,12 @@ class Cursor:
         """Return the event of an entry."""
         return structure(entry.kind, self.data(entry))
 
+    def models_now(self) -> dict[str, str]:
+        """Return the models that an attempt changed, by name, up to the next line."""
+        if not self._ahead and (not self._line or b'"kind":"run.resumed"' in self._line[:64]):
+            self._read()
+        return self._models
+
     def _parsed(self) -> Iterator[Entry]:
         while self._line:
             entry = self.parsed(self.take_line())
@@ -167,6 +175,7 @@ class Cursor:
                     self.markers.add(self.data(entry)["id"])
                 elif entry.kind == "run.resumed":
                     self.has_resumed = True
+                    self._models |= self.data(entry).get("models") or {}
                 elif entry.kind == MEASURED:
                     self.declared.add(self.data(entry).get("call"))
                 self.taken += 1

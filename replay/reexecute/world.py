@@ -89,7 +89,6 @@ class Replayed(World):
         log: Path,
         *,
         tools: Mapping[str, Tool],
-        models: Mapping[str, Model] | None = None,
         session: SessionPort | None = None,
         on_end: Callable[[], None] | None = None,
         successor: Callable[[], World] | None = None,
@@ -137,10 +136,7 @@ class Replayed(World):
             identity=identity_of(started),
             limits=Limits.from_json(started.limits),
             tools=known_tools(started, tools),
-            models={
-                **{name: LoggedModel(full) for name, full in started.models.items()},
-                **(models or {}),
-            },
+            models=LoggedModels(self.cursor, started.models, self._model),
             session=session,
             flags=Flags.of_log(started.versions),
         )
@@ -409,6 +405,13 @@ class Replayed(World):
             raise RecordEnded
         return None
 
+    def _model(self, name: str) -> Model | None:
+        """Return a model of the successor if the record has ended; otherwise `None`."""
+        if self._successor is None or self.cursor.peek() is not None:
+            return None
+        self._gone_on()
+        return self.kernel.models.get(name)
+
     def _gone_on(self) -> World:
         """Return the world that continues after the last line.
 
@@ -540,6 +543,29 @@ class LoggedModel:
     def complete(self, request: ModelRequest, /) -> ModelReply:
         """Refuse: replay asks no model."""
         raise UsageError(f"replay asks no model: {self.name}, {len(request.messages)}")
+
+
+class LoggedModels(dict[str, Model]):
+    """The models of a log by name; a later attempt may have had others under the same names."""
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        models: Mapping[str, str],
+        after: Callable[[str], Model | None],
+    ) -> None:
+        super().__init__({name: LoggedModel(full) for name, full in models.items()})
+        self._cursor = cursor
+        self._after = after
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the model of the attempt that the next line belongs to."""
+        found = self._after(name)
+        if found is not None:
+            return found
+        for each, full in self._cursor.models_now().items():
+            self[each] = LoggedModel(full)
+        return super().get(name, default)
 
 
 def identity_of(started: RunStarted) -> Identity:

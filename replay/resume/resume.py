@@ -42,7 +42,14 @@ from refold.engine.log.names import child_path
 from refold.engine.log.reader import read_entries, scan
 from refold.engine.log.writer import LogWriter
 from refold.engine.loop.loop import Timer
-from refold.engine.ports.effects import AskPerson, CallTool, Effect, GiveUp, RunChild
+from refold.engine.ports.effects import (
+    AskModel,
+    AskPerson,
+    CallTool,
+    Effect,
+    GiveUp,
+    RunChild,
+)
 from refold.engine.ports.people import check_answer
 from refold.engine.ports.ports import (
     ChildRunner,
@@ -66,7 +73,7 @@ from refold.engine.secrets.vault import Vault, vault_of
 from refold.replay.index.guarantee import refuse_observed
 from refold.replay.reexecute.network import program_watch
 from refold.replay.reexecute.reexecute import reexecute
-from refold.replay.reexecute.world import Replayed, identity_of, program_of
+from refold.replay.reexecute.world import LoggedModel, Replayed, identity_of, program_of
 from refold.replay.resume.open_ends import Standing, open_ends
 
 ATTEMPTS_MAX: Final = 10
@@ -170,7 +177,6 @@ class Continued(Recorder):
         self._replayed = Replayed(
             request.log,
             tools=request.tools,
-            models=request.models,
             session=request.session,
             successor=self._go_on,
         )
@@ -236,7 +242,9 @@ class Continued(Recorder):
         if self._waits_only():
             return self._at_rest()
         with self._lock:
-            self.take_over(self._handed())
+            handed = self._handed()
+            self._replayed.kernel.models = self.request.models
+            self.take_over(handed)
         return self
 
     def _collect(self) -> None:
@@ -296,7 +304,7 @@ class Continued(Recorder):
                 leaves=standing.leaves,
                 step=standing.step,
             ),
-            resumed=RunResumed(standing.fold.attempts + 1, cut, doubts),
+            resumed=RunResumed(standing.fold.attempts + 1, cut, doubts, self._other_models()),
             active_us=standing.active_us,
             virtual_us=standing.virtual_us,
             timers=[
@@ -309,6 +317,12 @@ class Continued(Recorder):
             asked=standing.events,
             changes=standing.changes_made,
         )
+
+    def _other_models(self) -> dict[str, str] | None:
+        """Return the names of the models from here on; `None` if the record has the same."""
+        now = {name: model.name for name, model in sorted(self.request.models.items())}
+        recorded = self._replayed.started.models | self._replayed.cursor.models_now()
+        return now if now != recorded else None
 
     def _left_us(self, timer: Timer, standing: Standing, armed: int) -> int:
         """Return the rest of a timer that was armed when the log had `armed` entries."""
@@ -335,10 +349,16 @@ class Continued(Recorder):
             if arrival is not None:
                 arrivals.append(Arrival(call, arrival))
             else:
-                effects.append(kept[call])
+                effects.append(self._of_now(kept[call]))
             kind, name = _kind_and_name(kept[call])
             doubts.append({"call": call, "kind": kind, "name": name, "decision": decision})
         return effects, arrivals, doubts
+
+    def _of_now(self, effect: Effect) -> Effect:
+        """Return an open request to a model with the model that is given now."""
+        if isinstance(effect, AskModel) and isinstance(effect.model, LoggedModel):
+            return attrs.evolve(effect, model=self.request.models[effect.name])
+        return effect
 
     def _decision(self, effect: Effect, key: str) -> tuple[str, Any]:
         people = self.request.people

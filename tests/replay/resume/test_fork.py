@@ -27,7 +27,7 @@ from refold.engine.events.events import RunStarted
 from refold.engine.log.names import tree
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
-from refold.engine.models import ScriptedModel
+from refold.engine.models import FunctionModel, ScriptedModel
 from refold.engine.runners.recorded import Recording
 from refold.replay.partial.sources import Sources
 from refold.replay.resume.fork import Fork
@@ -220,6 +220,55 @@ def test_what_stops_after_a_live_request_stays_and_can_be_resumed(tmp_path: Path
         assert resumed.output == 10
         assert refold.reexecute(into, program).identical
         factor["value"] = 1
+
+
+async def thrice(run: refold.Run, _: object) -> str:
+    replies = [await run.model([{"role": "user", "content": text}]) for text in "ab"]
+    run.now()
+    replies.append(await run.model([{"role": "user", "content": "c"}]))
+    return "".join(str(reply.message["content"]) for reply in replies)
+
+
+async def thrice_below(run: refold.Run, _: object) -> str:
+    reply = await run.model([{"role": "user", "content": "l"}])
+    below = (await run.delegate(refold.Delegation(program=thrice, input=None))).result()
+    return str(reply.message["content"]) + str(below)
+
+
+def named(name: str, says: str) -> FunctionModel:
+    """Return a model of that name, which always says the same."""
+    return FunctionModel(lambda _request: says, name=name)
+
+
+@pytest.mark.parametrize(("program", "asked"), [(thrice, 3), (thrice_below, 1)])
+def test_a_fork_and_a_resume_go_on_with_another_model(
+    tmp_path: Path, program: Any, asked: int
+) -> None:
+    """From every entry: what is kept has the old model's name, what follows the new one's."""
+    origin = refold.record(program, None, log=tmp_path / "a.jsonl", model=named("old", "O"))
+    lines = origin.log.read_bytes().splitlines(keepends=True)
+    for at in range(len(lines)):
+        new = {"program": program, "sources": LIVE, "model": named("new", "N")}
+        first = refold.fork(origin, at, into=tmp_path / f"b{at}x.jsonl", **new)
+        third = {**new, "model": named("third", "T")}
+        second = refold.fork(first.log, min(at, 3), into=tmp_path / f"c{at}x.jsonl", **third)
+        logs = [(first.log, "new", "N"), (second.log, "third", "T")]
+        if at > 1 and (program is thrice or at == 2):
+            broken = tmp_path / f"d{at}x.jsonl"
+            broken.write_bytes(b"".join(lines[:at]))
+            refold.resume(broken, program, model=named("new", "N"))
+            logs.append((broken, "new", "N"))
+        for log, name, says in logs:
+            entries = list(read_entries(log))
+            models = [each.data["model"] for each in entries if "model" in each.data]
+            resumed = [each.seq for each in entries if each.kind == "run.resumed"]
+            opened = [entries[seq - 1].kind for seq in resumed[-1:]].count("model.asked")
+            output = str(entries[-1].data["output"])
+            assert len(models) == asked
+            assert sorted(models, key=["old", "new", "third"].index) == models
+            assert output[:asked].count(says) == models.count(name) + opened
+            assert refold.reexecute(log, program).identical
+            assert refold.verify(log).intact
 
 
 def test_several_forks_of_one_entry(tmp_path: Path, origin: Recording) -> None:
