@@ -22,6 +22,7 @@
           DelegationNeeded       … or its code, for a delegation tool is executed again
           ProgramNeeded          … or the tool, for its children ran a program of its own
           ToolAbsent             a run that continues live needs a tool that was not passed
+        ModelAbsent              … or a model
         SessionNeeded            the run had a session with reducers that were not passed
         NotReady                 children of the run lack something that they need
         ArgumentsRefused         arguments that do not fit the tool's signature
@@ -127,6 +128,12 @@ class Detailed:
         return {name: getattr(self, name) for name in self._fields}
 
 
+def _quoted(path: str) -> str:
+    import shlex  # noqa: PLC0415 - only to complain
+
+    return shlex.quote(path)
+
+
 class UsageError(RefoldError):
     """The call was wrong; nothing has happened yet."""
 
@@ -141,12 +148,12 @@ class LogExists(Detailed, UsageError):
     def __str__(self) -> str:
         if self.root:
             return (
-                f"{self.path} is left of another run: `refold rm --force {self.root}` removes it; "
-                "or name another log"
+                f"{self.path} is left of another run: `refold rm --force {_quoted(self.root)}` "
+                "removes it; or name another log"
             )
         return (
             f"{self.path} exists, and a log is never overwritten: name another, or remove it, "
-            f"`refold rm {self.path}`"
+            f"`refold rm {_quoted(self.path)}`"
         )
 
 
@@ -382,6 +389,22 @@ class ToolAbsent(ToolNeeded):
         return (
             f"the run had the {told} and now continues live: pass tools=[{', '.join(names)}] "
             "(--tools on the command line)"
+        )
+
+
+class ModelAbsent(Detailed, UsageError):
+    """A run that continues live had a model that nobody passed."""
+
+    name: str
+    """As the program asks for it; empty for the default."""
+    full: str
+    """The model's own name."""
+
+    def __str__(self) -> str:
+        option = f"models={{{self.name!r}: …}}" if self.name else "model=…"
+        return (
+            f"the run had the model {self.full!r} and now continues live: pass {option} "
+            "(--model on the command line)"
         )
 
 
@@ -708,13 +731,12 @@ class LogObserved(Detailed, UsageError):
             return (
                 f"{self.path} is the record of a command that Refold watched (guarantee: matched), "
                 f"not of a program on its kernel: run the command again against it with "
-                f"`refold replay {self.path} -- COMMAND …`, or change an answer first, with "
-                "`refold fork`, or go on where it broke off, with `refold resume`; a test's "
-                "recording, with pytest"
+                f"`refold replay {_quoted(self.path)} -- COMMAND …`, or `refold fork` or "
+                "`refold resume` with -- COMMAND; a test's recording, with pytest"
             )
         return (
             f"{self.path} is the record of a program on Refold's kernel, not of a command that it "
-            f"watched: `refold replay {self.path}` without a command"
+            f"watched: `refold replay {_quoted(self.path)}` without a command"
         )
 
 
@@ -1036,6 +1058,10 @@ class ForkRefused(Detailed, UsageError):
 
     log: str
     problem: str
+    options: tuple[str, ...] = ()
+    """The options of the command line that mend it."""
+    dropped: str = ""
+    """The option, or the key of an edit, that is too many."""
 
     _text = "{log}: {problem}"
 

@@ -28,7 +28,7 @@ PARTIAL: Final = {
     "refold.replay.explain.run_on._COMPLETED_BY": "a child is completed by its outcome",
     "refold.replay.partial.drift_report._WORDS": "nothing is said of what is the same",
     "refold.replay.reexecute.comparison._OF_ORDER": "the categories that an order can explain",
-    "refold.replay.partial.sources._ADVICE": "a person is always asked",
+    "refold.replay.partial.sources._PLACES": "a person is always asked",
     "refold.replay.reexecute.comparison._OF_RAISING": "the categories that raising can explain",
     "refold.replay.reexecute.comparison._OF_TIMERS": "the categories that a timer can explain",
     "refold.replay.tree.standing._UNKNOWN": "the states in which nothing is known",

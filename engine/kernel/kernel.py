@@ -804,6 +804,8 @@ class Kernel:
         pending = Pending(call, "model", asked.model)
         self._conversations.asked(prefix)
         pending.chain = prefix.end
+        if isinstance(which, str):  # a run that is resumed may have gone on, with other models
+            model = self.models.get(which)
         self._wait_for(pending, AskModel(call, model, request, name))
         return pending
 

@@ -90,7 +90,9 @@ def reference_from(text: str) -> Reference:
     source, _, name = text.rpartition(":")
     if text.endswith(".py"):
         raise ProgramNotFound(text, f"name its function, too: {text}:NAME")
-    if not source or not name or source.endswith(":"):
+    if source.endswith(":") and name:
+        raise ProgramNotFound(text, f"expected one colon: {text.replace('::', ':')}")
+    if not source or not name:
         raise ProgramNotFound(text, "expected module:function, file.py:function, or a shipped name")
     if source.endswith(".py"):
         source = os.path.abspath(source)  # noqa: PTH100 - links stay as they were given

@@ -9,7 +9,14 @@ from pathlib import Path
 
 import attrs
 
-from refold.engine.errors import ChildStopped, NotCanonical, OutcomeMissing, ToolAbsent, UsageError
+from refold.engine.errors import (
+    ChildStopped,
+    ModelAbsent,
+    NotCanonical,
+    OutcomeMissing,
+    ToolAbsent,
+    UsageError,
+)
 from refold.engine.events.events import RunStarted
 from refold.engine.events.limits import Limits
 from refold.engine.ports.ports import ChildRunner, Model, Program, Reference, SessionPort, Tool
@@ -47,7 +54,7 @@ def rerun(book: Book, again: Again, log: Path) -> tuple[Recording | None, BookSu
     Raises:
         LogExists: a log is never overwritten.
         ToolNeeded: a tool that is to run live was not passed.
-        UsageError: nor was a model that is to be asked.
+        ModelAbsent: nor was a model that is to be asked.
     """
     check_given(book.started, again)
     supply = BookSupply(book, again.sources, volatile=again.volatile)
@@ -110,7 +117,7 @@ def check_given(started: RunStarted, again: Again) -> None:
 
     Raises:
         ToolNeeded: tools are missing; lists them all.
-        UsageError: a model is missing.
+        ModelAbsent: a model is missing.
     """
     sources = again.sources
     absent = [
@@ -122,8 +129,6 @@ def check_given(started: RunStarted, again: Again) -> None:
     ]
     if absent:
         raise ToolAbsent(absent[0], "a live run", tuple(absent[1:]))
-    for name in started.models:
+    for name, full in started.models.items():
         if sources.lets_run("model", name) and name not in again.models:
-            option = f"models={{{name!r}: …}}" if name else "model=…"
-            advice = "(--model openai:NAME, or --model recorded)"
-            raise UsageError(f"the model would be asked live: pass {option} {advice}")
+            raise ModelAbsent(name, full)

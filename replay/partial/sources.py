@@ -39,13 +39,8 @@ SEEDED: Final = ("uuid", "random")
 
 MODES: Final[tuple[SourceMode, ...]] = ("recorded", "live", "stub")
 
-_ADVICE: Final = {
-    "model": ("--model live", "--model SPEC (model='live') asks one"),
-    "tool": ("--tools live", "--tools live,MODULE:TOOLS (tools='live') runs it"),
-    "child": ("--children live", "--children live (children='live') runs it"),
-}
-"""By kind: the option that lets a request run that was not recorded, and what it does."""
-_CHANGES: Final = ("--yes", "--yes (may_change=True) lets it change the world")
+_PLACES: Final = {"model": "model", "tool": "tools", "child": "children"}
+"""By kind of a request: the member of `Sources`, and the option, for its source."""
 OPENED: Final = ("openai:", "anthropic:", "pydantic:")
 """Prefixes of models that a log names well enough to ask them again."""
 
@@ -142,7 +137,7 @@ class BookSupply:
         if mode == "stub":
             return _stub(asked, self.sources.stubs)
         if self.sources.lets_run(*name, wanted.data.get("effect")):
-            if _absent(effect):
+            if _absent(effect)[0]:
                 raise self._missing(wanted, effect)
             if not isinstance(effect, RunChild):
                 self.live.add(self.key(call))
@@ -186,18 +181,36 @@ class BookSupply:
     def _missing(self, wanted: AskedCall, effect: Any) -> OutcomeMissing:
         """Return that a request has no outcome, with the options that let it run."""
         kind, name = wanted.name
-        absent, said = _absent(effect), []
-        if self.sources.mode_of(kind, name) != "live" and not (absent and kind == "model"):
-            only = f"--tool {name}=live"
+        option, passed = _absent(effect)
+        options, members = [option] if option else [], dict[str, Any]()
+        if self.sources.mode_of(kind, name) != "live":
             is_single = kind == "tool" and name in self.sources.tool
-            said.append((only, f"{only} runs it") if is_single else _ADVICE[kind])
-        if absent:
-            said.append(absent)
+            place = _PLACES[kind]
+            members = (
+                {"tool": {**self.sources.tool, name: "live"}} if is_single else {place: "live"}
+            )
+            if not (option and kind == "model"):
+                options.insert(0, f"--tool {name}=live" if is_single else f"--{place} live")
         if wanted.data.get("effect") == "changes" and not self.sources.may_change:
-            said.append(_CHANGES)
-        options, why = zip(*said, strict=True) if said else ((), ())
+            options.append("--yes")
+            members["may_change"] = True
         label, near = label_of(wanted.item), self._nearest(wanted)
-        return self._not_there(label, near, ", ".join(why), wanted.call, " ".join(options))
+        why = self._advice(members, options, passed)
+        return self._not_there(label, near, why, wanted.call, " ".join(options))
+
+    def _advice(self, members: dict[str, Any], options: list[str], passed: str = "") -> str:
+        """Return what to pass, to the Python call and on the command line; empty for nothing."""
+        sources, default = attrs.evolve(self.sources, **members), Sources()
+        values = {each.name: getattr(sources, each.name) for each in attrs.fields(Sources)}
+        said = [
+            f"{name}={each!r}" for name, each in values.items() if each != getattr(default, name)
+        ]
+        call = [passed] * bool(passed) + [f"sources=refold.Sources({', '.join(said)})"] * bool(
+            members
+        )
+        return (
+            f"pass {', '.join(call)}; on the command line: {' '.join(options)}" if options else ""
+        )
 
     def _not_there(
         self, label: str, nearest: str, why: str, call: str, options: str = ""
@@ -265,8 +278,8 @@ class BookSupply:
         """
         recorded = self._recorded.get(effect.call)
         log = self.book.child_log(recorded) if recorded is not None else None
-        options, why = _ADVICE["child"]
-        why, below = f"no such child was recorded; {why}", None
+        options, below = "--children live", None
+        why = f"no such child was recorded; {self._advice({'children': 'live'}, [options])}"
         try:
             if log is not None and log.exists() and next(read_entries(log, torn_ok=True), None):
                 below = self.of_child(Book(log, unfinished_ok=True), effect)
@@ -288,16 +301,16 @@ class BookSupply:
         return self._recorded.get(call)
 
 
-def _absent(effect: Any) -> tuple[str, str] | None:
-    """Return the option that passes a tool or model that nobody passed, and what it does."""
+def _absent(effect: Any) -> tuple[str, str]:
+    """Return the option and the argument that pass a tool or model, if nobody passed it."""
     match effect:
         case CallTool(tool=LoggedTool(name=name)):
-            return f"--tools FILE.py:{name}", f"--tools FILE.py:{name} (tools=[{name}]) passes it"
-        case AskModel(model=LoggedModel(name=name)):
-            option = "--model live" if name.startswith(OPENED) else "--model SPEC"
-            return option, f"{option} (model='live') asks one"
+            return f"--tools FILE.py:{name}", f"tools=[{name}]"
+        case AskModel(model=LoggedModel(name=full), name=name):
+            argument = f"models={{{name!r}: …}}" if name else "model=…"
+            return "--model live" if full.startswith(OPENED) else "--model SPEC", argument
         case _:
-            return None
+            return "", ""
 
 
 def _given_up(effect: Any) -> Any:

@@ -407,7 +407,8 @@ class Replayed(World):
 
     def _model(self, name: str) -> Model | None:
         """Return a model of the successor if the record has ended; otherwise `None`."""
-        if self._successor is None or self.cursor.peek() is not None:
+        is_here = self._successor is not None and self.kernel.world is self
+        if not is_here or self.cursor.peek() is not None:
             return None
         self._gone_on()
         return self.kernel.models.get(name)

@@ -7,6 +7,7 @@ record, executed live or stubbed, as the sources specify. The origin's bytes nev
 
 import contextlib
 import os
+import shlex
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -120,7 +121,7 @@ def forked(
     plan = Transplant(cuts=cuts(source, last.seq + 1), edits=events, origin=origin)
     _check_free(into)
     had_blobs = blobs_of(into).exists()
-    with _undone(into, had_blobs=had_blobs):
+    with _undone(into, root, changed, had_blobs=had_blobs):
         plan.copy(root, into, None)
         recording = recording_of_log(into) if scan(into).sealed else None
         # A log that goes on is re-executed by going on; but no other is.
@@ -132,7 +133,7 @@ def forked(
             _check_copy(into, again)
     made = AgainSupply if failed else ForkSupply
     supply = made(book, again.sources, into, changed)
-    with _undone(into, supply.live, had_blobs=had_blobs):
+    with _undone(into, root, changed, supply.live, had_blobs=had_blobs):
         if recording is None:
             request = request_again(book, again, into, supply)
             try:
@@ -203,8 +204,15 @@ def _check_copy(log: Path, again: Again) -> None:
 
 
 @contextlib.contextmanager
-def _undone(log: Path, live: Collection[str] = (), *, had_blobs: bool) -> Iterator[None]:
-    """Remove a copy that failed before a `live` request; a log that was there already stays.
+def _undone(
+    log: Path,
+    root: Path,
+    edits: Collection[str],
+    live: Collection[str] = (),
+    *,
+    had_blobs: bool,
+) -> Iterator[None]:
+    """Remove a copy of `root` that failed before a `live` request; a log that was there stays.
 
     One that does not do what is kept of it cannot be resumed, and is removed whenever it fails.
     """
@@ -212,11 +220,20 @@ def _undone(log: Path, live: Collection[str] = (), *, had_blobs: bool) -> Iterat
         yield
     except LogExists:
         raise
+    except Diverged as error:
+        _remove(log, had_blobs=had_blobs)
+        found = error.divergence
+        own = root.with_name(root.stem + Path(found.log).name.removeprefix(log.stem))
+        cause = "an edit changes the entries that are kept: fork earlier, or without `at` (--at)"
+        cause = cause if edits else found.cause
+        raise Diverged(attrs.evolve(found, log=str(own), cause=cause)) from None
     except RefoldError as error:
-        if not live or isinstance(error, Diverged):
+        if not live:
             _remove(log, had_blobs=had_blobs)
         else:
-            error.add_note(f"{log} holds the fork up to there: refold resume {log}")
+            error.add_note(
+                f"{log} holds the fork up to there: refold resume {shlex.quote(str(log))}"
+            )
         raise
 
 

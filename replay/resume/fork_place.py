@@ -3,10 +3,12 @@
 This module only reads logs. The rules are CONTRACT.md §12.11.
 """
 
+import shlex
 import sys
 from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -17,10 +19,13 @@ from refold.engine.events.events import Event, ValueDrawn
 from refold.engine.kernel.world import REQUESTS
 from refold.engine.log.names import child_path, parent_of
 from refold.engine.log.reader import Entry, read_entries
+from refold.replay.difference.pointer_diff import few
 from refold.replay.index.by_call import Book, asked_of
 from refold.replay.partial.sources import SEEDED
 from refold.replay.reexecute.world import first_event
 from refold.replay.resume.transplant import OUTCOMES, edited
+
+_KEYS_SHOWN: Final = 8
 
 
 @attrs.frozen
@@ -48,28 +53,37 @@ def edits_in(log: Path, edits: Mapping[str, Json]) -> dict[str, Edit]:
         for above in edits:
             if key.startswith(key_in(above, "")):
                 problem = f"{key!r} is in the child {above!r}, whose outcome is edited: choose one"
-                raise ForkRefused(str(log), problem)
+                raise ForkRefused(str(log), problem, dropped=key)
     return {key_in(run, key): _edit(log, key, value) for key, value in edits.items()}
 
 
 def fork_entry(log: Path, at: int | None, edits: Iterable[Edit]) -> tuple[Path, Entry]:
     """Return the log that is cut, and the last kept entry.
 
+    If edits are in several runs, that is the lowest run that has them all in it or below it.
+
     Raises:
         EntryMissing: the log has no such entry.
         ForkRefused: neither an entry nor an edit gives the place.
     """
-    found = [(edit.log, edit.entry) for edit in edits]
     if at is not None:
         return log, _entry(log, at)
+    found = [(edit.log, edit.entry) for edit in edits]
     if not found:
-        raise ForkRefused(
-            str(log), "name the place: --at N, or --set KEY=FILE for the outcome to change"
+        keys = [
+            key
+            for key, asked in Book(log, unfinished_ok=True).requests.items()
+            if not asked.delegates
+        ]
+        options = ("--set", f"{keys[0]}=VALUE") if keys else ("--at", "0")
+        problem = (
+            "name an outcome to change, edits={KEY: VALUE}, or the last entry to keep, at=N "
+            "(--set or --at on the command line)"
         )
-    if len({path for path, _ in found}) > 1:
-        raise ForkRefused(
-            str(log), "the edits are in several runs: name the place to fork at, --at N"
-        )
+        raise ForkRefused(str(log), problem, options)
+    while len({path for path, _ in found}) > 1:  # of the lowest run, its start in the one above
+        lowest = max((path for path, _ in found), key=lambda path: path.name.count("."))
+        found = [_start(path) if path == lowest else (path, entry) for path, entry in found]
     return min(found, key=lambda place: place[1].seq)
 
 
@@ -98,6 +112,17 @@ def _entry(log: Path, at: int) -> Entry:
     return last[0]
 
 
+def _start(log: Path) -> tuple[Path, Entry]:
+    """Return the log above a child's, and the entry there that starts the child."""
+    above = parent_of(log)
+    assert above is not None, "edits are in one tree"
+    path, number = above
+    entries = read_entries(path, torn_ok=True)
+    return path, next(
+        each for each in entries if each.kind == "child.started" and each.data["number"] == number
+    )
+
+
 def _edit(log: Path, key: str, value: Json) -> Edit:
     """Return the edit of the outcome, or of the drawn value, that `key` names in `log`."""
     run, call = run_and_call(key)
@@ -105,7 +130,8 @@ def _edit(log: Path, key: str, value: Json) -> Edit:
     for start in run.split(" > ") if run else ():
         number = Book(path, unfinished_ok=True).child_number(start)
         if number is None or not child_path(path, number).exists():
-            raise ForkRefused(str(path), f"{key!r}: no child was started by {start}")
+            problem = f"{key!r}: no child was started by {start}{_keys(path)}"
+            raise ForkRefused(str(path), problem)
         path = child_path(path, number)
     asked = None
     for entry in read_entries(path, resolve=True, torn_ok=True):
@@ -125,8 +151,16 @@ def _edit(log: Path, key: str, value: Json) -> Edit:
             return Edit(path, entry, (event.source, event.name), edited(event, key, value))
         elif asked is not None and isinstance(event, OUTCOMES):
             return Edit(path, entry, asked.name, edited(event, key, value))
-    shown = f"`refold show {path} --events` lists its keys"
-    raise ForkRefused(str(path), f"no outcome in this log or below it has the key {key!r}; {shown}")
+    raise ForkRefused(
+        str(path), f"no outcome in this log or below it has the key {key!r}{_keys(path)}"
+    )
+
+
+def _keys(log: Path) -> str:
+    """Return the end of a message that names keys of a log, and the command that lists them all."""
+    book = Book(log, unfinished_ok=True)
+    known = few([*book.requests, *book.values], _KEYS_SHOWN) or "none"
+    return f"; its keys: {known}; refold show {shlex.quote(str(log))} --events"
 
 
 def cuts(log: Path, kept: int) -> dict[Path, int]:

@@ -5,6 +5,7 @@ key, with different arguments. Both change the model's answer. Requests that wer
 before that entry are sent to the live server. Rules: CONTRACT.md §16.6, §12.11.
 """
 
+import shlex
 from collections.abc import Mapping
 from os import PathLike, fspath
 from pathlib import Path
@@ -21,6 +22,7 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.apis import reader_of_part
 from refold.engine.wire.parts.kept_answers import body_of
 from refold.engine.wire.spelling import HTTP_ERROR, can_spell, spelled
+from refold.replay.difference.pointer_diff import few
 from refold.replay.observed.record import ObservedRecord, RecordedTurn, read_record
 from refold.replay.resume.transplant import edited
 
@@ -82,8 +84,11 @@ def _entry(record: ObservedRecord, at: int | None, edited_at: list[int]) -> int:
     log = str(record.path)
     if at is None:
         if not edited_at:
-            problem = "name the place: --at N, or --set KEY=JSON for the answer to change"
-            raise ForkRefused(log, problem)
+            keys = [turn.call for turn in record.turns if turn.answer is not None]
+            problem = "name an answer to change, --set KEY=JSON, or the last entry to keep, --at N"
+            raise ForkRefused(
+                log, problem, ("--set", f"{keys[0]}=VALUE") if keys else ("--at", "0")
+            )
         return min(edited_at)
     found = record.entries + at if at < 0 else at
     if not 0 <= found < record.entries:
@@ -96,7 +101,10 @@ def _answer(record: ObservedRecord, key: str) -> RecordedTurn:
     for turn in record.turns:
         if turn.answer is not None and (turn.call == key or key in _calls_of(record, turn)):
             return turn
-    problem = f"no answer or tool call has the key {key!r}; refold show --events lists keys"
+    known = few([*(turn.call for turn in record.turns), *record.tools], 8) or "none"
+    path = shlex.quote(str(record.path))
+    problem = f"no answer or tool call has the key {key!r}; its keys: {known}"
+    problem += f"; refold show {path} --events"
     raise ForkRefused(str(record.path), problem)
 
 
@@ -116,7 +124,7 @@ def _edit(record: ObservedRecord, key: str, call: str, value: Json) -> bool:
     turn = next((each for each in record.turns if each.call == call), None)
     if turn is None or turn.answer is None:
         problem = f"{key!r} is answered after the last entry that is kept: pass a later --at"
-        raise ForkRefused(str(record.path), problem)
+        raise ForkRefused(str(record.path), problem, dropped="--at")
     if not can_spell(turn.asked):
         problem = f"{key!r} is an answer of an API that Refold cannot encode"
         raise ForkRefused(str(record.path), problem)

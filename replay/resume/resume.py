@@ -22,6 +22,7 @@ from refold.engine.errors import (
     InDoubt,
     LogLocked,
     LogSealed,
+    ModelAbsent,
     RefoldError,
     ToolAbsent,
     UsageError,
@@ -482,15 +483,11 @@ def _check_models(replayed: Replayed, given: Mapping[str, Model]) -> None:
     """Refuse to continue without the models that the program may ask.
 
     Raises:
-        UsageError: a model was not passed.
+        ModelAbsent: a model was not passed.
     """
     for name, full in replayed.started.models.items():
         if name not in given:
-            option = f"models={{{name!r}: …}}" if name else "model=…"
-            raise UsageError(
-                f"the run had the model {full} and now continues live: pass {option} (--model on "
-                "the command line)"
-            )
+            raise ModelAbsent(name, full)
 
 
 def _check_said(log: Path, people: People) -> None:

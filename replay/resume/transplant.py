@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.canonical import Json, text_of_json
 from refold.engine.errors import EventMalformed, UsageError
 from refold.engine.events.call_key import key_in
 from refold.engine.events.codec import structure, unstructure
@@ -147,9 +147,10 @@ def edited(event: Any, key: str, value: Json) -> Any:
 def edit(event: Any, value: Json) -> Any:
     """Return an outcome of the same kind as `event` with a new result.
 
-    For a tool, a person or a drawn value, the result is any JSON value; for a model, its text or
-    its whole message; for a child, its output, or an object of an outcome's fields (`status`,
-    `summary`, `output`, `error`). `{"error": {"message": …}}` makes any of the three fail.
+    For a tool, a person or a drawn value, the result is any JSON value; for a model, its text, a
+    JSON value that is its text, or its whole message; for a child, its output, or an object of an
+    outcome's fields (`status`, `summary`, `output`, `error`). `{"error": {"message": …}}` makes any
+    of the three fail.
 
     Raises:
         EventMalformed: an outcome's field is invalid.
@@ -181,9 +182,10 @@ def _answer(event: ModelAnswered, value: Json) -> ModelAnswered:
     error = _error_of(value)
     if error is not None:
         return ModelAnswered("error", error={"code": error["code"], "message": error["message"]})
-    if isinstance(value, str):
-        value = {"role": "assistant", "content": value}
-    if not isinstance(value, dict) or "content" not in value:
+    if not isinstance(value, dict) or {"role", "content"}.isdisjoint(value):
+        text = value if isinstance(value, str) else text_of_json(value)
+        value = {"role": "assistant", "content": text}
+    if "content" not in value:
         raise UsageError(f"a model's answer is its text or a message, found {value!r:.60}")
     reason = "tool_calls" if value.get("tool_calls") else "stop"
     return ModelAnswered("ok", value, event.usage, reason)

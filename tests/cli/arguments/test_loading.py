@@ -50,7 +50,7 @@ def test_what_is_no_tool_is_refused(file: Path) -> None:
     """And so is a name behind which there is nothing."""
     with pytest.raises(ToolRefused):
         load_tools("os:sep")
-    with pytest.raises(ProgramNotFound):
+    with pytest.raises(ToolRefused, match="functions: add"):
         load_tools(f"{file}:missing")
     with pytest.raises(ToolRefused, match=r"adding\.py:NAME"):
         load_tools(str(file))
@@ -134,7 +134,7 @@ def test_whatever_is_named_is_looked_for_there(
     """By who loads it, so that no command forgets."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    with pytest.raises(ProgramNotFound):
+    with pytest.raises(UsageError, match="no_such_module"):
         load("no_such_module:NAME")
 
     assert sys.path[-1] == str(tmp_path)

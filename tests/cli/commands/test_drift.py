@@ -148,3 +148,24 @@ def test_a_way_to_compare_needs_the_name_of_a_tool(survey_log: Path, invoke: Inv
 
     assert said.exit_code == 2
     assert "--compare 'exact': expected NAME=…" in said.stderr
+
+
+@pytest.mark.parametrize("spec", ["SPEC", "recorded"])
+def test_a_model_that_is_missing_is_named_with_the_command(
+    log: Path, invoke: Invoke, spec: str
+) -> None:
+    """With a model, or without one."""
+    said = invoke("drift", log, *GIVEN, "--children", "live")
+
+    assert said.exit_code == 2
+    (line,) = [each for each in said.stderr.splitlines() if each.endswith(f"--model {spec}")]
+    words = shlex.split(line)
+    assert words == ["refold", "drift", str(log), *GIVEN, "--children", "live", "--model", spec]
+
+
+def test_all_that_is_missing_is_in_one_command(log: Path, invoke: Invoke) -> None:
+    said = invoke("drift", log, "--children", "live")
+
+    words = shlex.split(said.stderr.splitlines()[-1])
+    named = ["--program", "FILE.py:report", "--tools", "FILE.py:get", "--model", "SPEC"]
+    assert words == ["refold", "drift", str(log), "--children", "live", *named]

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 from click.testing import Result
 
+import refold
 from refold.cli.schema.documents import schema
 from refold.engine.log.reader import read_entries
 from refold.engine.models import ScriptedModel
@@ -241,3 +242,64 @@ def test_an_edit_that_is_not_reached_is_told(tmp_path: Path, invoke: Invoke) -> 
     assert "the edit of 0#2 has no effect" in both.stderr
     assert "0#1" not in both.stderr
     assert "no effect" not in one.stderr
+
+
+TEAM = ("--program", "tests.cli.commands.test_fork:team")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (TEAM, (*TEAM, "--set", "0#1=VALUE")),
+        ((*TEAM, "--at", "99", "--set", "0#1=x"), (*TEAM, "--set", "0#1=x", "--at", "5")),
+        ((*TEAM, "--at=-99"), (*TEAM, "--at", "0")),
+        ((*TEAM, "--set", "0#2=x", "--set", "0#2 > 0#1=y"), (*TEAM, "--set", "0#2=x")),
+        ((*TEAM, "--at", "-1", "--set=0#1=tides ice"), (*TEAM, "--set=0#1=tides ice")),
+        ((*TEAM, "--at", "1", "--model", "gpt"), (*TEAM, "--at", "1", "--model", "openai:gpt")),
+        ((*TEAM, "--at", "1", "--model=live"), (*TEAM, "--at", "1", "--model", "SPEC")),
+        (("--set", "0#1=x"), ("--set", "0#1=x", "--program", "FILE.py:team")),
+        (("--program", "no.py:team", "--at", "1"), ("--at", "1", "--program", "FILE.py:team")),
+        (
+            ("--program", "tests.cli.commands.test_fork:tem", "--at", "1"),
+            ("--at", "1", "--program", "tests.cli.commands.test_fork:team"),
+        ),
+    ],
+)
+@pytest.mark.usefixtures("planned")
+def test_a_fork_of_nowhere_prints_the_command_that_works(
+    tmp_path: Path, invoke: Invoke, words: tuple[str, ...], line: tuple[str, ...]
+) -> None:
+    """With the path of the user, quoted for a shell."""
+    log = tmp_path / "a folder" / "team.jsonl"
+    log.parent.mkdir()
+    for path in tmp_path.glob("team*"):
+        path.rename(log.with_name(path.name))
+
+    said = invoke("fork", log, *words, "--into", tmp_path / "b.jsonl")
+
+    assert said.exit_code in (1, 2), said.output
+    told = shlex.split(said.stderr.splitlines()[-1])
+    assert told[:3] == ["refold", "fork", str(log)], said.stderr
+    place = told.index("--into")
+    assert (*told[3:place], *told[place + 2 :]) == line
+
+
+def note(text: str) -> str:
+    """Note a text: a plain function, which becomes a tool that may change the world."""
+    return f"noted {text}"
+
+
+def noting(run: PlainRun, text: str) -> Any:
+    return run.tool("note", text=text)
+
+
+def test_live_finds_a_plain_function_that_was_passed_as_a_tool(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    log = refold.record(noting, "a", log=tmp_path / "a.jsonl", tools=[note]).log
+    words = ("--program", "tests.cli.commands.test_fork:noting", "--at", "0", "--live", "--yes")
+
+    said = invoke("fork", log, *words, "--into", tmp_path / "b.jsonl")
+
+    assert said.exit_code == 0, said.output
+    assert list(read_entries(tmp_path / "b.jsonl"))[-1].data["output"] == "noted a"

@@ -502,7 +502,7 @@ def test_a_watched_command_is_resumed_from_the_command_line(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "with `refold resume`"),
+        ([], "`refold resume` with -- COMMAND"),
         (["--max-requests", "2"], "--max-requests needs -- COMMAND"),
         (["--list", "--", "true"], "--list is not for -- COMMAND"),
         (["--"], "no command behind --"),

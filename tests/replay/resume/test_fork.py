@@ -406,7 +406,7 @@ def test_drawn_values_are_the_origins(tmp_path: Path) -> None:
         (None, {"0#9": 1}, ForkRefused),
         (None, {"0#3 > 0#1": 1}, ForkRefused),
         (3, {"nonsense": 1}, ForkRefused),
-        (None, {"0#1": 5}, UsageError),
+        (None, {"0#1": {"role": "assistant"}}, UsageError),
     ],
 )
 def test_a_fork_of_nowhere_is_refused(
@@ -815,7 +815,10 @@ def test_what_is_missing_in_a_child_stops_the_run_above_it(tmp_path: Path) -> No
     )
 
     assert forked.recording is None
-    assert "--model SPEC (model='live') asks one" in str(forked.missing[0])
+    assert str(forked.missing[0]).endswith(
+        "(pass model=…, sources=refold.Sources(model='live', children='live'); on the command "
+        "line: --model SPEC)"
+    )
     assert not list(tmp_path.glob("b.*"))
 
 

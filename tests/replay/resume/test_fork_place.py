@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.errors import EntryMissing, ForkRefused
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import EntryMissing
 from refold.engine.log.reader import read_entries
 from refold.engine.runners.recording import record
 from refold.replay.resume.fork_place import cuts, edits_in, fork_entry
@@ -45,10 +46,18 @@ def test_an_edit_in_a_child_of_a_run_that_broke_off(log: Path) -> None:
     )
 
 
-def test_edits_in_several_runs_need_a_number(log: Path) -> None:
-    """Which of them comes first cannot be said from one log."""
-    with pytest.raises(ForkRefused, match="--at"):
-        fork_entry(log, None, edits_in(log, {"0#3": 1, "0#2 > 0#1": 1}).values())
+def test_edits_in_several_runs_are_cut_in_the_run_that_has_them_all(log: Path) -> None:
+    """At the first of them; one in a child counts as the start of the child."""
+    places = {
+        ("0#3", "0#2 > 0#1"): ("a.jsonl", "child.started", "0#2"),
+        ("0#1", "0#2 > 0#2 > 0#1"): ("a.jsonl", "model.answered", "0#1"),
+        ("0#2 > 0#1", "0#2 > 0#2 > 0#1"): ("a.1.jsonl", "tool.returned", "0#1"),
+    }
+    for keys, place in places.items():
+        edits: dict[str, Json] = dict.fromkeys(keys, "x")
+        path, entry = fork_entry(log, None, edits_in(log, edits).values())
+
+        assert (path.name, entry.kind, entry.call) == place
 
 
 @pytest.mark.parametrize("at", [100, -100, 10**30, -(10**30)])

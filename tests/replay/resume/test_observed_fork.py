@@ -174,7 +174,7 @@ def test_a_fork_of_nowhere_is_refused(log: Path, tmp_path: Path) -> None:
     """Without an entry or an edit, of what is no answer, after its end, of a program's log."""
     program = record_program(_nothing, log=tmp_path / "p.jsonl").log
 
-    with pytest.raises(ForkRefused, match="name the place"):
+    with pytest.raises(ForkRefused, match="name an answer to change"):
         kept_record(log, None, {})
     with pytest.raises(ForkRefused, match="no answer or tool call has"):
         kept_record(log, None, {"0/7#1": "x"})

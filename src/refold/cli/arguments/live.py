@@ -5,10 +5,12 @@ tools that are named are meant to be used. Rules: CONTRACT.md §12.10.
 """
 
 import contextlib
+import inspect
 import json
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -33,9 +35,16 @@ from refold.cli.output.pages import WORDS
 from refold.cli.output.people import said
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import (
+    Diverged,
+    EntryMissing,
+    ForkRefused,
+    LogError,
     LogObserved,
+    ModelAbsent,
+    ModelNotFound,
     OutcomeMissing,
     ProgramNotFound,
+    ProgramRefused,
     RefoldError,
     ToolAbsent,
     UsageError,
@@ -136,11 +145,28 @@ class LiveOptions:
         return attrs.asdict(self, filter=lambda one, _: one.name != "places", recurse=False)
 
 
-def again(*options: str) -> str:
-    """Return the line of this command with more options."""
+def again(*options: str, drops: Callable[[str, str], bool] = lambda _name, _value: False) -> str:
+    """Return the line of this command with more options.
+
+    They replace given ones of the same name that count once. `drops` says which others to leave
+    out, by name and value.
+    """
     words = click.get_current_context().meta[WORDS]
     at = words.index("--") if "--" in words else len(words)
-    return shlex.join(["refold", *words[:at], *options, *words[at:]])
+    left, rest = ["refold"], iter(words[:at])
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name not in (*_ONCE, "--set"):
+            left.append(word)
+            continue
+        given = [word] if equals else [word, next(rest, "")]
+        if not ((name in _ONCE and name in options) or drops(name, value if equals else given[1])):
+            left += given
+    return shlex.join([*left, *options, *words[at:]])
+
+
+_PLACED: Final = ("--at", "--set")
+_ONCE: Final = ("--at", "--children", "--model", "--program")
 
 
 @contextlib.contextmanager
@@ -152,16 +178,50 @@ def remedied(log: OpenedLog, program: str | None, *, takes_command: bool = False
     try:
         yield
     except RefoldError as error:
-        named = ("--program", place_of(started(log.path).program)) if program is None else ()
-        match error:
-            case LogObserved() if takes_command:
-                error.add_note(again("--", "COMMAND"))
-            case ProgramNotFound() if named:
-                error.add_note(again(*named))
-            case ToolAbsent():
-                tools = ",".join(f"FILE.py:{name}" for name in (error.tool, *error.others))
-                error.add_note(again(*named, "--tools", tools))
+        if isinstance(error, LogError):
+            raise
+        for line in _remedies(error, log, program, takes_command=takes_command):
+            error.add_note(line)
         raise
+
+
+def _remedies(
+    error: RefoldError, log: OpenedLog, program: str | None, *, takes_command: bool
+) -> Iterator[str]:
+    run = started(log.path)
+    named = ("--program", place_of(run.program)) if program is None else ()
+    words = click.get_current_context().meta[WORDS]
+    match error:
+        case LogObserved(is_observed=True) if takes_command:
+            yield again("--", "COMMAND")
+        case LogObserved(is_observed=False):
+            yield again(*named).rpartition(" -- ")[0]
+        case ProgramNotFound() if named:
+            yield again(*named)
+        case ProgramNotFound() | ProgramRefused() if program is not None:
+            source = program.partition(":")[0]
+            is_kept = Path(source).is_file() if source.endswith(".py") else ":" in program
+            place = f"{source if is_kept else 'FILE.py'}:{run.program}"
+            if place != program:
+                yield again("--program", place)
+        case ToolAbsent():
+            tools = ",".join(f"FILE.py:{name}" for name in (error.tool, *error.others))
+            lacks_model = words[0] == "drift" and "--model" not in words and run.models
+            yield again(*named, "--tools", tools, *(("--model", "SPEC") if lacks_model else ()))
+        case ModelAbsent():
+            yield again(*named, "--model", "live" if error.full.startswith(OPENED) else "SPEC")
+            yield again(*named, "--model", "recorded")
+        case ModelNotFound():
+            is_bare = ":" not in error.spec and error.spec not in run.models.values()
+            yield again(*named, "--model", f"openai:{error.spec}" if is_bare else "SPEC")
+        case EntryMissing() if error.entries:
+            yield again("--at", str(error.entries - 1 if error.at > 0 else 0))
+        case ForkRefused(options=options, dropped=key) if options or key:
+            yield again(
+                *options, drops=lambda name, said: key in (name, said.partition("=")[0].strip())
+            )
+        case Diverged() if all(any(word.startswith(name) for word in words) for name in _PLACED):
+            yield again(drops=lambda name, _said: name == "--at")
 
 
 def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live) -> LiveOptions:
@@ -199,17 +259,18 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
 
 def _beside(program: str | None, run: RunStarted) -> dict[str, Tool]:
     """Return the tools of the run that the module of its program has, by their places."""
-    from refold.tools.contract.tool_types import is_tool  # noqa: PLC0415 - imports the tools
+    from refold.tools.contract.tool_types import as_tool, is_tool  # noqa: PLC0415 - imports the tools
 
     if program is None:
         return {}
     module, offered = program.rpartition(":")[0], {offer["name"] for offer in run.tools}
-    found = getattr(load_program(program), "__globals__", {})
-    return {
-        f"{module}:{name}": thing
-        for name, thing in found.items()
-        if is_tool(thing) and thing.name in offered
-    }
+    found: dict[str, Tool] = {}
+    for name, thing in getattr(load_program(program), "__globals__", {}).items():
+        if is_tool(thing) or (inspect.isfunction(thing) and name in offered):
+            tool = as_tool(thing)
+            if tool.name in offered:
+                found[f"{module}:{name}"] = tool
+    return found
 
 
 def _check_names(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from refold.engine.errors import ToolRefused, UsageError
+from refold.engine.errors import ProgramNotFound, ToolRefused, UsageError
 from refold.engine.ports.ports import Tool
 from refold.engine.ports.programs import load, program_name, reference_from
 
@@ -66,7 +66,6 @@ def load_tools(text: str) -> tuple[Tool, ...]:
     """Return the tools that `module:name,file.py:name` names; a name may be a list of tools.
 
     Raises:
-        ProgramNotFound: nothing is found there.
         ToolRefused: the name does not lead to a tool, or a file is named alone.
     """
     from refold.tools.contract.tool_types import as_tool  # noqa: PLC0415 - only where tools are named
@@ -76,7 +75,10 @@ def load_tools(text: str) -> tuple[Tool, ...]:
     for each in filter(None, (part.strip() for part in text.split(","))):
         if ":" not in each and each.endswith(".py"):
             raise ToolRefused(each, "--tools", f"a file without the name of a tool: {each}:NAME")
-        thing = load(reference_from(each))
+        try:
+            thing = load(reference_from(each))
+        except ProgramNotFound as error:
+            raise ToolRefused(each, "--tools", error.why) from error.__cause__
         if isinstance(thing, str):
             raise ToolRefused(each, "--tools", "a text, not a tool")
         found += map(as_tool, thing if isinstance(thing, (list, tuple)) else (thing,))

@@ -15,6 +15,7 @@ import attrs
 import click
 
 from refold.cli.arguments.foreign import proxy_module, sessions
+from refold.cli.arguments.live import remedied
 from refold.cli.arguments.logs import OpenedLog, opened_log
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE, NOT_COMPLETED, USAGE
@@ -125,7 +126,7 @@ def _looking(
 
 def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options: Any) -> int:
     """Run a command again, answered from the record up to an entry, and report the differences."""
-    with opened_log(log) as opened:
+    with opened_log(log) as opened, remedied(opened, None):
         way = _looking(log, is_sure=is_sure)
         forked = sessions().fork_command(opened.path, command, **way, **options)
         sys.stdout.flush()
