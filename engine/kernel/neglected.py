@@ -9,7 +9,6 @@ is CONTRACT.md §9.10.
 
 import dis
 import functools
-import inspect
 import itertools
 import sys
 from collections import Counter
@@ -21,7 +20,7 @@ import attrs
 
 from refold.engine.events.outcome import STATUSES, Outcome
 from refold.engine.kernel.pending import Child, Pending
-from refold.engine.kernel.unawaited import Slip
+from refold.engine.kernel.unawaited import Slip, place_of
 
 _FIELDS: Final = tuple(field.name for field in attrs.fields(Outcome))
 _ALWAYS_TRUE: Final = "an Outcome is always true: use outcome.ok, or `is not None`"
@@ -88,8 +87,7 @@ class Neglected:
             (unread, "did not complete, and nobody read status, error or result()"),
             (alone, f"{was} never joined: what still ran was cancelled"),
         ]
-        code = getattr(inspect.unwrap(program), "__code__", None)
-        place = (code.co_filename, code.co_firstlineno) if code is not None else ()
+        place = place_of(program)
         if self._left:
             counts = Counter(self._left).items()
             named = ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in counts)

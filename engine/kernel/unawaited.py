@@ -9,6 +9,7 @@ log, are reported too. The rule is CONTRACT.md §9.10.
 
 import contextlib
 import functools
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Coroutine, Iterable
@@ -106,6 +107,12 @@ def tell(slips: Iterable[Slip]) -> None:
     """Say slips as Python's warnings, each at its place."""
     for slip in slips:
         warnings.warn_explicit(slip.message, RuntimeWarning, slip.file or "asyncio", slip.line)
+
+
+def place_of(program: Callable[..., Any]) -> tuple[str, int] | tuple[()]:
+    """Return the file and line of a program, for a `Slip`; empty if unknown."""
+    code = getattr(inspect.unwrap(program), "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code is not None else ()
 
 
 def tell_quietly(slips: Iterable[Slip]) -> None:

@@ -39,6 +39,7 @@ class AnthropicModel(endpoint.HttpModel):
         return _reply(self.name, answer, request)
 
     def _body(self, request: ModelRequest, known: Iterable[str]) -> dict[str, Any]:
+        endpoint.check_messages(self.name, request.messages)
         extra = endpoint.parameters_of(self.name, request, known)
         if isinstance(choice := extra.get("tool_choice"), str):
             extra["tool_choice"] = {"type": _CHOICES.get(choice, choice)}

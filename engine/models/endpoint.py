@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final
 from urllib.request import getproxies, proxy_bypass
 
 from refold.engine.encoding.canonical import Json, check, encode
+from refold.engine.encoding.strict import nearest
 from refold.engine.errors import ExtraMissing, ModelError, NotCanonical
 from refold.engine.events.outcome import Usage
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
@@ -27,12 +28,20 @@ PLACEHOLDER_KEY: Final = "none-needed"
 OURS: Final = frozenset({"agent", "inherited"})
 """Parameters that speak to Refold (`engine.models.scripted`) and are never sent."""
 
-_TAKEN: Final = frozenset({"model", "messages", "tools", "system", "stream"})
-"""Members that an adapter sets itself; as parameters they would contradict the log."""
+_TAKEN: Final = {
+    "messages": "pass the list to run.model",
+    "model": "pass record(model=…), or models=… and their names",
+    "parameters": "pass each by its name",
+    "stream": "answers are not streamed",
+    "system": "pass a message with the role system",
+    "tools": "pass run.model(tools=…)",
+}
+"""Members that an adapter sets itself, as parameters they would contradict the log; what to do."""
 
 _ANYWHERE: Final = ("max_tokens", "seed", "stop", "temperature", "tool_choice", "top_k", "top_p")
 """Names that servers know, whether or not the installed version of an SDK does."""
 
+_ROLES: Final = ("system", "user", "assistant", "tool")
 _NEAR: Final = 0.85
 """How alike a misspelt name and the right one are at least, of 1; `top_k` and `top_p` are 0.8."""
 
@@ -152,8 +161,9 @@ def parameters_of(model: str, request: ModelRequest, known: Iterable[str] = ()) 
     free = given.pop("extra_body", {})
     if not isinstance(free, dict):
         raise ModelError(model, "extra_body is not an object of JSON", "parameters")
-    if taken := sorted(_TAKEN & {*given, *free}):
-        raise ModelError(model, f"{', '.join(taken)} cannot be given as a parameter", "parameters")
+    for name in sorted(_TAKEN.keys() & {*given, *free}):
+        advice = f"{name} cannot be given as a parameter: {_TAKEN[name]}"
+        raise ModelError(model, advice, "parameters")
     names = [*known, *_ANYWHERE]
     for name in given.keys() - names:
         if near := difflib.get_close_matches(name, names, 1, _NEAR):
@@ -257,8 +267,22 @@ def malformed(model: str, message: str) -> ModelError:
 
 def role_refused(model: str, role: str) -> ModelError:
     """Return the error for a message that the neutral shape does not know."""
-    there = "system, user, assistant or tool"
+    there = f"system, user, assistant or tool{nearest(role, _ROLES)}"
     return ModelError(model, f"messages have no role {short(repr(role))}: {there}", "messages")
+
+
+def check_messages(model: str, messages: Iterable[dict[str, Any]]) -> None:
+    """Refuse a message without a role or content; only an assistant may say nothing.
+
+    Raises:
+        ModelError: `messages`: one has not.
+    """
+    for message in messages:
+        if message.get("role") not in _ROLES:
+            raise role_refused(model, str(message.get("role", "")))
+        if "content" not in message and message["role"] != "assistant":
+            found = short(", ".join(message))
+            raise ModelError(model, f"a message has no content, only {found}", "messages")
 
 
 def objects_in(model: str, value: Json, where: str) -> list[dict[str, Any]]:

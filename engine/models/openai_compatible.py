@@ -40,6 +40,7 @@ class OpenAICompatibleModel(endpoint.HttpModel):
         return _reply(self.name, answer, request)
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
+        endpoint.check_messages(self.name, request.messages)
         messages = [_message(self.name, message) for message in request.messages]
         body: dict[str, Any] = {"model": self._model, "messages": messages}
         if request.tools:

@@ -126,6 +126,7 @@ class PydanticAIModel:
 
     async def _completed(self, request: ModelRequest) -> ModelReply:
         settings = endpoint.parameters_of(self.name, request)
+        endpoint.check_messages(self.name, request.messages)
         messages = [*_messages(self.name, request.messages)]
         try:
             model = infer_model(self._model, self._provider)

@@ -91,6 +91,8 @@ class ScriptedModel:
         """
         self._name = name
         self._script = _script(replies, where)
+        self.is_list = not isinstance(replies, Mapping)
+        """Whether all agents have the same replies: each run that asks begins with the first."""
 
     @classmethod
     def from_file(cls, path: Path | str, name: str = "scripted") -> Self:

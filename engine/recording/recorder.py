@@ -9,13 +9,14 @@ import contextlib
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
-from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.canonical import Json, loads
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import ChildStopped, NotCanonical, SecondInterrupt, Unanswered
 from refold.engine.events.events import (
@@ -42,10 +43,13 @@ from refold.engine.events.events import (
 from refold.engine.events.limits import CEILINGS
 from refold.engine.events.outcome import Outcome, failed
 from refold.engine.kernel.kernel import Kernel
+from refold.engine.kernel.unawaited import Slip, place_of
 from refold.engine.kernel.verdict import Verdict
 from refold.engine.kernel.world import Taken, World
 from refold.engine.log import call_data
 from refold.engine.log.line import plain
+from refold.engine.log.names import tree
+from refold.engine.log.reader import last_line
 from refold.engine.log.writer import LogWriter
 from refold.engine.loop.loop import Timer, microseconds
 from refold.engine.ports.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
@@ -87,6 +91,10 @@ ENDS_SECONDS: Final = 60.0
 GRACE_SECONDS: Final = 2.0
 """The time for a stopped program, and for a tool that changes the world, to finish."""
 
+_ONE_LIST: Final = (
+    "one list of replies was asked by {} runs, and each began with its first: script by agent, "
+    'ScriptedModel({{"lead": […], "worker": […]}}), and name the agent, Delegation(agent="worker")'
+)
 _IN_PLACE_SAFE: Final = sys.version_info < (3, 14)
 # From 3.14 a thread knows one current task: a tool that calls asyncio.run inside a step would fail.
 
@@ -211,8 +219,26 @@ class Recorder(World):
             raised=self._verdict.raised if self._verdict is not None else None,
             questions=self._questions,
             slips=self._kernel.slips,
-            unheard=tuple(slip.of(request.log) for slip in self._kernel.unheard),
+            unheard=(
+                *(slip.of(request.log) for slip in self._kernel.unheard),
+                *(
+                    Slip(_ONE_LIST.format(count), *place_of(request.program))
+                    for count in self._asking_one_list()
+                ),
+            ),
         )
+
+    def _asking_one_list(self) -> Iterator[int]:
+        """Yield the number of runs that asked a script without agents, if there are several."""
+        models = [*self.request.models.values()] if self.request.identity.parent is None else []
+        names = Counter(model.name for model in models)
+        lists = {model.name for model in models if getattr(model, "is_list", False)}
+        if not lists or self.request.supply is not None:
+            return
+        lines = [last_line(path) for path in tree(self.request.log) if path.exists()]
+        ends = [loads(line)["data"] for line in lines if line]
+        asked = Counter(name for end in ends for name in end.get("models") or ())
+        yield from (asked[name] for name in sorted(lists) if asked[name] > 1 == names[name])
 
     def _give_up(self, *, is_lost: bool = False) -> None:
         self._is_over = True

@@ -4,6 +4,7 @@ import asyncio
 import copy
 import inspect
 import pickle
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import refold
 from refold.engine.kernel.neglected import Neglected
 from refold.engine.kernel.pending import Child
+from refold.engine.models import FunctionModel, ScriptedModel
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(subagent|Outcome).*:RuntimeWarning")
 
@@ -265,3 +267,47 @@ def test_the_fields_of_an_outcome_cannot_be_set() -> None:
 
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         given.status = "completed"  # type: ignore[misc]  # it is refused
+
+
+async def asks(run: refold.Run, text: object) -> str:
+    reply = await run.model([{"role": "user", "content": str(text)}])
+    return str(reply.message["content"])
+
+
+async def asks_below(run: refold.Run, count: int) -> list[Any]:
+    """Have children, and one below each, that ask."""
+    kids = [
+        await run.start(refold.Delegation(program=asks, input=n, agent="worker"))
+        for n in range(count)
+    ]
+    return [outcome.result() for outcome in await run.join(*kids)]
+
+
+async def asks_twice(run: refold.Run, _: object) -> str:
+    return await asks(run, "a") + await asks(run, "b")
+
+
+@pytest.mark.filterwarnings("ignore:one list of replies:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("program", "count", "models", "runs"),
+    [
+        (asks_below, 3, {"model": ScriptedModel(["a"])}, 3),
+        (asks_below, 1, {"model": ScriptedModel(["a"])}, 0),
+        (asks_twice, 0, {"model": ScriptedModel(["a"])}, 0),
+        (asks_below, 3, {"model": ScriptedModel({"worker": ["a"]})}, 0),
+        (asks_below, 3, {"model": ScriptedModel({"*": ["a"]})}, 0),
+        (asks_below, 3, {"model": FunctionModel(lambda _: "a")}, 0),
+        (asks_below, 3, {"models": {"": ScriptedModel(["a"]), "b": ScriptedModel(["b"])}}, 0),
+    ],
+)
+def test_a_list_of_replies_that_several_runs_ask_is_told_once(
+    tmp_path: Path, program: Any, count: int, models: dict[str, Any], runs: int
+) -> None:
+    """Not if one run asks it, agents have scripts, or two lists share a name; not in a replay."""
+    recording = refold.record(program, count, log=tmp_path / "a.jsonl", **models)
+
+    told = [text for text in recording.warnings if f"asked by {runs} runs" in text]
+    assert len(told) == len(recording.warnings) == bool(runs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert refold.reexecute(recording, program).identical

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import refold
 from refold.engine.errors import ExtraMissing, ModelError
 from refold.engine.models import AnthropicModel, OpenAICompatibleModel
 from refold.engine.models.endpoint import LazyClient, call_of, distinct_id, objects_in
@@ -257,7 +258,7 @@ def test_a_closed_model_can_be_asked_again(adapter: Adapter, server: ModelServer
     model.close()
 
 
-@pytest.mark.parametrize("name", ["model", "messages", "tools", "stream"])
+@pytest.mark.parametrize("name", ["model", "messages", "tools", "stream", "system", "parameters"])
 def test_a_parameter_cannot_contradict_the_request(
     adapter: Adapter, server: ModelServer, name: str
 ) -> None:
@@ -313,14 +314,47 @@ def test_an_extra_body_contradicts_nothing(
     assert server.received == []
 
 
-def test_an_unknown_role_is_refused(adapter: Adapter, server: ModelServer) -> None:
-    """The neutral shape has four roles."""
-    asked = ModelRequest(messages=({"role": "developer", "content": "?"},))
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ({"role": "developer", "content": "?"}, "no role 'developer': system, user, assistant or"),
+        (
+            {"role": "usr", "content": "?"},
+            "no role 'usr': system, user, assistant or tool, did you mean 'user'?",
+        ),
+        ({"content": "?"}, "no role ''"),
+        ({"role": "user", "contents": "?"}, "a message has no content, only role, contents"),
+    ],
+)
+def test_a_message_of_another_shape_is_refused_and_not_sent(
+    adapter: Adapter, server: ModelServer, message: dict[str, Any], told: str
+) -> None:
+    """The neutral shape has four roles, each with content."""
+    error = failure(at(adapter, server.url), ModelRequest(messages=(message,)))
 
-    error = failure(at(adapter, server.url), asked)
+    assert (error.code, server.received) == ("messages", [])
+    assert told in str(error)
 
-    assert error.code == "messages"
-    assert "no role 'developer': system, user, assistant or tool" in str(error)
+
+@pytest.mark.parametrize("given", [{"temperatur": 1}, {"stream": True}, {"role": "usr"}])
+def test_a_recording_names_what_its_client_does_not_send(
+    adapter: Adapter, server: ModelServer, tmp_path: Path, given: dict[str, Any]
+) -> None:
+    async def asks(run: refold.Run, _: object) -> str:
+        role, parameters = given.get("role", "user"), {**given}
+        parameters.pop("role", None)
+        reply = await run.model([{"role": role, "content": "Tides?"}], **parameters)
+        return str(reply.message["content"])
+
+    recording = refold.record(asks, None, log=tmp_path / "a.jsonl", model=at(adapter, server.url))
+
+    assert recording.error is not None
+    assert (recording.status, recording.error.code) == (
+        "failed",
+        "messages" if "role" in given else "parameters",
+    )
+    assert server.received == []
+    assert refold.reexecute(recording, asks).identical
 
 
 def test_a_missing_sdk_names_its_extra(adapter: Adapter, monkeypatch: pytest.MonkeyPatch) -> None:
