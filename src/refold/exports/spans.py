@@ -108,15 +108,19 @@ class _Open:
 class Spans:
     """The spans of the run at `log` and all below it, with a count of omitted entries."""
 
-    def __init__(self, log: Path, *, content: bool = False) -> None:
+    def __init__(self, log: Path, *, content: bool = False, is_growing: bool = False) -> None:
         """Prepare to read `log`; with `content`, spans have the texts of tools and models.
+
+        If it `is_growing`, only calls that have ended have spans, which do not change any more.
 
         Raises:
             LogMissing: it does not exist.
             LogDamaged: its first entry does not verify.
             LogUnsupported: it was written by a newer version.
         """
-        self.tree = with_standing(delegation_tree(log))
+        tree = delegation_tree(log)
+        self.tree = tree if is_growing else with_standing(tree)
+        self.is_growing = is_growing
         self.left_out: Counter[str] = Counter()
         """Entries without a span, by kind, and texts that were left out, under `texts`."""
         self.content = content
@@ -263,7 +267,7 @@ class _OneLog:
             elif entry.kind not in _NO_SPAN:
                 self._all.left_out[entry.kind] += 1
         self._all.left_out[UNREAD] += left
-        if own is None:
+        if own is None or self._all.is_growing:
             return
         for span in self._open.values():
             span.end_us = own.end_us
@@ -347,7 +351,9 @@ class _OneLog:
             if self._delegating.get(scope_of(call)) == span.id:
                 del self._delegating[scope_of(call)]
             above = above[0], span.id
-        if node is not None and not node.log:  # rejected, or nothing of it was seen
+        if node is not None and not (
+            node.log or self._all.is_growing
+        ):  # rejected, or nothing of it was seen
             told = self._all.run_span(node, above, begun, f"{self._node.run_id} {call}")
             told.end_us = clock.ended(entry) or at
             yield self._all.run_ended(node, told)
