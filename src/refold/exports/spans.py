@@ -269,9 +269,12 @@ class _OneLog:
         self._all.left_out[UNREAD] += left
         if own is None or self._all.is_growing:
             return
-        for span in self._open.values():
-            span.end_us = own.end_us
-            yield self._all.ended(span, "open")
+        for call, span in self._open.items():
+            span.end_us, above = own.end_us, span.above
+            if span.attributes.get("gen_ai.operation.name") != "invoke_agent":
+                yield self._all.ended(span, "open")
+                above = above[0], span.id
+            yield from self._without_log(call, above, span.start_us, own.end_us)
         for scope, span in self._open_talks.items():
             yield self._all.run_ended(self._talks[scope], span)
         yield attrs.evolve(self._all.run_ended(node, own), links=links)
@@ -340,7 +343,7 @@ class _OneLog:
 
     def _end(self, entry: Entry, at: int, above: _Above, clock: LogTimes) -> Iterator[TraceSpan]:
         call = entry.call or ""
-        node, span = self._started.get(call), self._open.pop(call, None)
+        span = self._open.pop(call, None)
         begun = at if span is None else span.start_us
         if span is not None and entry.kind != "child.finished":
             span.end_us = at
@@ -351,11 +354,15 @@ class _OneLog:
             if self._delegating.get(scope_of(call)) == span.id:
                 del self._delegating[scope_of(call)]
             above = above[0], span.id
-        if node is not None and not (
-            node.log or self._all.is_growing
-        ):  # rejected, or nothing of it was seen
+        if not self._all.is_growing:
+            yield from self._without_log(call, above, begun, clock.ended(entry) or at)
+
+    def _without_log(self, call: str, above: _Above, begun: int, end: int) -> Iterator[TraceSpan]:
+        """Yield the run that a call started, if it was rejected or nothing of it was seen."""
+        node = self._started.get(call)
+        if node is not None and not node.log:
             told = self._all.run_span(node, above, begun, f"{self._node.run_id} {call}")
-            told.end_us = clock.ended(entry) or at
+            told.end_us = end
             yield self._all.run_ended(node, told)
 
     def _answer(self, entry: Entry) -> tuple[str, str, dict[str, Any]]:
