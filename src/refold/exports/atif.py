@@ -46,7 +46,9 @@ class _Trajectory:
 
     def document(self) -> dict[str, Any]:
         """Return it, with those below it."""
-        for span in self._inside[self._run.id]:
+        waiting = self._inside.pop(self._run.id, [])[::-1]
+        while waiting:
+            span = waiting.pop()  # which is let go with its texts, once it is a step
             match span.attributes.get("gen_ai.operation.name"):
                 case "chat":
                     self._asked(span)
