@@ -8,7 +8,7 @@ Imports `ports`, `events`, `encoding` and `errors`.  Rules: CONTRACT.md §3, §4
     blobs          large strings, kept beside the log
     call_data      the bytes of a call's two lines, with no event between
     writer, lock   one writer at a time; an acknowledged entry is written
-    descriptors    writes to descriptors: all of it
+    descriptors    complete writes, and logs that stay open during a command
     reader         entries, verified as they are read
     damage         damage of a log, with its place
     gaps           large strings that are missing

@@ -1,4 +1,4 @@
-"""Files and their descriptors on different systems: flags, locks, syncs, complete writes.
+"""Files and their descriptors on different systems: flags, locks, syncs, whole writes, open logs.
 
 Logs have their own write (`engine.log.writer`), because there the written part of a line matters.
 Flags that a system lacks are 0 here: Windows has neither links to refuse nor named pipes.
@@ -6,11 +6,13 @@ Flags that a system lacks are 0 here: Windows has neither links to refuse nor na
 
 import contextlib
 import errno
+import io
 import os
 import secrets
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from refold.engine.errors import SystemUnsupported
 
@@ -34,6 +36,11 @@ NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)
 DIRECTORY: Final[int] = getattr(os, "O_DIRECTORY", 0)
 _UNFINISHED: Final = ".refold-unfinished"
 _FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)
+_HELD_MAX: Final = 100
+"""Logs that one command holds open: a process may open only some hundred files."""
+
+Signature = tuple[int, ...]
+"""Differs after a file was written to: device, inode, size, times of change in nanoseconds."""
 
 
 def require_posix(what: str) -> None:
@@ -176,3 +183,130 @@ def remove_left(path: Path) -> None:
             path.unlink()
         finally:
             os.close(descriptor)
+
+
+# --- logs that stay open ---------------------------------------------------------------------
+
+
+class Held:
+    """An open log."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._proof: tuple[Signature, object] | None = None
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)  # when the last view is gone
+
+    def signature(self) -> Signature:
+        """Return the file's signature now."""
+        return _signature(os.fstat(self.descriptor))
+
+    @property
+    def proof(self) -> Any:
+        """What `prove` was given, unless the file has changed; else `None`."""
+        known = self._proof
+        return known[1] if known is not None and known[0] == self.signature() else None
+
+    def prove(self, before: Signature, found: object) -> None:
+        """Keep what was found out about the file as it was `before`."""
+        self._proof = before, found
+
+
+class _Holding:
+    def __init__(self) -> None:
+        self.logs: dict[str, Held] = {}
+        self.is_open = True
+
+
+_HOLDING: Final[ContextVar[_Holding | None]] = ContextVar("holding", default=None)
+
+
+@contextlib.contextmanager
+def holding() -> Iterator[None]:
+    """Keep the logs that are read in this block open until it ends, or until an outer block does.
+
+    A command looks at a log several times: for its first line, its tree, its end. So all looks see
+    the same file. Also a decorator.
+    """
+    known = _HOLDING.get()
+    is_windows = not hasattr(os, "pread")  # renames no open file
+    if is_windows or (known is not None and known.is_open):
+        yield
+        return
+    block = _Holding()
+    token = _HOLDING.set(block)
+    try:
+        yield
+    finally:
+        _HOLDING.reset(token)
+        block.is_open = False  # tasks and threads may have copied the context
+        block.logs.clear()
+
+
+def held_file(
+    path: str | os.PathLike[str], opened: Callable[[], int], size: int
+) -> BinaryIO | None:
+    """Return a file for the log at `path`, held or from now on held; `None` outside of `holding`.
+
+    It has a place and a buffer of `size` of its own.  `opened` opens a descriptor.
+    """
+    block = _HOLDING.get()
+    if block is None or not block.is_open:
+        return None
+    name = os.fspath(path)
+    held = block.logs.get(name)
+    if held is None or not _is_at(name, held):
+        held = Held(opened())
+        if name in block.logs or len(block.logs) < _HELD_MAX:
+            block.logs[name] = held
+    return io.BufferedReader(_View(held), size)
+
+
+def held_of(file: BinaryIO) -> Held | None:
+    """Return what holds a file that `held_file` returned; `None` for any other."""
+    raw = getattr(file, "raw", None)
+    return raw.held if isinstance(raw, _View) else None
+
+
+def _is_at(path: str, held: Held) -> bool:
+    """Return whether the name still leads to the open file: it may have been replaced."""
+    try:
+        return os.path.samestat(Path(path).stat(), os.fstat(held.descriptor))
+    except (OSError, ValueError):
+        return False
+
+
+def _signature(found: os.stat_result) -> Signature:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+class _View(io.RawIOBase):
+    """An open file, read from a place of its own: descriptors that are shared have one place."""
+
+    def __init__(self, held: Held) -> None:
+        self.held = held
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self.held.descriptor
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # as `io` calls it
+        found = read_at(self.held.descriptor, len(buffer), self._at)
+        buffer[: len(found)] = found
+        self._at += len(found)
+        return len(found)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_CUR:
+            offset += self._at
+        elif whence == os.SEEK_END:
+            offset += os.fstat(self.held.descriptor).st_size
+        self._at = offset
+        return offset

@@ -27,7 +27,7 @@ from refold.engine.errors import LogDamaged, LogMissing, LogUnsupported
 from refold.engine.events.events import Recorded
 from refold.engine.log.blobs import DOLLAR, BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL, ChainEnd, Damage, format_of, judge, lines
-from refold.engine.log.descriptors import CLOEXEC, NONBLOCK
+from refold.engine.log.descriptors import CLOEXEC, NONBLOCK, held_file, held_of
 from refold.engine.log.line import (
     FIRST,
     FORMAT,
@@ -115,7 +115,8 @@ def open_log(path: str | os.PathLike[str]) -> BinaryIO:
     Raises:
         LogMissing: it does not exist, or cannot be opened.
     """
-    return open(open_plain(path, os.O_RDONLY), "rb", _BUFFER)
+    held = held_file(path, functools.partial(open_plain, path, os.O_RDONLY), _BUFFER)
+    return held or open(open_plain(path, os.O_RDONLY), "rb", _BUFFER)
 
 
 def open_plain(path: str | os.PathLike[str], flags: int) -> int:
@@ -160,30 +161,69 @@ def scan(path: str | os.PathLike[str], look: Look | None = None) -> Scan:
 
 def scan_file(file: BinaryIO, path: str, look: Look | None = None) -> Scan:
     """Verify the chain of an open log."""
-    place, last = _follow(file, path, look)
-    ended = last.startswith(_SEAL % (place.seq - 1))
-    wrong = None if _at_end(file, place) else judge(file, place)
-    torn = wrong if wrong is not None and wrong.what == TORN_TAIL else None
-    damage = None if torn else wrong
-    head = place.previous.decode()
-    sealed = ended and wrong is None
-    return Scan(path, place.seq, head, place.offset, damage, torn, sealed, ended)
+    held = held_of(file)
+    proof: Scan | None = held.proof if held is not None else None
+    if proof is not None and look is None:
+        return proof
+    chain = Chain(file, path, look=look)
+    for _ in chain:
+        pass
+    return chain.scan()
 
 
-def _follow(file: BinaryIO, path: str, look: Look | None) -> tuple[ChainEnd, bytes]:
-    """Return how far the chain holds, and its last line."""
-    seq, offset, previous, last = 0, 0, NO_HASH, b""
-    for batch in _batches(file):
-        if look is not None:
-            look(batch)
-        sound, previous = _sound(batch, ChainEnd(path, seq, offset, previous), verify=True)
-        seq += sound
-        if sound < len(batch):
-            last = batch[sound - 1] if sound else last
-            return ChainEnd(path, seq, offset + sum(map(len, batch[:sound])), previous), last
-        last = batch[-1]
-        offset = file.tell()
-    return ChainEnd(path, seq, offset, previous), last
+class Chain:
+    """The lines of an open log, verified some at a time.
+
+    Of a file that is held open and was found sound, hashes are not checked again.
+    """
+
+    def __init__(
+        self, file: BinaryIO, path: str, *, verify: bool = True, look: Look | None = None
+    ) -> None:
+        self._file = file
+        self._verify = verify
+        self._look = look
+        self._held = held_of(file)
+        self._before = self._held.signature() if self._held is not None else ()
+        self._end = ChainEnd(path, 0, 0, NO_HASH)
+        self._last = b""
+
+    def __iter__(self) -> Iterator[tuple[int, int, list[bytes]]]:
+        """Yield seq, offset and lines of each part of it, to its end or to where it breaks."""
+        proof = self._held.proof if self._held is not None else None
+        trusted = proof.offset if proof is not None else 0
+        for batch in _batches(self._file):
+            if self._look is not None:
+                self._look(batch)
+            end, after = self._end, self._file.tell()
+            sound, head = _sound(batch, end, verify=self._verify and after > trusted)
+            is_whole = sound == len(batch)
+            lines = batch if is_whole else batch[:sound]
+            if sound:
+                offset = after if is_whole else end.offset + sum(map(len, lines))
+                self._end = ChainEnd(end.path, end.seq + sound, offset, head)
+                self._last = lines[-1]
+                yield end.seq, end.offset, lines
+            if not is_whole:
+                return
+
+    def scan(self) -> Scan:
+        """Return how far the chain holds, after its lines were read.
+
+        Raises:
+            LogUnsupported: it was written by a newer version.
+        """
+        end = self._end
+        ended = self._last.startswith(_SEAL % (end.seq - 1))
+        is_sound = end.seq > 0 and end.offset == os.fstat(self._file.fileno()).st_size
+        wrong = None if is_sound else judge(self._file, end)
+        torn = wrong if wrong is not None and wrong.what == TORN_TAIL else None
+        damage, sealed = None if torn else wrong, ended and is_sound
+        head = end.previous.decode()
+        found = Scan(end.path, end.seq, head, end.offset, damage, torn, sealed, ended)
+        if is_sound and self._verify and self._held is not None:
+            self._held.prove(self._before, found)
+        return found
 
 
 def _batches(file: BinaryIO) -> Iterator[list[bytes]]:
@@ -212,10 +252,6 @@ def _is_first(line: bytes, path: str) -> bool:
     return True
 
 
-def _at_end(file: BinaryIO, place: ChainEnd) -> bool:
-    return place.seq > 0 and place.offset == os.fstat(file.fileno()).st_size
-
-
 def read_entries(
     path: str | os.PathLike[str],
     *,
@@ -236,23 +272,18 @@ def read_entries(
     name = os.fspath(path)
     store = BlobStore(blobs_of(Path(path))) if resolve else None
     with open_log(path) as file, reading(path):
-        seq, offset, previous = 0, 0, NO_HASH
-        for batch in _batches(file):
-            sound, previous = _sound(batch, ChainEnd(name, seq, offset, previous), verify=verify)
-            for line in batch[:sound]:
+        chain = Chain(file, name, verify=verify)
+        for seq, offset, lines in chain:
+            for line in lines:
                 entry = entry_of(line, name, seq, offset)
                 if store is not None and DOLLAR in line:
                     entry = entry._replace(data=whole_data(entry, name, store))
                 yield entry
-                seq += 1
-                offset += len(line)
-            if sound < len(batch):
-                break
-        place = ChainEnd(name, seq, offset, previous)
-        if not _at_end(file, place):
-            wrong = judge(file, place)
-            if wrong.what != TORN_TAIL or not torn_ok:
-                raise wrong.as_error()
+                seq += 1  # noqa: PLW2901 - of the next line
+                offset += len(line)  # noqa: PLW2901 - the same
+        found = chain.scan()
+    if wrong := found.damage or (None if torn_ok else found.torn):
+        raise wrong.as_error()
 
 
 def _sound(batch: list[bytes], place: ChainEnd, *, verify: bool) -> tuple[int, bytes]:

@@ -29,6 +29,7 @@ from refold.engine.events.events import FOLDER, SALVAGED, Extension, Recorded, R
 from refold.engine.events.outcome import ChildRef
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL, Damage
+from refold.engine.log.descriptors import holding
 from refold.engine.log.gaps import broken_packs
 from refold.engine.log.line import is_well_formed
 from refold.engine.log.names import (
@@ -166,6 +167,7 @@ class ComparedTree(Document):
     """The members of `run.started` in which the two differ and that the digest counts."""
 
 
+@holding()
 def verify(
     path: str | os.PathLike[str],
     *,

@@ -26,6 +26,7 @@ from refold.engine.errors import EntryMissing, LogDamaged, LogError, LogMissing
 from refold.engine.events.call_key import scope_above, scope_of
 from refold.engine.events.events import COMPLETES, FROM_WORLD, REQUEST_KINDS, UNSEEN
 from refold.engine.log.blobs import BlobStore
+from refold.engine.log.descriptors import holding
 from refold.engine.log.names import blobs_of, check_seq, child_path, log_path, parent_of
 from refold.engine.log.reader import Entry, read_entries, whole_data
 from refold.replay.explain.divergence import line_of
@@ -103,6 +104,7 @@ def why(log: str | PathLike[str], seq: int, *, every: bool = False) -> tuple[Cau
     return causes(log, seq, every=every, most=None).first
 
 
+@holding()
 def causes(log: str | PathLike[str], seq: int, *, every: bool = False, most: int | None) -> Causes:
     """Return the result of `why`, at most `most` causes of it, and their total number.
 

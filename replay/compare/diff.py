@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.log.descriptors import holding
 from refold.engine.log.names import child_path, log_path
 from refold.engine.log.reader import read_entries
 from refold.replay.compare.calls import RETRIES, Call, RunCalls
@@ -41,6 +42,7 @@ _ROOT: Final = "root"
 _UNFINISHED: Final = {"status": "unfinished"}
 
 
+@holding()
 def diff(
     a: str | PathLike[str],
     b: str | PathLike[str],

@@ -14,6 +14,7 @@ import attrs
 
 from refold.engine.errors import LogMissing
 from refold.engine.kernel.kernel import Kernel
+from refold.engine.log.descriptors import holding
 from refold.engine.log.names import child_path
 from refold.engine.log.reader import Scan, scan
 from refold.engine.ports.effects import RunChild
@@ -66,6 +67,7 @@ def reexecute(
     return replay_tree(again)
 
 
+@holding()
 def replay_tree(again: RunAgain, watch: Watch | None = None) -> ReplayReport:
     """Re-execute a run and all below it.
 

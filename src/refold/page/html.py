@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from refold.engine.errors import UsageError
+from refold.engine.log.reader import open_log
 from refold.page.document import Page, page
 from refold.replay.explain.divergence import Divergence
 
@@ -41,7 +42,7 @@ def page_html(made: Page) -> str:
                 f"{path}: a page holds logs of at most {_LOG_MAX} bytes; this one has {size}; if "
                 "it is damaged, `refold recover` shows it"
             )
-    packed = [("log", name, path.read_bytes()) for name, path in made.logs.items()]
+    packed = [("log", name, _content(path)) for name, path in made.logs.items()]
     packed += [("blob", name, content) for name, content in made.blobs.items()]
     text = json.dumps(made.document, separators=(",", ":")).encode()
     logs = [_gzipped(f'data-{what}="{escape(name)}"', content) for what, name, content in packed]
@@ -131,3 +132,8 @@ def _gzipped(attribute: str, content: bytes, *, block_max: int = _BLOCK_MAX) -> 
     opening = f'<script type="application/octet-stream+gzip" {attribute}>'
     parts = range(0, len(packed), block_max)
     return "\n".join(f"{opening}{packed[at : at + block_max]}</script>" for at in parts)
+
+
+def _content(log: Path) -> bytes:
+    with open_log(log) as file:
+        return file.read()

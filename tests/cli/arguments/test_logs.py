@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -237,3 +239,75 @@ def test_only_what_begins_like_a_url_is_one() -> None:
     """A path may have any characters."""
     assert PLACE.convert("s3://bucket/a.jsonl", None, None) == StoredRun("s3://bucket", "a.jsonl")
     assert PLACE.convert("runs/a://b.jsonl", None, None) == Path("runs/a://b.jsonl")
+
+
+_PROGRAM = """
+import refold
+
+@refold.tool
+def find(q: int) -> str:
+    return f"found {q} " * 9
+
+async def child(run, n):
+    return await run.tool(find, q=n)
+
+async def top(run, n):
+    for at in range(n):
+        await run.tool(find, q=at)
+        await run.delegate(refold.Delegation(program=child, input=at, tools=["find"]))
+    return n
+"""
+_COUNTED = """
+import contextlib, io, json, os, sys
+from collections import Counter
+
+counts = Counter()
+
+def hook(event, arguments):
+    if event == "open" and isinstance(arguments[0], (str, os.PathLike)):
+        name = os.path.basename(os.fspath(arguments[0]))
+        if name.endswith(".jsonl"):
+            counts[name] += 1
+
+sys.addaudithook(hook)
+import refold, main
+from refold.cli import main as command_line
+for name, size in (("one", 2), ("other", 3)):
+    refold.record(main.top, size, log=f"{name}.jsonl", tools=[main.find], seed=1)
+told = []
+for way in ("held", "opened each time"):
+    if way != "held":
+        del os.pread
+    for words in json.loads(sys.argv[1]):
+        counts.clear()
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                command_line(words)
+            except SystemExit as end:
+                code = end.code
+        texts = [(each.flush(), each.buffer.getvalue().decode())[1] for each in (out, err)]
+        told.append([words, code, *texts, dict(counts)])
+print(json.dumps(told))
+"""
+_READERS = (
+    "show one.jsonl --details", "show one.jsonl --events", "verify one.jsonl", "why one.jsonl 9",
+    "diff one.jsonl other.jsonl", "replay one.jsonl --program main.py:top",
+    "export one.jsonl --to html -o - --diff other.jsonl", "export one.jsonl --to atif -o -",
+)  # fmt: skip
+
+
+def test_a_command_opens_each_log_once_and_says_the_same(tmp_path: Path) -> None:
+    """So it reads one file, whatever happens to its name; without `pread` it opens it often."""
+    (tmp_path / "main.py").write_text(_PROGRAM, encoding="utf-8")
+    words = [sys.executable, "-c", _COUNTED, json.dumps([each.split() for each in _READERS])]
+
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+    told = json.loads(ran.stdout)
+    held, opened_often = told[: len(_READERS)], told[len(_READERS) :]
+    assert [each[:4] for each in held] == [each[:4] for each in opened_often]
+    assert [each[:4] for each in held if each[1] not in (0, 1)] == []
+    assert [(each[0], each[4]) for each in held if set(each[4].values()) != {1}] == []
+    assert sum(max(each[4].values()) > 1 for each in opened_often) == len(_READERS)

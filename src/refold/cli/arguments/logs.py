@@ -30,6 +30,7 @@ from refold.engine.errors import (
 from refold.engine.events.call_key import run_and_call
 from refold.engine.events.events import COMPLETES, RunStarted
 from refold.engine.log.blobs import BlobBroken
+from refold.engine.log.descriptors import holding
 from refold.engine.log.names import SUFFIX, root_of
 from refold.engine.log.pack import opened
 from refold.engine.log.reader import Entry, read_entries
@@ -190,7 +191,7 @@ def opened_log(given: Path | StoredRun) -> Iterator[OpenedLog]:
     if isinstance(given, Path) and given.is_dir():
         shown = output.shown_path(given)
         raise click.UsageError(f"{shown} is a folder: refold ls {shlex.quote(shown)}")
-    with _readable(given) as path:
+    with holding(), _readable(given) as path:
         log = OpenedLog(path, given)
         try:
             yield log
