@@ -42,6 +42,29 @@ def priced(usage: Usage, name: str) -> Usage:
     return attrs.evolve(usage, cost_usd_micros=cost, prices=_table()[1])
 
 
+class Prices:
+    """Prices answers of a log that have no recorded cost, by the table that is installed now."""
+
+    def __init__(self) -> None:
+        """Load the table.
+
+        Raises:
+            ExtraMissing: it is not installed.
+        """
+        if not has_prices():
+            raise ExtraMissing(_PACKAGE, EXTRA)
+        self.answers = 0
+        """How many it has priced."""
+        self.table = _table()[1]
+        """`genai-prices 0.2.3`."""
+
+    def priced(self, usage: Usage, name: str) -> Usage:
+        """Return `usage` with its cost, as the function does; a recorded cost stays."""
+        found = priced(usage, name)
+        self.answers += found is not usage
+        return found
+
+
 def has_prices() -> bool:
     """Return whether the table is installed."""
     return _table()[0] is not None

@@ -21,6 +21,7 @@ from refold.engine.events.limits import Limits, ceilings_of
 from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.log.names import child_path, log_path
 from refold.engine.log.reader import Entry
+from refold.engine.models.prices import Prices
 from refold.replay.index.guarantee import is_observed
 from refold.replay.index.run_end import raised_at, refused_in
 from refold.replay.tree.log_walk import Walk, members
@@ -30,8 +31,10 @@ from refold.replay.tree.tree_text import render_text
 __all__ = ["LogState", "RunNode", "ToolUse", "delegation_tree", "render_text"]
 
 
-def delegation_tree(log: str | PathLike[str]) -> RunNode:
+def delegation_tree(log: str | PathLike[str], *, prices: Prices | None = None) -> RunNode:
     """Return the tree of the run at `log`: a root's, or a run's below one.
+
+    With `prices`, they are used for answers that were recorded without a cost.
 
     A node marks its log as missing, damaged or belonging to a different run. For a watched command,
     the nodes below it are its conversations (CONTRACT.md §16.5).
@@ -45,8 +48,8 @@ def delegation_tree(log: str | PathLike[str]) -> RunNode:
     if is_observed(path):
         from refold.replay.tree.observed_tree import observed_tree  # noqa: PLC0415 - see below
 
-        return observed_tree(path)  # with all wire formats: a third of the start of `show`
-    reading = _Reading(path)
+        return observed_tree(path, prices)  # with all wire formats: a third of the start of `show`
+    reading = _Reading(path, prices)
     reading.read()
     return reading.node(reading.root_facts() | reading.bounds())
 
@@ -87,8 +90,8 @@ class _Start:
 class _Reading(Walk):
     """Reads one log, and then its children's logs, one after the other."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, prices: Prices | None) -> None:
+        super().__init__(path, prices)
         self._left: dict[str, Any] = {}
         """Fields of a node that only its own last entry has."""
         self._starts: dict[str, _Start] = {}
@@ -224,7 +227,7 @@ class _Reading(Walk):
     def _child(self, start: _Start) -> RunNode:
         told = self._told(start)
         path = child_path(self.path, start.number)
-        reading = _Reading(path)
+        reading = _Reading(path, self._prices)
         try:
             if not start.number or path.is_symlink():  # what it points at is nobody's child
                 return self._without_log(start, told, path)

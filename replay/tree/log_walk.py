@@ -15,11 +15,12 @@ from refold.engine.encoding.shapes import reader_of
 from refold.engine.encoding.strict import problems_of
 from refold.engine.errors import EventMalformed, LimitRefused, LogDamaged, LogError
 from refold.engine.events.codec import structure
-from refold.engine.events.events import Recorded, RunFinished, RunStarted
+from refold.engine.events.events import ModelAnswered, Recorded, RunFinished, RunStarted
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry, read_entries
+from refold.engine.models.prices import Prices
 from refold.replay.tree.run_node import LogState
 
 _Members = TypeVar("_Members", bound=attrs.AttrsInstance)
@@ -68,8 +69,12 @@ class Span:
 class Walk:
     """The entries of one log, read to its end or to where it does not verify."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, prices: Prices | None = None) -> None:
         self.path = path
+        self._prices = prices
+        """For answers whose cost is not in the log; `None`: it stays unknown."""
+        self._to_price: dict[str | None, dict[str, Any]] = {}
+        """By open call, if there are prices: the request to a model."""
         self._blobs = BlobStore(blobs_of(path))
         self._span = Span()
         self.started: RunStarted | None = None
@@ -93,6 +98,8 @@ class Walk:
         """
         try:
             for entry in read_entries(self.path):
+                if self._prices is not None and entry.kind == "model.asked":
+                    self._to_price[entry.call] = entry.data
                 self.take(entry)
                 self.entries, self.head = entry.seq + 1, entry.hash
                 self._span.take(entry)
@@ -114,7 +121,15 @@ class Walk:
                 data = resolved(data, self._text)
             except BlobBroken as broken:
                 raise EventMalformed(entry.kind, "", broken.expected, broken.found) from None
-        return structure(entry.kind, data)
+        event = structure(entry.kind, data)
+        if self._prices is not None and isinstance(event, ModelAnswered):
+            name = self.model_name(self._to_price.pop(entry.call, {}))
+            return attrs.evolve(event, usage=self._prices.priced(event.usage, name))
+        return event
+
+    def model_name(self, asked: Mapping[str, Any]) -> str:
+        """Return the model of a request, with its provider: `openai:gpt-4o`."""
+        return str(asked.get("model", ""))
 
     def _text(self, name: str, size: int) -> str:
         try:

@@ -20,6 +20,7 @@ from refold.engine.events import events
 from refold.engine.events.call_key import scope_above, scope_of
 from refold.engine.events.outcome import Fault, Priced, Usage
 from refold.engine.log.reader import Entry
+from refold.engine.models.prices import Prices
 from refold.engine.observed.delegations import delegated, written
 from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS
 from refold.engine.observed.profile import NO_PROFILE, Profile
@@ -105,7 +106,7 @@ class _Talk:
     """From the first request to the last answer."""
 
 
-def observed_tree(path: Path) -> RunNode:
+def observed_tree(path: Path, prices: Prices | None = None) -> RunNode:
     """Return the tree of a watched command's log; a damaged one is read up to its damage.
 
     Raises:
@@ -113,7 +114,7 @@ def observed_tree(path: Path) -> RunNode:
         LogDamaged: its first entry does not verify.
         LogUnsupported: it was written by a newer version.
     """
-    reading = _Reading(path)
+    reading = _Reading(path, prices)
     reading.read()
     return reading.root()
 
@@ -121,8 +122,8 @@ def observed_tree(path: Path) -> RunNode:
 class _Reading(Walk):
     """Reads one log."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, prices: Prices | None) -> None:
+        super().__init__(path, prices)
         self._profile = NO_PROFILE
         self._steady = Steady({})
         self._offers: dict[str, tuple[str, ...]] = {}
@@ -145,6 +146,15 @@ class _Reading(Walk):
         self._files = FileUses()
         self._ends: dict[str, str] = {}
         """By open request: the chain digest of all that was asked."""
+
+    def model_name(self, asked: Mapping[str, Any]) -> str:
+        """Return the model of a request, with the provider of its API."""
+        from refold.engine.wire.apis import FORMATS, spoken  # noqa: PLC0415 - only with prices
+
+        said = asked.get("parameters", {})
+        found = spoken("POST", said.get("path", ""))
+        route = FORMATS[said["api"]].route.name if said.get("api") in FORMATS else ""
+        return f"{(found and found[1].provider) or route}:{asked.get('model')}"
 
     def take(self, entry: Entry) -> None:
         """Keep the data of an entry that describes its conversation."""

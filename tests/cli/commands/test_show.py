@@ -2,13 +2,17 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from click.testing import Result
 
+from refold.cli.schema.documents import schema
 from refold.engine.log.pack import pack
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
@@ -184,3 +188,69 @@ def test_notable_shows_the_runs_whose_answers_leave_something_out(
     assert invoke("show", survey_log, "--notable").stdout.startswith("3 subagents: 3 completed · ")
     assert "breaks" in invoke("show", both, "--notable", "--failed").stdout
     assert "breaks" not in invoke("show", both, "--notable").stdout.partition("\n2 ")[0]
+
+
+OLD = Path(__file__).parents[3] / "fixtures" / "logs" / "0.1.0" / "watched.jsonl"
+"""Of a time before prices were recorded."""
+
+UNPRICED = """
+import sys
+sys.modules["genai_prices"] = None  # as where the extra is not installed
+import refold
+from refold.cli import main
+from refold.engine.models import FunctionModel
+from refold.engine.events.outcome import Usage
+from refold.engine.ports.ports import ModelReply
+
+def reply(request):
+    usage = Usage(input_tokens=1_000_000, output_tokens=0, requests=1)
+    message = {"role": "assistant", "content": "x"}
+    return ModelReply(message=message, usage=usage, stop_reason="stop")
+
+async def child(run, text):
+    return (await run.model([{"role": "user", "content": text}])).message["content"]
+
+async def lead(run, text):
+    await child(run, text)
+    return (await run.delegate(refold.Delegation(program=child, input=text))).result()
+
+refold.record(lead, "a", log="a.jsonl", model=FunctionModel(reply, name="openai:gpt-4o-mini"))
+main(["show", "a.jsonl", "--prices"])
+"""
+
+
+def test_costs_that_were_not_recorded_are_computed_and_marked(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the run, for children, and in the document; a recorded cost stays."""
+    pytest.importorskip("genai_prices")
+    monkeypatch.chdir(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", UNPRICED], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "pip install 'refold[prices]'" in done.stderr
+
+    plain, now = invoke("show", "a.jsonl"), invoke("show", "a.jsonl", "--prices")
+    document = json.loads(invoke("show", "a.jsonl", "--prices", "--json").stdout)
+    other = invoke("show", "a.1.jsonl", "--details", "--prices")
+
+    assert "2,000,000 tokens, cost \u2013 (its own: 1,000,000 tokens, cost \u2013)" in plain.stdout
+    assert plain.stderr.endswith("refold show a.jsonl --prices\n")
+    assert "2,000,000 tokens, $0.3000 (its own: 1,000,000 tokens, $0.1500)" in now.stdout
+    assert "cost of 2 answers computed now, not recorded: genai-prices " in now.stdout
+    assert document["totals"]["all"]["cost_usd_micros"] == 300_000
+    assert document["priced_now"]["answers"] == 2
+    assert document["priced_now"]["prices"] == document["usage"]["prices"]
+    jsonschema.validate(document, schema("show"))
+    assert "1,000,000 tokens, $0.1500" in other.stdout
+
+
+def test_the_costs_of_an_old_watched_log_are_computed(invoke: Invoke) -> None:
+    """By the provider of the API that was asked."""
+    pytest.importorskip("genai_prices")
+
+    now = invoke("show", OLD, "--prices").stdout
+
+    assert "cost of 5 answers computed now" in now
+    assert "105 tokens, at least $0.000310 (3 answers not counted)" in now

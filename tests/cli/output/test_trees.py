@@ -67,9 +67,9 @@ def test_tokens_of_all_below_stand_beside_a_run_s_own(capsys: pytest.CaptureFixt
         )  # fmt: skip
 
     said = capsys.readouterr().out
-    assert "15 tokens, cost \u2013 with all below, of these its own: 5 tokens" in said
-    assert said.count("with all below") == 2
-    assert said.count("its own") == 1
+    assert "1 request, 5 tokens, cost \u2013; with its subagents: 15 tokens, cost \u2013" in said
+    assert "1 request; with its subagents: 10 tokens, cost \u2013" in said
+    assert said.count("with its subagents") == 2
 
 
 def test_a_watched_command_is_shown_as_a_shell_takes_it(

@@ -1,6 +1,7 @@
 """`refold show`: the delegation tree of a run, its entries one by one, or one entry whole."""
 
 import contextlib
+import shlex
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from refold.engine.log.gaps import blob_gaps
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import root_of
 from refold.engine.log.reader import read_entries, scan
+from refold.engine.models.prices import Prices
 from refold.page.one_run import below, totals
 from refold.replay.index.guarantee import is_observed
 from refold.replay.observed.folder import folder_at, folder_diffs
@@ -72,10 +74,15 @@ _WORDS: Final = {
     "--files", "is_files", is_flag=True,
     help="Show what each call of a recorded command changed in its folder, as a diff.",
 )  # fmt: skip
+@click.option(
+    "--prices", "is_priced", is_flag=True,
+    help="Compute costs that were not recorded, by the price table that is installed.",
+)  # fmt: skip
 @json_option
 def command(
     *,
     log: Path,
+    is_priced: bool,
     is_events: bool,
     is_files: bool,
     at: int | None,
@@ -101,7 +108,9 @@ def command(
             tell_entries(opened, read_entries(opened.path, torn_ok=True))
             say_what_is_torn(opened)
         else:
-            return _tree(opened, details=details, failed=is_failed, notable=is_notable)
+            prices = Prices() if is_priced else None
+            part = {"failed": is_failed, "notable": is_notable}
+            return _tree(opened, prices, details=details, **part)
     return FINE
 
 
@@ -118,18 +127,28 @@ def _changes(log: Path) -> None:
             output.line((line, _DIFF_STYLES.get(line[:1], "")))
 
 
-def _tree(log: OpenedLog, *, details: bool, failed: bool, notable: bool) -> int:
+def _tree(
+    log: OpenedLog, prices: Prices | None, *, details: bool, failed: bool, notable: bool
+) -> int:
     """Show the delegation tree; report missing logs, and return the exit code."""
-    tree = with_standing(delegation_tree(log.path))
+    tree = with_standing(delegation_tree(log.path, prices=prices))
     shown = _part(tree, failed=failed, notable=notable) if failed or notable else tree
     if output.is_json():
         document = (shown or attrs.evolve(tree, children=())).as_json()
-        whole = {"totals": totals(tree), "tree_digest": _digest(log, tree)}
+        whole: dict[str, Any] = {"totals": totals(tree), "tree_digest": _digest(log, tree)}
+        if prices is not None:
+            whole["priced_now"] = {"answers": prices.answers, "prices": prices.table}
         output.document(log.named(document, "children") | whole)
     else:
         if shown is not None:
             print_tree(shown, details=details)
         _print_totals(tree)
+        if prices is not None:
+            answers = words.counted(prices.answers, "answer")
+            output.line((f"cost of {answers} computed now, not recorded: {prices.table}", "dim"))
+        elif _lacks_cost(tree):
+            line = f"refold show {shlex.quote(output.shown_path(log.given))} --prices"
+            output.hint(f"no cost was recorded; to compute it now: {line}")
         if details and (digest := _digest(log, tree)):
             output.line((f"digest {digest}", "dim"))
         _print_open_ends(log)
@@ -137,6 +156,14 @@ def _tree(log: OpenedLog, *, details: bool, failed: bool, notable: bool) -> int:
     for gap in gaps:
         output.complain(gap)
     return DAMAGED if gaps else FINE
+
+
+def _lacks_cost(tree: RunNode) -> bool:
+    """Return whether the cost of an answer was not recorded though its provider is known."""
+    is_told = tree.usage.cost_usd_micros is not None
+    spent = tree.usage.input_tokens + tree.usage.output_tokens
+    names = [name for node in below(tree) for name in node.models]
+    return bool(spent and not is_told and (tree.guarantee or any(":" in each for each in names)))
 
 
 def _digest(log: OpenedLog, tree: RunNode) -> str:
@@ -202,11 +229,7 @@ def _print_totals(tree: RunNode) -> None:
     if told["requests"]:
         is_apart = tree.children and tree.own_usage.requests
         whose = "beside the work" if tree.beside else "its own"
-        apart = (
-            f", of these {whose}: {words.spent(tree.own_usage, tree.own_priced)}"
-            if is_apart
-            else ""
-        )
+        apart = f" ({whose}: {words.spent(tree.own_usage, tree.own_priced)})" if is_apart else ""
         requests = words.counted(told["requests"], "request")
         requests += words.failures(told["requests_failed"])
         parts.append(f"{requests}, {words.spent(tree.usage, tree.priced)}{apart}")

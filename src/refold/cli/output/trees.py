@@ -139,26 +139,21 @@ def _seen(node: RunNode) -> list[list[Part]]:
         return [[f"tools: {uses}"]]
     if not node.requests or node.log or not node.is_joined:
         return []
-    told = _asked(node) + _with_below(node)
+    told = _asked(node)
     return [[f"{told}; tools: {uses}" if uses else told]]
 
 
 def _asked(node: RunNode) -> str:
-    """Return the number of model requests; the tokens if any answer had them."""
+    """Return the number of model requests, and the tokens of its own and with its subagents."""
     beside = f" ({node.beside} beside the work)" if node.beside else ""
     told = words.counted(node.requests, "request") + words.failures(node.requests_failed) + beside
-    is_told = node.usage.input_tokens + node.usage.output_tokens
-    return f"{told}, {words.spent(node.usage, node.priced)}" if is_told else told
-
-
-def _with_below(node: RunNode) -> str:
-    """Return that the tokens of a run include its children's, and its own part."""
-    is_sum = node.children and node.usage.input_tokens + node.usage.output_tokens
-    if not is_sum:
-        return ""
-    if node.own_usage == Usage():
-        return " with all below"
-    return f" with all below, of these its own: {words.spent(node.own_usage, node.own_priced)}"
+    if not node.usage.input_tokens + node.usage.output_tokens:
+        return told
+    spent = words.spent(node.usage, node.priced)
+    if not node.children:
+        return f"{told}, {spent}"
+    own = f", {words.spent(node.own_usage, node.own_priced)}" if node.own_usage != Usage() else ""
+    return f"{told}{own}; with its subagents: {spent}"
 
 
 def _use(use: ToolUse) -> str:
@@ -172,9 +167,7 @@ def _details(node: RunNode) -> list[str]:
     facts: dict[str, Any] = {
         "limits": limits,
         "tools": tools,
-        "model": ", ".join([*node.models, _asked(node) + _with_below(node)])
-        if node.requests
-        else "",
+        "model": ", ".join([*node.models, _asked(node)]) if node.requests else "",
         "artifacts": artifacts,
         "call": ", run ".join(filter(None, (node.call, node.run_id))) if node.call else "",
     }

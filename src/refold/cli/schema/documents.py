@@ -128,7 +128,12 @@ def _show() -> Schema:
     }
     return {
         **run,
-        "properties": {**run["properties"], "totals": record(told), "tree_digest": HASH},
+        "properties": {
+            **run["properties"],
+            "totals": record(told),
+            "tree_digest": HASH,
+            "priced_now": record({"answers": COUNT, "prices": TEXT}),
+        },
         "required": [*run["required"], "totals", "tree_digest"],
         "$defs": tree["$defs"],
     }
