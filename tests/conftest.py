@@ -47,6 +47,13 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1  # macOS
 
 
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config) -> None:
+    """Give each worker whole files: what the tests of a file share is made once, not by each."""
+    if config.option.dist == "load":
+        config.option.dist = "loadfile"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Hide from the garbage collector what is collected: half a million objects that all stay.
@@ -61,6 +68,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(20_000, 20, 100)
         gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_old_is_looked_through() -> None:
+    """Hide what earlier files left: a test that collects garbage looks for its own alone."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
