@@ -29,6 +29,7 @@ def test_a_section_prints_its_table(section: str) -> None:
 _ABSENT: Final = attrs.evolve(peers.PEERS[2], packages=("no_such_package.of_a_peer",))
 
 
+@pytest.mark.long
 def test_peers_that_are_not_installed_are_left_out_by_name(tmp_path: Path) -> None:
     """The table, the JSON and, with matplotlib, the picture are made without any peer."""
     without = [*peers.PEERS[:2], _ABSENT]
@@ -66,6 +67,7 @@ def test_a_table_goes_between_its_marks_of_the_page_and_nowhere_else(tmp_path: P
         report.write(tmp_path, "other", "new", {"rows": []}, lambda _figure, _data: None)
 
 
+@pytest.mark.long
 def test_a_curve_has_its_points_slopes_and_picture(tmp_path: Path) -> None:
     """Each point is measured in a process of its own; its figures are not looked at."""
     data = curves.measured(most=1_000, words=["one result"])

@@ -481,7 +481,9 @@ def test_modes_are_those_of_refold_run(suite: Watched) -> None:
         assert ((suite.folder / LOG).read_bytes() != before) == bool(asked), mode
 
 
-@pytest.mark.parametrize("mode", ["once", "new", "all", "rewrite"])
+@pytest.mark.parametrize(
+    "mode", ["once", *(pytest.param(m, marks=pytest.mark.long) for m in ("new", "all", "rewrite"))]
+)
 def test_a_test_without_a_recording_is_recorded(mode: str, suite: Watched) -> None:
     """And said so; from then on it is replayed."""
     result = suite.live(f"--refold-record={mode}")
@@ -713,7 +715,11 @@ def test_a_marker_says_where_requests_go(suite: Watched) -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", ["volatile('model:*/messages/0/content')", "volatile_text(r'4\\d')"]
+    "rule",
+    [
+        pytest.param("volatile('model:*/messages/0/content')", marks=pytest.mark.long),
+        "volatile_text(r'4\\d')",
+    ],
 )
 def test_what_is_volatile_is_not_compared(rule: str, suite: Watched) -> None:
     """A place, or a text, as it is said before the first request; by a fixture, for all tests."""

@@ -52,7 +52,16 @@ def stored(suite: Suite) -> dict[str, str]:
 # --- snapshots of tests that fail ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [(), ("-k", "test_dig"), ("test_it.py::test_dig",), ("-x",)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        *(
+            pytest.param(words, marks=pytest.mark.long)
+            for words in [("-k", "test_dig"), ("test_it.py::test_dig",), ("-x",)]
+        ),
+    ],
+)
 def test_a_replay_that_fails_leaves_no_snapshot_unused(
     suite: Suite, options: tuple[str, ...]
 ) -> None:

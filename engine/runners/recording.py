@@ -176,7 +176,7 @@ def root_request(
         input=_input(argument),
         identity=Identity(run_id=run_id, root_id=run_id, path="", depth=0, seed=seed_text),
         limits=(limits or CEILINGS).completed(CEILINGS),
-        log=check_alone(Path(log)) if log is not None else fresh_log(name),
+        log=check_alone(Path(log)) if log is not None else _fresh_path(name),
         tools=offered,
         models=known,
         runners=known_runners(runner, runners),
@@ -222,8 +222,7 @@ def _input(value: object) -> Json:
         raise NotCanonical(error.pointer, error.expected, error.found, "input") from None
 
 
-def fresh_log(name: str) -> Path:
-    """Return an unused path under runs/ for the log of a program."""
+def _fresh_path(name: str) -> Path:
     return default_path(
         Path("runs"), name, time=dt.datetime.now(dt.UTC), short_id=os.urandom(3).hex()
     )

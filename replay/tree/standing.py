@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 
 import attrs
 
-from refold.engine.errors import LogError, LogMissing
+from refold.engine.errors import LogError
 from refold.engine.events.events import COMPLETES
 from refold.engine.log.lock import is_locked
 from refold.engine.log.names import child_path
@@ -65,7 +65,7 @@ def _stood(node: RunNode, root: RunNode, above: str) -> RunNode:
 def _asks(log: Path) -> bool:
     """Return whether a question is open in a log, or in one of a child that was not joined."""
     waiting: dict[str | None, Path | None] = {}
-    with contextlib.suppress(LogError, LogMissing):  # a child that broke off may have no log yet
+    with contextlib.suppress(LogError):
         for entry in read_entries(log, torn_ok=True):
             if entry.kind == "run.finished":
                 return False

@@ -1,7 +1,11 @@
 """OTLP as OpenTelemetry's own messages read it (CONTRACT.md §14.19)."""
 
+import gzip
 import json
+import threading
 from base64 import b64encode
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from refold.exports.otlp import lines, send
 from refold.exports.spans import Spans
-from tests.support.collecting import Collected
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "0.1.0"
 
@@ -28,18 +31,43 @@ def parsed(line: bytes) -> ExportTraceServiceRequest:
     return Parse(text, ExportTraceServiceRequest())
 
 
-@pytest.mark.parametrize("name", ["watched", "delegating", "forked", "aborting"])
-def test_a_file_and_a_collector_get_the_same_spans(name: str, collector: Collected) -> None:
-    log = LOGS / f"{name}.jsonl"
-    assert send(Spans(log), collector.url) == 0
+@pytest.fixture
+def collector() -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
+    """A receiver on loopback, and what it got."""
+    got: list[ExportTraceServiceRequest] = []
 
-    assert collector.got == [parsed(line) for line in lines(Spans(log))]
-    spans = [
-        each
-        for one in collector.got
-        for it in one.resource_spans
-        for each in it.scope_spans[0].spans
-    ]
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            if self.headers.get("content-encoding") == "gzip":
+                body = gzip.decompress(body)
+            got.append(ExportTraceServiceRequest.FromString(body))
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1/traces", got
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("name", ["watched", "delegating", "forked", "aborting"])
+def test_a_file_and_a_collector_get_the_same_spans(
+    name: str, collector: tuple[str, list[ExportTraceServiceRequest]]
+) -> None:
+    log = LOGS / f"{name}.jsonl"
+    url, got = collector
+
+    assert send(Spans(log), url) == 0
+
+    assert got == [parsed(line) for line in lines(Spans(log))]
+    spans = [each for one in got for it in one.resource_spans for each in it.scope_spans[0].spans]
     assert len(spans) == len(list(Spans(log)))
 
 

@@ -86,7 +86,7 @@ TASK: Sequence[Step] = [
 FILES = {"a.py": "one\n", "b.py": "bee\n", "c.py": "sea\n", "pkg/x.py": "x\n"}
 
 
-@pytest.mark.parametrize("in_git", [True, False])
+@pytest.mark.parametrize("in_git", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_each_change_is_in_the_log_with_the_call_that_made_it(
     tmp_path: Path, *, in_git: bool
 ) -> None:

@@ -272,6 +272,7 @@ def test_commands_may_be_recorded_inside_of_each_other(tmp_path: Path) -> None:
         assert kinds(tmp_path / name).count("model.answered") == 1
 
 
+@pytest.mark.long
 def test_what_a_command_left_behind_is_given_up(tmp_path: Path) -> None:
     """It exits while a request is on its way: that has no answer, in the log and afterwards."""
     command = program(
@@ -382,6 +383,7 @@ def test_a_variable_that_was_added_leads_to_the_record_again(tmp_path: Path) -> 
     assert "name the model's address with --upstream GROQ_BASE_URL=URL" in live.stderr
 
 
+@pytest.mark.long
 def test_a_terminal_is_a_terminal_again_in_the_replay(tmp_path: Path) -> None:
     """Of the same size, wherever the replay prints to."""
     command = [sys.executable, "-c", "import os; print(os.isatty(1), *os.get_terminal_size(1))"]
@@ -440,6 +442,7 @@ def test_a_replay_of_a_command_that_does_not_exist_leaves_no_log(tmp_path: Path)
     assert not (tmp_path / "again.jsonl").exists()
 
 
+@pytest.mark.long
 def test_what_prints_much_is_compared_as_far_as_it_is_kept(tmp_path: Path) -> None:
     """The first MiB, and how many bytes there were."""
     log = tmp_path / "run.jsonl"

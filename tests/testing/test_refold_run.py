@@ -258,9 +258,14 @@ def test_a_program_that_does_something_else_fails_with_what_and_where(suite: Sui
     [
         ('["tin"]', '["zinc"]', '/input/0: "tin" → "zinc"'),
         ("tools=[search]", "tools=[search, refold.tool(more)]", '/tools/0: added "more"'),
-        ("limits=None", "limits=refold.Limits(max_depth=2)", "/limits/max_depth: 8 → 2"),
-        ("seed=7", "seed=8", "/seed:"),
-        ("['Hm.']", "['Hm.'], name='other'", '/models/: "scripted" → "other"'),
+        *(
+            pytest.param(*words, marks=pytest.mark.long)
+            for words in (
+                ("limits=None", "limits=refold.Limits(max_depth=2)", "/limits/max_depth: 8 → 2"),
+                ("seed=7", "seed=8", "/seed:"),
+                ("['Hm.']", "['Hm.'], name='other'", '/models/: "scripted" → "other"'),
+            )
+        ),
     ],
 )
 def test_a_test_that_asks_for_another_run_fails(

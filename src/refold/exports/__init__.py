@@ -5,7 +5,6 @@ Logs flow in; files and requests to a collector flow out. Imports `refold.page`,
 
     spans    a run as spans, one a run and one a call
     otlp     spans in OpenTelemetry's format, to a file or a collector
-    live     spans to a collector, while the run is recorded
     atif     spans with their content as a trajectory
     parquet  spans as four tables
 """

@@ -46,9 +46,7 @@ class _Trajectory:
 
     def document(self) -> dict[str, Any]:
         """Return it, with those below it."""
-        waiting = self._inside.pop(self._run.id, [])[::-1]
-        while waiting:
-            span = waiting.pop()  # which is let go with its texts, once it is a step
+        for span in self._inside[self._run.id]:
             match span.attributes.get("gen_ai.operation.name"):
                 case "chat":
                     self._asked(span)

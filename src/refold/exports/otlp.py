@@ -7,8 +7,7 @@ Rules: CONTRACT.md §14.19.
 import json
 import logging
 from base64 import b64decode
-from collections.abc import Container, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
@@ -33,7 +32,7 @@ _IDS: Final = ("traceId", "spanId", "parentSpanId")
 
 def lines(spans: Spans) -> Iterator[bytes]:
     """Yield each line of a file of OTLP/JSON: one `TracesData`, ids in hexadecimal."""
-    for batch in batches(spans):
+    for batch in _batches(spans):
         document = MessageToDict(encode_spans(batch), use_integers_for_enums=True)
         for each in document["resourceSpans"]:
             for scope in each["scopeSpans"]:
@@ -43,49 +42,29 @@ def lines(spans: Spans) -> Iterator[bytes]:
         yield json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 
-class Collector:
-    """A collector at a URL, whole with its path."""
-
-    def __init__(self, endpoint: str) -> None:
-        self._exporter = OTLPSpanExporter(endpoint, timeout=_TIMEOUT_SECONDS)
-        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # its callers count the loss
-
-    def takes(self, batch: list[ReadableSpan]) -> bool:
-        """Send spans for at most 10 s; return whether it took them."""
-        return self._exporter.export(batch) is SpanExportResult.SUCCESS
-
-    def close(self) -> None:
-        """Close its connections."""
-        self._exporter.shutdown()  # type: ignore[no-untyped-call]
-
-
 def send(spans: Spans, endpoint: str) -> int:
-    """Send spans to a collector; return how many it did not take.
+    """Send spans to a collector at a URL, whole with its path; return how many it did not take.
 
-    After a batch that was not taken, the others are only counted.
+    A batch is tried for 10 s.  After one that was not taken, the others are only counted.
     """
+    exporter = OTLPSpanExporter(endpoint, timeout=_TIMEOUT_SECONDS)
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # what is lost is counted here
     lost = 0
-    with closing(Collector(endpoint)) as collector:
-        for batch in batches(spans):
-            if lost or not collector.takes(batch):
-                lost += len(batch)
+    for batch in _batches(spans):
+        if lost or exporter.export(batch) is not SpanExportResult.SUCCESS:
+            lost += len(batch)
+    exporter.shutdown()  # type: ignore[no-untyped-call]
     return lost
 
 
-def batches(spans: Spans, *, but: Container[bytes] = ()) -> Iterator[list[ReadableSpan]]:
-    """Yield spans in batches, without those whose ids are in `but`."""
+def _batches(spans: Spans) -> Iterator[list[ReadableSpan]]:
     scope = InstrumentationScope(
         "refold", __version__, f"https://opentelemetry.io/schemas/{CONVENTIONS}"
     )
     resource = Resource({"refold.run": spans.run, "service.name": spans.tree.name or "refold"})
-    rest = (each for each in spans if each.id not in but)
+    rest = iter(spans)
     while batch := [_readable(each, resource, scope) for each in islice(rest, _BATCH)]:
         yield batch
-
-
-def ids(batch: list[ReadableSpan]) -> set[bytes]:
-    """Return the ids of spans."""
-    return {each.context.span_id.to_bytes(8) for each in batch}
 
 
 def _readable(span: TraceSpan, resource: Resource, scope: InstrumentationScope) -> ReadableSpan:

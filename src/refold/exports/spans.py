@@ -108,19 +108,15 @@ class _Open:
 class Spans:
     """The spans of the run at `log` and all below it, with a count of omitted entries."""
 
-    def __init__(self, log: Path, *, content: bool = False, is_growing: bool = False) -> None:
+    def __init__(self, log: Path, *, content: bool = False) -> None:
         """Prepare to read `log`; with `content`, spans have the texts of tools and models.
-
-        If it `is_growing`, only calls that have ended have spans, which do not change any more.
 
         Raises:
             LogMissing: it does not exist.
             LogDamaged: its first entry does not verify.
             LogUnsupported: it was written by a newer version.
         """
-        tree = delegation_tree(log)
-        self.tree = tree if is_growing else with_standing(tree)
-        self.is_growing = is_growing
+        self.tree = with_standing(delegation_tree(log))
         self.left_out: Counter[str] = Counter()
         """Entries without a span, by kind, and texts that were left out, under `texts`."""
         self.content = content
@@ -267,14 +263,11 @@ class _OneLog:
             elif entry.kind not in _NO_SPAN:
                 self._all.left_out[entry.kind] += 1
         self._all.left_out[UNREAD] += left
-        if own is None or self._all.is_growing:
+        if own is None:
             return
-        for call, span in self._open.items():
-            span.end_us, above = own.end_us, span.above
-            if span.attributes.get("gen_ai.operation.name") != "invoke_agent":
-                yield self._all.ended(span, "open")
-                above = above[0], span.id
-            yield from self._without_log(call, above, span.start_us, own.end_us)
+        for span in self._open.values():
+            span.end_us = own.end_us
+            yield self._all.ended(span, "open")
         for scope, span in self._open_talks.items():
             yield self._all.run_ended(self._talks[scope], span)
         yield attrs.evolve(self._all.run_ended(node, own), links=links)
@@ -343,7 +336,7 @@ class _OneLog:
 
     def _end(self, entry: Entry, at: int, above: _Above, clock: LogTimes) -> Iterator[TraceSpan]:
         call = entry.call or ""
-        span = self._open.pop(call, None)
+        node, span = self._started.get(call), self._open.pop(call, None)
         begun = at if span is None else span.start_us
         if span is not None and entry.kind != "child.finished":
             span.end_us = at
@@ -354,15 +347,9 @@ class _OneLog:
             if self._delegating.get(scope_of(call)) == span.id:
                 del self._delegating[scope_of(call)]
             above = above[0], span.id
-        if not self._all.is_growing:
-            yield from self._without_log(call, above, begun, clock.ended(entry) or at)
-
-    def _without_log(self, call: str, above: _Above, begun: int, end: int) -> Iterator[TraceSpan]:
-        """Yield the run that a call started, if it was rejected or nothing of it was seen."""
-        node = self._started.get(call)
-        if node is not None and not node.log:
+        if node is not None and not node.log:  # rejected, or nothing of it was seen
             told = self._all.run_span(node, above, begun, f"{self._node.run_id} {call}")
-            told.end_us = end
+            told.end_us = clock.ended(entry) or at
             yield self._all.run_ended(node, told)
 
     def _answer(self, entry: Entry) -> tuple[str, str, dict[str, Any]]:

@@ -9,19 +9,18 @@ import platform
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.outcome import Fault
 from refold.engine.log.blobs import BlobStore
-from refold.engine.log.names import blobs_of, files_of
+from refold.engine.log.names import blobs_of, default_path, files_of
 from refold.engine.observed.binding import FOLDERS, NOTED, OTHER, ValuePlace
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import EXACT, NAMED, Profile
 from refold.engine.observed.volatile import VolatileRules
-from refold.engine.runners.recording import fresh_log
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.wire.apis import known_routes
 from refold.engine.wire.parts.format import Route
@@ -319,5 +318,7 @@ def redaction_in(record: ObservedRecord) -> Redaction:
 
 
 def fresh_path(command: Sequence[str]) -> Path:
-    """Return an unused path under runs/ for the log of a command."""
-    return fresh_log(program_of(command))
+    """Return a name under runs/ that nobody has."""
+    return default_path(
+        Path("runs"), program_of(command), time=datetime.now(UTC), short_id=os.urandom(3).hex()
+    )

@@ -261,7 +261,10 @@ def _all(folder: Path) -> dict[str, _Entry]:
     return {name: each for name, each in found.items() if "__pycache__" not in name}
 
 
-@pytest.mark.parametrize("force", [(), ("--force",)], ids=["", "forced"])
+@pytest.mark.parametrize(
+    "force",
+    [pytest.param((), id="", marks=pytest.mark.long), pytest.param(("--force",), id="forced")],
+)
 @pytest.mark.parametrize("target", NEVER.values(), ids=NEVER)
 def test_4_9_nothing_is_written_in_the_place_of_a_log(
     folder: Path, invoke: Invoke, target: Callable[[Path], Path], force: tuple[str, ...]
@@ -460,9 +463,9 @@ main(words)
     ("fault", "code"),
     [
         ("full", 2),
-        ("killed before it is synced", -9),
+        pytest.param("killed before it is synced", -9, marks=pytest.mark.long),
         ("killed before it is renamed", -9),
-        ("stopped", -15),
+        pytest.param("stopped", -15, marks=pytest.mark.long),
     ],
 )
 def test_4_9_what_cannot_be_written_whole_leaves_nothing(

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from refold.exports.spans import Spans
 from tests.cli.conftest import Invoke
-from tests.support.collecting import collecting
 from tests.support.model_server import Answer, ModelServer
 from tests.support.proxied import data_of
 from tests.support.upstream import Upstream
@@ -346,21 +344,3 @@ def test_a_command_ends_at_its_timeout(invoke: Invoke) -> None:
     assert data_of(Path("run.jsonl"), "x-refold.cap") == [
         {"cap": "timeout", "allowed": 0.2, "spent": 0.2}
     ]
-
-
-def test_spans_go_to_a_collector_and_what_it_did_not_take_is_named(
-    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    log, command = Path("a log.jsonl"), ["--", sys.executable, "-c", ""]
-    with collecting() as collector:
-        said = invoke("record", "--log", log, "--otlp", collector.url, *command)
-        again = invoke("record", "--log", log, "--otlp", collector.url, *command)
-    lost = invoke("record", "--log", "lost.jsonl", "--otlp", collector.url, *command)
-
-    if "did not take" not in said.stderr:  # as it does on a busy machine
-        assert collector.ids() == [each.id for each in Spans(log)]
-    assert again.exit_code == 2
-    assert "a log.jsonl" in again.stderr
-    assert f"{collector.url} did not take " in lost.stderr
-    assert f"refold export lost.jsonl --to otlp --endpoint {collector.url}" in lost.stderr

@@ -112,6 +112,7 @@ def test_a_log_may_have_so_much_time(
     assert invoke("replay", log, "--timeout", "1", "--tripwire").exit_code == 2
 
 
+@pytest.mark.long
 def test_the_document_of_what_takes_too_long_is_as_its_schema_says(
     tmp_path: Path, invoke: Invoke
 ) -> None:
@@ -173,6 +174,7 @@ def test_what_is_said_of_many_logs_is_said_once(program: Path, invoke: Invoke) -
     assert "… and 2 more" in said.stdout
 
 
+@pytest.mark.long
 def test_junit_is_written_beside_the_table(runs: Path, program: Path, invoke: Invoke) -> None:
     """Also of a single log, whose program needs no name then either."""
     out = runs.parent / "replay.xml"

@@ -42,6 +42,7 @@ from tests.support.upstream import Upstream
 from tests.support.watched import Exchange, record, result, says, system, talk, user, wire
 
 NUMBERS = [10**17] * 60_000
+CHAT = "/openai/chat/completions"
 """More than an entry can hold: only texts are kept apart."""
 
 
@@ -155,8 +156,8 @@ def test_a_program_may_leave_before_it_is_known_what_a_request_was(hello: Path) 
     ("path", "body"),
     [
         ("/openai/embeddings", {"input": [NUMBERS]}),
-        ("/openai/chat/completions", question("Hello", seed=NUMBERS)),
-        ("/openai/chat/completions", question("Hello", tools=[{"x": NUMBERS}])),
+        pytest.param(CHAT, question("Hello", seed=NUMBERS), marks=pytest.mark.long),
+        pytest.param(CHAT, question("Hello", tools=[{"x": NUMBERS}]), marks=pytest.mark.long),
     ],
 )
 def test_a_request_that_no_entry_can_hold_is_served_again(

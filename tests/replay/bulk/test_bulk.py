@@ -1,9 +1,10 @@
 """Many logs, one report: which logs are meant, which program each gets, what a row says."""
 
+import functools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -38,6 +39,10 @@ async def tripling(run: refold.Run, number: int) -> Any:
     return await run.tool("double", number=number + 1)
 
 
+HERE: Final = functools.partial(programs.doubling)
+"""No other process can import it, so none is started for it."""
+
+
 def _results(report: BulkReport) -> list[str]:
     return [log.result for log in report.logs]
 
@@ -47,7 +52,7 @@ def test_every_root_below_a_folder_is_replayed(record: Record, tmp_path: Path) -
     logs = [record("a", 1), record("deep/er/b", 2)]
     logs.append(pack(logs[0], tmp_path / "deep" / "c.refold"))
 
-    report = refold.replay_all(tmp_path, programs.doubling)
+    report = refold.replay_all(tmp_path, HERE)
 
     assert report.identical, report
     assert sorted(log.log for log in report.logs) == sorted(map(str, logs))
@@ -93,7 +98,7 @@ def test_failing_slow_reports_every_log(record: Record) -> None:
     bad = record("b", 2)
     bad.write_bytes(bad.read_bytes().replace(b'"number":2', b'"number":3'))
 
-    report = refold.replay_all([good, bad, same], programs.doubling)
+    report = refold.replay_all([good, bad, same], HERE)
 
     assert _results(report) == ["identical", "damaged", "identical"]
     assert report.counts == {"identical": 2, "damaged": 1}
@@ -104,7 +109,9 @@ def test_failing_slow_reports_every_log(record: Record) -> None:
 def test_failing_fast_starts_nothing_more(record: Record, *, is_apart: bool) -> None:
     """Case 6: nothing is started after the first log that is not identical."""
     logs = [record(name, 1) for name in ("a", "b", "c", "d")]
-    program: Any = "tests.support.bulk_programs:counting" if is_apart else tripling
+    program: Any = (
+        "tests.support.bulk_programs:counting" if is_apart else functools.partial(tripling)
+    )
     given = {"doubling": program}
 
     report = refold.replay_all(logs, given, jobs=1, fail_fast=True)
@@ -118,7 +125,7 @@ def test_a_program_that_nobody_named_is_a_row(record: Record, tmp_path: Path) ->
     record("a", 1)
     refold.record(programs.counting, None, log=tmp_path / "b.jsonl")
 
-    report = refold.replay_all(tmp_path, programs.doubling)
+    report = refold.replay_all(tmp_path, HERE)
 
     assert _results(report) == ["identical", "program needed"]
     assert "counting=" in report.logs[1].message
@@ -140,7 +147,7 @@ def test_programs_go_by_the_names_of_the_logs(record: Record) -> None:
     with pytest.raises(ProgramNotFound, match="by this name"):
         program_for(log, "b", {"a": "m:b"})
 
-    report = refold.replay_all(log, {"doubling": programs.counting})
+    report = refold.replay_all(log, {"doubling": functools.partial(programs.counting)})
 
     assert _results(report) == ["diverged"]
 
@@ -149,7 +156,7 @@ def test_a_divergence_has_its_place_and_can_be_raised(record: Record) -> None:
     """The row has the category, the report the whole divergence."""
     log = record("a", 1)
 
-    report = refold.replay_all(log, {"doubling": tripling})
+    report = refold.replay_all(log, {"doubling": functools.partial(tripling)})
 
     (row,) = report.logs
     assert (row.category, row.where) == ("args_changed", "doubling > double#1")
@@ -220,7 +227,7 @@ def test_a_hidden_log_that_is_named_is_judged(record: Record) -> None:
     hidden = hidden.replace(hidden.with_name(".hidden.jsonl"))
 
     assert find_logs([hidden]) == [hidden]
-    assert _results(refold.replay_all(hidden, programs.doubling)) == ["identical"]
+    assert _results(refold.replay_all(hidden, HERE)) == ["identical"]
 
 
 def test_nothing_to_replay_is_a_wrong_call(tmp_path: Path) -> None:
@@ -253,14 +260,16 @@ def test_no_log_is_identical_that_is_not_intact(record: Record) -> None:
     log = record("a", 1)
     log.write_bytes(log.read_bytes() + b'{"seq":4,"kind":"note.added"}\n')
 
-    assert _results(refold.replay_all(log, programs.doubling)) == ["damaged"]
+    assert _results(refold.replay_all(log, HERE)) == ["damaged"]
 
 
 @pytest.mark.parametrize("is_apart", [True, False])
 def test_volatile_places_are_counted_and_not_compared(record: Record, *, is_apart: bool) -> None:
     """For all logs alike, in this process and in others."""
     logs = [record("a", 1), record("b", 2)]
-    program: Any = "tests.support.bulk_programs:doubling_more" if is_apart else tripling
+    program: Any = (
+        "tests.support.bulk_programs:doubling_more" if is_apart else functools.partial(tripling)
+    )
 
     report = refold.replay_all(
         logs, {"doubling": program}, volatile=["tool:double/arguments/number"]
@@ -277,8 +286,8 @@ def test_a_report_is_a_suite_of_junit(record: Record, tmp_path: Path) -> None:
     refold.record(programs.counting, None, log=tmp_path / "c.jsonl")
     logs = [tmp_path / f"{name}.jsonl" for name in "acb"]
 
-    suite = refold.replay_all(logs, programs.doubling).suite()
-    stopped = refold.replay_all(logs[::-1], programs.doubling, jobs=1, fail_fast=True).suite()
+    suite = refold.replay_all(logs, HERE).suite()
+    stopped = refold.replay_all(logs[::-1], HERE, jobs=1, fail_fast=True).suite()
 
     assert [bool(case.failure) for case in suite.cases] == [False, False, True]
     assert [bool(case.error) for case in suite.cases] == [False, True, False]

@@ -134,7 +134,7 @@ def test_what_one_replay_leaves_behind_no_other_sees(tmp_path: Path) -> None:
     assert report.identical, report
 
 
-@pytest.mark.parametrize("left", ["module", "environment"])
+@pytest.mark.parametrize("left", ["module", pytest.param("environment", marks=pytest.mark.long)])
 def test_no_log_is_identical_for_what_another_left_behind(
     left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from refold.engine.log.lock import lock
-from refold.engine.log.names import child_path
-from refold.engine.log.reader import read_entries
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
@@ -108,18 +106,3 @@ def test_what_a_damaged_log_ends_with_is_not_known(tmp_path: Path) -> None:
     tree = with_standing(delegation_tree(log))
 
     assert (tree.status, tree.log_state) == ("unfinished", "damaged")
-
-
-@pytest.mark.parametrize("logs", [0, 1])
-def test_a_run_that_broke_off_before_the_log_of_its_child_was_made_broke_off(
-    tmp_path: Path, logs: int
-) -> None:
-    """The start of a child is written first; `ls` called such a run unreadable."""
-    log = record(has_two, None, log=tmp_path / "a.jsonl").log
-    starts = [entry.seq for entry in read_entries(log) if entry.kind == "child.started"]
-    log = cut(log, tmp_path / "cut.jsonl", starts[logs] + 1)
-    for number in range(logs + 1, 3):
-        child_path(log, number).unlink(missing_ok=True)
-
-    assert standing(log) == "broke_off"
-    assert _statuses(with_standing(delegation_tree(log)))[0] == "broke_off"

@@ -20,7 +20,6 @@ from refold.engine.errors import (
     EntryMissing,
     EventMalformed,
     LogDamaged,
-    LogExists,
     LogMissing,
     LogObserved,
     LogUnsupported,
@@ -98,38 +97,6 @@ label_option: Final = click.option(
     "--label", "labels", metavar="NAME=TEXT", multiple=True, callback=_labels,
     help="Label of the run, which `refold ls --text` finds.",
 )  # fmt: skip
-
-otlp_option: Final = click.option(
-    "--otlp", metavar="URL", help="Also send spans to this collector, as the run proceeds."
-)
-
-
-@contextlib.contextmanager
-def sent_to(endpoint: str | None, log: Path) -> Iterator[None]:
-    """Send the spans of the run that the block records in `log`, and report what was not taken.
-
-    Raises:
-        LogExists: it is an earlier run's.
-        ExtraMissing: OpenTelemetry's packages are not installed.
-    """
-    if endpoint is None:
-        yield
-        return
-    from refold.exports.live import Sending  # noqa: PLC0415 - few runs are sent
-
-    if log.exists():
-        raise LogExists(str(log))
-    sending = Sending(log, endpoint)
-    try:
-        yield
-    finally:
-        sent = sending.end()
-        if not sent.is_whole and log.exists():
-            lost = f"{sent.spans - sent.taken:,} of {sent.spans:,}" if sent.spans else "all"
-            shown = shlex.join([output.shown_path(log), "--to", "otlp", "--endpoint", endpoint])
-            output.complain(
-                f"{endpoint} did not take {lost} spans; send them: refold export {shown}"
-            )
 
 
 @attrs.frozen

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from refold.cli.arguments.foreign import Foreign, GivenCaps, caps_options, record_options
-from refold.cli.arguments.logs import label_option, log_option, otlp_option, sent_to
+from refold.cli.arguments.logs import label_option, log_option
 from refold.cli.output import output, words
 from refold.cli.output.pages import page
 
@@ -46,7 +46,6 @@ def _print_variables(variables: Mapping[str, str]) -> None:
 @click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED)
 @log_option
 @label_option
-@otlp_option
 @click.option(
     "--listen", metavar="[ADDR]", is_flag=False, flag_value="",
     help="Run only the proxy, until Ctrl-C, for a command that runs elsewhere, such as in a "
@@ -69,7 +68,6 @@ def command(
     command: tuple[str, ...],
     log: Path | None,
     labels: dict[str, str],
-    otlp: str | None,
     listen: str | None,
     workspace: str,
     keep_content: bool,
@@ -87,21 +85,18 @@ def command(
     requests, and nothing else that the command does.
     """
     from refold.cli.arguments.foreign import sessions  # noqa: PLC0415 - needs the extra `proxy`
-    from refold.proxy.bookends import fresh_path  # noqa: PLC0415 - the same
     from refold.proxy.http.routes import why_nothing_came  # noqa: PLC0415 - the same
 
     spends = caps.caps()
     given = {
-        **foreign.passed(), "workspace": workspace, "keeps_all": keep_content,
+        "log": log, **foreign.passed(), "workspace": workspace, "keeps_all": keep_content,
         "caps": spends, "labels": labels,
     }  # fmt: skip
     if (listen is None) == (not command):
         raise click.UsageError("give one of -- COMMAND and --listen")
     if listen is not None:
         given["listening"] = sessions().Listening(_print_variables, listen)
-    given["log"] = log or fresh_path(command)
-    with sent_to(otlp, given["log"]):
-        recorded = sessions().record_command(command, **given)
+    recorded = sessions().record_command(command, **given)
     sys.stdout.flush()
     entries = words.counted(recorded.entries, "entry", "entries")
     shown = output.shown_path(recorded.log)

@@ -9,19 +9,12 @@ import attrs
 import click
 
 from refold.cli.arguments.loading import base_url_option, joined, load_tools, models_said
-from refold.cli.arguments.logs import (
-    LOG,
-    json_option,
-    label_option,
-    log_option,
-    otlp_option,
-    sent_to,
-)
+from refold.cli.arguments.logs import LOG, json_option, label_option, log_option
 from refold.cli.output import output, people
 from refold.cli.output.pages import page
 from refold.cli.output.recorded import answer
 from refold.engine.events.limits import Limits
-from refold.engine.runners.recording import fresh_log, record
+from refold.engine.runners.recording import record
 from refold.engine.runners.shipped import RUNNERS
 from refold.engine.secrets.redaction import narrowed
 from refold.tools.agents.agent_files import NAMEABLE_TOOLS
@@ -68,7 +61,6 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
 )  # fmt: skip
 @log_option
 @label_option
-@otlp_option
 @click.option(
     "--root", type=click.Path(path_type=Path), default=Path(), metavar="DIR",
     help="Folder of the file tools; by default this one.",
@@ -109,7 +101,6 @@ def command(
     runner: str,
     log: Path | None,
     labels: dict[str, str],
-    otlp: str | None,
     root: Path,
     tools: str,
     max_depth: int | None,
@@ -136,8 +127,7 @@ def command(
         )
     names = {tool.name for tool in given.tools}, {each.name for each in models.values()}
     progress = contextlib.nullcontext() if ask else output.progress(f"{agent} is at work")
-    log = log or fresh_log("agent")
-    with output.stdout_kept(), progress, sent_to(otlp, log):
+    with output.stdout_kept(), progress:
         recording = record(
             "agent",
             given.input,
