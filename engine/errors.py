@@ -13,6 +13,8 @@
         NestedRun                `record`, `resume`, `reexecute` … inside of a program
         ProgramRefused           a program that does not take a run and its input
         ProgramNotFound          a program that cannot be imported, or is not one
+        TypeRefused              a program whose annotations Refold cannot read values by
+        ValueRefused             an input or output that does not fit its program's annotation
         OptionRefused            an option of a public call that has the wrong type
         ModelNotFound            a model named in a form that does not exist
         ScriptRefused            an invalid script of replies
@@ -257,6 +259,37 @@ class ProgramRefused(Detailed, UsageError):
         "program {name}{signature} is called as {name}(run, input): "
         "define it with these two parameters"
     )
+
+
+class TypeRefused(Detailed, UsageError):
+    """A program has an annotation by which no value can be read (CONTRACT.md §9.12)."""
+
+    program: str
+    where: str
+    """`parameter 'ticket'` or `return`."""
+    why: str
+
+    _text = "program {program!r}, {where}: {why}"
+
+
+class ValueRefused(Detailed, UsageError):
+    """The input or output of a program does not fit its annotation (CONTRACT.md §9.12)."""
+
+    program: str
+    part: str
+    """`input` or `output`."""
+    pointer: str
+    """JSON pointer to the offending place; empty for the whole value."""
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        place = f", at {shortened(self.pointer)}" if self.pointer else ""
+        verb = "pass" if self.part == "input" else "return"
+        return (
+            f"the {self.part} of program {self.program!r}{place}: expected {self.expected}, found "
+            f"{self.found}; {verb} a value that fits its annotation, or change the annotation"
+        )
 
 
 class ChildFailed(Detailed, RefoldError):

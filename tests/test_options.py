@@ -191,7 +191,7 @@ def test_a_log_beside_children_of_another_run_is_refused(tmp_path: Path) -> None
     (tmp_path / "a.1.jsonl").touch()
 
     with pytest.raises(refold.LogExists, match=r"refold rm --force .*a\.jsonl` removes it"):
-        refold.record(greet, log=tmp_path / "a.jsonl")
+        refold.record(greet, "Ada", log=tmp_path / "a.jsonl")
 
     assert not (tmp_path / "a.jsonl").exists()
 
@@ -624,7 +624,7 @@ def test_a_wrong_call_has_a_traceback_of_two_lines(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").touch()
 
     with pytest.raises(refold.LogExists) as raised:
-        refold.record(greet, log=tmp_path / "a.jsonl")
+        refold.record(greet, "Ada", log=tmp_path / "a.jsonl")
 
     assert [each.name for each in raised.traceback][-1] == "record"
     assert len(raised.traceback) == 2

@@ -101,8 +101,12 @@ _ANY_TEXT: Final = r"[\s\S]*"
 _NULL: Final = _scalar("null", strict.exactly(types.NoneType), typed=False)
 _NUMBERS: Final = frozenset({"integer", "number"})
 
+ANY: Final = Shape(schema={}, kinds=frozenset(JSON_KINDS.values()), read=strict.unchanged)
+"""That of every JSON value, read as it is."""
+
 SCALARS: Final[dict[Any, Shape]] = {
-    Any: Shape(schema={}, kinds=frozenset(JSON_KINDS.values()), read=strict.unchanged),
+    Any: ANY,
+    object: ANY,
     None: _NULL,
     types.NoneType: _NULL,
     bool: _scalar("boolean", strict.exactly(bool), typed=False),
@@ -134,6 +138,7 @@ _ADVICE: Final = (
     "dict[str, …], tuple, Literal, an Enum, a dataclass, an attrs class, a TypedDict, Path, "
     "datetime, UUID, or Any for plain JSON"
 )
+_ENDLESS: Final = "contains itself: use Any for a tree of plain JSON"
 
 
 def shape_of(hint: Any, *, tool: str, where: str) -> Shape:
@@ -143,7 +148,11 @@ def shape_of(hint: Any, *, tool: str, where: str) -> Shape:
         ToolRefused: the type cannot make the round trip; gives the place in the signature, and the
             reason.
     """
-    return _shape(hint, _Place(tool, where))
+    place = _Place(tool, where)
+    try:
+        return _shape(hint, place)
+    except RecursionError:
+        raise place.refuse(f"{name_of(hint)} {_ENDLESS}") from None
 
 
 def hook_for(hint: Any) -> Hook:
@@ -176,7 +185,7 @@ def _judge(hint: Any, place: _Place) -> Shape:
         return _container(hint, origin, place)
     if isinstance(hint, type):
         return _class(hint, place)
-    raise place.refuse(f"a tool cannot use the type {name_of(hint)}: {_ADVICE}")
+    raise place.refuse(f"{name_of(hint)}: {_ADVICE}")
 
 
 def _container(hint: Any, origin: Any, place: _Place) -> Shape:
@@ -260,7 +269,7 @@ def _class(kind: type, place: _Place) -> Shape:
     if issubclass(kind, Enum):
         return _listed([(member.value, member) for member in kind], place, typed=True)
     if kind in place.inside:
-        raise place.refuse(f"{kind.__name__} contains itself: use Any for a tree of plain JSON")
+        raise place.refuse(f"{kind.__name__} {_ENDLESS}")
     if is_named_tuple(kind):
         hints = _resolved(kind, place)
         return _tuple(tuple(hints.values()), place.inner("", kind=kind), kind)

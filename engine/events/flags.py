@@ -83,6 +83,10 @@ class Flags:
     names_agent: bool = False
     """Whether a delegation's `agent` is the default for the model requests of its child."""
 
+    reads_types: bool = False
+    """Whether a program gets its input, and its children's outputs, as the types of their
+    annotations, and returns what fits its own; otherwise they are plain JSON values."""
+
     def yields_after(self, count: int) -> bool:
         """Return whether the world has its turn between `count` items of a list and the next."""
         return bool(self.yields and count) and count % self.yields == 0
@@ -117,6 +121,7 @@ NOW: Final = Flags(
     checks_needs=True,
     refuses_input=True,
     names_agent=True,
+    reads_types=True,
 )
 """The rules of runs that are recorded now."""
 

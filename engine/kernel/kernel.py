@@ -34,6 +34,7 @@ from refold.engine.errors import (
     ToolNeeded,
     ToolUnknown,
     UsageError,
+    ValueRefused,
 )
 from refold.engine.events.call_key import key_in
 from refold.engine.events.events import (
@@ -70,6 +71,7 @@ from refold.engine.kernel.verdict import (
     failed,
     fault_of,
     place_of,
+    refused,
     result_of,
     spinning,
     stuck,
@@ -86,8 +88,17 @@ from refold.engine.loop.loop import CALLBACKS_MAX, Loop, Scope, Task, Timer, ins
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
 from refold.engine.ports.people import check_question
-from refold.engine.ports.ports import Identity, Model, ModelReply, ModelRequest, SessionPort, Tool
-from refold.engine.ports.programs import found_program, program_name
+from refold.engine.ports.ports import (
+    Identity,
+    Model,
+    ModelReply,
+    ModelRequest,
+    Program,
+    SessionPort,
+    Tool,
+)
+from refold.engine.ports.program_types import PLAIN, ProgramTypes, types_of
+from refold.engine.ports.programs import found_program, load_program, program_name
 
 _LACKS: Final = ("ProgramNotFound", "ProgramRefused", "ToolRefused", "UsageError", "ExtraMissing")
 """Error codes of a child whose host lacks something it needs: a model cannot fix it."""
@@ -97,6 +108,9 @@ _UNHEARD_MAX: Final = 100
 
 class Kernel:
     """One run of one program."""
+
+    types: ProgramTypes = PLAIN
+    """Of the program, once it executes."""
 
     def __init__(
         self,
@@ -194,6 +208,16 @@ class Kernel:
         Raises:
             RefoldError: the world failed: a log that can no longer be written, a divergence.
         """
+        self.types = self._types_of(program)
+        try:
+            argument = self.types.read_input(argument)
+        except ValueRefused as error:  # the caller's value did fit: it is redacted, or of a log
+            return refused(error)
+        return self._execute(program, runs, argument)
+
+    def _execute(
+        self, program: Callable[..., Any], runs: tuple[Any, Any], argument: Any
+    ) -> Verdict:
         self._thread = threading.get_ident()
         if self.session is not None:
             if self.session.is_own:
@@ -228,6 +252,9 @@ class Kernel:
                 program, self.world.fold.children_started, result.value
             )
         return verdict
+
+    def _types_of(self, program: Program) -> ProgramTypes:
+        return types_of(program) if self.loop.flags.reads_types else PLAIN
 
     def _note_session(self, event: Event) -> None:
         self.ask(event)
@@ -477,7 +504,7 @@ class Kernel:
         if result.error is not None:
             verdict = verdict_of_error(result.error, opens_groups=self.loop.flags.opens_groups)
             return attrs.evolve(verdict, place=place_of(result.error), raised=result.error)
-        verdict, hit = verdict_of_value(result.value, self.limits.output_bytes)
+        verdict, hit = verdict_of_value(result.value, self.limits.output_bytes, self.types)
         if hit is not None:
             self.emit(hit, None)
         return verdict
@@ -871,6 +898,9 @@ class Kernel:
             input=to_json(delegation.input),
             program=found_program(delegation.program),
         )
+        program = delegation.program
+        types = self._types_of(program if callable(program) else load_program(program))
+        types.read_input(delegation.input)
         shares = self.loop.flags.asks_tokens
         if shares and _takes_what_is_left(delegation):
             left = tokens_to_give(self.world.fold)
@@ -898,8 +928,9 @@ class Kernel:
         child = self.children[call] = Child(
             call, last.number, run_id, limits=limits, tool=delegation.tool
         )
+        child.types = types
         self._neglected.started(child)
-        self.wanted.append(RunChild(call, delegation, last.number, run_id, limits))
+        self.wanted.append(RunChild(call, delegation, last.number, run_id, limits, types))
         return child
 
     # -- values from outside, without waiting ---------------------------------------------
@@ -995,7 +1026,13 @@ class Kernel:
         child = self.children.pop(call, None)
         if child is None:
             return
-        child.outcome = self._neglected.ended(child, outcome, is_late=self.is_closing)
+        child.output = outcome.output
+        try:
+            read = child.read(outcome)
+        except ValueRefused as error:
+            self.fail(error)
+            return
+        child.outcome = self._neglected.ended(child, read, is_late=self.is_closing)
         fault, ends = outcome.error, self.loop.flags.checks_needs and not self.is_closing
         if ends and child.tool and fault is not None and fault.code in _LACKS:
             self.stop(failed(fault.code, fault.message))

@@ -9,6 +9,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
 from refold.engine.ports.ports import Tool
+from refold.engine.ports.program_types import PLAIN, ProgramTypes
 
 
 @attrs.define(eq=False)
@@ -66,6 +67,19 @@ class Child:
     """Its granted limits; `None` for a rejected one."""
     tool: str = ""
     """The delegation tool that started it; empty for `run.start`."""
+    types: ProgramTypes = attrs.field(default=PLAIN, init=False, repr=False)
+    """Of its program."""
+    output: Json = attrs.field(default=None, init=False, repr=False)
+    """Its output as the log has it; `outcome` has the value that the program gets."""
+
+    def read(self, outcome: Outcome) -> Outcome:
+        """Return an outcome with the output that the program gets.
+
+        Raises:
+            ValueRefused: the output does not fit the annotation of the child's program.
+        """
+        output = self.types.read_output(outcome.output) if outcome.ok else outcome.output
+        return outcome if output is outcome.output else attrs.evolve(outcome, output=output)
 
     def __hash__(self) -> int:
         """Return its number: sets of children are in the same order in every process."""

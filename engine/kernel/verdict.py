@@ -30,11 +30,13 @@ from refold.engine.errors import (
     ToolError,
     Unending,
     UsageError,
+    ValueRefused,
 )
 from refold.engine.events.events import LimitHit
 from refold.engine.events.outcome import Artifact, Fault, Report
 from refold.engine.log.blobs import DATA_MAX, encode_data
 from refold.engine.loop.loop import CALLBACKS_MAX, Loop, Task, is_asyncios, is_engines, is_librarys
+from refold.engine.ports.program_types import PLAIN, ProgramTypes
 
 _END_BYTES_MAX: Final = DATA_MAX - 32 * 1024
 """The size limit of the program's data in a run's end; the rest of its entry needs space too."""
@@ -64,13 +66,15 @@ class ProgramResult:
     abandoned: bool = False
 
 
-def verdict_of_value(value: Any, output_bytes: int | None) -> tuple[Verdict, LimitHit | None]:
+def verdict_of_value(
+    value: Any, output_bytes: int | None, types: ProgramTypes = PLAIN
+) -> tuple[Verdict, LimitHit | None]:
     """Return how a run ended that returned `value`, and the limit that it hit, if any."""
     report = value if isinstance(value, Report) else None
     try:
         if report is not None:
             _check_report(report)
-        output = to_json(report.output if report else value)
+        output = types.dump_output(to_json(report.output if report else value))
         size = len(encode(output))
         artifacts = [
             _artifact(each, at) for at, each in enumerate(report.artifacts if report else ())
@@ -80,6 +84,8 @@ def verdict_of_value(value: Any, output_bytes: int | None) -> tuple[Verdict, Lim
         if inspect.iscoroutine(value):
             value.close()  # or Python would name a line of ours
         return failed("output", f"the program's return value: {error}"), None
+    except ValueRefused as error:
+        return refused(error), None
     if output_bytes is None or size <= output_bytes:
         return Verdict("completed", "done", output=output, report=report), None
     message = f"the output has {size} bytes; {output_bytes} allowed"
@@ -215,6 +221,11 @@ def verdict_of_error(error: BaseException, *, opens_groups: bool = True) -> Verd
         case _:
             text = text_of(error, opens_groups=opens_groups)
             return failed("raised", f"{type(error).__name__}: {text}")
+
+
+def refused(error: ValueRefused) -> Verdict:
+    """Return the end of a run whose input or output does not fit its program's annotation."""
+    return attrs.evolve(failed(error.part, str(error)), raised=error)
 
 
 def timed_out(hit: LimitHit) -> Verdict:

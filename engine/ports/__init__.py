@@ -8,6 +8,7 @@ Protocols, and the plain values that cross them; implementations are above, or t
     delegation    a child's task
     people        questions and approvals
     offers        a log's description of a run's tools
+    program_types the types of a program's input and output
     programs      programs found by object, by module or file, or by a name that somebody ships
     executed      how many tool calls were executed while a program was run again
     clock         a clock that stands still, for tests

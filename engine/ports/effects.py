@@ -10,6 +10,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.events.limits import Limits
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Model, ModelRequest, Tool
+from refold.engine.ports.program_types import PLAIN, ProgramTypes
 
 
 @attrs.frozen
@@ -44,6 +45,8 @@ class RunChild:
     number: int
     run_id: str
     limits: Limits
+    types: ProgramTypes = PLAIN
+    """Of the child's program."""
 
 
 @attrs.frozen

@@ -118,7 +118,7 @@ def load_program(program: Program | Reference | str) -> Program:
 def _checked(program: Program) -> Program:
     """Refuse a program that cannot be called with a run and its input, before anything is made."""
     try:
-        signature = inspect.signature(program)
+        signature = signature_of(program)
     except (TypeError, ValueError):  # a builtin, say, that does not tell
         return program
     try:
@@ -126,6 +126,15 @@ def _checked(program: Program) -> Program:
     except TypeError:
         raise ProgramRefused(program_name(program), str(signature)) from None
     return program
+
+
+def signature_of(program: Program) -> inspect.Signature:
+    """Return a program's signature; names in annotations need not be known at run time."""
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format  # noqa: PLC0415 - before, nothing is evaluated
+
+        return inspect.signature(program, annotation_format=Format.FORWARDREF)
+    return inspect.signature(program)
 
 
 def found_program(program: Program | Reference | str) -> Program | Reference:

@@ -18,7 +18,13 @@ import attrs
 
 from refold.engine.encoding.canonical import Json, loads
 from refold.engine.encoding.plain import to_json
-from refold.engine.errors import ChildStopped, NotCanonical, SecondInterrupt, Unanswered
+from refold.engine.errors import (
+    ChildStopped,
+    NotCanonical,
+    SecondInterrupt,
+    Unanswered,
+    ValueRefused,
+)
 from refold.engine.events.events import (
     ChildFinished,
     ClockRead,
@@ -226,6 +232,7 @@ class Recorder(World):
                     for count in self._asking_one_list()
                 ),
             ),
+            types=self._kernel.types,
         )
 
     def _asking_one_list(self) -> Iterator[int]:
@@ -688,8 +695,9 @@ class Recorder(World):
         ended = self._ended_us.pop(call, None)
         meta = None if ended is None else {"ended_us": ended}
         try:
+            self._kernel.children[call].read(self._redacted(ChildFinished(outcome), call).outcome)
             self._world(ChildFinished(outcome), call, cause, meta)
-        except NotCanonical as error:
+        except (NotCanonical, ValueRefused) as error:
             took, child = outcome.duration_ms, outcome.child
             refused = failed("malformed", "output", str(error), duration_ms=took, child=child)
             self._world(ChildFinished(refused), call, cause, meta)

@@ -11,6 +11,7 @@ import attrs
 from refold.engine.events.events import RunFinished
 from refold.engine.kernel.unawaited import Slip
 from refold.engine.ports.ports import Program, Question, Terms, Tool
+from refold.engine.ports.program_types import PLAIN, ProgramTypes
 from refold.engine.secrets.vault import Vault
 from refold.engine.state.folding import Fold
 
@@ -49,6 +50,8 @@ class RecordedRun:
     """Calls that the program never awaited."""
     unheard: tuple[Slip, ...] = ()
     """Exceptions that nobody awaited."""
+    types: ProgramTypes = PLAIN
+    """Of the program."""
 
 
 def by_name(tools: Sequence[Tool]) -> dict[str, Tool]:

@@ -209,4 +209,6 @@ class Supplied(Recorder):
             below = self._supply.below(effect)
             super()._run_child(effect, attrs.evolve(request, supply=below))
         else:
-            self._arrivals.put(Arrival(effect.call, self._supply.child(request, found)))
+            outcome = self._supply.child(request, found)
+            self._kernel.children[effect.call].read(outcome)  # else the caller's edit is refused
+            self._arrivals.put(Arrival(effect.call, outcome))

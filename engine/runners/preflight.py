@@ -13,7 +13,8 @@ from refold.engine.encoding.strict import nearest
 from refold.engine.errors import NotReady, ProgramNotFound, UsageError
 from refold.engine.ports.delegation import Children
 from refold.engine.ports.ports import Tool
-from refold.engine.ports.programs import found_program, reference_of
+from refold.engine.ports.program_types import types_of
+from refold.engine.ports.programs import load_program, reference_of
 from refold.engine.recording.run_request import RunRequest
 
 
@@ -50,7 +51,7 @@ def _missing(request: RunRequest, children: Children) -> Iterator[str]:
     elif children.shares_session and not getattr(runner, "shares_memory", False):
         yield f"runner {name!r}: its children cannot share their caller's session"
     try:
-        found_program(children.program)
+        types_of(load_program(children.program))
     except UsageError as error:
         yield str(error)
     for each in children.models:

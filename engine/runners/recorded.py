@@ -3,6 +3,7 @@
 Apart from `record`: commands that only read logs need no kernel, and start in half the time.
 """
 
+import contextlib
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,26 +11,28 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
-from refold.engine.errors import RunFailed
+from refold.engine.errors import RunFailed, ValueRefused
 from refold.engine.events.data_digest import tree_digest_in
 from refold.engine.events.events import RunFinished
 from refold.engine.events.outcome import Artifact, Fault, Usage
 from refold.engine.ports.ports import Question
+from refold.engine.ports.program_types import PLAIN, ProgramTypes
 
 
 @attrs.frozen(kw_only=True)
 class Recording(Document):
     """A recorded run."""
 
-    hidden = ("cause",)
+    hidden = ("cause", "output_json")
 
     status: str
     """`completed`, `failed`, `timed_out`, `cancelled` or `limit` (CONTRACT.md §7.1); or
     `suspended`: the run waits for a person, and its log is unfinished."""
     reason: str
     """`done`, or the reason."""
-    output: Json
-    """The program's return value, as the log holds it; of a `Report`, its output."""
+    output: Any
+    """The program's return value, read back from the log with its annotation; of a `Report`, its
+    output."""
     error: Fault | None
     """Set unless `completed`."""
     log: Path
@@ -60,16 +63,27 @@ class Recording(Document):
     children (§9.10), default limits that refused something; and with `record(check=True)`, lines
     that read outside `run` (§12.12)."""
 
+    output_json: Json = attrs.field(eq=False, repr=False)
+    """The output as the log holds it."""
     cause: BaseException | None = attrs.field(default=None, eq=False, repr=False)
     """The exception of the program, in this process only; it is not in the log."""
 
+    @output_json.default
+    def _output_json(self) -> Json:
+        return self.output
+
     @classmethod
-    def of(cls, finished: RunFinished, **stands: Any) -> Self:
+    def of(cls, finished: RunFinished, types: ProgramTypes = PLAIN, **stands: Any) -> Self:
         """Return the recording of a run's last event and the path of its log."""
+        output = finished.output
+        if finished.status == "completed":
+            with contextlib.suppress(ValueRefused):  # redacted at the end, it stays as it is
+                output = types.read_output(output)
         return cls(
             status=finished.status,
             reason=finished.reason,
-            output=finished.output,
+            output=output,
+            output_json=finished.output,
             error=finished.error,
             summary=finished.summary or "",
             artifacts=tuple(Artifact(**item) for item in finished.artifacts or ()),
@@ -83,7 +97,7 @@ class Recording(Document):
         """Whether the program returned."""
         return self.status == "completed"
 
-    def result(self) -> Json:
+    def result(self) -> Any:
         """Return the output.
 
         Raises:
@@ -100,6 +114,10 @@ class Recording(Document):
         if self.error is None:
             return ""
         return f"{self.error.message} ({self.where})" if self.where else self.error.message
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain data, the output as the log holds it."""
+        return super().as_json() | {"output": self.output_json}
 
     def __fspath__(self) -> str:
         """Return the path of its log: every function that takes a log takes a recording."""

@@ -34,6 +34,7 @@ from refold.engine.ports.ports import (
     SessionPort,
     Tool,
 )
+from refold.engine.ports.program_types import types_of
 from refold.engine.ports.programs import load_program, program_name
 from refold.engine.recording.host import Host
 from refold.engine.recording.nested import check_may_start
@@ -170,10 +171,11 @@ def root_request(
     name = program_name(program)
     seed_text = os.urandom(16).hex() if seed is None else digest.of_value(digest.VALUE, seed)[:32]
     run_id = digest.of_bytes(digest.IDENTITY, f"{seed_text}\0{name}".encode())[:16]
+    found = load_program(program)
     request = RunRequest(
-        program=load_program(program),
+        program=found,
         program_name=name,
-        input=_input(argument),
+        input=_input(found, argument),
         identity=Identity(run_id=run_id, root_id=run_id, path="", depth=0, seed=seed_text),
         limits=(limits or CEILINGS).completed(CEILINGS),
         log=check_alone(Path(log)) if log is not None else _fresh_path(name),
@@ -215,11 +217,14 @@ def known_models(model: Model | None, models: Mapping[str, Model] | None) -> dic
     return known
 
 
-def _input(value: object) -> Json:
+def _input(program: Program, value: object) -> Json:
+    types = types_of(program)
     try:
-        return to_json(value)
+        plain = to_json(value)
     except NotCanonical as error:
         raise NotCanonical(error.pointer, error.expected, error.found, "input") from None
+    types.read_input(plain)
+    return plain
 
 
 def _fresh_path(name: str) -> Path:
@@ -242,6 +247,7 @@ def recording_of(recorded: RecordedRun) -> Recording:
     state = recorded.fold.state()
     return Recording.of(
         recorded.finished,
+        types=recorded.types,
         log=recorded.log,
         head=recorded.head,
         entries=recorded.entries,

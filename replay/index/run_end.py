@@ -15,12 +15,14 @@ from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.errors import LogDamaged
 from refold.engine.events.codec import unstructure
 from refold.engine.events.events import RunFinished
+from refold.engine.events.flags import Flags
 from refold.engine.log.reader import scan
 from refold.engine.state.folding import Fold
 from refold.replay.index.cursor import Cursor
 
 if TYPE_CHECKING:  # who only reads logs loads no kernel, and no ports
     from refold.engine.kernel.verdict import Verdict
+    from refold.engine.ports.ports import Program
     from refold.engine.runners.recorded import Recording
 
 _COMPARED: Final = ("status", "reason", "output", "error", "summary", "artifacts")
@@ -49,18 +51,23 @@ def end_of_verdict(verdict: "Verdict") -> dict[str, Json]:
     return end
 
 
-def recording_of_log(log: Path) -> "Recording":
+def recording_of_log(log: Path, program: "Program") -> "Recording":
     """Return of a log what its recording returned; `where` and `duration_ms` are in no log.
+
+    `program` has the types of the output, if it was recorded with them.
 
     Raises:
         LogDamaged: an entry does not verify, or the log has no end.
     """
+    from refold.engine.ports.program_types import PLAIN, types_of  # noqa: PLC0415 - as above
     from refold.engine.runners.recorded import Recording  # noqa: PLC0415 - as above
 
     cursor, fold = Cursor(log), Fold()
+    started: Any = None
     event: Any = None
     while (entry := cursor.peek()) is not None:
         event = cursor.event(cursor.take())
+        started = started or event
         fold.apply(event, entry.call, entry.seq)
     found = scan(log)
     if not isinstance(event, RunFinished):
@@ -68,7 +75,8 @@ def recording_of_log(log: Path) -> "Recording":
         raise LogDamaged(str(log), *place, "the recording stops in the middle")
     state = fold.state()
     usage = state.usage.plus(state.children_usage)
-    return Recording.of(event, log=log, head=found.head, entries=found.entries, usage=usage)
+    types = types_of(program) if Flags.of_log(started.versions).reads_types else PLAIN
+    return Recording.of(event, types, log=log, head=found.head, entries=found.entries, usage=usage)
 
 
 def raised_at(meta: Mapping[str, Any]) -> str:

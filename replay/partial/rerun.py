@@ -16,6 +16,7 @@ from refold.engine.errors import (
     OutcomeMissing,
     ToolAbsent,
     UsageError,
+    ValueRefused,
 )
 from refold.engine.events.events import RunStarted
 from refold.engine.events.limits import Limits
@@ -89,8 +90,8 @@ def unless_missing(
     """Return the recording; `None` if an outcome was missing, which the supply notes."""
     try:
         return run_to_end(lambda host: recorder(request, host).record(), request.cancel)
-    except NotCanonical as error:
-        problem = f"an edited or stubbed result does not fit its tool's type: {error}"
+    except (NotCanonical, ValueRefused) as error:
+        problem = f"an edited or stubbed result does not fit its type: {error}"
         raise UsageError(problem) from None
     except (OutcomeMissing, ChildStopped):
         if not supply.missing:

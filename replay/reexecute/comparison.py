@@ -21,6 +21,7 @@ from refold.engine.errors import (
     OutsideLoop,
     RefoldError,
     UsageError,
+    ValueRefused,
 )
 from refold.engine.events.call_key import parts_of, scope_of
 from refold.engine.events.events import RunFinished
@@ -122,12 +123,12 @@ class Comparison:
             self.raised = (error.file, error.line)
             now = {"kind": "network", "name": error.method.rpartition(" ")[2]}
             return self._divergence("extra_call", _Sides(recorded=None, now=now), cause=str(error))
-        if not isinstance(error, NotCanonical) or not replayed.last:
+        if not isinstance(error, NotCanonical | ValueRefused) or not replayed.last:
             raise error
         entry = replayed.last[-1]
         recorded = {"kind": entry.kind, "call": entry.call or "", **replayed.cursor.data(entry)}
         sides = _Sides(recorded=recorded, now=None, call=entry.call or "", seq=entry.seq)
-        cause = f"the tool's result now has a different type: {error}; record it again"
+        cause = f"a recorded value does not fit its type as it is now: {error}; record it again"
         return self._divergence("result_changed", sides, cause=cause)
 
     def _pass_on_interrupt(self) -> None:

@@ -110,7 +110,8 @@ def forked(
     changed = edits_in(log, {key: to_json(value) for key, value in edits.items()})
     source, last = fork_entry(log, at, changed.values())
     book = Book(root, unfinished_ok=True)
-    again = attrs.evolve(again, program=program_of(again.program, book.started))
+    program = program_of(again.program, book.started)
+    again = attrs.evolve(again, program=program)
     origin = {
         "nonce": book.started.nonce,
         "head": last.hash,
@@ -123,7 +124,7 @@ def forked(
     had_blobs = blobs_of(into).exists()
     with _undone(into, root, changed, had_blobs=had_blobs):
         plan.copy(root, into, None)
-        recording = recording_of_log(into) if scan(into).sealed else None
+        recording = recording_of_log(into, program) if scan(into).sealed else None
         # A log that goes on is re-executed by going on; but no other is.
         copies = {edit.log: _place(edit.log, root, into) for edit in changed.values()}
         if recording is not None or any(

@@ -24,6 +24,7 @@ from refold.engine.events.events import (
     ValueDrawn,
 )
 from refold.engine.events.outcome import Artifact, Fault, Outcome
+from refold.engine.ports.effects import RunChild
 from refold.engine.ports.ports import Tool
 from refold.replay.difference.pointer_diff import same
 from refold.replay.index.by_call import blank
@@ -105,14 +106,14 @@ def stand_in(kind: str, alike: ToolReturned | None) -> Event | None:
     return blank(kind, _NEVER_RECORDED, _NEVER_RECORDED) if is_told else None
 
 
-def fits(tool: Tool | None, event: Event) -> bool:
-    """Return whether the tool's type, if it has one, can be read from a result."""
-    if tool is None or not tool.typed:
-        return True
-    if not isinstance(event, ToolReturned) or event.status != "ok":
-        return True
+def fits(asked: Tool | RunChild | None, event: Event) -> bool:
+    """Return whether the type of the tool or child, if it has one, can be read from an outcome."""
     try:
-        tool.load(event.result)
+        if isinstance(asked, RunChild):
+            if isinstance(event, ChildFinished) and event.outcome.ok:
+                asked.types.read_output(event.outcome.output)
+        elif asked and asked.typed and isinstance(event, ToolReturned) and event.status == "ok":
+            asked.load(event.result)
     except RefoldError:
         return False
     return True

@@ -17,7 +17,9 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.errors import RefoldError
 from refold.engine.events.call_key import in_order
-from refold.engine.events.events import Event, ToolReturned
+from refold.engine.events.events import ChildFinished, Event, ToolReturned
+from refold.engine.ports.effects import RunChild
+from refold.engine.ports.ports import Tool
 from refold.engine.ports.programs import program_name
 from refold.replay.difference.pointer_diff import Difference, counted, differences, few, same
 from refold.replay.index.asked_items import Item
@@ -216,6 +218,10 @@ class _Trial:
     def __init__(self, stage: Stage, baseline: Rehearsed) -> None:
         self._stage, self._baseline, self._book = stage, baseline, stage.book
         self._asked = {one.call: one for one in baseline.asked}
+        self._called: dict[str, Tool | RunChild] = {
+            **baseline.tools,
+            **{child.call: child for child in baseline.children},
+        }
 
     def of(self, key: str, *, errors: bool) -> CallSensitivity:
         """Return what depends on the outcome of one call."""
@@ -250,20 +256,24 @@ class _Trial:
             yield RehearsalPlan(answers={key: event}, by_place=True)
 
     def _variants(self, key: str, event: Event) -> Iterator[Event]:
-        """Yield other events that the tool's type, if it has one, can be read from."""
-        tool = self._baseline.tools.get(key)
-        if tool is None or not tool.typed or not isinstance(event, ToolReturned):
-            yield from altered_event(event)
-            return
-        fitting = [one for one in altered_event(event) if fits(tool, one)]
-        if fitting or event.status != "ok":
+        """Yield other events that the type of the tool or child, if any, can be read from."""
+        asked = self._called.get(key)
+        others = [*altered_event(event)]
+        if fitting := [one for one in others if fits(asked, one)]:
             yield from fitting
             return
-        result = altered_within(
-            event.result, lambda value: fits(tool, attrs.evolve(event, result=value))
-        )
-        if not same(result, event.result):
-            yield attrs.evolve(event, result=result)
+        match event:
+            case ToolReturned():
+                result = altered_within(
+                    event.result, lambda value: fits(asked, attrs.evolve(event, result=value))
+                )
+                if not same(result, event.result):
+                    yield attrs.evolve(event, result=result)
+            case ChildFinished(outcome=outcome):
+                output = altered_within(
+                    outcome.output, lambda value: fits(asked, _with_output(event, value))
+                )
+                yield from (_with_output(other, output) for other in others)
 
     def _strongest(self, plans: Iterator[RehearsalPlan]) -> Influence | None:
         """Return the first influence that shows, else the first that there is."""
@@ -305,6 +315,10 @@ class _Trial:
         made = {asked.call for asked in found.asked}
         gone = next((one for call, one in self._asked.items() if call not in made), None)
         return gone, gone is not None
+
+
+def _with_output(event: Any, output: Json) -> ChildFinished:
+    return ChildFinished(attrs.evolve(event.outcome, output=output))
 
 
 def _item_of(book: Book, key: str) -> Item:

@@ -52,8 +52,10 @@ if TYPE_CHECKING:
         RunFailed as RunFailed,
         ToolError as ToolError,
         ToolNeeded as ToolNeeded,
+        TypeRefused as TypeRefused,
         Unanswered as Unanswered,
         UsageError as UsageError,
+        ValueRefused as ValueRefused,
     )
     from refold.engine.events.limits import Limits as Limits
     from refold.engine.events.outcome import (
@@ -100,7 +102,7 @@ else:
                 "AnswerRefused AttemptsExhausted ChildFailed ChildStopped Diverged InDoubt "
                 "LimitReached LogDamaged LogError LogExists LogSealed ModelError NestedRun "
                 "Nondeterministic NotCanonical NotReady OutsideLoop RefoldError RunEnded "
-                "RunFailed ToolError ToolNeeded Unanswered UsageError"
+                "RunFailed ToolError ToolNeeded TypeRefused Unanswered UsageError ValueRefused"
             ),
             "refold.engine.events.limits": "Limits",
             "refold.engine.events.outcome": "Artifact Outcome Report",

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import dataclasses
+import datetime as dt
 import io
 import sys
 import threading
@@ -381,6 +383,24 @@ async def naming(run: refold.Run, topic: str) -> Any:
     return (await run.delegate(clerk)).output
 
 
+@dataclasses.dataclass
+class Parcel:
+    """An annotated input and output."""
+
+    name: str
+    due: dt.date
+
+
+async def _stamping(_run: refold.Run, parcel: Parcel) -> Parcel:
+    return parcel
+
+
+async def carrying(run: refold.Run, parcel: Parcel) -> list[str]:
+    """Name what comes in and back; before the flag `reads_types`, both were plain JSON values."""
+    outcome = await run.delegate(refold.Delegation(program=_stamping, input=parcel))
+    return [type(parcel).__name__, type(outcome.output).__name__]
+
+
 PROGRAMS: dict[str, Any] = {
     "everything": everything,
     "plainly": plainly,
@@ -400,6 +420,7 @@ PROGRAMS: dict[str, Any] = {
     "lacking": lacking,
     "prompting": prompting,
     "naming": naming,
+    "carrying": carrying,
 }
 INPUTS: dict[str, Any] = {
     "everything": ["short", "long"],
@@ -420,5 +441,6 @@ INPUTS: dict[str, Any] = {
     "lacking": None,
     "prompting": None,
     "naming": "tides",
+    "carrying": {"name": "tea", "due": "2026-01-01"},
 }
 MODEL = ScriptedModel(["They have read two texts.", "Nothing more."])

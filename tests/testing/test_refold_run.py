@@ -456,7 +456,7 @@ def test_a_recording_keeps_what_its_log_says(tmp_path: Path) -> None:
     """A log that `refold.record` made reads the same as a recording."""
     made = refold.record(_doubled, 2, log=tmp_path / "a.jsonl", tools=[_double])
 
-    assert recording_of_log(made.log) == attrs.evolve(made, duration_ms=0)
+    assert recording_of_log(made.log, _doubled) == attrs.evolve(made, duration_ms=0)
 
 
 def test_recordings_lie_beside_their_test_file() -> None:

@@ -238,20 +238,20 @@ def _result(run: Any, children: Sequence[Child]) -> ToolResult[Results]:
 def _one_result(run: Any, child: Child) -> SubagentResult:
     outcome = outcome_in(child)
     if not run.flags.tool_words:
-        return SubagentResult(_result_text(outcome), outcome.ok, _error(outcome))
+        return SubagentResult(_result_text(child, outcome), outcome.ok, _error(outcome))
     error = error_of(outcome, run=run, limits=child.limits)
-    is_value = outcome.ok and not outcome.summary and outcome.output not in (None, "")
-    text = encode(outcome.output).decode() if is_value else answer_of(outcome, run)
+    is_value = outcome.ok and not outcome.summary and child.output not in (None, "")
+    text = encode(child.output).decode() if is_value else answer_of(outcome, run)
     return SubagentResult(text, outcome.ok, error)
 
 
-def _result_text(outcome: Outcome) -> str:
+def _result_text(child: Child, outcome: Outcome) -> str:
     """Return the older text, in which an empty answer is two quotation marks."""
     if not outcome.ok:
         return ""
-    if outcome.summary or outcome.output is None:
+    if outcome.summary or child.output is None:
         return text_of(outcome)
-    return encode(outcome.output).decode()
+    return encode(child.output).decode()
 
 
 def _error(outcome: Outcome) -> str | None:

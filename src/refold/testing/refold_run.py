@@ -28,6 +28,7 @@ from refold.engine.errors import (
 from refold.engine.events.limits import Limits
 from refold.engine.log.reader import scan
 from refold.engine.ports.ports import Model, Program, Reference, SessionPort, Tool
+from refold.engine.ports.programs import load_program
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record as engine_record
 from refold.options import checked
@@ -345,7 +346,7 @@ class RefoldRun(RecordedRuns):
     def _replay(self, asked: _Asked) -> Recording:
         __tracebackhide__ = True
         log, session = asked.log, asked.options["session"]
-        recording = recording_of_log(log)
+        recording = recording_of_log(log, load_program(asked.program))
         self._check_request(asked)
         with NetworkWatch(self._settings.network) as watch:
             report = reexecute(log, asked.program, tools=asked.tools, session=session)

@@ -493,10 +493,13 @@ def test_so_it_is_with_an_answer_and_with_a_childs_result(tmp_path: Path) -> Non
 
     outcome = Outcome(status="completed", output=nan, duration_ms=7)
 
+    async def anything(_run: Run, _input: Any) -> Any:
+        return None
+
     async def program(run: Run, _input: Any) -> Any:
         with pytest.raises(ModelError) as caught:
             await run.model([])
-        child = await run.delegate(Delegation(program=nothing))
+        child = await run.delegate(Delegation(program=anything))
         assert child.error is not None
         why = [caught.value.message, child.error.message]
         return [caught.value.code, child.status, child.error.code, child.duration_ms, *why]

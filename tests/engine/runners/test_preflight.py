@@ -119,6 +119,16 @@ def test_a_run_whose_children_need_no_more_begins(options: dict[str, Any], log: 
     assert started([*tools(), closure()], log, session=session(), **options).ok
 
 
+async def _takes_bytes(_run: refold.Run, _given: bytes) -> None:
+    """A program whose input no log holds."""
+
+
+def test_a_program_with_a_type_that_cannot_be_read_is_missing(log: Path) -> None:
+    """No call of a model could give it its input."""
+    with pytest.raises(NotReady, match=r"'_takes_bytes', parameter '_given': .* \(for subagent\)"):
+        refold.record(calling("subagent"), log=log, tools=[subagent_tool(program=_takes_bytes)])
+
+
 def test_tools_that_no_child_is_given_stay_closures(log: Path) -> None:
     """A program that never delegates, one whose children get others, an agent that lacks it."""
     alone = started([closure()], log, runner="subprocess")

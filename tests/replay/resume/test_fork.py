@@ -555,7 +555,7 @@ def test_an_edit_of_another_type_than_the_tools_leaves_nothing(tmp_path: Path) -
     origin = refold.record(asks, None, log=tmp_path / "a.jsonl", tools=[point])
 
     for at in (0, None):
-        with pytest.raises(UsageError, match="its tool's type"):
+        with pytest.raises(UsageError, match="does not fit its type"):
             refold.fork(origin, at, asks, into=tmp_path / "b.jsonl", edits={"0#1": 5})
         assert not (tmp_path / "b.jsonl").exists()
 

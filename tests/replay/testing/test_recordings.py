@@ -20,7 +20,7 @@ from refold.replay.testing.recordings import (
     remove,
     stem_of,
 )
-from tests.support.delegating import child, recorded
+from tests.support.delegating import child, planned, recorded
 
 LONG = "x" * 40_000
 """A text that is kept as a blob."""
@@ -209,7 +209,7 @@ def test_a_recording_is_read_with_its_blobs_and_what_its_children_spent(tmp_path
     plan = [child("dig", [("ask", "How?")]), ("report", LONG, ()) ]  # fmt: skip
     made = recorded(tmp_path / "a.jsonl", plan)
 
-    read = recording_of_log(made.log)
+    read = recording_of_log(made.log, planned(plan))
 
     assert read.summary == LONG
     assert read.usage == made.usage
@@ -227,7 +227,7 @@ def test_a_log_without_its_end_is_no_recording(tmp_path: Path) -> None:
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
 
     with pytest.raises(LogDamaged) as damaged:
-        recording_of_log(log)
+        recording_of_log(log, planned([]))
 
     assert (damaged.value.line, damaged.value.expected) == (4, "run.finished at the end")
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import attrs
 import pytest
@@ -211,6 +211,29 @@ def test_what_models_and_children_cost_is_added_up(tmp_path: Path) -> None:
     assert report.calls[2].duration_ms >= 2
     assert report.tokens_unneeded == 14
     assert "nothing depends on 2 of 3 recorded outcomes (14 tokens" in str(report)
+
+
+class Answer(TypedDict):
+    """What a typed child returns."""
+
+    verdict: Literal["yes", "no"]
+    count: int
+
+
+def test_another_output_of_a_child_has_its_type(tmp_path: Path) -> None:
+    """What does not fit the annotation stays as it is, and the rest is altered."""
+
+    async def child(_run: Run, _: Any) -> Answer:
+        return {"verdict": "yes", "count": 1}
+
+    async def asking(run: Run, _: Any) -> Any:
+        return (await run.delegate(Delegation(program=child))).result()
+
+    report = altered(tmp_path, asking)
+
+    assert [(one.kind, one.verdict) for one in report.calls] == [("child", "shows")]
+    assert report.calls[0].altered is not None
+    assert [one.pointer for one in report.calls[0].altered.diff] == ["/output/count"]
 
 
 async def lost(run: Run, _: Any) -> Any:

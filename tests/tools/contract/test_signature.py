@@ -90,8 +90,8 @@ async def _streaming(count: int) -> Any:
     yield count
 
 
-def _opened(path: str) -> object:
-    return path
+def _opened(path: str) -> bytes:
+    return path.encode()
 
 
 class Shelf:

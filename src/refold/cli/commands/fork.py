@@ -208,7 +208,7 @@ def _document(forked: Fork, found: LogDiff | None, log: OpenedLog) -> PrintedFor
         at=forked.at,
         log=output.shown_path(forked.log) if found else None,
         status=forked.recording.status if forked.recording is not None else unfinished,
-        output=forked.recording.output if forked.recording is not None else None,
+        output=forked.recording.output_json if forked.recording is not None else None,
         missing=tuple(forked.missing),
         diff={**found.as_json(), "a": origin} if found else None,
     )

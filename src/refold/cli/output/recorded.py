@@ -24,11 +24,12 @@ def describe(recording: Recording, *, again: str) -> None:
 
     For a suspended run, print its open questions.
     """
-    said = recording.output if isinstance(recording.output, str) else recording.summary
+    plain = recording.output_json
+    said = plain if isinstance(plain, str) else recording.summary
     if said:
         output.lines(said)
-    elif recording.output is not None:
-        output.line(compact(recording.output))
+    elif plain is not None:
+        output.line(compact(plain))
     if recording.error is not None:
         output.complain(f"{recording.status}: {recording.error.code}: {recording.error.message}")
     if recording.questions:
