@@ -48,12 +48,11 @@ class Limits:
     """US dollars over all model answers of the run and its children, by `engine.models.prices`."""
 
     def __attrs_post_init__(self) -> None:
-        for field in attrs.fields(Limits):
-            name, value = field.name, getattr(self, field.name)
-            least = 0 if name in _MAY_BE_ZERO else 1
-            if value is None:
+        for name, is_whole in _CAPS.items():
+            if (value := getattr(self, name)) is None:
                 continue
-            if field.type == int | None:
+            least = 0 if name in _MAY_BE_ZERO else 1
+            if is_whole:
                 if type(value) is not int or value < least:
                     raise LimitRefused(name, f"an integer of at least {least}", repr(value))
             elif type(value) not in (int, float) or not 0 < value < math.inf:
@@ -63,8 +62,7 @@ class Limits:
     def narrowed(self, other: "Limits") -> "Limits":
         """Return the tighter of the two, cap by cap."""
         caps: dict[str, Any] = {
-            field.name: _tighter(getattr(self, field.name), getattr(other, field.name))
-            for field in attrs.fields(Limits)
+            name: _tighter(getattr(self, name), getattr(other, name)) for name in _CAPS
         }
         return Limits(**caps)
 
@@ -74,11 +72,7 @@ class Limits:
 
     def as_json(self) -> dict[str, Any]:
         """Return the caps that are set, as a log holds them."""
-        return {
-            field.name: value
-            for field in attrs.fields(Limits)
-            if (value := getattr(self, field.name)) is not None
-        }
+        return {name: value for name in _CAPS if (value := getattr(self, name)) is not None}
 
     @classmethod
     def from_json(cls, caps: dict[str, Any]) -> Self:
@@ -87,12 +81,14 @@ class Limits:
         Raises:
             LimitRefused: an unknown or nonsensical cap.
         """
-        known = {field.name for field in attrs.fields(Limits)}
         for name in caps:
-            if name not in known:
-                raise LimitRefused(name, "one of " + ", ".join(sorted(known)), "an unknown name")
+            if name not in _CAPS:
+                raise LimitRefused(name, "one of " + ", ".join(sorted(_CAPS)), "an unknown name")
         return cls(**caps)
 
+
+_CAPS: Final = {field.name: field.type == int | None for field in attrs.fields(Limits)}
+"""Whether each has whole numbers: what `attrs.fields` tells takes longer to ask, again and again."""
 
 CEILINGS: Final = Limits(max_depth=8, max_children=1000, join_seconds=600)
 """The ceilings of every root by default."""

@@ -104,7 +104,7 @@ class Usage:
 
     def as_json(self) -> dict[str, Any]:
         """Return the known values, by name: in the form of a log, a reply and a state's digest."""
-        return {name: value for name, value in attrs.asdict(self).items() if value is not None}
+        return {name: value for name in _USAGE if (value := getattr(self, name)) is not None}
 
 
 @attrs.frozen(kw_only=True)
@@ -130,6 +130,7 @@ class Priced:
         return cls(unpriced=int(message is not None or usage != _NOTHING))
 
 
+_USAGE: Final = tuple(attrs.fields_dict(Usage))
 _NOTHING: Final = Usage()
 _PARTS: Final = tuple(each.name for each in attrs.fields(Usage) if each.type == int | None)
 """Fields that are added up, and may be unknown."""

@@ -18,6 +18,7 @@ STATE_VERSION: Final = 1
 
 _EXACT: Final = 2**53
 _PLAIN: Final = (1e-4, 1e16)
+_COUNTED: Final = tuple(name for name in attrs.fields_dict(Counted) if name != "margin")
 
 
 def state_json(state: RunState, *, volatile: bool = True) -> dict[str, Json]:
@@ -26,11 +27,7 @@ def state_json(state: RunState, *, volatile: bool = True) -> dict[str, Json]:
     Without `volatile`, it lacks the values that the digest leaves out: ids, durations, clock
     readings.
     """
-    shown: dict[str, Json] = {
-        each.name: getattr(state, each.name)
-        for each in attrs.fields(Counted)
-        if each.name != "margin"
-    }
+    shown: dict[str, Json] = {name: getattr(state, name) for name in _COUNTED}
     if not volatile:
         del shown["run_id"], shown["root_id"]
     shown |= {
