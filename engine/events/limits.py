@@ -88,7 +88,7 @@ class Limits:
 
 
 _CAPS: Final = {field.name: field.type == int | None for field in attrs.fields(Limits)}
-"""Whether each has whole numbers: what `attrs.fields` tells takes longer to ask, again and again."""
+"""Whether each has whole numbers.  To ask `attrs.fields` each time takes longer."""
 
 CEILINGS: Final = Limits(max_depth=8, max_children=1000, join_seconds=600)
 """The ceilings of every root by default."""

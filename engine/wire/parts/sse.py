@@ -13,6 +13,7 @@ EVENT_BYTES_MAX: Final = 16 * 1024 * 1024
 """The size limit of one event; a larger one is dropped."""
 
 _END: Final = b"\n\n"
+_DATA: Final = b"data: "
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -75,6 +76,8 @@ class EventParser:
         if self._is_given_up or len(text) > self._bytes_max:
             self._is_given_up = False
             return ServerEvent("", b"", is_given_up=True)
+        if text.startswith(_DATA) and b"\n" not in text:  # as nearly all are
+            return ServerEvent("", text[len(_DATA) :])
         name, data = "", []
         for line in text.split(b"\n"):
             field, _, value = line.partition(b":")

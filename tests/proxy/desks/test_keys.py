@@ -6,6 +6,8 @@ import time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from refold.proxy.desks.keys import ADDRESS, Secrets
 
@@ -190,6 +192,29 @@ def test_looking_through_much_text_with_many_secrets_is_quick() -> None:
     started = time.process_time()
     assert scrub(secrets, text) is text
     assert time.process_time() - started < 10
+
+
+_KEY = "sk-proj-abcdefghij0123456789"
+
+
+@given(
+    pieces=st.lists(
+        st.sampled_from(["word " * 600, f" {_KEY} ", "sk-", "kept-secret"]), max_size=4
+    ),
+    cuts=st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 4000)), max_size=3),
+)
+def test_what_was_looked_through_before_changes_nothing(
+    pieces: list[str], cuts: list[tuple[int, int]]
+) -> None:
+    """A text, its beginning and its end: as by one who sees each for the first time."""
+    whole, seen = "".join(pieces), Secrets()
+    texts = [whole, *(part for a, b in cuts for part in (whole[:a], whole[b:], whole[a:b]))]
+
+    for text in texts:
+        assert seen.scrubbed(text) == Secrets().scrubbed(text)
+    seen.learn("KEY", "kept-secret")
+    for text in texts:
+        assert "kept-secret" not in seen.scrubbed(text)
 
 
 def test_a_cookie_of_an_answer_is_found_as_it_is() -> None:

@@ -46,6 +46,33 @@ def test_what_is_held_is_equal_exactly_if_the_values_are(one: Any, two: Any) -> 
     assert (kept[0] == kept[1]) is (texts[0] == texts[1])
 
 
+def _read(text: str | bytes) -> str:
+    try:
+        return repr(read_json(text))
+    except ValueError:
+        return "refused"
+
+
+@given(
+    values=st.lists(VALUES | st.floats(allow_nan=False), max_size=3),
+    names=st.lists(st.sampled_from('ab"\u00e9'), min_size=3, max_size=3),
+    separators=st.sampled_from([(",", ":"), (", ", ": ")]),
+    is_ascii=st.booleans(),
+)
+def test_bytes_are_read_as_their_text_is(
+    values: list[Any], names: list[str], separators: tuple[str, str], *, is_ascii: bool
+) -> None:
+    """By a faster library, and with no other result: a member given twice is refused, too."""
+    said = {"separators": separators, "ensure_ascii": is_ascii}
+    members = [
+        json.dumps(name, **said) + separators[1] + json.dumps(value, **said)  # type: ignore[arg-type]
+        for name, value in zip(names, values, strict=False)
+    ]
+    content = ("{" + separators[0].join(members) + "}").encode(errors="replace")
+
+    assert _read(content) == _read(content.decode())
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
