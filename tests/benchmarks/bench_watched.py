@@ -47,6 +47,11 @@ _ANSWER: Final = json.dumps(
 ).encode()
 
 
+_DELTA: Final = {"index": 0, "delta": {"content": "a few words "}, "finish_reason": None}
+_CHUNK: Final = {"id": "c", "object": "chat.completion.chunk", "choices": [_DELTA]}
+_EVENT: Final = f"data: {json.dumps(_CHUNK, separators=(',', ':'))}\n\n".encode()
+
+
 def jobs(folder: Path) -> list[Job]:
     """Return what is timed; servers and the log end with `measure.opened`."""
     stack = measure.opened
@@ -173,6 +178,31 @@ def _replay(log: Path) -> None:
         assert isinstance(found, Serve)
         assert sum(len(content) for _, content in found.pieces) == len(_ANSWER)
     assert not desk.matcher.misses
+
+
+def request_job(log: Path, **options: Any) -> Job:
+    """Return the requests of a short conversation as one job, whose servers start with it."""
+
+    @functools.cache
+    def client() -> _Client:
+        straight = measure.opened.enter_context(Model()).url
+        through = measure.opened.enter_context(recorded(log, straight))
+        return _Client(through, f"/openai{PATH}", SHORT)
+
+    return Job(run=lambda: client().go_on(), count=TURNS, clock=time.process_time, **options)
+
+
+def stream(path: Path, events: int) -> None:
+    """Record one streamed answer of so many events, without a server, in chunks of 4 kB."""
+    whole = b"".join([_EVENT] * events + [b"data: [DONE]\n\n"])
+    secrets = Secrets()
+    with ObservedLog(path, program="bench", input={"command": ["bench"]}, vault=secrets) as log:
+        decided = RecordingDesk(log, secrets, routes_of([])).begin(_incoming(0))
+        assert isinstance(decided, Forward)
+        decided.passing.head(200, [("content-type", "text/event-stream")])
+        for at in range(0, len(whole), 4096):
+            decided.passing.chunk(whole[at : at + 4096])
+        decided.passing.end()
 
 
 def _incoming(turn: int) -> Incoming:

@@ -16,11 +16,11 @@ from typing import Any
 
 import refold
 from refold.engine.models.scripted import FunctionModel
-from tests.benchmarks import measure, programs
+from tests.benchmarks import bench_watched, measure, programs
 from tests.benchmarks.measure import CHILDREN, WALL, Job, Row
 
 _ROOT = Path(__file__).parents[2]
-_CALLS, _CHILDREN, _AT_ONCE, _FEW, _MANY = 500, 30, 100, 200, 2_000
+_CALLS, _CHILDREN, _AT_ONCE, _FEW, _MANY, _EVENTS = 500, 30, 100, 200, 2_000, 10_000
 _MODEL = FunctionModel(lambda _request: "an answer")
 _FIRST_RECORD = "import refold, sys; refold.record(lambda run, _: None, log=sys.argv[1])"
 
@@ -54,6 +54,14 @@ def jobs(folder: Path) -> list[Job]:
         replayed("re-execution of one call", one, goal="0.4"),
         recorded("child in process", programs.starting, _CHILDREN, goal="0.45"),
         recorded("child in its process", programs.delegating, 1, clock=_BOTH, goal="0.7"),
+        bench_watched.request_job(
+            folder / "watched.jsonl", name="request of a watched command", goal="0.5"
+        ),
+        Job(
+            name=f"its answer, streamed in {_EVENTS:,} events",
+            run=lambda: bench_watched.stream(next(logs), _EVENTS),
+            goal="0.5",
+        ),
         started("first record of a process", "-c", _FIRST_RECORD, goal="0.75"),
         started("refold verify", "-m", "refold", "verify", str(one), goal="0.6"),
         started("refold show", "-m", "refold", "show", str(one), goal="0.6"),
@@ -127,7 +135,7 @@ def _work(checkout: Path) -> None:
     """Do the jobs that standard input names, with the `refold` of a checkout."""
     if not Path(refold.__file__).resolve().is_relative_to(checkout.resolve()):
         raise SystemExit(f"{refold.__file__} is not in {checkout}")
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, measure.opened:
         known = {job.name: job for job in jobs(Path(name))}
         for line in sys.stdin:
             print(measure.timed(known[line.rstrip("\n")]), flush=True)
