@@ -235,11 +235,11 @@ def holding() -> Iterator[None]:
         yield
         return
     block = _Holding()
-    token = _HOLDING.set(block)
+    _HOLDING.set(block)
     try:
         yield
     finally:
-        _HOLDING.reset(token)
+        _HOLDING.set(known)  # not `reset`: an exit stack may be closed in another context
         block.is_open = False  # tasks and threads may have copied the context
         block.logs.clear()
 

@@ -1,6 +1,8 @@
 """A log is opened and hashed once for the length of a command (CONTRACT.md §5)."""
 
 import asyncio
+import contextlib
+import contextvars
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -201,3 +203,16 @@ def test_nothing_stays_open_after_a_block(make_log: Callable[[int], Path]) -> No
         assert _descriptors() == before
 
     asyncio.run(main())
+
+
+def test_a_block_may_end_in_another_context(content: bytes, tmp_path: Path) -> None:
+    """As an exit stack does that a server's thread or task closes."""
+    (tmp_path / "a.jsonl").write_bytes(content)
+    stack, elsewhere = contextlib.ExitStack(), contextvars.copy_context()
+    elsewhere.run(stack.enter_context, holding())
+    elsewhere.run(scan, tmp_path / "a.jsonl")
+
+    stack.close()
+
+    with elsewhere.run(open_log, tmp_path / "a.jsonl") as file:
+        assert held_of(file) is None
