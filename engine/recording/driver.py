@@ -132,6 +132,8 @@ class Driver:
         self._host = host
         self._may_wait = may_wait
         self._workers = Workers(WORKERS_MAX)
+        self._jobs: list[Callable[[], None]] = []
+        self._async_jobs: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._lock = threading.Lock()
         self._children = 0
         """Threads of children; a lock guards this and those that wait."""
@@ -189,6 +191,16 @@ class Driver:
         """Queue the result of a tool in place as if it had run elsewhere."""
         self.flights[effect.call] = Flight(effect)
         self._arrivals.put(Arrival(effect.call, event))
+
+    def launch(self) -> None:
+        """Begin what was handed in since the last time."""
+        jobs, async_jobs = self._jobs, self._async_jobs
+        if jobs:
+            self._jobs = []
+            self._workers.submit(*jobs)
+        if async_jobs:
+            self._async_jobs = []
+            self._host.run(*async_jobs)
 
     def call_tool(self, effect: CallTool, context: CallContext) -> None:
         """Start a tool; its arrival follows."""
@@ -278,7 +290,7 @@ class Driver:
         def run() -> None:
             self._arrivals.put(Arrival(call, context.run(work) if self._begins(flight) else None))
 
-        self._workers.submit(run)
+        self._jobs.append(run)
 
     def _begins(self, flight: Flight) -> bool:
         return self.may_begin and not flight.cancel.is_set()
@@ -297,7 +309,10 @@ class Driver:
                 flight.cancel.on_set(partial(loop.call_soon_threadsafe, task.cancel))
             self._arrivals.put(Arrival(call, await work() if self._begins(flight) else None))
 
-        self._host.run(run, lasting=lasting)
+        if lasting:
+            self._host.run(run, lasting=True)
+        else:
+            self._async_jobs.append(run)
 
 
 def call_tool(tool: Tool, arguments: dict[str, Json], context: CallContext) -> ToolReturned:

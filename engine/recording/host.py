@@ -44,11 +44,16 @@ class Host:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def run(self, job: Callable[[], Any], *, lasting: bool = False) -> None:
-        """Run an async callable as a task there; call from any thread."""
+    def run(self, *jobs: Callable[[], Any], lasting: bool = False) -> None:
+        """Run async callables as tasks there; call from any thread."""
         host = _lasting if lasting and not self._is_callers else self
         loop = host._running()  # noqa: SLF001 - another of this class
-        loop.call_soon_threadsafe(lambda: _keep(loop.create_task(job())))
+
+        def begin() -> None:
+            for job in jobs:
+                _keep(loop.create_task(job()))
+
+        loop.call_soon_threadsafe(begin)
 
     def call(self, callback: Callable[[], Any]) -> None:
         """Call something in the loop's thread."""

@@ -143,6 +143,7 @@ class Recorder(World):
         self._questions: tuple[Question, ...] = ()
         self._stop_us: int | None = None
         self._until_us: int | None = None  # for the tasks of a program that has returned
+        self._launch_us = 0  # when effects are launched at the latest
         self._was_timer = False
         self._interrupted = False
         self.is_settling = False
@@ -399,18 +400,19 @@ class Recorder(World):
         """Start the wanted effects, then take one thing from the world."""
         if self._is_given_up():
             return False
-        alone = self._launch()
-        if alone is not None and (returned := self._in_place(alone)) is not None:
-            self._kernel.deliver(self._take_tool(alone.call, returned), alone.call)
-            self._after(alone.tool)
-            return True
         while True:
+            alone = self._launch()
+            if alone is not None and (returned := self._in_place(alone)) is not None:
+                self._kernel.deliver(self._take_tool(alone.call, returned), alone.call)
+                self._after(alone.tool)
+                return True
             taken = self._take_due() or self._take_child() or self._give_tokens()
             if taken:
                 return True
-            if self._is_given_up() or self._pauses():
+            is_there = not self._arrivals.empty()
+            if not is_there and (self._is_given_up() or self._pauses()):
                 return False
-            arrival = self._arrival(self._patience())
+            arrival = self._arrival(0 if is_there else self._patience())
             if arrival is not None and self._take_arrival(arrival):
                 return True
 
@@ -432,13 +434,31 @@ class Recorder(World):
 
     def _launch(self) -> CallTool | None:
         """Hand wanted effects to the driver; return one that can run in place instead."""
+        if not self._kernel.wanted or self._may_wait():
+            return None
         wanted = self._wanted()
         if len(wanted) == 1 and self._runs_in_place(wanted[0]):
             return wanted[0]  # type: ignore[return-value]  # `_runs_in_place` says so
-        for effect in wanted:
-            if effect.call not in self._driver.flights or isinstance(effect, GiveUp):
-                self._start(effect)
+        flights = self._driver.flights
+        self._start_all(one for one in wanted if one.call not in flights or isinstance(one, GiveUp))
         return None
+
+    def _start_all(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            self._start(effect)
+        self._driver.launch()
+
+    def _may_wait(self) -> bool:
+        """Return whether wanted effects wait for those of later steps: for a millisecond at most.
+
+        They do while outcomes are there to be delivered: to wake a thread costs more than all else
+        of a call, and a thread that was woken takes the next jobs as well.
+        """
+        now = self._timers.now_us()
+        if self._arrivals.empty() or now >= self._launch_us:
+            self._launch_us = now + _LAUNCH_US
+            return False
+        return True
 
     def _wanted(self) -> list[Effect]:
         """Take the wanted effects, without ones cancelled in the same step; inform a child."""
@@ -899,6 +919,7 @@ class Recorder(World):
 
 _KIND_OF_LATE: Final = {ToolReturned: "tool", ModelAnswered: "model", InputGiven: "input"}
 _CHANGE_POLL_SECONDS: Final = 0.1
+_LAUNCH_US: Final = 1000
 _LEAVE_US: Final = 3_000_000
 """The time for children to leave, for example if the parent's log cannot be written."""
 _GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)

@@ -103,8 +103,7 @@ class Supplied(Recorder):
 
     def advance(self) -> bool:
         """Start the wanted effects, then take the next in turn."""
-        for effect in self._wanted():
-            self._start(effect)
+        self._start_all(self._wanted())
         while not self._take_turn():
             if self._is_given_up() or self._pauses():
                 return False

@@ -7,6 +7,7 @@ import contextvars
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
@@ -28,32 +29,67 @@ class Workers:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._idle = threading.Semaphore(0)
-        self._threads = 0
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._calls: queue.SimpleQueue[int] = queue.SimpleQueue()
+        """To threads that do nothing: 1 to work, 0 to end."""
+        self._lock = threading.Lock()
+        self._idle = self._threads = 0
+        self._is_called = False
+        """Whether a thread was called, or started, and has not looked for a job yet."""
 
-    def submit(self, job: Callable[[], None]) -> None:
-        """Run `job` on a thread as soon as one is free; here if no thread can be started."""
-        if not self._idle.acquire(blocking=False) and self._threads < self._most:
-            try:
-                threading.Thread(target=self._work, name="refold-worker", daemon=True).start()
-            except RuntimeError:  # the system has no more threads
-                if self._threads == 0:
-                    return job()
-            else:
-                self._threads += 1
-        return self._jobs.put(job)
+    def submit(self, *jobs: Callable[[], None]) -> None:
+        """Run jobs, each on a thread as soon as one is free; here if no thread can be started."""
+        self._jobs.extend(jobs)
+        self._call()
 
     def close(self) -> None:
         """Let idle threads end."""
         for _ in range(self._threads):
-            self._jobs.put(None)
+            self._calls.put(0)
+
+    def _call(self) -> None:
+        """Call one thread if jobs wait; before its first job, it calls the next one.
+
+        So a few threads do the jobs that end at once, and one that waits for something lets go of
+        the interpreter, with which the next one begins: jobs begin in their order.
+        """
+        with self._lock:
+            is_full = not self._idle and self._threads == self._most
+            if self._is_called or is_full or not self._jobs:
+                return
+            self._is_called = True
+            if is_new := not self._idle:
+                self._threads += 1
+            else:
+                self._idle -= 1
+        try:
+            if is_new:
+                threading.Thread(target=self._work, name="refold-worker", daemon=True).start()
+        except RuntimeError:  # the system has no more threads
+            self._threads -= 1
+            self._is_called = False
+            if self._threads == 0:
+                self._do_all()
+        else:
+            self._calls.put(1)
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        while self._calls.get():
+            self._is_called = False
+            self._do_all()
+            with self._lock:
+                self._idle += 1
+            self._call()  # for a job that came before this one was idle
+
+    def _do_all(self) -> None:
+        while True:
+            try:
+                job = self._jobs.popleft()
+            except IndexError:  # none is left
+                return
+            self._call()
             job()
             del job
-            self._idle.release()
 
 
 def on_thread(

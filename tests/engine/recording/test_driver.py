@@ -55,6 +55,7 @@ def test_tools_arrive_with_their_results() -> None:
     assert driver.in_place(double, {"x": 2}, CONTEXT) == expected
     for call, which in (("0#2", double), ("0#3", slow_double)):
         driver.call_tool(CallTool(call, which, {"x": 2}), CONTEXT)
+        driver.launch()
         assert arrived(arrivals) == Arrival(call, expected)
     assert list(driver.flights) == ["0#2", "0#3"]
 
@@ -94,11 +95,33 @@ def test_a_tool_ends_alike_wherever_it_runs(end: int) -> None:
         driver, arrivals = driver_with(host)
         here = driver.in_place(which, {}, CONTEXT)
         driver.call_tool(CallTool("0#2", which, {}), CONTEXT)
+        driver.launch()
 
         assert here is not None
         assert arrived(arrivals) == Arrival("0#2", here)
         driver.close()
         host.close()
+
+
+def test_nothing_begins_before_it_is_launched() -> None:
+    """Then all that was handed in does, in its order, each once."""
+    host = Host()
+    driver, arrivals = driver_with(host)
+    for number in range(6):
+        which = slow_double if number % 2 else double
+        driver.call_tool(CallTool(f"0#{number}", which, {"x": number}), CONTEXT)
+    driver.give_up("0#3")
+
+    assert arrivals.empty()
+    driver.launch()
+    driver.launch()
+
+    came = {(found := arrived(arrivals)).call: found.event for _ in range(6)}
+    assert came.pop("0#3") is None
+    assert came == {f"0#{n}": ToolReturned("ok", 2 * n) for n in (0, 1, 2, 4, 5)}
+    assert arrivals.empty()
+    driver.close()
+    host.close()
 
 
 def test_arguments_that_do_not_fit_are_a_failure() -> None:
@@ -126,6 +149,7 @@ def test_giving_up_cancels_an_asynchronous_tool() -> None:
         await asyncio.Event().wait()
 
     driver.call_tool(CallTool("0#1", waits, {}), CONTEXT)
+    driver.launch()
     assert begun.wait(60)
     driver.give_up("0#1")
 
@@ -157,6 +181,7 @@ def test_models_arrive_with_answers_or_failures() -> None:
         FunctionModel(lambda _: ModelReply(message={}, usage=None)),  # type: ignore[arg-type]  # it is what is tried
     ):
         driver.ask_model(AskModel("0#1", model, request))
+        driver.launch()
         event = arrived(arrivals).event
         assert isinstance(event, ModelAnswered)
         assert event.error is not None

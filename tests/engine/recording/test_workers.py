@@ -14,8 +14,9 @@ from refold.engine.recording.workers import Workers, in_thread, on_spare, on_thr
 PATIENCE_SECONDS = 10
 
 
-def test_workers_grow_to_their_cap_and_take_turns() -> None:
-    """More jobs than threads wait; none is lost."""
+@pytest.mark.parametrize("together", [True, False])
+def test_workers_grow_to_their_cap_and_take_turns(together: bool) -> None:  # noqa: FBT001 - a case
+    """More jobs than threads wait; none is lost, whether they are handed in together or not."""
     crew = Workers(3)
     barrier, done = threading.Barrier(3), threading.Semaphore(0)
     names: set[str] = set()
@@ -25,11 +26,32 @@ def test_workers_grow_to_their_cap_and_take_turns() -> None:
         names.add(str(threading.get_ident()))
         done.release()
 
-    for _ in range(9):
-        crew.submit(job)
+    for _ in range(3 if together else 9):
+        crew.submit(*[job] * (3 if together else 1))
 
     assert all(done.acquire(timeout=60) for _ in range(9))
     assert len(names) <= 3
+    crew.close()
+
+
+def test_a_job_that_lets_go_of_the_interpreter_lets_the_next_one_begin() -> None:
+    """The first waits until the last has run, and a job hands in another one."""
+    crew = Workers(2)
+    last, ended = threading.Event(), threading.Event()
+
+    def first() -> None:
+        crew.submit(last.set)
+        if last.wait(60):
+            ended.set()
+
+    def between() -> None:
+        """End at once."""
+
+    for _ in range(20):
+        last.clear()
+        ended.clear()
+        crew.submit(between, first, between)
+        assert ended.wait(60)
     crew.close()
 
 
