@@ -8,7 +8,8 @@ Nothing here acts.
 import contextlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar, get_args
 
@@ -342,31 +343,49 @@ class CancelSignal:
     """Set once by the parent; a runner polls it or hangs a callback on it."""
 
     def __init__(self) -> None:
-        self._set: Future[bool] = Future()
+        self._how: bool | None = None
+        self._callbacks: list[Callable[[], object]] = []
 
     def set(self, *, is_lost: bool = False) -> None:
         """Ask for the end; callbacks run once, in this thread."""
-        with contextlib.suppress(InvalidStateError):  # it is set already
-            self._set.set_result(is_lost)
+        if self._how is None:
+            self._how = is_lost
+        self._call()
 
     @property
     def is_lost(self) -> bool:
         """Whether it was set because the parent's run cannot continue: then no end is recorded."""
-        return self._set.done() and self._set.result()
+        return bool(self._how)
 
     def is_set(self) -> bool:
         """Return whether the parent has asked for the end."""
-        return self._set.done()
+        return self._how is not None
 
     def wait(self, seconds: float | None = None) -> bool:
         """Block until set, or for `seconds`; return whether it is set."""
+        woken: Future[bool] = Future()
+        wake = partial(woken.set_result, True)  # noqa: FBT003 - any value
+        self.on_set(wake)
         with contextlib.suppress(TimeoutError):
-            self._set.result(seconds)
-        return self._set.done()
+            woken.result(seconds)
+        with contextlib.suppress(ValueError):  # it was called
+            self._callbacks.remove(wake)
+        return self.is_set()
 
     def on_set(self, callback: Callable[[], object]) -> None:
         """Call `callback` when set; at once if it is set already."""
-        self._set.add_done_callback(lambda _set: callback())
+        self._callbacks.append(callback)
+        if self.is_set():
+            self._call()
+
+    def _call(self) -> None:
+        """Call each callback once, even if threads set it and add one at the same time."""
+        while True:
+            try:
+                callback = self._callbacks.pop(0)
+            except IndexError:
+                return
+            callback()
 
 
 @attrs.frozen(kw_only=True)

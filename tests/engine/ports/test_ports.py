@@ -1,6 +1,7 @@
 """The one port with behaviour: a cancel signal is given once, and nobody misses it."""
 
 import threading
+from functools import partial
 
 from refold.engine.ports.ports import CancelSignal
 
@@ -52,3 +53,29 @@ def test_a_waiter_on_another_thread_is_woken() -> None:
 def test_a_waiter_gives_up_in_time() -> None:
     """And says that nothing came."""
     assert CancelSignal().wait(0) is False
+
+
+def test_each_callback_runs_once_whoever_is_faster() -> None:
+    """It is given on one thread while others hang callbacks on it."""
+    for _ in range(50):
+        signal, called, barrier = CancelSignal(), list[int](), threading.Barrier(4)
+
+        def hang(
+            first: int,
+            signal: CancelSignal = signal,
+            called: list[int] = called,
+            barrier: threading.Barrier = barrier,
+        ) -> None:
+            barrier.wait(60)
+            for number in range(first, first + 9):
+                signal.on_set(partial(called.append, number))
+
+        threads = [threading.Thread(target=hang, args=(100 * at,)) for at in range(3)]
+        for thread in threads:
+            thread.start()
+        barrier.wait(60)
+        signal.set()
+        for thread in threads:
+            thread.join(60)
+
+        assert sorted(called) == [100 * at + n for at in range(3) for n in range(9)]
