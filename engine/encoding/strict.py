@@ -88,6 +88,11 @@ def read_members(hooks: dict[str, Hook], required: frozenset[str], value: Json) 
         Exception: one that `problems_of` explains.
     """
     _expect(dict, value)
+    try:
+        if required <= value.keys():
+            return {name: hooks[name](item) for name, item in value.items()}
+    except Exception:  # noqa: BLE001, S110  once more, to say all that is wrong and where
+        pass
     read: dict[str, Any] = {}
     wrong: list[NotCanonical] = []
     for name, item in value.items():
@@ -157,7 +162,8 @@ def exactly(kind: type) -> Hook:
     """Return what takes values of a type as they are."""
 
     def read(value: Json) -> Any:
-        _expect(kind, value)
+        if type(value) is not kind:  # a call less for each value that fits
+            _expect(kind, value)
         return value
 
     return read
@@ -224,7 +230,7 @@ def array(item: Hook, make: Callable[[list[Any]], Any] = list) -> Hook:
             items = [item(part) for part in value]
         except Exception:  # noqa: BLE001  once more, to say all that is wrong and where
             items = _each((at, item, part) for at, part in enumerate(value))
-        return make(items)
+        return items if make is list else make(items)
 
     return read
 

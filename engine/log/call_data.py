@@ -45,7 +45,8 @@ def _plain(value: Json) -> bytes | None:
     except NotCanonical:
         return None  # the event's data will say where
     is_large = len(encoded) > _SURELY_FLAT and not _is_small(encoded)
-    return None if is_large or DOLLAR in encoded or TAG in encoded else encoded
+    is_marked = DOLLAR in encoded or (not encoded.isascii() and TAG in encoded)
+    return None if is_large or is_marked else encoded
 
 
 def _is_small(encoded: bytes) -> bool:

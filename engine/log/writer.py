@@ -257,7 +257,8 @@ class LogWriter:
         name = KIND_BYTES.get(kind) or _extension(event)
         members = DUMPS[kind](event)
         data = encode(members)
-        if len(data) >= BLOB_MIN or TAG in data or (DOLLAR in data and is_marked(data)):
+        is_odd = not data.isascii() and TAG in data  # the first is a tenth of the second
+        if len(data) >= BLOB_MIN or is_odd or (DOLLAR in data and is_marked(data)):
             data = self._outside(members)
         seq = self.entries
         wall_us, mono_us = _time_ns() // 1000, _monotonic_ns() // 1000

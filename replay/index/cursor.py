@@ -33,6 +33,11 @@ _META: Final = re.compile(rb',"meta":\{"wall_us":[1-9][0-9]{0,18},"mono_us":[1-9
 _MONO: Final = re.compile(rb'"mono_us":([0-9]+)')
 
 
+def _is_end(line: bytes, at: int) -> bool:
+    """Return whether `meta` begins at a place of a line, and has what a writer gives it."""
+    return _META.fullmatch(line, at, len(line) - TRAILER) is not None
+
+
 Unparsed = tuple[bytes, int, int]
 """A line that was taken as it is: its bytes, seq and offset in the file."""
 
@@ -89,7 +94,11 @@ class Cursor:
 
         `None` is inconclusive: use `peek`.
         """
-        return self.take_line() if self.data_if(kind, call, cause) == data else None
+        line = self._line
+        head = _HEAD % (self._seq, kind, call.encode(), cause) + data
+        if self._ahead or not line.startswith(head) or not _is_end(line, len(head)):
+            return None
+        return self.take_line()
 
     def data_if(self, kind: bytes, call: str, cause: int) -> bytes | None:
         """Return the next line's data, unparsed, if the rest of it is as a writer makes it.
@@ -101,9 +110,7 @@ class Cursor:
         if not line.startswith(head) or self._ahead:
             return None
         at = line.rfind(_META_BEGIN)
-        if _META.fullmatch(line, at, len(line) - TRAILER) is None:
-            return None
-        return line[len(head) : at]
+        return line[len(head) : at] if _is_end(line, at) else None
 
     def take_line(self) -> Unparsed:
         """Take the line of which `data_if` gave the data."""
