@@ -6,7 +6,7 @@ of the run itself is `replay.audit.refolding`.
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from os import PathLike, fspath
 from pathlib import Path
@@ -21,7 +21,7 @@ from refold.engine.events.events import (
     ToolReturned,
 )
 from refold.engine.log.names import tree
-from refold.engine.log.reader import read_entries
+from refold.engine.log.reader import Entry, read_entries
 from refold.engine.session import slices
 from refold.engine.session.session import ReducerFailure, Session
 
@@ -59,10 +59,15 @@ def refold_session(log: str | PathLike[str], session: Session) -> bool | None:
 
 
 def had_session(log: str | PathLike[str]) -> bool:
-    """Return whether the run of `log` had its own session: that is in the second line."""
+    """Return whether the run of `log` had its own session."""
+    return has_session(islice(read_entries(log, torn_ok=True), 1, None))
+
+
+def has_session(entries: Iterator[Entry]) -> bool:
+    """Return whether a run had its own session; `entries` begin with its second."""
     second = None
     with contextlib.suppress(LogDamaged):  # then there is nothing to go by
-        second = next(islice(read_entries(log, torn_ok=True), 1, None), None)
+        second = next(entries, None)
     return second is not None and second.kind == "session.seeded"
 
 

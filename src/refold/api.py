@@ -23,7 +23,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import OptionRefused, UsageError
 from refold.engine.events.limits import Limits
-from refold.engine.log.reader import read_entries
+from refold.engine.log.reader import Entry, read_entries
 from refold.engine.ports.ports import (
     ChildRunner,
     Clock,
@@ -734,11 +734,15 @@ def _given(call: str, program: object, **options: Any) -> dict[str, Any]:
     _check_program(call, program)
     check_may_start(call)
     log = given["log"]
+    entries = read_entries(log, torn_ok=True)
+    first = next(entries, None)
+    from refold.replay.audit.session_fold import has_session  # noqa: PLC0415 - who only records needs none
+
     # What an own program would still do with its session cannot be read in a log that broke off.
-    if call != "resume" or program is None:
-        given["session"] = _session_for(log, given["session"])
+    if given["session"] is None and (call != "resume" or program is None) and has_session(entries):
+        given["session"] = _planned(log)
     is_live = call in ("resume", "fork", "drift")
-    return given | {"tools": _with_shipped(log, given["tools"], is_live=is_live)}
+    return given | {"tools": _with_shipped(first, given["tools"], is_live=is_live)}
 
 
 def _again(
@@ -756,17 +760,14 @@ def _again(
     )
 
 
-def _session_for(log: LogPath, given: "SessionPort | None") -> "SessionPort | None":
-    """Return the session that is passed, else an empty one where the run had no other.
+def _planned(log: LogPath) -> "SessionPort":
+    """Return an empty session for a run that had one.
 
     Raises:
         SessionNeeded: the run's held what only its own reducers know.
     """
     from refold.engine.errors import LogDamaged, SessionNeeded  # noqa: PLC0415 - as above
-    from refold.replay.audit.session_fold import StandIn, beyond, had_session  # noqa: PLC0415 - as above
-
-    if given is not None or not had_session(log):
-        return given
+    from refold.replay.audit.session_fold import StandIn, beyond  # noqa: PLC0415 - as above
     from refold.tools.agents.plans import register_plans  # noqa: PLC0415 - few runs have a session
 
     def planned() -> StandIn:
@@ -782,8 +783,9 @@ def _session_for(log: LogPath, given: "SessionPort | None") -> "SessionPort | No
     return planned()
 
 
-def _with_shipped(log: LogPath, tools: Sequence[Tool], *, is_live: bool = False) -> list[Tool]:
-    first = next(iter(read_entries(log, torn_ok=True)), None)
+def _with_shipped(
+    first: Entry | None, tools: Sequence[Tool], *, is_live: bool = False
+) -> list[Tool]:
     started = first.data if first is not None else {}
     if tools and not started.get("versions", {}).get("flags", {}).get("tool_words"):
         from refold.tools.delegation.shipped import as_recorded  # noqa: PLC0415 - for older logs
