@@ -28,20 +28,17 @@ class ConversationPrefix:
 
     base: int
     """How many of the messages it has."""
-    digests: tuple[str, ...]
-    """The chain digest after each of the messages."""
+    predecessor: str
+    """The chain digest of the messages that it has; empty for none."""
+    added: tuple[str, ...]
+    """The chain digest after each of the new messages."""
     given: tuple[Json, ...] = attrs.field(default=(), eq=False)
     """The messages, for a model: copies, which neither the program nor the log shares."""
 
     @property
-    def predecessor(self) -> str:
-        """The chain digest of the messages that it has; empty for none."""
-        return self.digests[self.base - 1] if self.base else ""
-
-    @property
     def end(self) -> str:
         """The chain digest of the whole conversation."""
-        return self.digests[-1] if self.digests else ""
+        return self.added[-1] if self.added else self.predecessor
 
 
 class Conversations:
@@ -60,19 +57,22 @@ class Conversations:
             NotCanonical: a message cannot be held by a log.
             UsageError: a message is not an object, or holds a handle to a secret.
         """
-        found, count = self._recent.of(list(messages), may_have_handles), len(messages)
-        return attrs.evolve(self.held(found.digests[:count]), given=tuple(found.messages[:count]))
+        found = self._recent.of(list(messages), may_have_handles)
+        if len(found.messages) > len(messages):
+            found = found.beginning(len(messages))
+        return self.held(found.digests, tuple(found.messages))
 
-    def held(self, digests: Sequence[str]) -> ConversationPrefix:
+    def held(self, digests: Sequence[str], given: tuple[Json, ...] = ()) -> ConversationPrefix:
         """Return how much the log has of the messages with these chain digests."""
         base = len(digests)
         while base and digests[base - 1] not in self._known:
             base -= 1
-        return ConversationPrefix(base, tuple(digests))
+        predecessor = digests[base - 1] if base else ""
+        return ConversationPrefix(base, predecessor, tuple(digests[base:]), given)
 
     def asked(self, prefix: ConversationPrefix) -> None:
         """Take note that the log has these messages now."""
-        self._known.update(prefix.digests[prefix.base :])
+        self._known.update(prefix.added)
 
     def answered(self, end: str, message: Json) -> str:
         """Take note of an answer: the log has it, so it is not repeated in the next request.

@@ -24,6 +24,7 @@ A list instead of the object is the script of every agent.  Rules: CONTRACT.md Â
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NotRequired, Self, TypedDict
 
@@ -36,6 +37,8 @@ from refold.engine.encoding.strict import problems_of
 from refold.engine.errors import ModelError, ScriptRefused
 from refold.engine.events.outcome import Usage
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
+
+_ROLE: Final = itemgetter("role")
 
 Reply = str | Mapping[str, Any] | ModelReply | ModelError
 """One reply of a script: a text, an object as in a file, a ready reply, or a failure."""
@@ -136,7 +139,7 @@ class ScriptedModel:
         agent = str(request.parameters.get("agent", ANY_AGENT))
         script = self._script.get(agent, self._script.get(ANY_AGENT, []))
         own = request.messages[request.parameters.get("inherited", 0) :]
-        place = sum(message["role"] == "assistant" for message in own)
+        place = [*map(_ROLE, own)].count("assistant")  # half of a loop, for thousands of turns
         if place >= len(script):
             replies = "1 reply" if len(script) == 1 else f"{len(script)} replies"
             wanted = f"agent {agent!r} has {replies} and asks for number {place + 1}"

@@ -89,7 +89,7 @@ class Observer:
         """
         digests = asked.said_series().running(digest.chained).values
         prefix = self._conversations.held(digests)
-        thread = self._threads.found(asked, prefix.digests, whose) or self._begun(asked, whose)
+        thread = self._threads.found(asked, digests, whose) or self._begun(asked, whose)
         self._results(thread, asked.messages, prefix.base)
         self._observations(thread, asked.messages[prefix.base :])
         self._tools(asked)
@@ -105,7 +105,7 @@ class Observer:
         )
         seq = self._journal.append(event, call, thread.last)
         self._conversations.asked(prefix)
-        self._threads.asked(thread, prefix.digests)
+        self._threads.asked(thread, digests)
         thread.last = seq
         return RequestUnderway(call, seq, thread, asked, prefix)
 
@@ -118,7 +118,7 @@ class Observer:
             if held and held + size > _ENTRY_BYTES:
                 data = {"predecessor": predecessor, "added": list(asked.messages[base:at])}
                 self._journal.append(Extension(MESSAGES, data))
-                base, predecessor, held = at, prefix.digests[at - 1], 0
+                base, predecessor, held = at, prefix.added[at - 1 - prefix.base], 0
             at, held = at + 1, held + size
         return base, predecessor
 

@@ -30,7 +30,7 @@ def test_a_new_conversation_has_no_predecessor() -> None:
     """All its messages are added."""
     prefix = Conversations().prefix((ONE, TWO))
 
-    assert (prefix.predecessor, prefix.base, len(prefix.digests)) == ("", 0, 2)
+    assert (prefix.predecessor, prefix.base, len(prefix.added)) == ("", 0, 2)
     assert prefix.end == chain(ONE, TWO)
 
 
@@ -78,7 +78,7 @@ def test_prefix_and_rest_are_always_the_whole(conversations: list[list[Any]]) ->
 
         assert prefix.end == chain(*messages)
         assert prefix.predecessor == chain(*messages[: prefix.base])
-        assert len(prefix.digests) == len(messages)
+        assert prefix.base + len(prefix.added) == len(messages)
 
 
 def calls_of_prefix(known: Conversations, messages: tuple[Any, ...]) -> int:
@@ -173,9 +173,8 @@ def test_who_has_the_digests_need_not_show_the_messages() -> None:
     known.asked(known.prefix((ONE, TWO)))
 
     for messages in ((), (ONE,), (ONE, TWO, THREE), (FOUR, ONE), (ONE, FOUR, TWO)):
-        prefix = known.prefix(messages)
-        assert known.held(prefix.digests) == prefix
-        assert prefix.digests == tuple(chain(*messages[: at + 1]) for at in range(len(messages)))
+        digests = [chain(*messages[: at + 1]) for at in range(len(messages))]
+        assert known.held(digests) == known.prefix(messages)
 
 
 _VALUES = st.sampled_from(["a", "b", None, 0, 0.0, -0.0, False, 1, 1.0, True, [1], [1.0], {"n": 0}])

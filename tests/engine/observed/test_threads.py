@@ -14,7 +14,7 @@ def _asked(system: str, first: str, *more: dict[str, Any]) -> Asked:
 
 
 def _chain(asked: Asked) -> tuple[str, ...]:
-    return Conversations().prefix(asked.messages).digests
+    return Conversations().prefix(asked.messages).added
 
 
 def _begun(threads: Threads, asked: Asked, hint: str = "") -> Thread:

@@ -126,7 +126,7 @@ def _turn(scope: str = "0/1", *, above: str = "", own: str = "", **parameters: A
     thread = Thread(scope, "identity", whose=Whose(own, above), agent=own)
     said = ({"role": "user", "content": "x" * 400},)
     asked = Asked(api="chat", model="gpt-4o-mini", messages=said, parameters=parameters)
-    return RequestUnderway(f"{scope}#1", 1, thread, asked, ConversationPrefix(0, (), ()))
+    return RequestUnderway(f"{scope}#1", 1, thread, asked, ConversationPrefix(0, "", ()))
 
 
 def _ok(tokens: int, micros: int | None = None) -> ModelAnswered:
