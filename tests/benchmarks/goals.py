@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import refold
-from refold.engine.models.scripted import FunctionModel
+from refold.engine.models.scripted import FunctionModel, ScriptedModel
 from tests.benchmarks import bench_watched, measure, programs
 from tests.benchmarks.measure import CHILDREN, WALL, Job, Row
 
 _ROOT = Path(__file__).parents[2]
 _CALLS, _CHILDREN, _AT_ONCE, _FEW, _MANY, _EVENTS = 500, 30, 100, 200, 2_000, 10_000
-_MODEL = FunctionModel(lambda _request: "an answer")
+_MODELS: dict[str, Any] = {
+    "FunctionModel": FunctionModel(lambda _request: "an answer"),
+    "ScriptedModel": ScriptedModel(["an answer"] * _MANY),
+}
 _FIRST_RECORD = "import refold, sys; refold.record(lambda run, _: None, log=sys.argv[1])"
 
 
@@ -32,9 +35,18 @@ def jobs(folder: Path) -> list[Job]:
     _record(one, programs.asynchronous, 1)
     logs = (folder / f"{number}.jsonl" for number in range(10**9))
 
-    def recorded(name: str, program: Callable[..., Any], size: int, **more: Any) -> Job:
+    def recorded(
+        name: str, program: Callable[..., Any], size: int, model: str = "FunctionModel", **more: Any
+    ) -> Job:
         options: dict[str, Any] = {"count": size, "clock": time.process_time} | more
-        return Job(name=name, run=lambda: _record(next(logs), program, size), **options)
+        return Job(name=name, run=lambda: _record(next(logs), program, size, model), **options)
+
+    def talked(model: str) -> list[Job]:
+        few, many = (f"turn of {size:,}, {model}" for size in (_FEW, _MANY))
+        return [
+            recorded(few, programs.talking, _FEW, model),
+            recorded(many, programs.talking, _MANY, model, base=few, goal="1.6"),
+        ]
 
     def replayed(name: str, log: Path, **more: Any) -> Job:
         return Job(name=name, run=lambda: _replay(log), **more)
@@ -43,7 +55,7 @@ def jobs(folder: Path) -> list[Job]:
         run = lambda: measure.run_python(*words, *([str(next(logs))] * (words[0] == "-c")))  # noqa: E731
         return Job(name=name, run=run, goal=goal, clock=CHILDREN)
 
-    few, at_once = f"turn of a conversation of {_FEW}", {"count": _AT_ONCE * 10, "clock": WALL}
+    at_once: dict[str, Any] = {"count": _AT_ONCE * 10, "clock": WALL}
     return [
         recorded("recorded call, async program", programs.asynchronous, _CALLS, goal="0.75"),
         replayed("re-executed call", calls, count=_CALLS, goal="0.7"),
@@ -66,8 +78,7 @@ def jobs(folder: Path) -> list[Job]:
         started("refold verify", "-m", "refold", "verify", str(one), goal="0.6"),
         started("refold show", "-m", "refold", "show", str(one), goal="0.6"),
         Job(name="refold.verify, 500 calls", run=lambda: refold.verify(calls), goal="0.6"),
-        recorded(few, programs.talking, _FEW),
-        recorded(f"… of {_MANY:,}", programs.talking, _MANY, base=few, goal="1.6"),
+        *[job for model in _MODELS for job in talked(model)],
     ]
 
 
@@ -75,13 +86,15 @@ def _BOTH() -> float:  # noqa: N802 - one of the clocks
     return time.process_time() + CHILDREN()
 
 
-def _record(log: Path, program: Callable[..., Any], size: int) -> None:
+def _record(
+    log: Path, program: Callable[..., Any], size: int, model: str = "FunctionModel"
+) -> None:
     recording = refold.record(
         program,
         size,
         log=log,
         tools=(programs.find, programs.fetch),
-        model=_MODEL if program is programs.talking else None,
+        model=_MODELS[model] if program is programs.talking else None,
         limits=refold.Limits(max_children=1_000_000),
         durability="fast",
     )
