@@ -59,9 +59,9 @@ class ChatSpeaker(Speaker):
         for place, given in enumerate(objects(chunk.get("choices"))):
             index = given.get("index")
             at = index if type(index) is int else place
-            if at not in self._choices and not self._budget.part():
-                continue
             if at not in self._choices:
+                if not self._budget.part():
+                    continue
                 self._choices[at] = _Choice(self._budget, is_streamed=member == "delta")
             self._choices[at].take(given, member)
         self._usage = chunk.get("usage") or self._usage

@@ -35,12 +35,12 @@ class Budget:
 
     def text(self, piece: str) -> str:
         """Return as much of `piece` as may be kept."""
-        content = piece.encode("utf-8", "surrogatepass")
+        content = piece if piece.isascii() else piece.encode("utf-8", "surrogatepass")
         self.seen_bytes += len(content)
         room = 0 if self.is_spent else self._bytes_max - self.kept_bytes
         if len(content) > room:
             self.is_spent = True
-            piece = content[:room].decode("utf-8", "ignore")
+            piece = piece.encode("utf-8", "surrogatepass")[:room].decode("utf-8", "ignore")
             content = piece.encode()
         self.kept_bytes += len(content)
         return piece

@@ -51,10 +51,10 @@ class EventParser:
         looked = max(len(self._held) - 1, 0)
         self._held += chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         found = []
-        while (end := self._held.find(_END, looked)) >= 0:
-            found.append(self._ended(bytes(self._held[:end])))
-            del self._held[: end + len(_END)]
-            looked = 0
+        if self._held.find(_END, looked) >= 0:
+            *ended, rest = bytes(self._held).split(_END)
+            self._held[:] = rest
+            found = [self._ended(text) for text in ended]
         line_end = b"\n" if self._held.endswith(b"\n") else b""  # maybe the first of two
         if len(self._held) - len(line_end) > self._bytes_max:
             self._is_given_up = True
