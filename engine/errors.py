@@ -150,12 +150,12 @@ class LogExists(Detailed, UsageError):
     def __str__(self) -> str:
         if self.root:
             return (
-                f"{self.path} is left of another run: `refold rm --force {_quoted(self.root)}` "
-                "removes it; or name another log"
+                f"{self.path} is left over from another run: remove it with `refold rm "
+                f"--force {_quoted(self.root)}`, or choose a different log"
             )
         return (
-            f"{self.path} exists, and a log is never overwritten: name another, or remove it, "
-            f"`refold rm {_quoted(self.path)}`"
+            f"{self.path} already exists, and logs are never overwritten: choose a "
+            f"different name, or remove the run with `refold rm {_quoted(self.path)}`"
         )
 
 
@@ -175,8 +175,8 @@ class RunExists(Detailed, UsageError):
     run: str
 
     _text = (
-        "{place} holds another {run}, and nothing in a store is ever overwritten: "
-        "push it under another name, or to another prefix"
+        "{place} already has a different {run}, and runs in a store are never overwritten: "
+        "push it under a different name or to a different prefix"
     )
 
 
@@ -208,11 +208,11 @@ class EntryMissing(Detailed, UsageError):
 
     def __str__(self) -> str:
         if not self.entries:
-            return f"{self.path} has no entry {self.at}: it is empty, nothing was recorded in it"
+            return f"{self.path} has no entry {self.at}: the log is empty"
         last = self.entries - 1
         return (
-            f"{self.path} has no entry {self.at}: it has {self.entries}, seq 0 to {last}, "
-            f"or -{self.entries} to -1 from the end"
+            f"{self.path} has no entry {self.at}: its {self.entries} entries are numbered 0 to "
+            f"{last}, or -{self.entries} to -1 from the end"
         )
 
 
@@ -222,8 +222,8 @@ class RecordingRefused(Detailed, UsageError):
     file: str
 
     _text = (
-        "{file} calls refold.record while it is being imported for its program: "
-        'put the call under `if __name__ == "__main__":`'
+        "{file} calls refold.record when it is imported: "
+        'move the call under `if __name__ == "__main__":`'
     )
 
 
@@ -384,9 +384,8 @@ class ToolNeeded(Detailed, UsageError):
     call: str
 
     _text = (
-        "{call}: {tool!r} was called by name and returns a typed value; replay "
-        "needs its types, and never runs it: pass tools=[{tool}] (--tools on the "
-        "command line)"
+        "{call}: {tool!r} was called by name, and a replay needs the tool to read its typed "
+        "result, although it does not run it: pass tools=[{tool}] (--tools on the command line)"
     )
 
 
@@ -394,8 +393,8 @@ class DelegationNeeded(ToolNeeded):
     """A delegation tool was called, and the re-execution was not given it (CONTRACT.md §10.4)."""
 
     _text = (
-        "{tool!r} is a delegation tool: program code, which a replay executes again. "
-        "Pass tools=[{tool}] (--tools on the command line)"
+        "{tool!r} is a delegation tool, which is part of the program and runs again in a replay: "
+        "pass tools=[{tool}] (--tools on the command line)"
     )
 
 
@@ -405,7 +404,7 @@ class ProgramNeeded(ToolNeeded):
     program: str
 
     _text = (
-        "program needed: children of {tool} ran {program!r}; pass the tool, tools=[…] "
+        "the children of {tool} ran the program {program!r}: pass the tool with tools=[…] "
         "(--tools FILE.py:TOOL on the command line)"
     )
 
@@ -420,8 +419,8 @@ class ToolAbsent(ToolNeeded):
         names = (self.tool, *self.others)
         told = f"tool{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"
         return (
-            f"the run had the {told} and now continues live: pass tools=[{', '.join(names)}] "
-            "(--tools on the command line)"
+            f"the run had the {told}, and needs them to continue live: pass "
+            f"tools=[{', '.join(names)}] (--tools on the command line)"
         )
 
 
@@ -452,8 +451,8 @@ class SessionNeeded(Detailed, UsageError):
     def __str__(self) -> str:
         where = f"{self.log}: " if self.log else ""
         return (
-            f"{where}the run had a session ({self.held}): pass a fresh one with the same "
-            "reducers, session=… (--session FILE.py:NAME on the command line)"
+            f"{where}the run had a session ({self.held}): pass a new one with the same "
+            "reducers as session=… (--session FILE.py:NAME on the command line)"
         )
 
 
@@ -522,8 +521,8 @@ class SessionNotFound(Detailed, UsageError):
     log: str
 
     _text = (
-        "{log}: no run below it has the session {session_id!r}; only children of "
-        "subagent_dispatch can be read back"
+        "{log}: no descendant has the session {session_id!r}; only the sessions of "
+        "subagent_dispatch's children can be read back"
     )
 
 
@@ -544,8 +543,8 @@ class ExtraMissing(Detailed, UsageError):
     extra: str
 
     _text = (
-        "{module} is not installed: pip install 'refold[{extra}]'"
-        " (in a clone, pip install '.[{extra}]')"
+        "{module} is not installed: pip install 'refold[{extra}]' (in a clone, "
+        "pip install '.[{extra}]')"
     )
 
 
@@ -579,7 +578,7 @@ class SystemUnsupported(Detailed, UsageError):
     what: str
 
     _text = (
-        "{what} needs Linux or macOS: on Windows, use WSL. Reading works here:"
+        "{what} needs Linux or macOS: on Windows, use WSL. The commands that read logs work here:"
         " refold ls, show, view, tail, why, state, export, verify, diff, compare"
     )
 
@@ -615,8 +614,8 @@ class SnapshotRefused(Detailed, UsageError):
     found: str
 
     _text = (
-        "expected a recording, a log's path or a delegation tree, found {found}; of other values, "
-        "an output among them, syrupy's own fixture `snapshot` takes snapshots"
+        "expected a recording, the path of a log or a delegation tree, found {found}; for other "
+        "values, such as an output, use syrupy's own fixture `snapshot`"
     )
 
 
@@ -697,7 +696,7 @@ class LogDamaged(Detailed, LogError):
         if not kept or self.what in _SUMS:
             return ""
         lines = "Line 1 is" if kept == 1 else f"Lines 1-{kept} are"
-        return f" {lines} intact: `refold recover` shows what can be kept."
+        return f" {lines} intact: to see what can be saved, use `refold recover`."
 
 
 class LogUnsupported(Detailed, LogError):
@@ -724,8 +723,8 @@ class LogLocked(Detailed, LogError):
     def __str__(self) -> str:
         holder = f"process {self.pid}" if self.pid else "another writer"
         return (
-            f"{self.path} is being written by {holder}, or by one that it forked, and a log has "
-            "one writer: do this again when that process has ended"
+            f"{self.path} is being written by {holder} or one of its forks, and a log can have "
+            "only one writer: try again when that process has ended"
         )
 
 
@@ -735,8 +734,8 @@ class LogSealed(Detailed, LogError):
     path: str
 
     _text = (
-        "{path} is sealed by run.finished, so nothing can be appended; `refold fork` continues "
-        "from any entry in a new log"
+        "{path} is complete, so nothing can be appended; to continue from any of its entries in a "
+        "new log, use `refold fork`"
     )
 
 
@@ -744,8 +743,8 @@ class NothingToResume(LogSealed):
     """A watched command ended well, and all that it asked was answered (CONTRACT.md §16.21)."""
 
     _text = (
-        "{path}: nothing to resume: the command ended well, and every request has its answer; "
-        "`refold fork LOG --retry AGENT -- COMMAND` asks again what one subagent asked"
+        "{path}: nothing to resume: the command succeeded, and every request was answered; to "
+        "repeat the requests of one subagent, use `refold fork LOG --retry AGENT -- COMMAND`"
     )
 
 
@@ -762,14 +761,15 @@ class LogObserved(Detailed, UsageError):
     def __str__(self) -> str:
         if self.is_observed:
             return (
-                f"{self.path} is the record of a command that Refold watched (guarantee: matched), "
-                f"not of a program on its kernel: run the command again against it with "
-                f"`refold replay {_quoted(self.path)} -- COMMAND …`, or `refold fork` or "
-                "`refold resume` with -- COMMAND; a test's recording, with pytest"
+                f"{self.path} is the log of a watched command, not of a program on "
+                f"Refold's kernel: use `refold replay {_quoted(self.path)} -- COMMAND …`, "
+                "or `refold fork` or `refold resume` with -- COMMAND; to replay a test's "
+                "recording, use pytest"
             )
         return (
-            f"{self.path} is the record of a program on Refold's kernel, not of a command that it "
-            f"watched: `refold replay {_quoted(self.path)}` without a command"
+            f"{self.path} is the log of a program on Refold's kernel, not of a "
+            f"watched command: use `refold replay {_quoted(self.path)}` without a "
+            "command"
         )
 
 
@@ -779,8 +779,8 @@ class LogUnsealed(Detailed, LogError):
     path: str
 
     _text = (
-        "{path} has no run.finished: the run is still active, crashed, or was cut off, so its "
-        "end is unknown"
+        "{path} has no run.finished entry: the run is still active, it crashed, or its log was "
+        "cut off"
     )
 
 
@@ -807,11 +807,11 @@ class LogPoisoned(Detailed, LogError):
     why: str
 
     def __str__(self) -> str:
-        safe = f"Entries to seq {self.durable_seq} were" if self.durable_seq >= 0 else "No entry is"
+        safe = f"Entries up to {self.durable_seq} are" if self.durable_seq >= 0 else "No entry is"
         return (
-            f"{self.path}: {self.why}. {safe} known to be on disk; nothing more is appended. "
-            "`refold verify` shows what is there; once the cause is fixed, `refold resume` "
-            "continues"
+            f"{self.path}: {self.why}. {safe} known to be on disk, and nothing more will be "
+            "written. To see what is there, use `refold verify`; to continue once the cause is "
+            "fixed, use `refold resume`"
         )
 
 
@@ -832,7 +832,7 @@ class StoreFailed(Detailed, RefoldError):
     store: str
     why: str
 
-    _text = "{store}: {why}. Everything moved so far stays there; repeat the command to continue"
+    _text = "{store}: {why}. To continue from here, run the command again"
 
 
 class FolderRefused(Detailed, LogError):
@@ -857,7 +857,7 @@ class ContentMissing(Detailed, LogError):
 
     def __str__(self) -> str:
         place = f" in {self.place}" if self.place else ""
-        return f"no content of {self.file}{place}: {self.why}"
+        return f"the content of {self.file} is missing{place}: {self.why}"
 
 
 class FolderIncomplete(Detailed, UsageError):
@@ -875,9 +875,9 @@ class FolderIncomplete(Detailed, UsageError):
             told.append(f"  and {rest} more")
         return "\n".join(
             [
-                f"{self.log}: the folder cannot be restored, and nothing was run; missing:",
+                f"{self.log}: the folder cannot be restored, so nothing was run; missing files:",
                 *told,
-                "replay in the repository, or a pack made with --workspace, or use --in-place",
+                "replay in the repository, use a log packed with --workspace, or pass --in-place",
             ]
         )
 
@@ -1049,11 +1049,11 @@ class InDoubt(Detailed, RefoldError):
     def __str__(self) -> str:
         listed = "\n".join(f"  {effect}" for effect in self.effects)
         return (
-            f"{self.log}: these effects started before the end of the record, which does not "
-            "show whether they happened:\n"
+            f"{self.log}: these effects were in flight when the log ended, so they may or may not "
+            "have happened:\n"
             f"{listed}\n"
-            "Check each of them, then pass: --retry KEY (run it again), --fail KEY (the program "
-            "sees a failure), or --result KEY=JSON (the program sees this result)"
+            "Find out what happened, and pass for each of them --retry KEY (run it again), "
+            "--fail KEY (treat it as failed), or --result KEY=JSON (use this result)"
         )
 
 
@@ -1067,8 +1067,8 @@ class ChildStopped(Detailed, RefoldError):
     message: str
 
     _text = (
-        "{log}: a child cannot continue, and so this run cannot; fix it and resume again, or "
-        "count the child as failed (--fail KEY).\n"
+        "{log}: the run cannot continue because one of its children cannot. Fix the problem and "
+        "resume again, or treat the child as failed (--fail KEY).\n"
         "{message}"
     )
 
@@ -1081,8 +1081,9 @@ class AttemptsExhausted(Detailed, RefoldError):
     allowed: int
 
     _text = (
-        "{log}: attempt {attempts} of at most {allowed}: it keeps breaking "
-        "off. See why (`refold tail`), then raise --max-attempts"
+        "{log}: attempt {attempts} would exceed --max-attempts {allowed}: the "
+        "run keeps breaking off. Find out why with `refold tail`, and then raise "
+        "the limit"
     )
 
 
@@ -1113,7 +1114,7 @@ class OutcomeMissing(Detailed, RefoldError):
     """Its call key, from the root run down."""
 
     def __str__(self) -> str:
-        near = f"; the nearest recorded one is {self.nearest}" if self.nearest else ""
+        near = f"; the most similar recorded one is {self.nearest}" if self.nearest else ""
         why = f" ({self.why})" if self.why else ""
         return f"no recorded outcome for {self.call}{near}{why}"
 
@@ -1125,9 +1126,9 @@ class RecordingGone(Detailed, RefoldError):
     why: str
 
     _text = (
-        "the recording or replay at {address} does not take reports: {why}. REFOLD_RECORDING, "
-        "here or in a parent process, holds the address; it ends with the command that `refold "
-        "record` or `refold replay` runs"
+        "the recording or replay at {address} does not accept reports: {why}. The address comes "
+        "from REFOLD_RECORDING, here or in a parent process, and is valid only while the command "
+        "of `refold record` or `refold replay` runs"
     )
 
 
@@ -1156,10 +1157,10 @@ class Nondeterministic(Detailed, RefoldError):
 
     def __str__(self) -> str:
         lines = [
-            f"{self.log}: the program did something else when it was run again{self.elsewhere}",
+            f"{self.log}: the program behaved differently when it was run again{self.elsewhere}",
             str(self.divergence),
         ]
         if self.findings:
-            lines += ["read of the world, and not through run:"]
+            lines += ["values that the program read without run:"]
             lines += [f"  {finding}" for finding in self.findings]
         return "\n".join(lines)

@@ -64,7 +64,7 @@ def test_the_help_of_record_explains_each_of_them() -> None:
         ("tools", word_count, "a list: tools=[word_count]"),
         ("tools", "word_count", "a list of tools and functions"),
         ("tools", {"word_count": word_count}, "a list of tools and functions"),
-        ("tools", [word_count, other_count], "each name once"),
+        ("tools", [word_count, other_count], "unique names"),
         ("model", "gpt-5", "openai:NAME"),
         ("model", 5, "openai:NAME"),
         ("models", {"small": "gpt-5"}, "openai:NAME"),
@@ -73,10 +73,10 @@ def test_the_help_of_record_explains_each_of_them() -> None:
         ("clock", 0, "a refold.FixedClock(…)"),
         ("redaction", {"secrets": ["x"]}, "refold.Redaction(…)"),
         ("secrets", ["KEY"], "a dict"),
-        ("secrets", {"KEY": 3}, "a dict of texts by name"),
-        ("volatile", "tool:x/result", "a list of texts"),
-        ("volatile", [1], "a list of texts"),
-        ("volatile", None, "a list of texts"),
+        ("secrets", {"KEY": 3}, "a dict of strings by name"),
+        ("volatile", "tool:x/result", "a list of strings"),
+        ("volatile", [1], "a list of strings"),
+        ("volatile", None, "a list of strings"),
         ("runner", subprocess, "a runner's name"),
         ("runners", ["subprocess"], "a dict"),
         ("ask", "yes", "a function"),
@@ -190,7 +190,7 @@ def test_a_log_beside_children_of_another_run_is_refused(tmp_path: Path) -> None
     """Where only the root's log was removed, each child failed, and nobody knew why."""
     (tmp_path / "a.1.jsonl").touch()
 
-    with pytest.raises(refold.LogExists, match=r"refold rm --force .*a\.jsonl` removes it"):
+    with pytest.raises(refold.LogExists, match=r"refold rm --force .*a\.jsonl`, or choose"):
         refold.record(greet, "Ada", log=tmp_path / "a.jsonl")
 
     assert not (tmp_path / "a.jsonl").exists()
@@ -416,7 +416,7 @@ def test_a_program_that_yields_is_told_to_return(
 
     refold.record(program, log=tmp_path / "a.jsonl")
 
-    assert "it cannot `yield`" in capsys.readouterr().err
+    assert "cannot `yield`" in capsys.readouterr().err
 
 
 def test_an_artifact_that_is_none_is_refused_with_its_place(tmp_path: Path) -> None:
@@ -449,7 +449,7 @@ def test_a_coroutine_as_a_result_is_refused_without_a_line_of_ours(
     asked = refold.record(asks, log=tmp_path / "b.jsonl", model=model)
 
     assert "(is an await missing?)" in returned.message
-    assert "the function has to be plain, not async" in asked.message
+    assert "use a plain function, not an async one" in asked.message
     gc.collect()
     assert [str(each.message) for each in recwarn] == []
 

@@ -108,12 +108,12 @@ def test_a_snapshot_counts_tokens_where_it_is_told_to(recorded: Suite) -> None:
     said = recorded.fails()
     _, _, shown = said.partition("delegation: what changed")
     assert "- tokens: 80 in, 20 out, with all below" in shown
-    assert "Only token counts differ" in shown
-    assert "@pytest.mark.refold(tokens=True) includes them" in shown
+    assert "Only the token counts differ" in shown
+    assert "To include them, use @pytest.mark.refold(tokens=True)" in shown
     assert "update the snapshot: pytest test_it.py::test_reporter --snapshot-update" in shown
 
     snapshot.write_text(counted.replace("search x1", "search x2"), encoding="utf-8")
-    assert "Only token counts differ" not in recorded.fails()
+    assert "Only the token counts differ" not in recorded.fails()
     recorded.passes("--snapshot-update")
     assert "tokens" not in snapshot.read_text(encoding="utf-8")
 
@@ -140,7 +140,10 @@ def test_a_prompt_is_recorded_again_when_that_is_meant(
     old = (recorded.recordings / "test_reporter.jsonl").read_bytes()
 
     said = recorded.fails("--refold-record=rewrite")
-    assert "not kept: recordings/test_it/test_reporter.failed.jsonl" in said
+    assert (
+        "not kept, because its run did not complete: recordings/test_it/test_reporter.failed.jsonl"
+        in said
+    )
     assert (recorded.recordings / "test_reporter.jsonl").read_bytes() == old
 
     with ModelServer({OPENAI_PATH: ANSWERS}) as server:

@@ -26,11 +26,11 @@ CALLS: Final[dict[str, tuple[str, str]]] = {
     ),
     "misspelled": (
         "refold_run(dig, ['tin'], modle=3)",
-        "refold_run has no argument 'modle'; refold.record neither",
+        "neither refold_run nor refold.record has an argument 'modle'",
     ),
     "input_by_name": (
         "refold_run(dig, input=['tin'])",
-        "refold_run takes the input in second place, without a name",
+        "refold_run takes the input as its second positional argument",
     ),
     "own_log": (
         "refold_run(dig, ['tin'], log='a.jsonl')",
@@ -38,11 +38,11 @@ CALLS: Final[dict[str, tuple[str, str]]] = {
     ),
     "number_for_a_name": (
         "refold_run(dig, ['tin'], tools=[search], name='2')",
-        "name='2': expected letters, digits and _, no digit first",
+        "name='2': expected letters, digits and _, not starting with a digit",
     ),
     "name_twice": (
         "refold_run(dig, [], name='a', tools=[search]); refold_run(dig, [], name='a')",
-        "name='a': another run of this test is called so",
+        "name='a': another run of this test has the same name",
     ),
     "no_json": (
         "refold_run(dig, object(), tools=[search])",
@@ -50,23 +50,23 @@ CALLS: Final[dict[str, tuple[str, str]]] = {
     ),
     "no_program": (
         "refold_run(None, ['tin'])",
-        "expected a function, or a text: module:name, file.py:name; found NoneType None",
+        "expected a function, module:name or file.py:name; found NoneType None",
     ),
     "output_as_tree": (
         "assert 'a text' == delegation_snapshot",
-        "a recording, a log's path or a delegation tree, found the text 'a text'; of other values",
+        "the path of a log or a delegation tree, found the text 'a text'; for other values",
     ),
     "number_as_tree": (
         "assert 3 == delegation_snapshot",
-        "expected a recording, a log's path or a delegation tree, found int; of other values",
+        "expected a recording, the path of a log or a delegation tree, found int; for other values",
     ),
     "recording_as_value": (
         "assert refold_run(dig, [], tools=[search]) == snapshot",
-        "compare its output, or compare all of it with delegation_snapshot or log_snapshot",
+        "compare only its output, or use delegation_snapshot or log_snapshot",
     ),
     "models_asked_nothing": (
         "assert refold_models == delegation_snapshot",
-        "there is no log until the test has asked a model",
+        "there is no log before the first model request",
     ),
     "asserts_that_it_went_well": (
         "assert refold_run(fails, []).ok",
@@ -160,7 +160,7 @@ def test_a_recording_that_is_damaged_says_how_to_get_one_again(
     assert f"{log}:" in said
     assert problem in said
     assert "Restore the recording from version control, with `recordings/** -text`" in said
-    assert "live: pytest test_it.py::test_dig --refold-accept" in said
+    assert "or record it again: pytest test_it.py::test_dig --refold-accept" in said
 
 
 def test_words_of_other_recorders_are_usage_errors(suite: Suite) -> None:

@@ -283,7 +283,7 @@ def test_a_changed_prompt_fails_with_the_difference_of_the_message(suite: Watche
     assert "the system prompt was changed" in ours
     assert f"(entry 2 of {LOG})" in ours
     assert "guarantee: matched" in ours
-    assert "update the snapshots: pytest test_it.py::test_ask --refold-accept" in ours
+    assert "update its snapshots: pytest test_it.py::test_ask --refold-accept" in ours
     assert f"refold show {LOG}" in ours
 
 
@@ -296,8 +296,8 @@ def test_a_changed_prompt_that_stops_several_tests_is_explained_once(suite: Watc
 
     said = suite.run().stdout.str()
 
-    failures, _, below = said.partition("= refold: one change stops 2 tests =")
-    assert failures.count('see "refold: one change stops 2 tests" below') == 2
+    failures, _, below = said.partition("= refold: one change breaks 2 tests =")
+    assert failures.count('see "refold: one change breaks 2 tests" below') == 2
     assert "briefly.-]" not in failures
     assert below.count("[-briefly.-]{+at length.+}") == 1
     assert "  pytest test_it.py::test_ask test_it.py::test_caught --refold-accept\n" in below
@@ -436,7 +436,7 @@ def test_a_replay_that_uses_the_network_fails(suite: Watched) -> None:
     suite.record()
 
     said = suite.fails()
-    assert "the test used the network while it was replayed" in said
+    assert "the test used the network during a replay" in said
     assert "network access to 192.0.2.1:443" in said
     assert "test_it.py:7" in said
 
@@ -461,8 +461,8 @@ def ask(text):
 
     said = suite.fails()
 
-    assert "A client with a base_url of its own leads past the proxy" in said
-    assert "give the client refold_models.openai_url" in said
+    assert "A client that sets its own base_url bypasses the proxy" in said
+    assert "set it to refold_models.openai_url" in said
 
 
 # --- modes -----------------------------------------------------------------------------------
@@ -509,7 +509,7 @@ def test_a_test_that_fails_leaves_no_recording(mode: str, suite: Watched, *, kep
     assert suite.logs() == sorted([*failed, "test_ask.models.jsonl"])
     assert refold.state(suite.recordings / (failed or suite.logs())[0]).status == "failed"
     assert f"refold show {LOG if kept else LOG.replace('models', 'models.failed')}" in said
-    assert ("not kept: " in said) != kept
+    assert ("not kept, because" in said) != kept
     *_, end = read_entries(suite.recordings / (failed or suite.logs())[0])
     assert end.data["output"] == {"exit_code": 1}
 
@@ -752,8 +752,8 @@ def refold_models(refold_models):
             "refold_models.url('mistral'): expected 'openai', 'anthropic',",
         ),
         ("volatile_text('(')", "volatile text '(': no regular expression"),
-        ("log", "there is no log until the test has asked a model"),
-        ("tree()", "there is no log until the test has asked a model"),
+        ("log", "there is no log before the first model request"),
+        ("tree()", "there is no log before the first model request"),
     ],
 )
 def test_what_a_test_says_wrong_is_an_error(call: str, problem: str, suite: Watched) -> None:

@@ -48,7 +48,7 @@ def test_a_mode_that_there_is_not_is_a_usage_error(suite: Suite) -> None:
         ("recrod='once'", "unknown argument 'recrod'; known: files, network, record"),
         ("record='onec'", "record='onec': expected one of none, once, new, all, rewrite"),
         ("network=True", "network=True: expected one of none, loopback, any"),
-        ("'once'", "takes named arguments only: files, network, record, recordings, tokens"),
+        ("'once'", "only takes named arguments: files, network, record, recordings, tokens"),
         ("tools=search", "tools: expected a list of tools"),
         ("tokens='no'", "tokens='no': expected one of True, False"),
         ("recordings=3", "recordings: expected a folder"),
@@ -99,7 +99,7 @@ def test_the_command_line_has_the_last_word(suite: Suite) -> None:
 
     said = suite.fails("--refold-record=none")
     assert "no recording of this run" in said
-    assert "renamed or moved, move its recording here instead." in said
+    assert "renamed or moved, move its recording instead." in said
     assert suite.calls() == []
 
 
@@ -223,7 +223,7 @@ def test_snapshots_are_stored_when_asked_for_and_compared_from_then_on(suite: Su
     suite.write(test_it=SNAPSHOTS)
 
     first = suite.fails("--refold-record=once")
-    assert "no snapshot yet: store the first, and review the file: pytest test_it.py" in first
+    assert "there is no snapshot yet: create one, and review it: pytest test_it.py" in first
     assert not (suite.folder / "__snapshots__").exists()
 
     suite.passes("--snapshot-update")
@@ -297,7 +297,7 @@ def test_a_syrupy_that_was_left_out_is_not_said_to_be_missing(fixture: str, suit
 
     said = one_line(suite.run("-p", "no:syrupy").stdout.str())
 
-    assert f"{fixture} needs syrupy, which pytest did not load: leave out -p no:syrupy" in said
+    assert f"{fixture} needs syrupy, but pytest has not loaded it: remove -p no:syrupy" in said
 
 
 # --- what it costs ---------------------------------------------------------------------------
@@ -358,9 +358,9 @@ def test_a_page_that_cannot_be_written_is_said(suite: Suite) -> None:
     foreign = suite.fails("--refold-html=pages")
     no_folder = suite.fails("--refold-html=agent.py")
 
-    assert "this file is not html that Refold wrote" in foreign
+    assert "this file is not html written by Refold" in foreign
     assert page.read_text() == "mine"
-    assert "no page of" in no_folder
+    assert "cannot write a page for" in no_folder
     assert "File exists" in no_folder
 
 

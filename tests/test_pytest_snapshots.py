@@ -227,7 +227,9 @@ def test_it(refold_run, broken, delegation_snapshot):
     said = suite.run("--refold-accept").stdout.str()
 
     assert stored(suite) == before
-    assert "not kept: recordings/test_it/test_it.failed.jsonl, for the test did not pass" in said
+    assert (
+        "not kept, because the test did not pass: recordings/test_it/test_it.failed.jsonl" in said
+    )
     suite.edit("test_it", "    1 / 0", "")
     suite.passes("--refold-accept")
     assert stored(suite) != before
@@ -313,9 +315,11 @@ def test_a_test_that_fails_for_another_reason_keeps_recording_and_snapshots(
     assert stored(suite) == before
     assert "updated" not in said
     assert ("6 snapshots failed" in said) == ("len" in at)
-    assert "one change stops" not in said
+    assert "one change breaks" not in said
     assert "pytest 'test_it.py::test_dig[a b]' --refold-accept" in said
-    assert "not kept: recordings/test_it/test_dig[tin].failed.jsonl, for the test did not" in said
+    assert (
+        "not kept, because the test did not pass: recordings/test_it/test_dig[tin].failed" in said
+    )
 
 
 def test_snapshots_of_tests_without_recordings_are_not_touched(suite: Suite) -> None:
@@ -329,7 +333,7 @@ def test_a_mode_beside_it_is_a_usage_error(suite: Suite) -> None:
     result = suite.run("--refold-accept", "--refold-record=once")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "leave out --refold-record" in result.stderr.str()
+    assert "cannot be used with --refold-record" in result.stderr.str()
 
 
 @pytest.mark.long

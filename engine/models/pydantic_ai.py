@@ -113,7 +113,9 @@ class PydanticAIModel:
             raise ModelNotFound(self.name, f"the provider {provider} takes no base URL")
         known = sorted({each.partition(":")[0] for each in _names(KnownModelName.__value__)})
         expected = f"pydantic:PROVIDER:NAME, with one of {', '.join(known)}, …"
-        raise ModelNotFound(self.name, f"no provider {provider!r} in Pydantic AI: {expected}")
+        raise ModelNotFound(
+            self.name, f"Pydantic AI does not have a provider {provider!r}: {expected}"
+        )
 
     def complete(self, request: ModelRequest, /) -> Any:
         """Begin the request; await the returned value for the `ModelReply`.

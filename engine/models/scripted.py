@@ -265,5 +265,5 @@ def _from_reply(reply: ModelReply) -> dict[str, Any]:
 
 def _kind(value: Any) -> str:
     if inspect.iscoroutine(value):
-        return "a coroutine; the function has to be plain, not async"
+        return "a coroutine: use a plain function, not an async one"
     return "nothing" if value is None else f"{type(value).__name__} {value!r:.60}"

@@ -140,7 +140,7 @@ class ValuePlace:
         except PatternRefusedError as error:
             raise UsageError(f"place {rule!r:.80}: {error}") from None
         if pattern.expression.match("") is not None:
-            raise UsageError(f"place {rule!r:.80}: it matches nothing at all, so everywhere")
+            raise UsageError(f"place {rule!r:.80}: it matches the empty string, and so everything")
         return cls(rule, frozenset(found[1].split(",")), found[2], pattern)
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:

@@ -66,7 +66,7 @@ def _problem_of(pattern: Any) -> str:
         is_nothing = _compiled(pattern).expression.match("") is not None
     except PatternRefusedError as error:
         return str(error)
-    return "matches nothing at all, so everywhere" if is_nothing else ""
+    return "matches the empty string, and so everything" if is_nothing else ""
 
 
 @attrs.frozen
@@ -96,8 +96,8 @@ class VolatileRules:
         texts = rules.get("volatile_texts", ())
         problems = [(text, _problem_of(text)) for text in texts]
         notes = tuple(
-            f"the record's volatile text {text!r:.80} is left out: {why}; give another by "
-            "--volatile-text"
+            f"the recorded volatile text {text!r:.80} is not used: {why}; pass a "
+            "different one with --volatile-text"
             for text, why in problems
             if why
         )

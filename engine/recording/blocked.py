@@ -83,9 +83,9 @@ _STUCK: Final = (
     "Ctrl-C can. Wait with `await run.sleep(…)`, and do long work in a tool\n"
 )
 _TEXT: Final = (
-    f"the program blocked its event loop here for more than {LONG_SECONDS:g} s, so the rest of "
-    "the run had to wait; a replay does the same: wait with `await run.sleep(…)`, and do long "
-    "work in a tool"
+    f"the program blocked its event loop here for more than {LONG_SECONDS:g} "
+    "s, holding up the rest of the run, and would do so in a replay: wait "
+    "with `await run.sleep(…)`, and do long work in a tool"
 )
 
 

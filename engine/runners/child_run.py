@@ -18,8 +18,8 @@ from refold.engine.recording.supplied import recorder_for
 from refold.engine.secrets.vault import Vault
 
 ADVICE: Final = (
-    "ship what it needs to the nodes, as by ray.init(runtime_env={'working_dir': '.'}), "
-    "or install it on each"
+    "send its requirements to the nodes, for example with "
+    "ray.init(runtime_env={'working_dir': '.'}), or install them on each node"
 )
 """The advice for code that a node of a cluster cannot import."""
 

@@ -115,7 +115,10 @@ class RayRunner(InSubprocess):
                 _check_answers(at)
                 ray.init(log_to_driver=False)  # it says itself what it connects to, or starts
             except Exception as error:  # noqa: BLE001 - whatever Ray has to say
-                advice = "set RAY_ADDRESS to a cluster's, or leave it out for one on this machine"
+                advice = (
+                    "set RAY_ADDRESS to the address of a cluster, or unset it to use one on "
+                    "this machine"
+                )
                 message = f"no Ray cluster at {at or 'this machine'}: {error}; {advice}"
                 return failed("failed", "runner_unavailable", message)
         return None

@@ -213,7 +213,7 @@ def known_models(model: Model | None, models: Mapping[str, Model] | None) -> dic
         if not hasattr(given, "complete"):
             where = f"models[{name!r}]" if name else "model"
             found = f"{type(given).__name__} {given!r:.60}"
-            raise UsageError(f"{where} is a Model, see refold.engine.models; found {found}")
+            raise UsageError(f"{where}: expected a Model (see refold.engine.models), found {found}")
     return known
 
 
@@ -259,8 +259,8 @@ def recording_of(recorded: RecordedRun) -> Recording:
         warnings=(
             *map(str, (*recorded.slips, *recorded.unheard)),
             *(
-                f"{words} refused: nobody set limits=refold.Limits({hit.limit}=…), "
-                f"and {hit.allowed:g} is what every run has"
+                f"{words} refused: the default limit of {hit.allowed:g} was reached; to "
+                f"raise it, pass limits=refold.Limits({hit.limit}=…)"
                 for hit in unset_hits(recorded.fold)
                 for words in [f"{hit.count} child runs" if hit.count > 1 else "1 child run"]
             ),

@@ -48,7 +48,7 @@ def _texts(values: Iterable[str]) -> tuple[str, ...]:
     kinds = {type(each).__name__ for each in texts if not isinstance(each, str)}
     if not is_list or kinds:  # no value is told: it may be a secret
         found = f"one with {', '.join(sorted(kinds))}" if is_list else type(given).__name__
-        raise UsageError(f"Redaction takes lists of texts, such as ['…']; found {found}")
+        raise UsageError(f"Redaction: expected a list of strings, such as ['…']; found {found}")
     return texts
 
 
@@ -134,9 +134,9 @@ def check_named(rules: Redaction, tools: Iterable[str], models: Iterable[str]) -
             continue
         meant = nearest(name, known[kind]) or "."
         listed = ", ".join(known[kind]) or "none"
-        advice = f"pass it in {kind}s, or write {name + _ANY!r}, which need not be there"
+        advice = f"pass it in {kind}s, or write {name + _ANY!r} to make it optional"
         raise UsageError(
-            f"{where}: the run is offered no such {kind}{meant} It has {listed}; {advice}"
+            f"{where}: the run does not have such a {kind}{meant} It has {listed}; {advice}"
         )
 
 

@@ -207,7 +207,7 @@ def checked_volatile(paths: Iterable[str]) -> tuple[str, ...]:
         UsageError: a value is invalid.
     """
     if isinstance(paths, str):
-        raise UsageError("volatile=… is a list of paths, found one text")
+        raise UsageError("volatile=…: expected a list of paths, found a single string")
     for path in paths:
         kind, slash, pointer = path.partition("/")
         if not (kind == "run" or kind.startswith(("tool:", "model:", "child:"))):

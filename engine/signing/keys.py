@@ -44,18 +44,18 @@ class SigningKey:
         kind, cipher = _kind_of(path, content)
         if kind not in _KEY_TYPES:
             is_hardware = kind.startswith("sk-")
-            why = "a hardware key cannot sign here" if is_hardware else "this type cannot sign here"
+            why = "hardware keys are not supported" if is_hardware else "this type is not supported"
             raise KeyRefused(str(path), f"one of {', '.join(_KEY_TYPES)}", f"{kind}: {why}")
         secret = None
         if cipher != "none":
             if passphrase is None:
-                found = "an encrypted key, and nobody to ask for its passphrase"
+                found = "an encrypted key, and no terminal to ask for its passphrase"
                 raise KeyRefused(str(path), "a key without a passphrase", found)
             secret = passphrase().encode()
         try:
             self._private: Any = serialization.load_ssh_private_key(content, secret)
         except (ValueError, TypeError) as error:
-            expected = "a whole key, and its passphrase" if secret else "a whole key"
+            expected = "an undamaged key and the right passphrase" if secret else "a whole key"
             raise KeyRefused(str(path), expected, str(error).splitlines()[0]) from None
         except ImportError:
             raise ExtraMissing("bcrypt", "sign") from None
@@ -84,15 +84,15 @@ def _key_file(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(SIZE_MAX)
     except OSError as error:
-        raise KeyRefused(str(path), "a private key's file", error.strerror or str(error)) from None
+        raise KeyRefused(str(path), "a private key file", error.strerror or str(error)) from None
 
 
 def _kind_of(path: Path, content: bytes) -> tuple[str, str]:
     """Return a private key's type and cipher; both are unencrypted in its file."""
-    expected = "an OpenSSH private key, as `ssh-keygen -t ed25519` makes it"
+    expected = "an OpenSSH private key, such as one from `ssh-keygen -t ed25519`"
     text = content.decode("latin-1")
     if IS_KEY.match(text.split(maxsplit=1)[0] if text.strip() else ""):
-        found = "a public key: name the private key's file; keys in an agent cannot sign here"
+        found = "a public key: pass the private key file; keys in an agent are not supported"
         raise KeyRefused(str(path), expected, found)
     armored = _PRIVATE.search(text)
     try:

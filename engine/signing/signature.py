@@ -73,7 +73,9 @@ def sign_log(path: Path, key: SigningKey) -> Statement:
     except LogMissing:
         pass
     except ValueError:
-        raise OutputRefused(str(place), "this file is not a log's signature: remove it") from None
+        raise OutputRefused(
+            str(place), "this file is not the signature of a log: remove it"
+        ) from None
     with placed(place, replaces=True) as file:
         file.write(key.sign(message).encode() + message)
     return statement
@@ -95,7 +97,7 @@ def read_log_signature(path: Path) -> LogSignature | None:
     if statement is None or statement.encoded() != f"{line}\n".encode():
         raise ValueError("a signature without the line that it signs")
     if not is_signed(found, statement.encoded()):
-        raise ValueError("a signature that does not fit the line below it")
+        raise ValueError("a signature that does not match the line below it")
     return LogSignature(statement, found.key)
 
 

@@ -77,7 +77,7 @@ def _signer(line: str) -> AllowedSigner | None:
     if len(words) > 1 and not IS_KEY.match(words[1]):
         options = words.pop(1)
     if not words[2:]:
-        raise ValueError("no key on this line")
+        raise ValueError("a line without a key")
     given = _options(options)
     if "cert-authority" in given or NAMESPACE not in _listed(given.get("namespaces", NAMESPACE)):
         return None

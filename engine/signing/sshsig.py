@@ -136,9 +136,9 @@ def read_signature(text: str) -> Signature:
             fields.number(), *(fields.string() for _ in range(5)),
         )  # fmt: skip
     except (ValueError, binascii.Error):
-        raise ValueError("an OpenSSH signature that is damaged") from None
+        raise ValueError("a damaged OpenSSH signature") from None
     if version != _VERSION or hash_name.decode("latin-1") not in _HASHES or fields.rest:
-        raise ValueError("an OpenSSH signature of a form that is not known")
+        raise ValueError("an OpenSSH signature in an unknown format")
     if namespace != NAMESPACE.encode():
         found = namespace.decode("latin-1")
         raise ValueError(f"a signature for {found!a:.40}, not for {NAMESPACE!r}")

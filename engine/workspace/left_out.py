@@ -73,12 +73,12 @@ def folder_of(here: Path, named: str = "") -> tuple[Path | None, str]:
     if named:
         top = Path(named).resolve()
         if not top.is_dir() or not here.is_relative_to(top):
-            raise UsageError(f"--workspace {named}: expected a folder that {here} is in, or none")
+            raise UsageError(f"--workspace {named}: expected a parent folder of {here}, or none")
         return top, ""
     home = Path(os.environ.get("HOME") or "/").resolve()
     if home.is_relative_to(here):
         kind = "home folder" if here == home else "folder above the home folder"
-        return None, f"{here} is the {kind}: --workspace {here} records it anyway"
+        return None, f"{here} is the {kind}: to record it anyway, use --workspace {here}"
     with contextlib.suppress(GitFailed):
         said = os.fsdecode(Git(here).said("rev-parse", "--show-toplevel"))
         top = Path(said.removesuffix("\n")).resolve()

@@ -89,7 +89,7 @@ class Causality:
         """Take one entry, and return its problems."""
         seq, kind, call, cause = entry.seq, entry.kind, entry.call, entry.cause
         if (seq == 0) is not (kind == "run.started"):
-            self._say("order", "run.started first, and only first", kind)
+            self._say("order", "run.started as the first entry, and nowhere else", kind)
         if self.finished is not None:
             self._say("order", "nothing after run.finished", kind)
         if cause is not None and not (type(cause) is int and 0 <= cause < seq):
@@ -187,7 +187,7 @@ class Causality:
     def _look(self) -> None:
         """Check that a step, from one line of the world to the next, looks at the clock once."""
         if self._has_looked:
-            self._say("clock", "one clock.read a step", "another")
+            self._say("clock", "at most one clock.read per step", "another")
         self._has_looked = True
 
     def _is_from_world(self, kind: str, event: Recorded, call: str) -> bool:

@@ -54,7 +54,7 @@ def refold_session(log: str | PathLike[str], session: Session) -> bool | None:
             case RunFinished():
                 agrees = event.session_digest == session.digest()
     if not seeded:
-        raise UsageError(f"{path}: the run had no session of its own to fold")
+        raise UsageError(f"{path}: the run does not have a session of its own")
     return agrees
 
 

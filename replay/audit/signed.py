@@ -76,7 +76,7 @@ class SignatureCheck:
         except ExtraMissing:
             if is_needed:
                 raise
-            what = "signed, not checked: cryptography is not installed"
+            what = "signed, but not checked: cryptography is not installed"
             self._verdict = SignatureReport(authentic=None, what=what)
 
     def take(self, entry: Entry) -> None:
@@ -91,15 +91,16 @@ class SignatureCheck:
         found = SignatureReport(authentic=False, what="", entries=statement.entries, key=key)
         if statement.run != run:
             return attrs.evolve(
-                found, what=f"the signature belongs to another run, {statement.run!a:.40}"
+                found, what=f"the signature belongs to a different run, {statement.run!a:.40}"
             )
         if self._last is None:
             what = (
-                f"{statement.entries} entries were signed, {entries} of them are present and intact"
+                f"{statement.entries} entries were signed, but only {entries} of them are "
+                "present and intact"
             )
             return attrs.evolve(found, what=what)
         if self._last.hash != statement.head:
-            what = f"entry {self._last.seq} is not the one that was signed"
+            what = f"entry {self._last.seq} differs from the signed one"
             return attrs.evolve(found, what=what)
         return self._judged(attrs.evolve(found, authentic=None), entries)
 

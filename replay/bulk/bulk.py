@@ -81,7 +81,7 @@ def find_logs(
             raise LogMissing(str(path), "no such file or folder")
     if not found:
         where = ", ".join(map(str, given)) or "nothing given"
-        raise LogMissing(where, "no root logs here or below")
+        raise LogMissing(where, "no root logs in this folder or below")
     return without_children(found)
 
 
@@ -256,9 +256,9 @@ def replay_logs(
     if schedule.timeout_seconds is not None or executor is not None:
         option = "executor" if executor is not None else "timeout_seconds"
         raise UsageError(
-            f"{option}: programs, tools and sessions that another process cannot import are "
-            "re-executed in this process, which cannot stop them; define them at the top level "
-            "of a module or a file, or name them: module:name, file.py:name"
+            f"{option}: this needs programs, tools and sessions that another process "
+            "can import: define them at module level, or pass them as module:name or "
+            "file.py:name"
         )
     here: Execute = load(execute) if isinstance(execute, Reference) else execute
     told = _here(logs, here, tell, fail_fast=schedule.fail_fast)

@@ -164,8 +164,8 @@ class Spread:
             raise
         except _REFUSED as error:
             raise UsageError(
-                f"executor: its workers cannot take a chunk of logs: {type(error).__name__}: "
-                f"{error}; they need this version of Refold"
+                "executor: its workers cannot process a chunk of logs: "
+                f"{type(error).__name__}: {error}; they need the same version of Refold"
             ) from error
         except Exception as error:  # noqa: BLE001 - each executor has its own for a lost worker
             self._lose(part, error)
@@ -191,7 +191,7 @@ class Spread:
             self._suspects.append(suspect)
             return
         why = " ".join(f"{type(error).__name__}: {error}".split())
-        message = f"the executor's worker was lost each of {_DEATHS_MAX} times: {why}"
+        message = f"the executor lost a worker {_DEATHS_MAX} times: {why}"
         log = os.fspath(self._logs[suspect])
         self._on_row(suspect, LogResult(log=log, result="fault", message=message).as_json())
 
@@ -261,8 +261,9 @@ def judge(request: dict[str, Any]) -> _Judged:
     cwd, logs = Path(request["cwd"]), [Path(log) for log in request["logs"]]
     if not cwd.is_dir() or (len(logs) > 1 and not any((cwd / log).exists() for log in logs)):
         raise UsageError(
-            f"executor: the worker on {socket.gethostname()} does not see {cwd / logs[0]}: keep "
-            "logs in a folder that all machines see under one name, or audit them where they lie"
+            f"executor: the worker on {socket.gethostname()} cannot find "
+            f"{cwd / logs[0]}: store logs in a folder with the same path on all "
+            "machines, or audit them on the machine that has them"
         )
     rows: dict[int, Row] = {}
     execute = Reference(**request["execute"])
@@ -278,8 +279,9 @@ def judge(request: dict[str, Any]) -> _Judged:
     except NotBegun as error:
         raise ProgramNotFound(
             execute.name,
-            f"a process on {socket.gethostname()} cannot import the logs' programs and tools; "
-            f"install them there, or name a file that is seen there, file.py:name: {error}",
+            f"a process on {socket.gethostname()} cannot import the programs and "
+            "tools: install them there, or pass a file that exists there, as "
+            f"file.py:name: {error}",
         ) from None
     told = [rows[index] for index in range(len(logs))]
     return _Judged(rows=told, printed=printed, seconds=time.monotonic() - began)

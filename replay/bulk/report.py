@@ -125,7 +125,7 @@ def died(log: str, how: str) -> LogResult:
         where="root",
         log=log,
         now={"kind": "process", "name": how},
-        cause="the program ended its process, unlike the recorded run",
+        cause="the program ended its process, unlike in the recorded run",
     )
     return LogResult(
         log=log,
@@ -139,13 +139,15 @@ def died(log: str, how: str) -> LogResult:
 
 def timed_out(log: str, seconds: float) -> LogResult:
     """Return the row of a log whose re-execution was ended for the time that it took."""
-    message = f"its re-execution did not end within {seconds:g} s and was stopped"
+    message = f"its re-execution was stopped because it took more than {seconds:g} s"
     return LogResult(log=log, result="timed out", message=message)
 
 
 def not_run(log: str) -> LogResult:
     """Return the row of a log that was not looked at, or not to its end."""
-    return LogResult(log=log, result="not run", message="another log was not identical before")
+    return LogResult(
+        log=log, result="not run", message="skipped, because an earlier log was not identical"
+    )
 
 
 def is_bad(row: LogResult) -> bool:

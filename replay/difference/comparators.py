@@ -78,7 +78,7 @@ def comparator(which: Comparator | str) -> Comparator:
             return numbers(float(number))
     except ValueError:
         pass
-    raise UsageError(f"unknown comparator {which!r}; use exact, text, subset, or numbers:0.01")
+    raise UsageError(f"unknown rule {which!r}: expected exact, text, subset or numbers:0.01")
 
 
 def _plain(value: Json) -> Any:

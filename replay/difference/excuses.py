@@ -189,7 +189,7 @@ def words_of(ignored: Iterable[Ignored], count: int, shown_max: int) -> list[str
         return []
     lines = [f"  {one}" for one in islice(ignored, shown_max)]
     rest = [f"  … and {count - len(lines)} more"] if count > len(lines) else []
-    return [f"ignored: {counted(count, 'value')} not as recorded", *lines, *rest]
+    return [f"ignored: {counted(count, 'value')} that changed", *lines, *rest]
 
 
 def without_volatile(what: str, data: Any, paths: Iterable[str]) -> Any:

@@ -15,10 +15,10 @@ _BY_LOOKS: Final = {
     re.compile(
         r"\b(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32})\b",
         re.IGNORECASE,
-    ): "a uuid that was drawn outside run: use run.uuid()",
+    ): "a uuid that was generated without run: use run.uuid()",
     re.compile(
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b1[5-9]\d{8}(\.\d+)?\b|\b1[5-9]\d{11}\b"
-    ): "a clock that was read outside run: use run.now()",
+    ): "a clock that was read without run: use run.now()",
     re.compile(r"0x[0-9a-f]{6,}"): ("a memory address in a text: define __repr__ for the object"),
 }
 """Patterns for the two texts at a place, the most reliable first."""
@@ -26,18 +26,21 @@ _BY_LOOKS: Final = {
 _BY_KIND: Final = {
     "reordered": "the result depends on the order of a set or a directory listing: sort it first",
     "unrecorded_await": (
-        "an await was added or moved; its result came later, or never, in the record"
+        "an await was added or moved; in the recording, its result came later or not at all"
     ),
     "timer": (
-        "a timer that fired has another length: if the program is the same, it comes from "
-        "randomness or a clock outside run; use run.random() and run.now()"
+        "the length of a timer has changed: if the program has not, the length "
+        "depends on randomness or a clock outside run; use run.random() and "
+        "run.now()"
     ),
-    "due": "two timers can no longer fire in the recorded order: a length has changed",
+    "due": "two timers can no longer fire in the recorded order, because the length "
+    "of one has changed",
     "log_damaged": "`refold verify` shows how much is intact; restore the log from a copy",
 }
 _ANYTHING: Final = (
-    "the program depends on something outside run: a clock, randomness, the environment, a "
-    "file, a global, or code that it calls and that has changed"
+    "the program depends on something outside run, such as a clock, "
+    "randomness, the environment, a file, a global, or code that it calls "
+    "and that has changed"
 )
 
 
@@ -53,9 +56,12 @@ def likely_cause(
     """
     if "program" in fingerprints:
         recorded, now = fingerprints["program"]
-        return f"the log was recorded from {recorded!r}, but {now!r} was run: name the recorded one"
+        return (
+            f"the log was recorded from {recorded!r}, but {now!r} was run: pass the "
+            "recorded program"
+        )
     if raised:
-        return f"the program now raises an error that is not in the record: {raised}"
+        return f"the program now raises an error that was not recorded: {raised}"
     texts = [
         (text_of_json(one.before), text_of_json(one.after)) for one in diff if one.kind == "changed"
     ]
@@ -65,18 +71,16 @@ def likely_cause(
     if _is_shuffled(diff) and "source" not in fingerprints:
         return "the order of a set or a directory listing: sort it first"
     if "source" in fingerprints:
-        return (
-            "the program has changed since it was recorded; if that was intended, record it again"
-        )
+        return "the program has changed since it was recorded; if this is intended, record it again"
     if "python" in fingerprints:
-        return "another version of Python: record again under this one"
+        return "a different version of Python: record again with this one"
     tools = sorted(name for name in fingerprints if name.startswith("tool "))
     if tools:
         return f"the definition of {', '.join(tools)} has changed"
     if any(name.startswith("prompt, ") for name in fingerprints):
         return (
-            "the prompt has changed since it was recorded; if that was intended, record it "
-            "again; if not, the prompt depends on something outside run"
+            "the prompt has changed since it was recorded; if this is intended, "
+            "record it again; if not, the prompt depends on something outside run"
         )
     return _BY_KIND.get(kind, _ANYTHING)
 

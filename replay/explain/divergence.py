@@ -42,9 +42,9 @@ HEADLINES: Final[dict[Category, str]] = {
     "args_changed": "a call is made with different arguments",
     "result_changed": "a result differs from the recorded one",
     "output_changed": "the run ended differently",
-    "unconsumed": "the program ends before the record does",
+    "unconsumed": "the program ends before the recording does",
     "unrecorded_await": "the program waits where the recorded run continued",
-    "not_served": "a recorded answer is not given to the program",
+    "not_served": "a recorded answer does not reach the program",
     "log_damaged": "the log cannot be trusted",
     "environment": "the program behaves differently in this environment",
 }

@@ -97,9 +97,9 @@ def of_release(
         return ""
     made = f"Refold {release}" if release else "an older release of Refold"
     return (
-        f"{made} recorded this log, and Refold {refold.__version__} defines its own tools "
-        f"otherwise: {', '.join(sorted(names))}. The program did not change them: replay with that "
-        "release, or record again"
+        f"the log was recorded with {made}, and Refold {refold.__version__} has "
+        f"different definitions of its own tools {', '.join(sorted(names))}. The "
+        "program is not the cause: replay with that release, or record again"
     )
 
 

@@ -155,7 +155,7 @@ def _causes(recorded: Asked, now: Asked, diff: Sequence[Difference]) -> Iterator
     orders = [each for each in options if each.startswith("--unordered ")]
     others = [each for each in options if each not in orders]
     if orders:
-        yield f"if that order is chance, it may be any with {' '.join(orders)}"
+        yield f"if the order is random, ignore it with {' '.join(orders)}"
     if others:
         what = "it looks" if is_all else "part of it looks"
         told = "like a date, a time or an id that changes on every run; to ignore it"
@@ -173,14 +173,14 @@ def _of_messages(recorded: Asked, now: Asked) -> Iterator[str]:
     elif sorted(map(encode, olds)) == sorted(map(encode, news)):
         yield f"the same messages are in a different order, from message {start} on"
         if options := in_any_order(recorded, now):
-            told = "if the program adds them as they arrive, accept any order with"
+            told = "if the program adds them as they arrive, ignore the order with"
             yield f"{told} {' '.join(options)}"
     else:
         yield from _paired(start, olds, news, after)
 
 
 def _come_or_gone(start: int, olds: Sequence[Message], news: Sequence[Message]) -> str:
-    found, was = (news, "was not there in the record") if news else (olds, "is missing now")
+    found, was = (news, "was not in the recording") if news else (olds, "is missing now")
     first = f"message {start} ({_role(found[0])}) {was}"
     more = counted(len(found) - 1, "message")
     return f"{first}, and {more} after it" if found[1:] else first
@@ -260,7 +260,7 @@ def _of_tools(before: Sequence[Any], after: Sequence[Any]) -> Iterator[str]:
         yield "the tools offered were changed"
         return
     said = [f"the tool {name} is no longer offered" for name in olds if name not in news]
-    said += [f"the tool {name} is offered, and was not" for name in news if name not in olds]
+    said += [f"the tool {name} is offered, but was not before" for name in news if name not in olds]
     for name in (each for each in olds if each in news):
         places = differences(olds[name], news[name])
         if places:

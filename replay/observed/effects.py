@@ -56,11 +56,11 @@ class OwnCalls(Document):
     def __str__(self) -> str:
         """Return how many calls of which tools a command will carry out, in one line."""
         tools, calls = self.tools(), counted(len(self.calls), "tool call")
-        said = f"this record holds {calls} that COMMAND will carry out itself"
+        said = f"this recording contains {calls} that COMMAND will execute"
         said += f": {tools}" if tools else ""
         if not self.unread:
             return said
-        return f"{said}; {counted(self.unread, 'answer')} that Refold cannot read may ask for more"
+        return f"{said}; {counted(self.unread, 'answer')} that Refold cannot read may request more"
 
 
 NO_EFFECTS: Final = OwnCalls(calls=(), unread=0)

@@ -151,11 +151,11 @@ class _Telling:
     def _why_left(self, turn: RecordedTurn, *, is_begun: bool, count: int) -> str:
         retried = [each.failure for each in self._record.retries().get(turn.call, ())]
         if retried and count == 1:
-            return f"the request was tried again after {retried[-1]}, and is not tried again now"
+            return f"the request was repeated after {retried[-1]}, and is not repeated now"
         requests = "1 recorded request was" if count == 1 else f"{count} recorded requests were"
         what = f"{requests} not made" if is_begun else "this conversation did not start"
         if self._matcher.misses:
-            return f"{what}; that may follow from the first difference"
+            return f"{what}; this may follow from the first difference"
         return f"{what}: the command ended earlier, or took a different path"
 
 
@@ -183,7 +183,7 @@ def _explained(
             seq=turn.seq,
             recorded=item_of(turn.asked, turn.call),
             now=item_of(miss.asked, turn.call),
-            cause=f"no client is given this answer: {turn.why_unserved}",
+            cause=f"this answer is not served: {turn.why_unserved}",
         )
     if near is None or miss.recorded:
         return Divergence(
@@ -222,7 +222,7 @@ def _where(record: ObservedRecord, miss: Miss, near: RecordedTurn | None) -> str
     if near is not None:
         return place_of(record, near)
     if miss.past is not None:
-        return f"{place_of(record, miss.past)} > a request past its record"
+        return f"{place_of(record, miss.past)} > a request after the end of its recording"
     title = title_of(miss.asked, record.profile)
     said = f"a conversation that was not recorded ({title})" if title else "a new conversation"
     return f"{record.started.program} > {said}"
@@ -230,16 +230,19 @@ def _where(record: ObservedRecord, miss: Miss, near: RecordedTurn | None) -> str
 
 def _why_extra(record: ObservedRecord, miss: Miss) -> str:
     if miss.recorded:
-        counts = f"asked {times(miss.count)}, recorded {times(miss.recorded)}"
+        counts = f"made {times(miss.count)}, recorded {times(miss.recorded)}"
         last = next((e for e in reversed(record.turns) if e.asked == miss.asked), None)
         if last is not None and last.failure:
-            return f"the request is tried again after {last.failure}, more often: {counts}"
-        return f"the same request is made more often than it was recorded: {counts}"
+            return (
+                f"the request is repeated after {last.failure} more often than in the "
+                f"recording: {counts}"
+            )
+        return f"the same request is made more often than in the recording: {counts}"
     if miss.is_known:
-        return "the conversation continues after the end of its record"
+        return "the conversation continues after the end of its recording"
     if record.finished is None:
-        return "the record has no end, and no such request"
+        return "the recording has no end, and no such request"
     if record.exit_code > _BY_SIGNAL:
         stopped = f"the recorded command was stopped (exit code {record.exit_code})"
-        return f"no recorded request is similar; {stopped}, maybe before it asked this"
-    return "no recorded request is similar: an agent, or a call of one, is new"
+        return f"no recorded request is similar; {stopped}, maybe before it made this request"
+    return "no recorded request is similar: an agent, or one of its calls, is new"

@@ -55,7 +55,7 @@ def folder_at(log: Path, at: int | None = None) -> FolderState:
         if entry is not None:
             state.apply(entry)
     if state.started is None:
-        raise UsageError(f"{log}: no folder was recorded up to entry {last}")
+        raise UsageError(f"{log}: no folder was recorded before or at entry {last}")
     return state
 
 

@@ -65,10 +65,10 @@ def notes_on(counts: Iterable[ReadCount]) -> tuple[str, ...]:
             asked[each.what] += each.asked
             recorded[each.what] += each.recorded
     told = [
-        f"{what} was asked {times(count)}, recorded {times(recorded[what])}"
+        f"{what} was requested {times(count)}, recorded {times(recorded[what])}"
         for what, count in asked.items()
     ]
-    alike = "each recorded answer to it is the same, so this is not a difference"
+    alike = "all of its recorded answers are the same, so this is not a difference"
     return tuple(f"{each}; {alike}" for each in told)
 
 

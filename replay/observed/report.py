@@ -96,7 +96,7 @@ class ObservedReport:
         if not self.ignored_count:
             return []
         places = places_of(self.ignored)
-        lines = [f"ignored: {counted(self.ignored_count, 'value')} not as recorded"]
+        lines = [f"ignored: {counted(self.ignored_count, 'value')} that changed"]
         lines += [f"  {place}" for place in places[:IGNORED_SHOWN]]
         if len(places) > IGNORED_SHOWN:
             lines.append(f"  … and {len(places) - IGNORED_SHOWN} places more")
@@ -165,7 +165,8 @@ def after(divergence: Divergence) -> str:
     if divergence.cause.endswith(ANSWERED):
         return f"\n  then      {counted(count, 'request')} with no other change"
     return (
-        f"\n  then      {counted(count, 'more difference')} in the same conversation, or below it"
+        f"\n  then      {counted(count, 'more difference')} in the same "
+        "conversation or its descendants"
     )
 
 
@@ -219,15 +220,16 @@ def report_of(
 def _notes(matcher: Matcher) -> Iterator[str]:
     if lent := sum(one.answered_as is not None for one in matcher.misses):
         yield (
-            f"{ANSWERED}: {counted(lent, 'request')}; each change is listed once, where it was "
-            "asked first, and what repeats it is counted"
+            f"{ANSWERED}: {counted(lent, 'request')}; each change is listed at the "
+            "first request that has it, and later requests that repeat it are counted"
         )
     if not (count := matcher.by_order):
         return
     were = "1 request was" if count == 1 else f"{count} requests were"
     yield (
-        f"{were} made at the same time as an equal one with a different answer: the order of "
-        "arrival decided which got which answer, now and when it was recorded"
+        f"{were} made at the same time as an identical one with a different "
+        "answer: which request got which answer depended on their order of "
+        "arrival, both now and in the recording"
     )
 
 
@@ -239,7 +241,7 @@ def _printed_otherwise(
     if output is None or not isinstance(ended, dict) or ended.get("stdout") == output.get("stdout"):
         return []
     if record.output == EXACT:
-        told = "the command's output matches the recorded one except for ignored texts"
+        told = "the command's output matches the recorded one, except for ignored text"
         is_bound = bindings.as_recorded_text(str(output.get("stdout"))) == ended.get("stdout")
         return [] if is_bound or ended_otherwise(record, bindings, output) else [told]
     return [
@@ -347,7 +349,7 @@ def _end(output: Json) -> dict[str, Any]:
 def _why(diff: tuple[Difference, ...], *, is_likely_consequence: bool) -> str:
     pointers = {one.pointer for one in diff}
     code = next((one for one in diff if one.pointer == _EXIT_CODE), None)
-    said = f"the command ended with exit code {code.after} instead of {code.before}" if code else ""
+    said = f"the command exited with status {code.after} instead of {code.before}" if code else ""
     found = [each.removeprefix(_FILES) for each in sorted(pointers) if each.startswith(_FILES)]
     names = [each.replace("~1", "/").replace("~0", "~") for each in found]
     if names:
@@ -357,5 +359,5 @@ def _why(diff: tuple[Difference, ...], *, is_likely_consequence: bool) -> str:
         said += " and printed" if said else "the command printed"
         said += " something else"
     if is_likely_consequence:
-        return f"{said}; that may follow from the first difference"
+        return f"{said}; this may follow from the first difference"
     return f"{said}, although every request got its recorded answer"

@@ -112,7 +112,7 @@ class DriftReport(Document):
         lines += [f"missing   {one}" for one in self.missing]
         if self.served:
             lines.append(
-                f"not compared, because their results were not live: {', '.join(self.served)}"
+                f"not compared, because their results were recorded ones: {', '.join(self.served)}"
             )
         lines += words_of(self.ignored, self.ignored_count, IGNORED_SHOWN)
         return "\n".join(lines)

@@ -91,7 +91,7 @@ def unless_missing(
     try:
         return run_to_end(lambda host: recorder(request, host).record(), request.cancel)
     except (NotCanonical, ValueRefused) as error:
-        problem = f"an edited or stubbed result does not fit its type: {error}"
+        problem = f"an edited or stubbed result does not match its type: {error}"
         raise UsageError(problem) from None
     except (OutcomeMissing, ChildStopped):
         if not supply.missing:

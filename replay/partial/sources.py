@@ -317,7 +317,7 @@ def _given_up(effect: Any) -> Any:
     """Return a substitute for an outcome that the program cancelled in the record."""
     if isinstance(effect, RunChild):
         return Outcome(status="cancelled")
-    error = {"code": "cancelled", "message": "it was given up when it was recorded", "type": ""}
+    error = {"code": "cancelled", "message": "it was abandoned in the recording", "type": ""}
     kind = ModelAnswered if isinstance(effect, AskModel) else ToolReturned
     return kind("error", error=error)
 

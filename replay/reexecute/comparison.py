@@ -128,7 +128,7 @@ class Comparison:
         entry = replayed.last[-1]
         recorded = {"kind": entry.kind, "call": entry.call or "", **replayed.cursor.data(entry)}
         sides = _Sides(recorded=recorded, now=None, call=entry.call or "", seq=entry.seq)
-        cause = f"a recorded value does not fit its type as it is now: {error}; record it again"
+        cause = f"a recorded value does not match its current type: {error}; record the run again"
         return self._divergence("result_changed", sides, cause=cause)
 
     def _pass_on_interrupt(self) -> None:
@@ -285,7 +285,7 @@ class Comparison:
         asked = self.replayed.kernel.unknown.get(sides.call)
         if asked is not None and sides.now and sides.now.get("name") == asked:
             offered = ", ".join(self.replayed.kernel.tools) or "none"
-            return f"the run was not offered the tool {asked!r}; it was offered: {offered}"
+            return f"the run did not have the tool {asked!r}; its tools were: {offered}"
         if first is not None and first.is_moved and "program" not in changes:
             assert first.recorded is not None
             assert first.now is not None

@@ -177,7 +177,7 @@ class _Tree:
                 self._add(unread=(" > ".join(again.names),))
                 return
         elif found is None:
-            said = "its parent's log has its head, but the file is missing"
+            said = "its parent's log contains its head, but the file is missing"
             self._add_damaged(again, f"{log.name}: {said}")
             return
         elif found.damage is None and (found.head, found.entries) != (ended.head, ended.events):
@@ -206,7 +206,7 @@ def _died(again: RunAgain, how: str) -> Divergence:
         log=str(again.log),
         now={"kind": "process", "name": how},
         cause=(
-            "the program ended its process, or stopped making progress, before the end of the "
-            "record"
+            "the program ended its process, or stopped making progress, before the "
+            "end of the recording"
         ),
     )

@@ -101,7 +101,7 @@ class ReplayReport(Document):
         text = f"identical: {self.entries} entries, {runs}; "
         text += f"tool calls executed: {self.tools_executed}"
         if self.ends_early:
-            text += f"; the record of {', '.join(self.ends_early)} ends before its run did"
+            text += f"; the recording of {', '.join(self.ends_early)} ends before its run did"
         if self.not_compared:
             text += f"; not compared: {', '.join(self.not_compared)}"
         if self.ignored_count:

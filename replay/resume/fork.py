@@ -99,13 +99,15 @@ def forked(
     """
     if at is not None and type(at) is not int:
         raise UsageError(
-            f"fork(log, at, program, into=…) takes the seq of an entry second, found {at!r:.60}; "
-            "a program without one is passed by name: program=…"
+            "fork(log, at, program, into=…): expected the number of an entry as the "
+            f"second argument, found {at!r:.60}; without one, pass program=…"
         )
     root = root_of(log)
     if failed:
         if at is not None or edits:
-            raise UsageError("fork(again='failed') finds its place itself: pass no entry or edit")
+            raise UsageError(
+                "fork(again='failed') finds its place itself: do not pass an entry or edits"
+            )
         log, at = root, before_failure(root)
     changed = edits_in(log, {key: to_json(value) for key, value in edits.items()})
     source, last = fork_entry(log, at, changed.values())
@@ -200,7 +202,7 @@ def _check_copy(log: Path, again: Again) -> None:
     if report is not None:
         report.check()
     if report is None or report.children < len(tree(log)) - 1:
-        problem = "the part to keep cannot be re-executed with its children: fork earlier"
+        problem = "the part before the fork cannot be re-executed with its children: fork earlier"
         raise ForkRefused(str(log), problem)
 
 
@@ -233,7 +235,8 @@ def _undone(
             _remove(log, had_blobs=had_blobs)
         else:
             error.add_note(
-                f"{log} holds the fork up to there: refold resume {shlex.quote(str(log))}"
+                f"{log} contains the fork up to that point: to continue, use refold "
+                f"resume {shlex.quote(str(log))}"
             )
         raise
 

@@ -52,7 +52,10 @@ def edits_in(log: Path, edits: Mapping[str, Json]) -> dict[str, Edit]:
     for key in edits:
         for above in edits:
             if key.startswith(key_in(above, "")):
-                problem = f"{key!r} is in the child {above!r}, whose outcome is edited: choose one"
+                problem = (
+                    f"{key!r} is in the child {above!r}, whose outcome is also edited: edit "
+                    "only one of them"
+                )
                 raise ForkRefused(str(log), problem, dropped=key)
     return {key_in(run, key): _edit(log, key, value) for key, value in edits.items()}
 
@@ -96,7 +99,7 @@ def before_failure(log: Path) -> int:
     for entry in read_entries(log, torn_ok=True):
         if entry.kind == "child.finished" and entry.data["outcome"]["status"] != "completed":
             return entry.seq - 1
-    raise ForkRefused(str(log), "no child of it failed, so nothing is to be done again")
+    raise ForkRefused(str(log), "none of its children failed, so there is nothing to repeat")
 
 
 def _entry(log: Path, at: int) -> Entry:
@@ -130,7 +133,7 @@ def _edit(log: Path, key: str, value: Json) -> Edit:
     for start in run.split(" > ") if run else ():
         number = Book(path, unfinished_ok=True).child_number(start)
         if number is None or not child_path(path, number).exists():
-            problem = f"{key!r}: no child was started by {start}{_keys(path)}"
+            problem = f"{key!r}: {start} did not start a child{_keys(path)}"
             raise ForkRefused(str(path), problem)
         path = child_path(path, number)
     asked = None
@@ -141,9 +144,7 @@ def _edit(log: Path, key: str, value: Json) -> Edit:
         if isinstance(event, REQUESTS):
             asked = asked_of(event, call)
         elif isinstance(event, ValueDrawn) and event.source in SEEDED:
-            raise ForkRefused(
-                str(path), f"{key!r} follows from the seed, so it is not an outcome to edit"
-            )
+            raise ForkRefused(str(path), f"{key!r} follows from the seed, so it cannot be edited")
         elif asked is not None and asked.delegates:
             problem = f"{key!r} is a delegation tool, which is program code: edit its child"
             raise ForkRefused(str(path), problem)
@@ -152,7 +153,7 @@ def _edit(log: Path, key: str, value: Json) -> Edit:
         elif asked is not None and isinstance(event, OUTCOMES):
             return Edit(path, entry, asked.name, edited(event, key, value))
     raise ForkRefused(
-        str(path), f"no outcome in this log or below it has the key {key!r}{_keys(path)}"
+        str(path), f"no outcome in this log or its descendants has the key {key!r}{_keys(path)}"
     )
 
 

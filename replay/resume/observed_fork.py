@@ -195,7 +195,7 @@ def _with_arguments(answer: ModelAnswered, at: int, key: str, value: Json) -> Mo
     message = dict(answer.message or {})
     calls = [dict(call) for call in message["tool_calls"]]
     if at >= len(calls):
-        raise UsageError(f"the edit of {key!r}: an edit before it left no such call")
+        raise UsageError(f"the edit of {key!r}: an earlier edit removed this call")
     calls[at] = {"id": calls[at]["id"], "name": calls[at]["name"], "arguments": value}
     return attrs.evolve(answer, message={**message, "tool_calls": calls})
 

@@ -55,7 +55,7 @@ class ResumableRecord:
         if not calls.calls:
             return plan
         made = counted(len(calls.calls), "tool call")
-        return f"{plan}, {made} will be carried out again ({calls.tools()})"
+        return f"{plan}; {made} will be executed again ({calls.tools()})"
 
 
 def resumable_record(
@@ -104,7 +104,11 @@ def _scope_of(record: ObservedRecord, agent: str) -> str:
     if len(found) == 1:
         return found[0]
     shown = ", ".join(f"{scope} ({named[scope]})" for scope in found or named)
-    what = "several agents have this name; say which" if found else "no agent has this name"
+    what = (
+        "several agents have this name: pass one of their scopes"
+        if found
+        else "no agent has this name"
+    )
     raise UsageError(f"--retry {agent}: {what}: {shown}")
 
 

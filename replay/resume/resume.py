@@ -121,7 +121,9 @@ def resumed(
     standing = Standing(path)
     started = refuse_observed(path, standing.started)
     if started.parent is not None:
-        raise UsageError(f"{path} is a child's log: resume its root, which continues the child too")
+        raise UsageError(
+            f"{path} is the log of a child: resume its root, which also continues the child"
+        )
     most = max_attempts or ATTEMPTS_MAX
     if standing.fold.attempts >= most and not people.answers:
         raise AttemptsExhausted(str(path), standing.fold.attempts + 1, most)
@@ -158,8 +160,9 @@ def _vault(
     lost = started.rules.get("redaction", {}).get("secrets", 0)
     if lost and not secrets:
         raise UsageError(
-            f"the run was recorded with {lost} secrets (Redaction(secrets=…)), which no log "
-            "holds: pass them again under any name, resume(log, secrets={name: value})"
+            f"the run was recorded with {lost} secrets (Redaction(secrets=…)), which "
+            "are not in the log: pass them again, under any names: resume(log, "
+            "secrets={name: value})"
         )
     return vault_of(started.rules, secrets, key_variables=key_variables(models))
 
@@ -235,7 +238,7 @@ class Continued(Recorder):
             session=request.session,
         )
         report.check()
-        raise UsageError(f"{request.log}: the program behaved differently on the second try")
+        raise UsageError(f"{request.log}: the program behaved differently on the second attempt")
 
     def _go_on(self) -> World:
         """Become the kernel's world at the end of the record."""

@@ -72,7 +72,9 @@ class Place:
             UsageError: the name is invalid.
         """
         if name is not None and not NAME.fullmatch(name):
-            raise UsageError(f"name={name!r}: expected letters, digits and _, no digit first")
+            raise UsageError(
+                f"name={name!r}: expected letters, digits and _, not starting with a digit"
+            )
         part = name or (str(number) if number > 1 else "")
         return self.folder / f"{self.stem}{'-' if part else ''}{part}{SUFFIX}"
 

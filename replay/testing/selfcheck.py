@@ -38,11 +38,11 @@ _TIME_ZONES: Final = ("<+1337>-13:37", "<-0823>+08:23")
 One process is started for each: of four texts in a set, the same one may come first by chance.
 """
 _ELSEWHERE: Final = (
-    " in a fresh process, with another hash seed, time zone, working directory and command line"
+    " in a new process, with a different hash seed, time zone, working directory and command line"
 )
 _UNSEEN: Final = (
-    "not checked: whether it depends on the order of sets, the time zone, the working "
-    "directory, or on values that a module keeps"
+    "not checked: whether it depends on the order of sets, the time zone, "
+    "the working directory, or values that are kept in a module"
 )
 
 _UNIMPORTABLE: Final = "it cannot import the program, or a tool that it needs"
@@ -132,7 +132,7 @@ def _row_elsewhere(log: Path, execute: Reference, hash_seed: str, time_zone: str
 
 
 def _unchecked(recording: Recording, why: str) -> Recording:
-    text = f"not run again in another process: {why}; {_UNSEEN}"
+    text = f"not run again in a different process: {why}; {_UNSEEN}"
     return attrs.evolve(recording, warnings=(*recording.warnings, text))
 
 

@@ -27,8 +27,9 @@ from refold.replay.tree.steady import Steady
 
 _TOKENS: Final = re.compile(r"^ *tokens: \d+ in, \d+ out(, with all below)?\n", re.MULTILINE)
 _COUNTED: Final = (
-    "Only token counts differ. The snapshot holds them, but they are left out by default, "
-    "because providers change how they count. @pytest.mark.refold(tokens=True) includes them"
+    "Only the token counts differ. They are in the snapshot, but are omitted "
+    "by default, because providers change how they count. To include them, "
+    "use @pytest.mark.refold(tokens=True)"
 )
 _NAME_MAX: Final = 180
 """Bytes of a file's name, of 255: suffixes follow, and syrupy's locks have longer names."""
@@ -151,7 +152,7 @@ def what_changed(stored: str | None, found: str, command: str) -> str:
     stores a new one. Plain text, at most 100 lines of a diff.
     """
     if stored is None:
-        return f"no snapshot yet: store the first, and review the file:\n  {command}"
+        return f"there is no snapshot yet: create one, and review it:\n  {command}"
     lines = difflib.unified_diff(
         stored.splitlines(), found.splitlines(), "the snapshot", "this run", n=2, lineterm=""
     )
@@ -159,4 +160,4 @@ def what_changed(stored: str | None, found: str, command: str) -> str:
     left = sum(1 for _ in lines)
     shown += [f"… {left} more lines: pytest -vv"] if left else []
     shown += [_COUNTED] if found == _TOKENS.sub("", stored) else []
-    return "\n".join([*shown, f"If that is intended, update the snapshot:\n  {command}"])
+    return "\n".join([*shown, f"If this is intended, update the snapshot:\n  {command}"])

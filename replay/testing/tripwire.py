@@ -60,7 +60,7 @@ _ENVIRONMENT: Final = 'use run.environment("NAME")'
 _FILE: Final = "use run.read_text(path), or make it a tool"
 _TOOL: Final = "make it a tool"
 _PERSON: Final = "use run.ask(question)"
-_ORDER: Final = "differs in every process: do not depend on it"
+_ORDER: Final = "differs in every process, so do not depend on it"
 
 
 def _all(module: str, names: str, remedy: str) -> dict[tuple[str, str], str]:

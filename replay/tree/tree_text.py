@@ -26,9 +26,9 @@ MODELS: Final = "models: "
 _ADVICE: Final = {
     r"object Child can't be used in 'await'|'(Child|tuple)' object has no attribute "
     r"'(error|ok|output|result|status|summary)'": "write `(outcome,) = await run.join(child)`",
-    r"can't be used in 'await'": "remove `await`: this call returns its value at once",
+    r"can't be used in 'await'": "remove `await`: this call returns its value immediately",
     r"or an awaitable is required": "one of these is a value: `run.now()`, `run.uuid()` and every "
-    "call of a plain program return at once",
+    "call of a plain program return immediately",
     r"no running event loop": "write `async def`, or a program without asyncio",
     r"Face.random\(\) takes": "write `run.random().randint(1, 6)`",
     r"'function' object has no attribute '(choice|randint|random|shuffle|uniform)'": "write "
@@ -43,7 +43,7 @@ _ADVICE: Final = {
     "`outcome.result()`",
     r"'ModelReply'|'dict' object has no attribute 'content'": 'write `reply.message["content"]`; '
     'its calls are `reply.message.get("tool_calls")`',
-    r"found builtins\.(async_)?generator": "a program returns its result once: it cannot `yield`",
+    r"found builtins\.(async_)?generator": "a program cannot `yield`: return the result instead",
 }
 """By Python's error message: the intended code. It is shown but never logged."""
 _CONTROL: Final = re.compile(

@@ -100,14 +100,14 @@ def explored(stage: Stage, orders: Orders, above: tuple[str, ...] = ()) -> Explo
         path, given = child_path(report.log, child.number), child.delegation
         name = f"{given.agent or program_name(given.program)}[{child.number}]"
         if given.shared:
-            skipped.append(f"{name}: it shares its parent's session")
+            skipped.append(f"{name}: shares its parent's session")
             continue
         try:
             tools = (*stage.tools, *given.own_tools)
             own = Stage(path, given.program, tools=tools, session=given.session)
             found.append(explored(own, orders, (*names, name)))
         except LogUnsealed:
-            skipped.append(f"{name}: its log has no end")
+            skipped.append(f"{name}: has a log without an end")
         except RefoldError as error:
             skipped.append(f"{name}: {str(error).partition(chr(10))[0]}")
     return attrs.evolve(report, children=tuple(found), skipped=tuple(skipped))

@@ -19,7 +19,7 @@ HEADLINES: Final[dict[FindingKind, str]] = {
     "output": "an order changes the output",
     "error": "an order makes the run end differently",
     "missing": "an order leads to a call that was never recorded",
-    "endless": "under an order the program never ends",
+    "endless": "with some order, the program never ends",
 }
 
 
@@ -143,9 +143,13 @@ class ExploreReport(Document):
         """Return in one line how many orders were tried, and what came of them."""
         if self.is_exhaustive and self.orders == 1:
             if self.left_out():
-                return "the raced outcomes have no other order"
-            return "no other order exists: at most one outcome was ever outstanding"
-        more = "every order of the raced outcomes" if self.left_out() else "all possible orders"
+                return "the raced outcomes can only have this order"
+            return "no other order is possible, because at most one outcome was pending at any time"
+        more = (
+            "all possible orders of the raced outcomes"
+            if self.left_out()
+            else "all possible orders"
+        )
         more = more if self.is_exhaustive else "there are more"
         tried = f"{counted(self.orders, 'order')} tried ({more})"
         counts = Counter[FindingKind]()
@@ -153,7 +157,7 @@ class ExploreReport(Document):
             counts[finding.kind] += finding.orders
         others = [
             _ending(counts["output"] + counts["error"], "end", "differently than recorded"),
-            _ending(counts["missing"], "lead", "to something never recorded"),
+            _ending(counts["missing"], "lead", "to something that was never recorded"),
             _ending(counts["endless"], "run", "without end"),
         ]
         said = ", ".join(filter(None, others)) or "every one ends as recorded"
@@ -171,13 +175,13 @@ class ExploreReport(Document):
         lines = []
         if self.untried:
             shown = few(self.untried, _GIVEN_UP_SHOWN)
-            lines.append(f"cancelled in the record, so in no order here: {shown}")
+            lines.append(f"cancelled in the recording, and therefore left out: {shown}")
         if self.timers_armed and not self.timers:
             timers = counted(self.timers_armed, "timer")
-            lines.append(f"not raced: {timers}; let them with timers=True (--timers)")
+            lines.append(f"not varied: {timers}; to vary them, use timers=True (--timers)")
         if self.children_left:
             runs = counted(self.children_left, "child run")
-            lines.append(f"not explored themselves: {runs}; ask with children=True (--children)")
+            lines.append(f"not explored: {runs}; to explore them, use children=True (--children)")
         return lines
 
     def __str__(self) -> str:
@@ -189,7 +193,7 @@ class ExploreReport(Document):
         return "\n\n".join(parts)
 
 
-_GIVEN_UP: Final = "an order lets in an outcome that was never recorded"
+_GIVEN_UP: Final = "with some order, the program needs an outcome that was never recorded"
 FINDINGS_SHOWN: Final = 4
 """Findings that people are shown unless they ask for all."""
 _DIFFS_SHOWN: Final = 8

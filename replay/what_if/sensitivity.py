@@ -149,12 +149,12 @@ class SensitivityReport(Document):
         lines = []
         unaltered = sum(call.altered is None for call in self.calls)
         if unaltered:
-            lines.append(f"not altered (no other value exists): {unaltered:,}")
+            lines.append(f"not altered, because no other value is possible: {unaltered:,}")
         if self.unnamed:
-            lines.append(f"not altered, as not named: {self.unnamed:,}")
+            lines.append(f"not altered, because not selected: {self.unnamed:,}")
         if self.given_up:
             shown = few(self.given_up, _POINTERS_SHOWN)
-            lines.append(f"cancelled in the record, so without an outcome: {shown}")
+            lines.append(f"cancelled in the recording, so without an outcome: {shown}")
         return lines
 
     def headline(self) -> str:
@@ -171,7 +171,7 @@ class SensitivityReport(Document):
     def __str__(self) -> str:
         lines = [self.headline()]
         for call in self.calls:
-            said = str(call.altered) if call.altered else "has no other value of its type"
+            said = str(call.altered) if call.altered else "its type has no other value"
             lines.append(f"  {call.label}: {said}")
             if call.failed is not None:
                 lines.append(f"    if it failed: {call.failed}")

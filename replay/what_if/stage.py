@@ -81,7 +81,9 @@ class Stage:
         began = time.monotonic()
         first = self.rehearse(RehearsalPlan())
         if first.how == "hung":
-            raise UsageError("the program, as recorded, does not end within the wall limit")
+            raise UsageError(
+                "even with the recorded results, the program does not end within the time limit"
+            )
         took = time.monotonic() - began
         self._wall_seconds = max(self._wall_seconds, _WALL_TIMES * took)
         if not self._is_recorded(first):
@@ -98,10 +100,10 @@ class Stage:
         again = self.rehearse(RehearsalPlan())
         if again.delivered != first.delivered or not again.is_end(first.end):
             raise UsageError(
-                "run again in one process and in the recorded order, the program ends "
-                "differently: it reads or draws something that Refold does not record, or keeps "
-                "state between runs in a global or a cache; so an effect of an order or a "
-                "result cannot be detected"
+                "the program ends differently when it is run again in the same process "
+                "and in the recorded order: it reads something that Refold does not "
+                "record, or keeps state between runs in a global or a cache. The effect "
+                "of an order or a result can therefore not be detected"
             )
 
     def _is_recorded(self, found: Rehearsed) -> bool:
@@ -122,7 +124,7 @@ class Stage:
         if report.divergences:
             return Diverged(report.divergences[0])
         return UsageError(
-            f"{self.book.log}: served from its record, the program ends differently "
-            f"({found.how}) from its re-execution; it does match the log, but cannot be "
+            f"{self.book.log}: the program matches its log, but ends differently "
+            f"({found.how}) when only its results are replayed, so it cannot be "
             "rehearsed"
         )

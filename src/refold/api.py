@@ -198,8 +198,8 @@ async def record_async(
 
 
 _BLOCKS: Final = (
-    "refold.record blocked the event loop that runs here until the run had ended: "
-    "await refold.record_async(…)"
+    "refold.record blocked the running event loop until the run had ended: "
+    "use await refold.record_async(…)"
 )
 
 
@@ -235,7 +235,7 @@ def _check_program(call: str, program: object) -> None:
         raise OptionRefused(call, "program", expected, f"a coroutine, {name}(…)")
     may_be_none = () if call.startswith("record") else (None,)
     if not (callable(program) or isinstance(program, str | Reference) or program in may_be_none):
-        expected = "a function, or a text: module:name, file.py:name"
+        expected = "a function, module:name or file.py:name"
         raise OptionRefused(call, "program", expected, shown(program))
 
 

@@ -41,11 +41,10 @@ def _are_texts(values: Iterable[Any]) -> bool:
 
 _DURABILITIES: Final = get_args(Durability)
 _MODEL: Final = (
-    "a model of refold.engine.models, or a text: openai:NAME, anthropic:NAME, "
-    "pydantic:PROVIDER:NAME"
+    "a model from refold.engine.models, or openai:NAME, anthropic:NAME or pydantic:PROVIDER:NAME"
 )
 _BOOL: Final = _Kind(lambda value: isinstance(value, bool), "True or False")
-_LIST: Final = _Kind(lambda value: _is_list(value) and _are_texts(value), "a list of texts")
+_LIST: Final = _Kind(lambda value: _is_list(value) and _are_texts(value), "a list of strings")
 _MAPPING: Final = _Kind(
     lambda value: isinstance(value, Mapping) and _are_texts(value), "a dict by name or call key"
 )
@@ -59,7 +58,9 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "by": _Kind(lambda value: isinstance(value, str), "a text"),
     "check": _BOOL,
     "children": _BOOL,
-    "clock": _Kind(_has("time_us"), "a refold.FixedClock(…), or an object with its members"),
+    "clock": _Kind(
+        _has("time_us"), "a refold.FixedClock(…), or an object with the same attributes"
+    ),
     "compare": _MAPPING,
     "durability": _Kind(_DURABILITIES.__contains__, f"one of {', '.join(_DURABILITIES)}"),
     "edits": _MAPPING,
@@ -72,7 +73,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
             isinstance(value, Mapping)
             and all(isinstance(each, str) and each for each in (*value, *value.values()))
         ),
-        'a dict of texts by name: {"order": "A-117"}',
+        'a dict of strings by name: {"order": "A-117"}',
     ),
     "limits": _Kind(lambda value: isinstance(value, Limits), "refold.Limits(timeout_seconds=…)"),
     "log": _PATH,
@@ -92,7 +93,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
         lambda value: (
             isinstance(value, Mapping) and _are_texts(value) and _are_texts(value.values())
         ),
-        "a dict of texts by name",
+        "a dict of strings by name",
     ),
     "seed": _Kind(lambda value: isinstance(value, str | int), "a number or a text"),
     "sign": _PATH,
@@ -155,7 +156,7 @@ def _tools(call: str, tools: Any) -> list[Tool]:
             raise OptionRefused(
                 call,
                 "tools",
-                "each name once: @refold.tool(name=…) gives another",
+                "unique names: to change a tool's name, use @refold.tool(name=…)",
                 f"two tools with the name {tool.name!r}",
             )
     return list(ready.values())

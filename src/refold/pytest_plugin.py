@@ -53,12 +53,14 @@ _UNJUDGED: Final = (KeyboardInterrupt, pytest.exit.Exception, pytest.skip.Except
 _MODES: Final = ("none", "once", "new", "all", "rewrite")
 _NETWORKS: Final = ("none", "loopback", "any")
 _MARKER: Final = (
-    "refold(record=None, tools=(), recordings='recordings', network='none', upstreams=(), "
-    "tokens=False, files=False): how Refold's fixtures record or replay this test. record: none, "
-    "once, new, all or rewrite (--refold-record overrides it). tools: passed to each run. "
-    "recordings: a folder beside the test file. network: allowed in a replay: none, loopback, any. "
-    "upstreams: [NAME=]URL, as for refold record --upstream. tokens: whether delegation_snapshot "
-    "counts them. files: whether it names changed files"
+    "refold(record=None, tools=(), recordings='recordings', network='none', "
+    "upstreams=(), tokens=False, files=False): how Refold's fixtures record "
+    "or replay this test. record: none, once, new, all or rewrite "
+    "(overridden by --refold-record). tools: passed to each run. recordings: "
+    "folder next to the test file. network: network access during a replay: "
+    "none, loopback or any. upstreams: [NAME=]URL, as for refold record "
+    "--upstream. tokens, files: whether delegation_snapshot includes token "
+    "counts and changed files"
 )
 
 
@@ -73,18 +75,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=_MODES,
         default=None,
         help=(
-            "whether fixtures of Refold record, live: none (default) replays only; once "
-            "records tests that have no recording; new records each run that has none; all records "
-            "every run in place of its recording; rewrite does where the run completes or the test "
-            "passes"
+            "what Refold's fixtures record: none (default); once: tests without any "
+            "recordings; new: runs without a recording; all: every run; rewrite: "
+            "every run, but keep the old recording if the run and the test both fail"
         ),
     )
     group.addoption(
         "--refold-accept",
         action="store_true",
         help=(
-            "take what selected tests do now: record anew, live, what no longer replays, and "
-            "update snapshots, of each test that passes then; what fails otherwise stays"
+            "accept the current behaviour of the selected tests: for each one that "
+            "passes, record again whatever no longer replays, and update its "
+            "snapshots"
         ),
     )
     group.addoption(
@@ -92,28 +94,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DAYS",
         type=float,
         default=None,
-        help="list the recordings of the selected tests that are older, with their age; 0: all",
+        help="list the recordings of the selected tests that are older than this, "
+        "with their age; 0 lists all",
     )
     group.addoption(
         "--refold-check",
         action="store_true",
         help=(
-            "re-execute every run right after refold.record recorded it: a test fails whose "
-            "program does something else then; what programs read beside run are warnings"
+            "replay every run right after refold.record has recorded it; a test "
+            "fails if its program behaves differently, and code that bypasses run "
+            "causes warnings"
         ),
     )
     group.addoption(
         "--refold-html",
         metavar="DIR",
         default=None,
-        help="write there the page of each log that a failed test recorded or replayed",
+        help="write an HTML page to this folder for each log that a failed test "
+        "recorded or replayed",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker, and obey the options."""
     if config.getoption("refold_accept") and config.getoption("refold_record"):
-        raise pytest.UsageError("--refold-accept decides itself: leave out --refold-record")
+        raise pytest.UsageError("--refold-accept cannot be used with --refold-record")
     config.addinivalue_line("markers", _MARKER)
     config.pluginmanager.register(_Recorded(), "refold-recorded")
     if config.getoption("refold_check"):
@@ -161,7 +166,7 @@ def _problem(marker: pytest.Mark) -> str:
         "tokens": (True, False), "files": (True, False),
     }  # fmt: skip
     if marker.args:
-        return f"takes named arguments only: {', '.join(sorted(known))}"
+        return f"only takes named arguments: {', '.join(sorted(known))}"
     for name, value in marker.kwargs.items():
         if name not in known:
             return f"unknown argument {name!r}; known: {', '.join(sorted(known))}"
@@ -432,7 +437,7 @@ def _snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
         if find_spec("syrupy"):
             name = request.fixturename
             raise UsageError(
-                f"{name} needs syrupy, which pytest did not load: leave out -p no:syrupy"
+                f"{name} needs syrupy, but pytest has not loaded it: remove -p no:syrupy"
             )
         raise ExtraMissing("syrupy", "pytest")
     snapshot: SnapshotAssertion = request.getfixturevalue("snapshot")
@@ -598,7 +603,7 @@ def _pages(item: pytest.Item, parts: list[Any], folder: str) -> Iterator[str]:
             into.mkdir(mode=0o700, parents=True, exist_ok=True)
             OutputFile(target, "html").write(page_html(page(log, other)).encode())
         except (RefoldError, OSError) as error:
-            yield f"no page of {log}: {error}"
+            yield f"cannot write a page for {log}: {error}"
         else:
             yield str(target)
 
@@ -618,8 +623,8 @@ def _changes(item: pytest.Item) -> Iterator[tuple[str, str]]:
         yield (
             "refold: a snapshot of a recording",
             (
-                "A recording differs on every run and machine: compare its output, or compare "
-                "all of it with delegation_snapshot or log_snapshot"
+                "A recording differs on every run and machine: compare only its output, "
+                "or use delegation_snapshot or log_snapshot"
             ),
         )
     for fixture, title in (("delegation_snapshot", "delegation"), ("log_snapshot", "log")):
@@ -712,7 +717,7 @@ class _Recorded:
             for age, log in sorted(self._older, key=lambda each: (-each[0], each[1])):
                 terminalreporter.write_line(f"{age} day{'s' * (age != 1)}  {os.path.relpath(log)}")
         if unused := sorted(log for log in self._unused if Path(log).exists()):
-            terminalreporter.section("refold: recordings that no test uses")
+            terminalreporter.section("refold: unused recordings")
             paths = [shlex.quote(os.path.relpath(log)) for log in unused]
             terminalreporter.write_line("\n".join(paths))
             terminalreporter.write_line(f"To remove them:\n  refold rm {' '.join(paths)}")

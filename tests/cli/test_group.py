@@ -35,7 +35,7 @@ def test_a_wrong_call_says_how_it_is_called(invoke: Invoke) -> None:
     assert usage.startswith("Usage: ")
     assert "show" in usage
     assert "LOG" in problem
-    assert hint.endswith("show --help` has examples.")
+    assert hint.endswith("For examples, see `refold show --help`.")
 
 
 def test_without_a_command_it_says_what_there_is(invoke: Invoke) -> None:
@@ -70,7 +70,7 @@ def test_help_knows_what_is_below_a_command(invoke: Invoke) -> None:
     assert invoke("help", "agents", "check").stdout == invoke("agents", "check", "--help").stdout
 
     assert "No such command 'chek'" in invoke("help", "agents", "chek").stderr
-    assert "refold ls has no commands below it" in invoke("help", "ls", "x").stderr
+    assert "refold ls does not have subcommands" in invoke("help", "ls", "x").stderr
 
 
 def test_a_command_that_is_not_there_is_usage_and_names_the_nearest(invoke: Invoke) -> None:

@@ -114,7 +114,7 @@ def test_14_16_totals_are_own_and_with_all_below(tmp_path: Path) -> None:
     assert totals["own"] == USAGE
     assert totals["all"] == {name: 3 * count for name, count in USAGE.items()}
     assert "2 subagents: 1 completed, 1 failed" in failed
-    assert "30 tokens, $0.0600, of these its own: 10 tokens, $0.0200" in failed
+    assert "30 tokens, $0.0600 (its own: 10 tokens, $0.0200)" in failed
     assert [row["cost_usd_micros"] for row in rows] == [60_000, 60_000]
     assert [bool(row["differences"]) for row in rows] == [False, True]
     assert run["program"] == "_leads"

@@ -103,7 +103,7 @@ def test_one_byte_changed_turns_the_badge_and_names_the_entry(
     browser.reads("[data-answer=intact]", "not intact: entry 3 of clerk #5")
     browser.click(".verdict summary")
     browser.click(".verdict .panel li a")
-    browser.reads(".inspector", "Not intact: its bytes are not those that were hashed")
+    browser.reads(".inspector", "Not intact: it does not match its hash")
 
 
 def _broken(desk_log: Path, folder: Path, how: str) -> Path:
@@ -920,7 +920,7 @@ def _entries_read_as_told(browser: Browser, target: Path, log: Path) -> None:
         links = f"{chain}.filter((e) => !e.matches('.beside') && e.querySelector('a'))"
         found = browser.run(f"return {links}.map((e) => e.querySelector('.kind').innerText)")
         told = [f"{each.seq} {each.kind}" for each in why(log, seq)[1:] if each.is_main]
-        if "Nothing: the run begins here." not in browser.text(".inspector"):
+        if "Nothing: this is the start of the run." not in browser.text(".inspector"):
             assert [each.split(" ", each.count(" ") - 1)[-1] for each in found] == told[:12]
         after = "[...document.querySelectorAll('.states > .members > .member')]"
         pairs = browser.run(f"return {after}.map((e) => [...e.children].map((c) => c.innerText))")

@@ -67,7 +67,7 @@ def test_a_command_that_cannot_be_started_is_the_callers_fault(name: str) -> Non
 def test_a_script_that_is_no_command_is_told_how_to_run() -> None:
     """As it would be named to Refold, too."""
     for name in ("no.py", "no.py:main"):
-        with pytest.raises(UsageError, match=r"a script runs as -- python no\.py$"):
+        with pytest.raises(UsageError, match=r"to run a script, use -- python no\.py$"):
             ran(name)
 
 

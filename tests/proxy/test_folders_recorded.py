@@ -155,7 +155,10 @@ def test_none_is_recorded_if_told_so_and_never_a_home_folder(tmp_path: Path) -> 
     log.unlink()
     log, told = record(top, script, more={"HOME": str(top)})
     assert entries_of(log) == []
-    assert f"folder: {top} is the home folder: --workspace {top} records it anyway" in told.stderr
+    assert (
+        f"folder: {top} is the home folder: to record it anyway, use --workspace {top}"
+        in told.stderr
+    )
 
 
 @pytest.mark.long

@@ -253,7 +253,7 @@ def test_a_record_without_requests_says_what_that_may_mean(tmp_path: Path) -> No
     report = replay_command(log, ["true"], write=lambda _: None)
 
     assert report.identical
-    assert "past Refold" in report.notes[0]
+    assert "bypass Refold" in report.notes[0]
 
 
 @pytest.mark.long
@@ -380,7 +380,7 @@ def test_a_variable_that_was_added_leads_to_the_record_again(tmp_path: Path) -> 
     assert (recorded.returncode, replayed.returncode, asked) == (0, 0, 1), replayed.stderr
     assert replayed.stdout == recorded.stdout
     assert (live.returncode, live.stdout) == (2, "")
-    assert "name the model's address with --upstream GROQ_BASE_URL=URL" in live.stderr
+    assert "pass the model's address with --upstream GROQ_BASE_URL=URL" in live.stderr
 
 
 @pytest.mark.long

@@ -22,7 +22,7 @@ def kept(tmp_path: Path) -> HeadsFile:
 def test_a_log_is_found_by_its_place_below_a_folder(kept: HeadsFile) -> None:
     assert kept.head(Path("runs/a.jsonl"), Path("runs")) == _HEADS[0].head
     assert kept.head(Path("runs/b/a.jsonl"), Path("runs")) == _HEADS[1].head
-    with pytest.raises(LogMissing, match="has no head of it"):
+    with pytest.raises(LogMissing, match="does not contain its head"):
         kept.head(Path("runs/b/b.jsonl"), Path("runs"))
 
 

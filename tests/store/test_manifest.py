@@ -169,5 +169,5 @@ def test_what_is_kept_as_head_and_is_none_is_damage(
 
     with pytest.raises(StoreDamaged, match="a head"):
         head_in(ObjectStore(url), log.name)
-    with pytest.raises(LogMissing, match="no head is kept"):
+    with pytest.raises(LogMissing, match="its head was not stored"):
         head_in(ObjectStore(url), "other.jsonl")

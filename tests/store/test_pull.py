@@ -279,7 +279,8 @@ def test_a_run_that_is_too_large_to_read_in_place_is_refused_with_what_to_do(
 
     with (
         pytest.raises(
-            UsageError, match=r"up to 1000: `refold pull .*audit\.jsonl --to DIR --large`"
+            UsageError,
+            match=r"up to 1000: copy it first with `refold pull .*audit\.jsonl --to DIR --large`",
         ),
         fetched(StoredRun(url, log.name)),
     ):
@@ -341,7 +342,7 @@ def test_a_large_run_is_pulled_when_it_is_asked_for(
     [(_, refused)] = pull(url, [log.name], tmp_path / "got")
     [(_, taken)] = pull(url, [log.name], tmp_path / "got", large=True)
 
-    assert "more than 1000: --large" in str(refused)
+    assert "more than 1000: to copy it anyway, add --large" in str(refused)
     assert isinstance(taken, Moved)
 
 

@@ -113,7 +113,7 @@ def test_a_second_writer_of_a_name_is_refused(log: Path, url: str, tmp_path: Pat
     before = content_of(tmp_path / "store" / "runs")
     other = record_run(tmp_path / "others" / "audit.jsonl", 2)
 
-    with pytest.raises(RunExists, match=r"holds another audit\.jsonl"):
+    with pytest.raises(RunExists, match=r"already has a different audit\.jsonl"):
         pushed(other, url)
 
     assert content_of(tmp_path / "store" / "runs") == before

@@ -14,7 +14,7 @@ from tests.support.suites import Suite
 
 pytest_plugins = ["pytester"]
 
-TITLE = "refold: recordings that no test uses"
+TITLE = "refold: unused recordings"
 TESTS = """
 import pytest
 from click.testing import CliRunner

@@ -131,7 +131,9 @@ def test_a_command_that_asks_nothing_is_no_recording(commands: Watched) -> None:
     result = commands.live("--refold-record=all")
 
     assert result.ret == 1
-    assert "asked no model, and ended with 0: nothing connected" in one_line(result.stdout.str())
+    assert "sent no model requests, and exited with status 0: nothing connected" in one_line(
+        result.stdout.str()
+    )
 
 
 @pytest.mark.long

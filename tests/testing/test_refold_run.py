@@ -113,7 +113,10 @@ def test_rewrite_keeps_the_old_recording_of_a_run_that_breaks_off(suite: Suite) 
     now = {path.name: path.read_bytes() for path in suite.recordings.iterdir()}
     assert now.items() >= old.items()
     assert now.keys() - old.keys() == {"test_dig.failed.jsonl"}
-    assert "not kept: recordings/test_it/test_dig.failed.jsonl" in said
+    assert (
+        "not kept, because its run did not complete: recordings/test_it/test_dig.failed.jsonl"
+        in said
+    )
     assert "refold show recordings/test_it/test_dig.failed.jsonl" in said
 
     suite.edit("agent", '    raise OSError("no network")\n', "")
@@ -154,7 +157,7 @@ def test_asks(refold_run):
 
     said = suite.fails("--refold-record=once")
 
-    assert "test_asks.failed.jsonl: the run has no end, so it is not a recording" in said
+    assert "test_asks.failed.jsonl: not a valid recording, because the run has no end" in said
     assert suite.logs() == ["test_asks.failed.jsonl"]
 
 
@@ -249,7 +252,7 @@ def test_a_program_that_does_something_else_fails_with_what_and_where(suite: Sui
     assert f"program {suite.folder}/agent.py:20" in said
     assert '/arguments/brief: "Dig." → "Dig deeper."' in said
     assert "(entry 3 of recordings/test_it/test_dig.jsonl)" in said
-    assert "If the change is meant, record it anew" in said
+    assert "If the change is intended, record the test again" in said
     assert "pytest test_it.py::test_dig --refold-accept" in said
 
 
@@ -292,7 +295,9 @@ def test_dig(refold_run):
 
     said = suite.fails()
 
-    assert "the test asks for another run than recordings/test_it/test_dig.jsonl recorded" in said
+    assert (
+        "the test starts a different run than the one in recordings/test_it/test_dig.jsonl" in said
+    )
     assert f"differs {difference}" in said
 
 
@@ -380,7 +385,10 @@ def test_a_replay_that_uses_the_network_fails_though_the_program_swallows_it(
 
     said = suite.fails()
 
-    assert "the program used the network while recordings/test_it/test_dig.jsonl was" in said
+    assert (
+        "the program used the network during the replay of recordings/test_it/test_dig.jsonl"
+        in said
+    )
     assert f"{suite.folder}/agent.py:31: network access to 127.0.0.1:9 would leave" in said
     assert "@pytest.mark.refold(network='loopback')" in said
 
@@ -426,7 +434,7 @@ def test_a_wrong_call_is_refused_in_both_modes_alike(mode: Mode, tmp_path: Path)
         runs(_doubled, 4, tools=[_double], runer="subprocess")
     with pytest.raises(UsageError, match="names the log after the test"):
         runs(_doubled, 4, tools=[_double], log="a.jsonl")
-    with pytest.raises(UsageError, match="no digit first"):
+    with pytest.raises(UsageError, match="not starting with a digit"):
         runs(_doubled, 4, tools=[_double], name="2nd")
 
 
@@ -435,7 +443,7 @@ def test_two_runs_of_a_test_have_two_names(tmp_path: Path) -> None:
     runs = _runs(tmp_path, "once")
     runs(_doubled, 4, tools=[_double], name="first")
 
-    with pytest.raises(UsageError, match="another run of this test is called so"):
+    with pytest.raises(UsageError, match="another run of this test has the same name"):
         runs(_doubled, 4, tools=[_double], name="first")
 
 

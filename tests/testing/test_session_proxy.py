@@ -76,8 +76,8 @@ def test_a_test_that_takes_the_fixture_and_asks_past_it_fails(mode: str, suite: 
         said = suite.fails(f"--refold-record={mode}")
 
         assert len(upstream.received) == 1
-    assert "the test takes refold_models, and asked no model through it" in said
-    assert "give the client refold_models.openai_url" in said
+    assert "the test takes refold_models, but did not send any model requests through it" in said
+    assert "set it to refold_models.openai_url" in said
     assert "@pytest.mark.usefixtures('refold_models')" in said
     assert suite.logs() == []
 
@@ -95,7 +95,7 @@ def test_a_recording_of_a_test_that_asks_past_it_says_both(suite: Watched) -> No
     said = suite.fails()
 
     assert "unconsumed: " in said
-    assert "asked no model through it" in said
+    assert "did not send any model requests through it" in said
 
 
 GATED: Final = """
@@ -152,7 +152,7 @@ def test_what_is_asked_outside_of_such_a_test_goes_where_it_went(suite: Watched)
     said = one_line(suite.run().stdout.str())
 
     assert "1 failed, 1 passed" in said
-    assert "has the key of a replay, and no test with refold_models runs" in said
+    assert "has the placeholder key of a replay, but no test with refold_models is" in said
 
 
 def test_a_log_does_not_name_the_proxy(suite: Watched) -> None:

@@ -27,7 +27,7 @@ def test_another():
     pass
 """
 DIFFERENCE = '/arguments/brief: "Dig." → "Dig deeper."'
-POINTER = 'see "refold: one change stops 4 tests" below'
+POINTER = 'see "refold: one change breaks 4 tests" below'
 COMMAND = (
     "  pytest 'test_it.py::test_dig[a b]' 'test_it.py::test_dig[lead]' "
     "'test_it.py::test_dig[tin]' test_it.py::test_own --refold-accept\n"
@@ -52,7 +52,7 @@ def test_what_stops_several_tests_is_explained_once(
 
     said = suite.run(f"--tb={style}").stdout.str()
 
-    failures, _, below = said.partition("= refold: one change stops 4 tests =")
+    failures, _, below = said.partition("= refold: one change breaks 4 tests =")
     assert "FAILURES" in failures
     assert failures.count("args_changed: a call is made with different arguments\n") >= 4
     assert failures.count(POINTER) == 4
@@ -87,8 +87,8 @@ def test_two_changes_are_two(suite: Suite) -> None:
     said = suite.run().stdout.str()
 
     titles = re.findall(r"= (refold: change .+?) =", said)
-    assert titles == ["refold: change 1 stops 2 tests", "refold: change 2 stops 4 tests"]
-    assert said.count('see "refold: change 1 stops 2 tests" below') == 2
+    assert titles == ["refold: change 1 breaks 2 tests", "refold: change 2 breaks 4 tests"]
+    assert said.count('see "refold: change 1 breaks 2 tests" below') == 2
 
 
 def test_other_failures_are_left_alone(suite: Suite) -> None:

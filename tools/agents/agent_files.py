@@ -142,7 +142,7 @@ def load_agent(
             "description is required: describe the agent's purpose and when to use it"
         )
     if values.get("provider") and not values.get("model"):
-        raise reading.refused("provider: of which model? Give `model`, or remove it")
+        raise reading.refused("provider needs a `model`: add one, or remove the provider")
     return AgentDef(**{"id": reading.id, "name": reading.id, "system_prompt": body} | values)
 
 
@@ -229,7 +229,9 @@ class _Reading:
         lines = text.splitlines(keepends=True)
         fences = [at for at, line in enumerate(lines) if line.rstrip() == "---"]
         if len(fences) < 2 or fences[0] != 0:  # noqa: PLR2004 - one above, one below
-            raise self.refused("expected front matter between two lines of ---, the first line one")
+            raise self.refused(
+                "expected front matter between two lines of ---, starting in the first line"
+            )
         try:
             front, _ = yaml_of(self.file, "".join(lines[: fences[1]]))
         except ConfigRefused as error:
@@ -256,11 +258,11 @@ class _Reading:
             if name in _IGNORED:
                 continue
             if name in _UNSUPPORTED:
-                raise self.refused(f"{key}: Refold does nothing of the kind; remove it")
+                raise self.refused(f"{key}: Refold does not support this: remove it")
             if name not in read:
                 raise self.refused(f"unknown member {key!r}{nearest(key, read)}")
             if name in found:
-                raise self.refused(f"{key} and {name} are the same; keep one")
+                raise self.refused(f"{key} and {name} are the same: remove one of them")
             is_empty = value is None or (name, value) == ("model", "inherit")
             try:
                 found[name] = "" if is_empty else read[name](Setting(self.file, name, value))
@@ -293,11 +295,14 @@ class _Reading:
             if key == "disallowed_tools":
                 return ""
             raise self.refused(
-                f"{key}: Refold ships nothing like {base!r}. Remove it, or register a tool of your "
-                "own (@refold.tool) and name that"
+                f"{key}: Refold does not have a tool like {base!r}: remove it, or use a "
+                "tool of your own (@refold.tool)"
             )
         if restricted and base in (*self.known_tools, *_TRANSLATED):
-            raise self.refused(f"{key}: {name!r}: a part of a tool cannot be given; write {base!r}")
+            raise self.refused(
+                f"{key}: {name!r}: a tool cannot be restricted to some of its arguments: "
+                f"write {base!r}"
+            )
         near = nearest(name, self.known_tools)
         known = ", ".join(sorted(self.known_tools)) or "none"
         raise self.refused(f"{key}: no tool is named {name!r}{near}; there are: {known}")

@@ -60,7 +60,9 @@ class AgentLoader:
     def _loaded(self, agent_id: str, files: list[Path]) -> AgentDef:
         if len(files) > 1:
             names = " and ".join(file.relative_to(self.folder).as_posix() for file in files)
-            raise InvalidDefError(agent_id, f"{names} both define it; keep one", str(self.folder))
+            raise InvalidDefError(
+                agent_id, f"{names} both define it: remove one of them", str(self.folder)
+            )
         return load_agent(files[0], known_tools=self._known_tools)
 
     def _files(self) -> dict[str, list[Path]]:

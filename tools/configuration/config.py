@@ -138,7 +138,7 @@ def _found(path: Path) -> Path | None:
         return project
     values, lines = values_of(project)
     if values:
-        why = f"[tool.refold] stands beside {FILE_NAME}, and only one of them can hold: remove one"
+        why = f"found both [tool.refold] and {FILE_NAME}: remove one of them"
         raise ConfigRefused(str(project), min(lines.values(), default=0), "", why)
     return own
 
@@ -265,7 +265,7 @@ def _models(member: Setting) -> dict[str, Any]:
     found: dict[str, Any] = {"default_pool": "", "pools": {}}
     found |= member.fields(default_pool=Setting.text, pools=_pools)
     default = member.at("default_pool")
-    default.check_known(found["default_pool"], found["pools"], "is not a name in llm.pools")
+    default.check_known(found["default_pool"], found["pools"], "is not defined in llm.pools")
     return found
 
 
@@ -278,7 +278,7 @@ def _pool(member: Setting) -> Pool:
         return Pool(model=member.value)
     found = member.fields(model=Setting.text, base_url=Setting.text)
     if "model" not in found:
-        raise member.refused("expected a model, openai:NAME or the like")
+        raise member.refused("expected a model, such as openai:NAME")
     return Pool(**found)
 
 

@@ -135,7 +135,9 @@ def models_for(
     named = [agent.model_spec for agent in agents if agent.model_spec]
     if unknown := sorted(said.keys() - {*named, "", "*"}):
         known = ", ".join(sorted(set(named))) or "none"
-        raise UsageError(f"--model {unknown[0]}=…: no agent names that model; named: {known}")
+        raise UsageError(
+            f"--model {unknown[0]}=…: no agent uses that model name; the names in use are {known}"
+        )
     if "" in said:
         models[""] = model_from(said[""], base_url)
     elif lead.model_spec:
@@ -289,8 +291,8 @@ class _Shelf:
     def _command(self) -> Tool:
         if not self.config.commands:
             why = (
-                "run_command needs the list of allowed commands: tools.run_command.allow in "
-                "refold.yaml"
+                "run_command needs a list of allowed commands: set "
+                "tools.run_command.allow in refold.yaml"
             )
             raise InvalidDefError(self.agent.id, why, os.fspath(self.path))
         variables = self.config.environment

@@ -68,7 +68,7 @@ class Setting:
             raise self.expected("true or false")
         return self.value
 
-    def texts(self, expected: str = "a list of texts") -> tuple[str, ...]:
+    def texts(self, expected: str = "a list of strings") -> tuple[str, ...]:
         """Return the value, a list of texts."""
         if type(self.value) is not list or not all(isinstance(one, str) for one in self.value):
             raise self.expected(expected)

@@ -50,7 +50,9 @@ def checked_root(root: str | os.PathLike[str], tool: str) -> Path:
     """
     top = Path(root).resolve()
     if not top.is_dir():
-        raise ToolRefused(tool, "root", f"{top} is not a folder: create it, or name another")
+        raise ToolRefused(
+            tool, "root", f"{top} is not a folder: create it, or pass a different one"
+        )
     return top
 
 

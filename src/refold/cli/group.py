@@ -24,15 +24,15 @@ GROUPS: Final = {
         "demo": "Record a survey by subagents; show, verify and replay it.",
         "run": "Run an agent (AGENT.md) and record it.",
         "record": "Record the model requests of any command.",
-        "doctor": "Check whether a command can be recorded; needs no model.",
-        "mcp-proxy": "Record an MCP server, or replay it from its record.",
+        "doctor": "Check whether a command can be recorded, without a model.",
+        "mcp-proxy": "Record an MCP server, or replay a recording of it.",
         "resume": "Continue a run that broke off or waits for a person.",
     },
     "Look": {
         "ls": "List the recorded runs of a folder.",
         "show": "Show the delegation tree of a run.",
         "view": "Show runs in the browser, including running ones.",
-        "tail": "Show the last entries of a log; follow one being written.",
+        "tail": "Show the last entries of a log, and follow it as it grows.",
         "files": "List, print or restore the folder of a recorded command.",
         "why": "Show the chain of causes of an entry.",
         "state": "Show the state of a run after any entry.",
@@ -40,7 +40,7 @@ GROUPS: Final = {
     },
     "Check": {
         "verify": "Check that logs are intact, complete and authentic.",
-        "heads": "List heads of logs, to be kept elsewhere.",
+        "heads": "List the heads of logs, to be stored elsewhere.",
         "sign": "Sign logs with an OpenSSH key.",
         "replay": "Run a program again against its log, and compare.",
         "diff": "Compare two recorded runs, scope by scope.",
@@ -49,13 +49,13 @@ GROUPS: Final = {
     },
     "What if": {
         "drift": "Run a program again, live, and compare each result.",
-        "fork": "Continue a run from any entry, with other results.",
+        "fork": "Continue a run from any entry, with different results.",
         "explore": "Find orders of completion that change the output.",
-        "sensitivity": "Find the recorded results that a run depends on.",
+        "sensitivity": "Find out which recorded results a run depends on.",
     },
     "More": {
         "mcp": "Serve recorded runs to an agent, as an MCP server.",
-        "rm": "Remove runs with their children and large texts.",
+        "rm": "Remove runs, with their children and large texts.",
         "pack": "Pack the logs of a run into one file.",
         "push": "Copy runs to a shared store (S3 and others).",
         "pull": "Copy runs from a shared store.",
@@ -169,7 +169,7 @@ def _help(context: click.Context, names: tuple[str, ...]) -> None:
     assert page is not None, "a command of the group"
     for name in names:
         if not isinstance(page.command, click.Group):
-            raise click.UsageError(f"{page.command_path} has no commands below it", page)
+            raise click.UsageError(f"{page.command_path} does not have subcommands", page)
         found, command, _ = page.command.resolve_command(page, [name])
         assert command is not None, "else a usage error"
         page = click.Context(command, info_name=found, parent=page, **refold.context_settings)
@@ -189,7 +189,7 @@ def _help(context: click.Context, names: tuple[str, ...]) -> None:
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="warning",
     show_default=True,
-    help="Messages on standard error; JSON lines unless it is a terminal.",
+    help="Level of log messages on standard error, which are JSON lines unless it is a terminal.",
 )
 @click.pass_context
 def refold(context: click.Context, log_level: str) -> int:

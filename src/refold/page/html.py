@@ -39,8 +39,8 @@ def page_html(made: Page) -> str:
     for path in made.logs.values():
         if (size := path.stat().st_size) > _LOG_MAX:
             raise UsageError(
-                f"{path}: a page holds logs of at most {_LOG_MAX} bytes; this one has {size}; if "
-                "it is damaged, `refold recover` shows it"
+                f"{path}: the log has {size} bytes, but a page can contain at most "
+                f"{_LOG_MAX}; if the log is damaged, see `refold recover`"
             )
     packed = [("log", name, _content(path)) for name, path in made.logs.items()]
     packed += [("blob", name, content) for name, content in made.blobs.items()]

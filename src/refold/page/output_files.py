@@ -40,7 +40,7 @@ _LOG: Final = (b'{"seq":', b"PK\x03\x04")
 _BEGINNING: Final = 4096
 """Bytes of a file that are looked at; the longest beginning is a title in Markdown."""
 _DESCRIPTOR: Final = re.compile(r"/(?:dev|proc/self)/fd/([0-9]+)")
-_TAKEN: Final = "this name is for logs and their parts: choose another"
+_TAKEN: Final = "this name is reserved for logs and their parts: choose a different one"
 _STREAMS: Final = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 
@@ -115,12 +115,12 @@ class OutputFile:
             raise OutputRefused(str(self.path.parent), "no such folder")
         place = self.path.parent.resolve() / self.path.name
         if place.is_symlink():
-            raise self._refused("a link is not followed: name the file itself")
+            raise self._refused("this is a link, which is not followed: pass the file itself")
         begins = self._beginning(place)
         if os.path.lexists(place) and not place.is_file():
-            raise self._refused("a folder, or a device: name a file")
+            raise self._refused("this is a folder or a device: pass a file name")
         if begins and not self.force and not _BEGINS[self.kind].match(begins):
-            what = f"this file is not {self.kind} that Refold wrote"
+            what = f"this file is not {self.kind} written by Refold"
             raise self._refused(f"{what}: remove it, or replace it with --force")
         return place
 
@@ -137,7 +137,7 @@ class OutputFile:
         with place.open("rb") as file:
             begins = file.read(_BEGINNING)
         if begins.startswith(_LOG):
-            raise self._refused("this file is a log, or an archive: choose another name")
+            raise self._refused("this file is a log or an archive: choose a different name")
         return begins
 
     def _refused(self, why: str) -> OutputRefused:

@@ -180,9 +180,9 @@ class _Handler(BaseHTTPRequestHandler):
         given = dict(parse_qsl(address.query))
         route = _ROUTES.get(address.path)
         if self.headers.get("Host") not in self.server.hosts:
-            self._text(HTTPStatus.FORBIDDEN, "this server answers on loopback alone")
+            self._text(HTTPStatus.FORBIDDEN, "this server only answers on loopback")
         elif not hmac.compare_digest(given.get("token", "").encode(), self.server.token.encode()):
-            self._text(HTTPStatus.FORBIDDEN, "open the address that `refold view` printed")
+            self._text(HTTPStatus.FORBIDDEN, "open the address printed by `refold view`")
         elif route is None:
             self._text(HTTPStatus.NOT_FOUND, "no such page")
         else:

@@ -79,7 +79,7 @@ class CommandEnd:
         ]
         words = f"its last line: {said[-1].strip()}" if said else "see its standard error"
         return (
-            f"the command failed by itself (exit code {self.exit_code}); {words}"
+            f"the command itself failed (exit code {self.exit_code}); {words}"
             if self.exit_code
             else ""
         )
@@ -194,7 +194,7 @@ def _terminal(size: Size) -> tuple[int, int]:
 def _why_not(name: str, error: Exception) -> str:
     file = name.partition(":")[0]
     if file.endswith(".py") and isinstance(error, FileNotFoundError | PermissionError):
-        return f"{name}: {error.strerror} as a command; a script runs as -- python {file}"
+        return f"{name}: {error.strerror}; to run a script, use -- python {file}"
     if isinstance(error, FileNotFoundError) and "/" not in name:
         return f"{name}: command not found"
     return f"{name}: {getattr(error, 'strerror', None) or error}"

@@ -87,18 +87,20 @@ from refold.replay.resume.observed_fork import kept_record
 from refold.replay.resume.observed_resume import ResumableRecord, resumable_record
 
 _NOTHING: Final = (
-    "the record has no request: if the command asks a model, it does so past Refold, now too"
+    "the recording does not contain any requests: if the command uses a "
+    "model, its requests bypass Refold, now as then"
 )
 
 _TYPED: Final = (
-    "the command was recorded at a terminal; its keyboard input is not in the record, so its "
-    "requests get the recorded answers only if you type the same"
+    "the command was recorded at a terminal, and its keyboard input is not "
+    "in the log, so its requests only get the recorded answers if you type "
+    "the same again"
 )
 
 _FIRST_AND_LAST: Final = 2
 _SCREEN: Final = (
-    "the screen that the command painted on its terminal was not compared: it depends on the time; "
-    "--output exact compares it"
+    "the command's terminal output was not compared, because it depends on "
+    "timing; to compare it, use --output exact"
 )
 
 _PORT_MAX: Final = 65535
@@ -300,7 +302,7 @@ def replay_command(
     copying = copying or Copying()
     if on_miss == "recorded" and (into is not None or copying.leaves_copy(record.folder)):
         option = "--into" if into is not None else "--in-place"
-        raise UsageError(f"--on-miss recorded gives answers to other requests: leave out {option}")
+        raise UsageError(f"--on-miss recorded cannot be used with {option}")
     look(record, record.head)
     known = said or shipped_as(record.profile)
     routes = with_recorded(routes_of(upstreams), others_in(record), is_live=on_miss == "live")

@@ -61,7 +61,7 @@ class HeadsFile:
             except (ValueError, KeyError, TypeError):
                 is_one = False
             if not is_one:
-                expected = "expected a line as `refold heads` prints it"
+                expected = "expected a line printed by `refold heads`"
                 raise UsageError(f"{self._path}:{number}: {expected}; found {line!a:.60}") from None
             yield head
 
@@ -81,7 +81,7 @@ class HeadsFile:
                 f"{self._path} has {len(names)} logs named {log.name}: verify the folder"
             )
         if not names or names[0] not in self._heads:
-            raise LogMissing(str(log), f"{self._path} has no head of it")
+            raise LogMissing(str(log), f"{self._path} does not contain its head")
         return self._heads[names[0]].head
 
     def logs(self, folder: Path) -> Iterator[Path]:

@@ -116,7 +116,9 @@ def manifest_of(log: Path, files: RunFiles, beside: Mapping[str, Path] | None = 
     """
     check_root(log)
     if odd_name([log.name]):
-        raise LogNameRefused(str(log), "in a store, names are printable and begin with no dot")
+        raise LogNameRefused(
+            str(log), "in a store, names must be printable and must not begin with a dot"
+        )
     names = files.of(log)
     for name in names:
         if "/" not in name:
@@ -234,7 +236,7 @@ def head_in(place: ObjectStore, run: str) -> str:
     key = key_of(run, HEADS)
     content = place.get(key, 1000)
     if content is None:
-        raise LogMissing(f"{place.url}/{run}", "no head is kept of it")
+        raise LogMissing(f"{place.url}/{run}", "its head was not stored")
     head = content[9:73]
     if content != _HEAD % head or not _HASH.match(head.decode(errors="replace")):
         raise StoreDamaged(f"{place.url}/{key}", "a head", f"{content!a:.80}")

@@ -65,8 +65,9 @@ def stored_run(text: str) -> StoredRun:
         ) from None
     if parts.query or parts.fragment or "@" in parts.netloc:  # not told: it may be a secret
         raise UsageError(
-            "the URL of a store has no user, password, query or fragment; credentials come from "
-            "the environment, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY do"
+            "the URL of a store cannot have a user, password, query or fragment; "
+            "credentials are read from the environment, for example from "
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     if parts.scheme == "memory":
         raise UsageError(f"{text}: objects stored there are lost when the command ends")
@@ -114,7 +115,7 @@ class ObjectStore:
         Some servers that speak S3 ignore `If-None-Match`, and then a second writer would win.
         """
         if self.create(_MARK, _FORMAT) and self.create(_MARK, _FORMAT):
-            raise StoreFailed(self.url, "it overwrites objects though it is asked not to")
+            raise StoreFailed(self.url, "it overwrites objects even if it is asked not to")
 
     def create(self, name: str, content: bytes) -> bool:
         """Make an object; return whether it was made: false where there is one.

@@ -90,7 +90,7 @@ def _pulled(
     manifest = manifest_in(place, run)
     if manifest.size > UNPACKED_MAX and not large:
         size = f"{manifest.size} bytes, more than {UNPACKED_MAX}"
-        raise UsageError(f"{place.url}/{run} has {size}: --large copies it anyway")
+        raise UsageError(f"{place.url}/{run} has {size}: to copy it anyway, add --large")
     if kept is not None and (head := head_in(kept, run)) != manifest.head:
         raise StoreDamaged(f"{place.url}/{run}", f"the head {head}", manifest.head)
     missing = [file for file in manifest.files if not _is_there(folder / file.name, file)]
@@ -137,7 +137,7 @@ def _is_there(path: Path, file: StoredFile) -> bool:
 
 def _refuse_too_large(manifest: Manifest, place: ObjectStore, folder: Path) -> None:
     if manifest.size > (free := shutil.disk_usage(folder).free):
-        room = f"{manifest.size} bytes, and {folder} has room for {free}"
+        room = f"{manifest.size} bytes, but {folder} only has room for {free}"
         raise UsageError(f"{place.url}/{manifest.run} has {room}")
 
 
@@ -261,13 +261,16 @@ def fetched(stored: StoredRun) -> Iterator[Path]:
         UsageError: it is a store, or a run of more than 4 GiB, or of more than there is room for.
     """
     if not stored.name:
-        raise UsageError(f"{stored} is a store: name one of its runs; `refold ls {stored}`")
+        raise UsageError(
+            f"{stored} is a store: pass one of its runs (to list them, use `refold ls {stored}`)"
+        )
     place = _opened(stored.url)
     manifest = manifest_in(place, root_of(Path(stored.name)).name)
     if manifest.size > UNPACKED_MAX:
         raise UsageError(
-            f"{stored} has {manifest.size} bytes, and is read in place up to {UNPACKED_MAX}: "
-            f"`refold pull {stored} --to DIR --large` keeps a copy to read"
+            f"{stored} has {manifest.size} bytes, and can only be read in place up to "
+            f"{UNPACKED_MAX}: copy it first with `refold pull {stored} --to DIR "
+            "--large`"
         )
     with temporary(manifest.size) as folder, ThreadPoolExecutor(AT_ONCE) as pool:
         _refuse_too_large(manifest, place, folder)

@@ -33,7 +33,7 @@ from refold.replay.observed.record import ObservedRecord, read_record
 from refold.replay.observed.report import ObservedReport, report_of
 from refold.replay.testing.recordings import fresh_beside
 
-ADVICE: Final = "The report of the test says what differs"
+ADVICE: Final = "For the difference, see the report of the test"
 """Where a client that is refused an answer finds more."""
 
 

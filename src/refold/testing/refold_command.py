@@ -136,7 +136,10 @@ class RefoldCommand(RecordedRuns):
             raise KeyboardInterrupt
         if done.entries <= _BOOKENDS:
             why = "\n".join(why_nothing_came(upstreams, done.websockets))
-            fail(f"{shlex.join(command)}: asked no model, and ended with {code}: {why}")
+            fail(
+                f"{shlex.join(command)}: sent no model requests, and exited with status "
+                f"{code}: {why}"
+            )
         kept = self._put(made, log, is_good=code == 0)
         return RanCommand(exit_code=code, stdout=printed.text(), log=kept)
 

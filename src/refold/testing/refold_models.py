@@ -42,13 +42,13 @@ WATCHED: Final = "watched"
 """The status of a tree's root: its test is still running."""
 
 _PASSED_BY: Final = (
-    "A client with a base_url of its own leads past the proxy: leave it out, or give the client "
-    "refold_models.openai_url."
+    "A client that sets its own base_url bypasses the proxy: remove it, or "
+    "set it to refold_models.openai_url."
 )
 _NOTHING: Final = (
-    "the test takes refold_models, and asked no model through it\n"
-    f"{_PASSED_BY} A test that may ask nothing takes the fixture "
-    "by @pytest.mark.usefixtures('refold_models')"
+    "the test takes refold_models, but did not send any model requests "
+    f"through it\n{_PASSED_BY} If the requests are optional, use "
+    "@pytest.mark.usefixtures('refold_models')"
 )
 _WAIT_SECONDS: Final = 1.0
 """For answers whose last bytes the test has, and the proxy's log not yet."""
@@ -151,8 +151,8 @@ class RefoldModels:
         if route is None:
             known = ", ".join(repr(each) for each in self._routes)
             raise UsageError(
-                f"refold_models.url({name!r}): expected {known}, or a second argument: "
-                "the provider's base URL"
+                f"refold_models.url({name!r}): expected {known}, or the provider's base "
+                "URL as a second argument"
             )
         return f"{self._base}/{route.name}"
 
@@ -183,7 +183,7 @@ class RefoldModels:
         """
         self._front.wait(_WAIT_SECONDS)
         if self._side.made is None:
-            raise UsageError("refold_models.log: there is no log until the test has asked a model")
+            raise UsageError("refold_models.log: there is no log before the first model request")
         return self._side.made
 
     def tree(self) -> RunNode:
@@ -357,7 +357,7 @@ class RefoldModels:
         if log.exists():
             lines.append(f"refold show {self._shown(log, is_quoted=True)}")
         if is_live and log.exists() and log not in self.recorded:
-            lines.append(f"not kept: {self._shown(log)}, for the test did not pass")
+            lines.append(f"not kept, because the test did not pass: {self._shown(log)}")
         return "\n".join(lines)
 
     def to_show(self) -> list[tuple[Path, Path | None]]:
@@ -379,7 +379,6 @@ class RefoldModels:
     def _network_text(self) -> str:
         places = "\n  ".join(f"{each.file}:{each.line}: {each.method}" for each in self._watch.seen)
         return (
-            f"the test used the network while it was replayed\n  {places}\n"
-            f"{_PASSED_BY} If the network is intended, allow it: "
-            "@pytest.mark.refold(network='any')"
+            f"the test used the network during a replay\n  {places}\n{_PASSED_BY} If "
+            "this is intended, allow it with @pytest.mark.refold(network='any')"
         )

@@ -101,9 +101,9 @@ class Settings:
     def unrecorded(self, log: Path, what: str, advice: str = "") -> str:
         """Return the advice for a missing recording; by default, to make the first."""
         first = (
-            "Tests replay by default. Record this one once, live, and keep the file with the "
-            f"test:\n  {self.again('once')}\n"
-            "If the test was renamed or moved, move its recording here instead."
+            "By default, tests only replay. Record this one, and commit the file "
+            f"with the test:\n  {self.again('once')}\nIf the test was renamed or "
+            "moved, move its recording instead."
         )
         return f"{self.shown(log)}: no recording of {what}.\n{advice or first}"
 
@@ -153,7 +153,7 @@ class RecordedRuns:
             self._unnamed += 1
         log = self._place.log(self._unnamed, name)
         if log in self._used:
-            raise UsageError(f"name={name!r}: another run of this test is called so")
+            raise UsageError(f"name={name!r}: another run of this test has the same name")
         self._used.append(log)
         return log
 
@@ -167,9 +167,7 @@ class RecordedRuns:
         is_first = not self._had_recordings
         if self._mode == "new" or (self._mode == "once" and is_first):
             return False
-        others = (
-            f"The test has other recordings; record the missing one, live:\n  {self._again('new')}"
-        )
+        others = f"The test has other recordings. Record the missing one:\n  {self._again('new')}"
         advice = "" if is_first else others
         return fail(self._settings.unrecorded(log, "this run", advice))
 
@@ -190,13 +188,13 @@ class RecordedRuns:
         __tracebackhide__ = True
         for kept in self._waiting:
             if not scan(kept).sealed:
-                fail(f"{self._shown(kept)}: the run has no end, so it is not a recording")
+                fail(f"{self._shown(kept)}: not a valid recording, because the run has no end")
         if (unused := self._unused()) and self._mode not in LIVE:
             listed = "\n  ".join(self._shown(log) for log in unused)
             fail(
-                f"recordings that this test did not use:\n  {listed}\n"
-                "The test makes fewer runs than were recorded. If that is intended, remove the "
-                f"files, or accept the current runs of the test:\n  {self._again('accept')}"
+                f"recordings that this test did not use:\n  {listed}\nThe test makes "
+                "fewer runs than it did when it was recorded. If this is intended, "
+                f"remove the files, or accept the current runs:\n  {self._again('accept')}"
             )
 
     def keep(self) -> None:
@@ -226,7 +224,7 @@ class RecordedRuns:
             if way := self._ways.get(log):
                 lines.append(way.format(log=self._shown(at, is_quoted=True)))
         what = "the test did not pass" if self._mode == "accept" else "its run did not complete"
-        unkept = [f"not kept: {self._shown(at)}, for {what}" for at in kept.values()]
+        unkept = [f"not kept, because {what}: {self._shown(at)}" for at in kept.values()]
         return "\n".join([*lines, *unkept])
 
     def to_show(self) -> list[tuple[Path, Path | None]]:
@@ -283,8 +281,8 @@ class RefoldRun(RecordedRuns):
         }  # fmt: skip
         for option in options.keys() - _OPTIONS:
             if option == "input":
-                raise TypeError("refold_run takes the input in second place, without a name")
-            raise TypeError(f"refold_run has no argument {option!r}; refold.record neither")
+                raise TypeError("refold_run takes the input as its second positional argument")
+            raise TypeError(f"neither refold_run nor refold.record has an argument {option!r}")
         try:
             checked("refold_run", tools=tools, limits=limits, seed=seed, session=session, **options)
             ready = [as_tool(tool) for tool in (*self._settings.tools, *tools)]
@@ -303,8 +301,8 @@ class RefoldRun(RecordedRuns):
         except RefoldError as error:
             if isinstance(error, LogDamaged):
                 error.add_note(
-                    "Restore the recording from version control, with `recordings/** -text` in "
-                    ".gitattributes to keep its line ends; or record it again, live:\n  "
+                    "Restore the recording from version control, with `recordings/** -text` "
+                    "in .gitattributes to preserve its line endings, or record it again:\n  "
                     f"{self._again('accept')}"
                 )
             raise error.with_traceback(None) from error.__cause__  # the place is the test's
@@ -378,8 +376,8 @@ class RefoldRun(RecordedRuns):
         if found:
             lines = "\n".join(f"  differs   {difference}" for difference in found)
             fail(
-                f"the test asks for another run than {self._shown(asked.log)} recorded\n{lines}\n"
-                f"{self._settings.if_meant()}"
+                "the test starts a different run than the one in "
+                f"{self._shown(asked.log)}\n{lines}\n{self._settings.if_meant()}"
             )
 
 
@@ -392,8 +390,9 @@ def _name_of(model: Model | str) -> str:
 def _network_text(log: str, seen: Sequence[OutsideLoop]) -> str:
     places = "\n  ".join(dict.fromkeys(str(each) for each in seen))
     return (
-        f"the program used the network while {log} was replayed\n  {places}\n"
-        "If that is intended, allow it: @pytest.mark.refold(network='loopback'), or 'any'"
+        f"the program used the network during the replay of {log}\n  {places}\nIf "
+        "this is intended, allow it with "
+        "@pytest.mark.refold(network='loopback'), or 'any'"
     )
 
 

@@ -26,7 +26,7 @@ def shown(path: str | os.PathLike[str], base: Path, *, is_quoted: bool = False) 
 
 
 _OF_ONE_TEST: Final = ("  where ", "  recorded ", "  now ", "  matched ")
-IF_MEANT: Final = "If the change is meant, record it anew, live, and update the snapshots:"
+IF_MEANT: Final = "If the change is intended, record the test again and update its snapshots:"
 
 
 def explained(divergence: Divergence, text: str) -> tuple[str, str]:

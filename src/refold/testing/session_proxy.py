@@ -21,8 +21,9 @@ from refold.proxy.http.server import served
 from refold.proxy.http.turns import Forward, Incoming, Serve
 
 _NO_KEY: Final = (
-    "refold: this client has the key of a replay, and no test with refold_models runs: set a real "
-    "key, or let the test take refold_models"
+    "refold: this client has the placeholder key of a replay, but no test "
+    "with refold_models is running: set a real key, or use refold_models in "
+    "the test"
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from refold.testing.reproduce import IF_MEANT
 
-_TITLE: Final = "refold: {change} stops {count} tests"
+_TITLE: Final = "refold: {change} breaks {count} tests"
 
 
 def grouped(reports: Sequence[Any]) -> list[tuple[str, str]]:

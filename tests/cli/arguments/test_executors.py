@@ -23,7 +23,7 @@ def test_an_executor_that_is_none_is_refused(given: str, tmp_path: Path, invoke:
     said = invoke("verify", logs[0], "--executor", given)
 
     assert said.exit_code == 2
-    assert "expected dask:ADDRESS, as dask:tcp://scheduler:8786" in said.stderr
+    assert "expected dask:ADDRESS, such as dask:tcp://scheduler:8786" in said.stderr
 
 
 def test_a_missing_extra_is_told_as_such(
@@ -49,7 +49,7 @@ def test_what_an_executor_cannot_do_is_refused(tmp_path: Path, invoke: Invoke) -
         assert "--executor" in said.stderr
     said = invoke("verify", log, *executor, "--heads", "s3://bucket/heads")
     assert said.exit_code == 2
-    assert "without --heads" in said.stderr
+    assert "cannot be used with --heads" in said.stderr
 
 
 @pytest.mark.long
@@ -79,8 +79,8 @@ def test_the_commands_say_the_same_on_a_cluster(
     assert _timeless(replayed[0].stdout) == _timeless(replayed[1].stdout)
     assert verified[0].stdout == verified[1].stdout
     assert idle.exit_code == nobody.exit_code == 2
-    assert "has no workers: dask worker" in idle.stderr
-    assert "no Dask scheduler answers at tcp://127.0.0.1:1" in nobody.stderr
+    assert "does not have any workers: start one with dask worker" in idle.stderr
+    assert "cannot reach a Dask scheduler at tcp://127.0.0.1:1" in nobody.stderr
 
 
 def _timeless(document: str) -> Any:

@@ -125,7 +125,7 @@ def test_the_name_of_a_file_is_not_taken_for_a_text(tmp_path: Path) -> None:
     """Who writes one means what it holds; the message says how that is written, and the text."""
     (tmp_path / "r.json").write_text('{"a": 1}')
 
-    with pytest.raises(UsageError, match=r"'@.*r\.json' reads it"):
+    with pytest.raises(UsageError, match=r"to read it, write '@.*r\.json'"):
         edits_of([f"0#1={tmp_path}/r.json"])
     assert edits_of([f'0#1="{tmp_path}/r.json"']) == {"0#1": f"{tmp_path}/r.json"}
 
@@ -133,7 +133,7 @@ def test_the_name_of_a_file_is_not_taken_for_a_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("live", "says"),
     [
-        (Live(stubs=("x",)), "--stub 'x': expected KEY=JSON, as in --stub 'search=[]'"),
+        (Live(stubs=("x",)), "--stub 'x': expected KEY=JSON, for example --stub 'search=[]'"),
         (Live(single=("x",)), "--tool 'x': expected NAME=…"),
     ],
     ids=["stub", "tool"],

@@ -68,7 +68,7 @@ def test_a_file_of_that_name_comes_first(three: Path) -> None:
     [
         ("@-4", "@-4: runs has 3 runs"),
         ("./@last", "./@last: . has no run"),
-        ("al", "al is the beginning of 2 runs: alpha.jsonl"),
+        ("al", "al is ambiguous: 2 runs begin with it: alpha.jsonl"),
     ],
 )
 def test_what_names_no_run_or_several_is_refused(said: str, why: str, three: Path) -> None:
@@ -194,4 +194,4 @@ def test_what_changes_a_log_refuses_a_url(line: str, stored: str) -> None:
     found = CliRunner().invoke(refold, shlex.split(line.format(log=stored)))
 
     assert found.exit_code == 2
-    assert f"`refold pull {stored.rpartition('/')[0]} audit.jsonl` copies it" in found.output
+    assert f"`refold pull {stored.rpartition('/')[0]} audit.jsonl`" in found.output

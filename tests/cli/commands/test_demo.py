@@ -47,7 +47,7 @@ def test_it_shows_each_step_what_it_proved_and_what_to_try_next(
         "verify  the chain of hashes is unbroken, and parents and children match",
         "replay  the programs run again, with results from the logs",
         "diff  ",
-        "What that proved  (",
+        "What this shows  (",
         "Try next\n",
     ):
         assert f"\n{words}" in said.stdout
@@ -55,7 +55,7 @@ def test_it_shows_each_step_what_it_proved_and_what_to_try_next(
     assert "  intact     yes  4 logs" in said.stdout
     log = min(folder.glob("runs/*-demo-*.jsonl"), key=lambda path: len(path.name))
     entries = sum(log.entries for log in verify(log).logs)
-    assert f"  3 subagents did real work, and {entries} entries record it." in said.stdout
+    assert f"  3 subagents did real work, which is recorded in {entries} entries." in said.stdout
     assert "completed survey_package 3" in said.stdout
     assert "no differences" in said.stdout
     assert "tool calls executed: 0, differences: 0" in said.stdout

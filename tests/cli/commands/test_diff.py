@@ -105,7 +105,9 @@ def test_many_differences_are_cut_and_counted(tmp_path: Path, invoke: Invoke) ->
 
     assert len(lines) == 200
     assert lines[-1].startswith("left out: ")
-    assert lines[-1].endswith(f" and {document['count'] - 200} differences; --all shows everything")
+    assert lines[-1].endswith(
+        f" and {document['count'] - 200} differences; to list everything, add --all"
+    )
     assert len(document["differences"]) == 200
     assert document["count"] > 250
     assert "left out" not in whole.stdout
@@ -130,8 +132,8 @@ def test_what_runs_spent_stands_in_diff_and_ls(tmp_path: Path, invoke: Invoke) -
     spent = json.loads(invoke("diff", *logs, "--json").stdout)["spent"]
     rows = json.loads(invoke("ls", tmp_path, "--json").stdout)["runs"]
 
-    assert "a asked scripted: 10 tokens, $0.0123 with all below" in said
-    assert "b asked scripted: 10 tokens, cost \u2013 with all below" in said
+    assert "a used scripted: 10 tokens, $0.0123 including descendants" in said
+    assert "b used scripted: 10 tokens, cost \u2013 including descendants" in said
     assert [listed.count(each) for each in ("10 tokens, $0.0123", "10 tokens, cost \u2013")] == [
         1,
         1,

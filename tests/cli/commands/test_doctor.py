@@ -39,5 +39,8 @@ def test_one_that_failed_to_start_is_quoted(invoke: Invoke) -> None:
 
     assert (done.exit_code, done.stdout) == (1, "hello\n")
     assert done.stderr.startswith("Invalid auth method.\n\n")
-    assert "failed by itself (exit code 41); its last line: Invalid auth method.\n" in done.stderr
+    assert (
+        "the command itself failed (exit code 41); its last line: Invalid auth method.\n"
+        in done.stderr
+    )
     assert "nothing connected" not in done.stderr

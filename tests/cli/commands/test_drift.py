@@ -67,7 +67,9 @@ def test_what_did_not_run_is_named(log: Path, invoke: Invoke) -> None:
     with_it = invoke("drift", log, *GIVEN, "--model", "recorded", "--yes")
     recorded = invoke("drift", log, *PROGRAM, "--tools", "recorded", "--model", "recorded")
 
-    assert "not run, with recorded results: put (1); --yes" in without.stderr
+    assert (
+        "not run, recorded results used instead: put (1); to run them, add --yes" in without.stderr
+    )
     assert "not run" not in with_it.stderr + recorded.stderr
 
 
@@ -80,7 +82,7 @@ def test_drift_is_one_and_a_missing_outcome_four(log: Path, invoke: Invoke) -> N
     assert drifted.exit_code == 1, drifted.output
     assert 'result_changed: a different result  report > get#1 in 0/1 (key="a")' in drifted.stdout
     assert stopped.exit_code == 4, stopped.output
-    assert "the nearest recorded one is model" in stopped.stdout
+    assert "the most similar recorded one is model" in stopped.stdout
 
 
 def test_the_document_is_as_its_schema_says(log: Path, invoke: Invoke) -> None:

@@ -94,7 +94,7 @@ def test_the_first_few_ends_are_shown_unless_all_are_asked_for(
 
     assert few.stdout.count("an order changes the output") == 4
     assert "and 2 more ends, in " in few.stdout
-    assert "--all shows each" in few.stdout
+    assert "to list them, add --all" in few.stdout
     assert every.stdout.count("an order changes the output") == 6
 
 
@@ -190,6 +190,6 @@ def test_a_child_that_is_not_explored_is_told(
 ) -> None:
     report = explore(log_of(program, "follow"), f"{program}:follow", tools=[fetch])
 
-    describe(attrs.evolve(report, skipped=("a[1]: its log has no end",)))
+    describe(attrs.evolve(report, skipped=("a[1]: has a log without an end",)))
 
-    assert "\nnot explored: a[1]: its log has no end\n" in capsys.readouterr().out
+    assert "\nnot explored: a[1]: has a log without an end\n" in capsys.readouterr().out

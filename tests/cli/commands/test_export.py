@@ -48,7 +48,7 @@ def test_it_is_printed_where_that_is_asked_for(
     assert printed.stdout == made.read_text(encoding="utf-8") + "\n"
     assert not Path("-").exists()
     assert refused.exit_code == 2
-    assert "use one of them" in refused.stderr
+    assert "use only one of them" in refused.stderr
 
 
 def test_the_choices_of_an_option_that_is_missing_are_told_in_one_line(
@@ -146,7 +146,7 @@ def test_a_collector_that_does_not_answer_is_counted(
     said = invoke("export", log, "--to", "otlp", "--endpoint", "http://127.0.0.1:9/v1/traces")
 
     assert said.exit_code == 2
-    assert "did not take 15 of 15 spans" in said.stderr
+    assert "rejected 15 of 15 spans" in said.stderr
     assert "Traceback" not in said.stderr
 
 

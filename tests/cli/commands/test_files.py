@@ -103,7 +103,7 @@ def test_a_repository_that_lost_its_files_is_named(
         (tmp_path / "git").rename(top / ".git")
 
     assert lost.exit_code == 3
-    assert "no content of" in lost.stderr
+    assert "the content of" in lost.stderr
     assert "no repository is known" in diffs.stdout
     assert "+new" in diffs.stdout
     assert git(top, "status", "--porcelain").startswith("M a.py")

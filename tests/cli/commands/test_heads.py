@@ -61,8 +61,8 @@ def test_a_replaced_log_has_another_head(runs: Path, invoke: Invoke) -> None:
     )
 
     assert said.exit_code == 3
-    assert "its head is not the expected one" in said.stdout
-    assert "has no head of it" in unknown.output
+    assert "its head differs from the expected one" in said.stdout
+    assert "does not contain its head" in unknown.output
 
 
 def test_a_log_without_an_end_is_left_out_and_named(runs: Path, invoke: Invoke) -> None:
@@ -84,6 +84,4 @@ def test_a_file_that_is_no_list_of_heads_is_refused(runs: Path, invoke: Invoke, 
     said = invoke("verify", runs, "--heads", heads)
 
     assert said.exit_code == 2
-    assert f"{heads}:1: expected a line as `refold heads` prints it" in " ".join(
-        said.output.split()
-    )
+    assert f"{heads}:1: expected a line printed by `refold heads`" in " ".join(said.output.split())

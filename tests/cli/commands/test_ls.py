@@ -233,7 +233,7 @@ def test_what_a_limit_refuses_that_nobody_set_is_told(tmp_path: Path, invoke: In
     lowest = log.with_name("a" + ".1" * 8 + ".jsonl")
 
     assert recording.warnings == ()  # of another run
-    assert "1 child run refused by max_depth, which nobody set" in invoke("show", lowest).stdout
+    assert "1 child run refused by the default limit max_depth" in invoke("show", lowest).stdout
 
 
 @pytest.mark.long
@@ -246,7 +246,7 @@ def test_a_recording_warns_of_what_it_refused(tmp_path: Path) -> None:
 
     warnings = record(program, log=tmp_path / "a.jsonl", durability="fast").warnings
 
-    refused = "1 child run refused: nobody set limits=refold.Limits(max_ch"
+    refused = "1 child run refused: the default limit of 1000 was reached; to raise it, pass"
     assert [each.startswith(refused) for each in warnings].count(True) == 1
 
 
@@ -401,7 +401,7 @@ def test_labels_change_nothing_but_the_list(orders: Path) -> None:
 
 @pytest.mark.parametrize("labels", ["k", {"k": 1}, {"": "v"}, {"k": ""}, [("k", "v")]])
 def test_labels_of_another_form_are_refused(labels: Any, tmp_path: Path) -> None:
-    with pytest.raises(OptionRefused, match="a dict of texts by name"):
+    with pytest.raises(OptionRefused, match="a dict of strings by name"):
         refold.record(_ordering, {}, log=tmp_path / "a.jsonl", labels=labels)
 
     assert not (tmp_path / "a.jsonl").exists()

@@ -100,7 +100,7 @@ def test_text_of_a_log_stays_between_its_marks_and_is_paged(runs: Path) -> None:
         assert said.partition(f"</recorded-data {mark[1]}>\n")[2].startswith("page ")
         assert all(line.isprintable() for line in said.split("\n"))
         assert len(said) < 20_200
-    assert "page 2 of 3; ask for page=3" in last
+    assert "page 2 of 3; for the rest, use page=3" in last
 
 
 def test_pages_together_are_the_answer() -> None:

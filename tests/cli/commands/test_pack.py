@@ -103,5 +103,5 @@ def test_a_log_without_a_folder_has_no_files_to_pack(
     said = invoke("pack", survey_log, "-o", tmp_path / "one.refold", "--workspace")
 
     assert said.exit_code == 2
-    assert "the log does not hold a folder" in said.stderr
+    assert "the log does not contain a folder" in said.stderr
     assert not (tmp_path / "one.refold").exists()

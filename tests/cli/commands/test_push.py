@@ -44,7 +44,7 @@ def test_the_exit_code_is_the_worst_and_each_refusal_is_told(
     taken, damaged = invoke("push", other, url), invoke("push", other.parent, url, "--json")
 
     assert taken.exit_code == 2
-    assert "holds another audit.jsonl" in taken.stderr
+    assert "already has a different audit.jsonl" in taken.stderr
     assert damaged.exit_code == 3
     rows = {row["run"]: row for row in json.loads(damaged.stdout)["runs"]}
     assert {row["status"] for row in rows.values()} == {"refused"}
@@ -72,4 +72,4 @@ def test_a_store_that_fails_ends_the_command_with_what_to_do(
     said = invoke("push", log, (tmp_path / "file" / "store").as_uri())
 
     assert said.exit_code == 2
-    assert "repeat the command to continue" in said.stderr
+    assert "To continue from here, run the command again" in said.stderr

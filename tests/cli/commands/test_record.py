@@ -38,7 +38,7 @@ def test_it_says_where_it_recorded(invoke: Invoke, tmp_path: Path) -> None:
 
     assert (done.exit_code, done.stdout) == (0, "200\n")
     assert f"recorded in runs/{log.name}" in done.stderr
-    assert "no request was recorded" not in done.stderr
+    assert "no requests were recorded" not in done.stderr
 
 
 def test_a_proxy_cannot_be_held_open_at_what_is_no_address(invoke: Invoke, tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ def test_an_option_behind_the_command_is_the_commands_and_said_to_be(invoke: Inv
     late = invoke("record", "echo", "--log", "x.jsonl")
     meant = invoke("record", "--log", "y.jsonl", "echo", "--log", "x.jsonl")
 
-    assert "--log was given to the command" in late.stderr
-    assert "--log was given to the command" not in meant.stderr
+    assert "--log was passed to the command" in late.stderr
+    assert "--log was passed to the command" not in meant.stderr
 
 
 def test_a_command_that_asks_nobody_is_told_how_it_would(invoke: Invoke) -> None:
@@ -76,8 +76,8 @@ def test_a_command_that_asks_nobody_is_told_how_it_would(invoke: Invoke) -> None
     done = invoke("record", "--log", "run.jsonl", "--", "true")
 
     assert done.exit_code == 0
-    assert "set no base URL of its own" in done.stderr
-    assert "no request was recorded" in done.stderr
+    assert "without setting its own base URL" in done.stderr
+    assert "no requests were recorded" in done.stderr
     assert "nothing connected" in done.stderr
     assert "--upstream VARIABLE=URL" in done.stderr
     assert "exit code" not in done.stderr
@@ -88,9 +88,9 @@ def test_a_command_that_failed_before_it_asked_is_told_so(invoke: Invoke) -> Non
     done = invoke("record", "--log", "run.jsonl", "--", "sh", "-c", "echo; echo no auth; exit 3")
     mute = invoke("record", "--log", "mute.jsonl", "--", "sh", "-c", "exit 3")
 
-    assert "no request was recorded, only the start and the end of the command" in done.stderr
-    assert "failed by itself (exit code 3); its last line: no auth\n" in done.stderr
-    assert "failed by itself (exit code 3); see its standard error\n" in mute.stderr
+    assert "no requests were recorded, only the start and end of the command" in done.stderr
+    assert "the command itself failed (exit code 3); its last line: no auth\n" in done.stderr
+    assert "the command itself failed (exit code 3); see its standard error\n" in mute.stderr
     assert "nothing connected" not in done.stderr + mute.stderr
 
 
@@ -101,7 +101,7 @@ def test_a_variable_that_led_past_the_proxy_is_named(
     monkeypatch.setenv("GROQ_BASE_URL", "https://api.groq.com/openai/v1")
     done = invoke("record", "--log", "run.jsonl", "--", "true")
 
-    assert "--upstream GROQ_BASE_URL=$GROQ_BASE_URL records it" in done.stderr
+    assert "to record them, pass --upstream GROQ_BASE_URL=$GROQ_BASE_URL" in done.stderr
     assert "nothing connected" not in done.stderr
 
 
@@ -242,7 +242,7 @@ def test_an_option_for_what_is_printed_is_suggested(invoke: Invoke) -> None:
         (["--unordered", "(", "--", "true"], "--unordered '('"),
         (["--log", "a.1.jsonl", "--", "true"], "may not end in a number"),
         (["--", "no-such-command"], "no-such-command: command not found"),
-        (["--", "agent.py:main"], "a script runs as -- python agent.py"),
+        (["--", "agent.py:main"], "to run a script, use -- python agent.py"),
     ],
 )
 def test_what_is_wrong_is_said(arguments: list[str], says: str, invoke: Invoke) -> None:
@@ -281,7 +281,7 @@ def test_what_standard_output_did_not_take_is_told(tmp_path: Path) -> None:
         )
 
     assert ran.returncode == 0
-    assert b"No space left on device: a part of the output is lost" in ran.stderr
+    assert b"No space left on device: part of the output was lost" in ran.stderr
 
 
 def test_a_profile_and_a_request_that_did_not_pass_are_told(invoke: Invoke) -> None:
@@ -293,11 +293,14 @@ def test_a_profile_and_a_request_that_did_not_pass_are_told(invoke: Invoke) -> N
     plain = invoke("record", "--log", "b.jsonl", "--", "true")
 
     assert (done.exit_code, done.stdout) == (0, "400\n")
-    assert "profile LangGraph: a replay lists the places that change on every run" in done.stderr
-    assert "--profile none compares them" in done.stderr
+    assert (
+        "profile LangGraph: a replay ignores values that change on every run, and lists them"
+        in done.stderr
+    )
+    assert "to compare them, use --profile none" in done.stderr
     assert "a request was not forwarded: " in done.stderr
     assert "AWS_BEARER_TOKEN_BEDROCK" in done.stderr
-    assert "no request was recorded" not in done.stderr
+    assert "no requests were recorded" not in done.stderr
     assert "known as" not in plain.stderr
 
 
@@ -340,7 +343,7 @@ def test_a_command_ends_at_its_timeout(invoke: Invoke) -> None:
     done = invoke("record", "--log", "run.jsonl", "--timeout", "0.2", "--", "sleep", "600")
 
     assert done.exit_code == 128 + 15
-    assert "ended at --timeout 0.2" in done.stderr
+    assert "stopped by --timeout 0.2" in done.stderr
     assert data_of(Path("run.jsonl"), "x-refold.cap") == [
         {"cap": "timeout", "allowed": 0.2, "spent": 0.2}
     ]

@@ -218,7 +218,7 @@ def test_how_many_more_runs_diverged_is_said_on_a_line_of_its_own(
     describe(report)
 
     said = capsys.readouterr().out
-    assert said.endswith("\n\n2 more runs diverged: --all shows each\n")
+    assert said.endswith("\n\n2 more runs diverged: to list them, add --all\n")
     assert "\\n" not in said
 
 
@@ -248,8 +248,8 @@ def test_what_a_rule_passed_over_is_counted_and_listed(
     describe(report, is_all=True)
     everything = capsys.readouterr().out
 
-    assert f"ignored: {len(each)} values not as recorded\n" in few
-    assert few.endswith("  … and 2 more: --all shows each\n")
+    assert f"ignored: {len(each)} values that changed\n" in few
+    assert few.endswith("  … and 2 more: to list them, add --all\n")
     assert few.count("/result/") < everything.count("/result/")
     assert "more" not in everything
 
@@ -298,10 +298,10 @@ def test_the_tripwire_names_where_a_program_reads_the_world(
     broken = invoke("replay", cut(log, tmp_path / "cut.jsonl", 2), "--tripwire", *tools)
 
     assert [each.exit_code for each in (said, clear, broken)] == [0, 0, 0], broken.output
-    assert "1 place where the program read something outside run" in said.stdout
+    assert "1 place where the program bypassed run" in said.stdout
     assert "reads.py:4" in said.stdout
     assert finding["line"] == 4
-    assert "the program read nothing outside run" in clear.stdout
+    assert "the program did not bypass run" in clear.stdout
     assert "which are not watched" in broken.stdout
     assert "which are not watched" not in said.stdout + clear.stdout
     assert json.loads(invoke("replay", log, *tools, "--json").stdout)["findings"] is None
@@ -311,7 +311,7 @@ def test_a_command_runs_again_for_one_log(log: Path, invoke: Invoke) -> None:
     said = invoke("replay", log, log, "--", "true")
 
     assert said.exit_code == 2
-    assert "one log at a time with -- COMMAND" in said.stderr
+    assert "with -- COMMAND or --list-effects, replay one log at a time" in said.stderr
 
 
 def test_what_is_identical_and_was_not_compared_is_said(

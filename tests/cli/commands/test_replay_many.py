@@ -105,7 +105,7 @@ def test_a_log_may_have_so_much_time(
     fine = invoke("replay", *paths, "--program", f"{program}:first", "--timeout", "inf")
 
     assert slow.exit_code == 1, slow.output
-    assert "timed out: its re-execution did not end within 1 s" in slow.stdout
+    assert "timed out: its re-execution was stopped because it took more than 1 s" in slow.stdout
     assert fine.exit_code == 0, fine.output
     assert invoke("replay", *paths, "--timeout", "0").exit_code == 2
     assert invoke("replay", *paths, "--timeout", "nan").exit_code == 2
@@ -230,7 +230,7 @@ def test_a_folder_without_logs_is_usage(tmp_path: Path, invoke: Invoke) -> None:
     said = invoke("replay", tmp_path)
 
     assert said.exit_code == 2
-    assert "no root logs here or below" in said.stderr
+    assert "no root logs in this folder or below" in said.stderr
     assert invoke("replay").exit_code == 2
 
 
@@ -256,8 +256,8 @@ def test_what_was_not_compared_is_said_of_a_few_logs_or_of_all(
     assert hints == "hello\n" * 2
     assert few.count("jsonl: not compared: a timer, b\n") == 6
     assert few.count("more log") == 1
-    assert "and 2 more logs with something that is not compared: --all shows each\n" in few
-    assert "10 volatile places not as recorded\n" in few
+    assert "and 2 more logs with something that was not compared: to list them, add --all\n" in few
+    assert "10 volatile values changed\n" in few
     assert everything.count(": not compared: a timer, b\n") == 5
     assert "more log" not in everything
 
@@ -273,7 +273,7 @@ def test_of_several_runs_that_diverged_the_first_is_told(
 
     said = capsys.readouterr().out
     assert code == 1
-    assert "  2 more runs diverged: --all shows each\n" in said
+    assert "  2 more runs diverged: to list them, add --all\n" in said
     assert "volatile" not in said
     tell(attrs.evolve(report, logs=(attrs.evolve(row, divergences=(one,)),)), None, is_all=False)
     assert "more run" not in capsys.readouterr().out

@@ -192,7 +192,7 @@ def test_another_program_is_a_divergence(asked: Path, invoke: Invoke) -> None:
     assert said.exit_code == 1
     assert lines[0].startswith("refold: ")
     assert any(line.startswith("  likely ") for line in lines), lines
-    assert lines[-1].endswith("mark the change with run.patched")
+    assert lines[-1].endswith("guard the change with run.patched")
     assert asked.read_bytes() == before
 
 
@@ -217,7 +217,7 @@ def test_a_packed_log_is_only_read(asked: Path, tmp_path: Path, invoke: Invoke) 
     folder = invoke("resume", tmp_path, *_program("asking"))
 
     assert (packed.exit_code, folder.exit_code) == (2, 2)
-    assert "is packed, and cannot be resumed: unzip it first" in packed.stderr
+    assert "is packed and cannot be resumed: unzip it first" in packed.stderr
     assert f"{tmp_path} is a folder: refold ls {tmp_path}" in folder.stderr
 
 
@@ -297,7 +297,7 @@ def test_a_scripted_model_has_to_be_named_again(
 
     assert said.exit_code == 2
     assert "the model of this run was scripted" in said.stderr
-    assert ": give one, --model SPEC" in said.stderr
+    assert ": pass a model with --model SPEC" in said.stderr
     assert lines_of(agent_log) == before
 
 
@@ -350,7 +350,7 @@ def test_a_model_that_the_run_did_not_have_is_named_with_those_that_it_had(
     said = invoke("resume", broken_off, *_program("sequential"), "--model", "fast=openai:x")
 
     assert said.exit_code == 2
-    assert "--model fast=…: the run had no such model; it had none" in said.stderr
+    assert "--model fast=…: the run does not have such a model; its models are none" in said.stderr
     assert broken_off.read_bytes() == before
 
 
@@ -401,7 +401,7 @@ def test_a_run_that_has_ended_is_not_resumed_whatever_follows_its_end(
         said = invoke("resume", whole.log, *words)
 
         assert said.exit_code == 3
-        assert "sealed by run.finished" in said.stderr
+        assert "is complete, so nothing can be appended" in said.stderr
     assert whole.log.read_bytes() == before
 
 
@@ -496,7 +496,7 @@ def test_a_watched_command_is_resumed_from_the_command_line(
     document = json.loads(done.stdout)
     jsonschema.validate(document, schema("resume-command"))
     assert (document["served"], document["live"], document["status"]) == (1, 1, "completed")
-    assert "nothing to resume: the command ended well" in again.stderr
+    assert "nothing to resume: the command succeeded" in again.stderr
 
 
 @pytest.mark.parametrize(
@@ -504,8 +504,8 @@ def test_a_watched_command_is_resumed_from_the_command_line(
     [
         ([], "`refold resume` with -- COMMAND"),
         (["--max-requests", "2"], "--max-requests needs -- COMMAND"),
-        (["--list", "--", "true"], "--list is not for -- COMMAND"),
-        (["--"], "no command behind --"),
+        (["--list", "--", "true"], "--list cannot be used with -- COMMAND"),
+        (["--"], "expected a command after --"),
     ],
 )
 def test_what_makes_no_sense_with_a_watched_command_is_refused(
@@ -549,7 +549,7 @@ def test_one_agent_is_asked_again_and_the_rest_is_kept(
     assert (done.exit_code, document["served"], document["live"], asked) == (5, 1, 1, 1)
     assert (none.exit_code, both.exit_code) == (2, 2)
     assert "no agent has this name: 0/1 (the weather desk), 0/2" in none.stderr
-    assert "--retry stands alone" in both.stderr
+    assert "--retry cannot be used with" in both.stderr
 
 
 @pytest.mark.long
@@ -577,5 +577,5 @@ def test_files_of_the_copy_are_named_and_applied(
     assert [done.exit_code for done in (named, applied, refused)] == [0, 0, 1], named.stderr
     assert f"1 file of the copy not as in {project}: a.txt; --apply" in named.stderr
     assert f"applied to {project}: a.txt" in applied.stderr
-    assert f"{project} is not as the record left it: a.txt" in refused.stderr
+    assert f"{project} has changed since the recording: a.txt" in refused.stderr
     assert (project / "a.txt").read_text() == "new"

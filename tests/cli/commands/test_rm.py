@@ -102,8 +102,8 @@ def test_what_is_left_of_a_run_is_listed_and_removed_by_its_roots_name(
     ("name", "said"),
     [
         ("survey.1.jsonl", "a root's name may not end in a number"),
-        ("none.jsonl", "no other files of such a run"),
-        ("none.refold", "no other files of such a run"),
+        ("none.jsonl", "no such run"),
+        ("none.refold", "no such run"),
         ("notes.txt", "ends in .jsonl"),
         ("folder.jsonl", "a folder, not a log"),
         ("folder.refold", "a folder, not a log"),

@@ -394,7 +394,7 @@ agent: ["once"]
     assert [node.tool for node in delegation_tree(lead / "a.jsonl").children] == ["twice", "twice"]
     assert invoke("replay", "a.jsonl", "--tools", "mine.py:TOOLS").exit_code == 0
     told = invoke("replay", "a.jsonl").stderr
-    assert "which a replay executes again" in " ".join(told.split())
+    assert "and runs again in a replay" in " ".join(told.split())
 
 
 @pytest.fixture

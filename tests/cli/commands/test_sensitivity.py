@@ -69,7 +69,7 @@ def test_only_some_outcomes_are_altered_where_that_is_asked_for(
     said = invoke("sensitivity", log, "--program", f"{program}:main", "--only", 'name="a"')
 
     assert len(said.stdout.splitlines()) == 5
-    assert "not altered, as not named: 3" in said.stdout
+    assert "not altered, because not selected: 3" in said.stdout
     assert 'fetch#2 (name="a")' in said.stdout.splitlines()[1]
 
 

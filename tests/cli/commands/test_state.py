@@ -139,7 +139,7 @@ def test_one_state_or_two_and_both_have_to_be_there(survey_log: Path, invoke: In
     both = invoke("state", survey_log, "--at", "1", "--diff", "1", "2")
 
     assert both.exit_code == 2
-    assert "give one of them" in both.stderr
+    assert "use either --at or --diff" in both.stderr
     assert invoke("state", survey_log, "--diff", "1", "999").exit_code == 2
     assert invoke("state", survey_log, "--diff", "1").exit_code == 2
 

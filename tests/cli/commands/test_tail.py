@@ -225,4 +225,4 @@ def test_following_tells_that_entries_were_cut_off(survey_log: Path, tmp_path: P
         code, said = _complaint(following)
 
     assert code == 3
-    assert "cut while it was followed" in said
+    assert "it was truncated in the meantime" in said

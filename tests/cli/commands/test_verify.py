@@ -154,8 +154,8 @@ def test_a_head_that_is_none_is_usage(log: Path, invoke: Invoke) -> None:
     short, other = (invoke("verify", log, "--expect-head", head) for head in ("0" * 16, "x" * 64))
 
     assert (short.exit_code, other.exit_code) == (2, 2)
-    assert "a head has 64 hex digits, this has 16" in short.stderr
-    assert "a head has 64 hex digits, and nothing else" in other.stderr
+    assert "a head consists of 64 hex digits, this one of 16" in short.stderr
+    assert "a head consists of 64 hex digits" in other.stderr
 
 
 def test_what_is_wrong_with_the_end_is_said_as_it_is(log: Path, invoke: Invoke) -> None:
@@ -172,18 +172,18 @@ def test_what_is_wrong_with_the_end_is_said_as_it_is(log: Path, invoke: Invoke) 
     log.write_bytes(content.replace(lines[2], lines[2].replace(b'"seq":2', b'"seq":7'), 1))
     damaged = invoke("verify", log, "--expect-head", "0" * 64).stdout
 
-    assert "complete   NO   its head is not the expected one" in other
+    assert "complete   NO   its head differs from the expected one" in other
     assert "no seal" not in other + damaged
     assert "complete   NO   no seal: the run broke off, or its log was cut" in unsealed
     assert "complete   NO   no seal: the run is running" in running
-    assert "complete   NO   not judged: the log is damaged at line 3" in damaged
+    assert "complete   NO   unknown: the log is damaged at line 3" in damaged
 
 
 def test_of_a_damaged_child_it_is_said_which_and_where(log: Path, invoke: Invoke) -> None:
     child = log.with_name("survey.2.jsonl")
     child.write_bytes(child.read_bytes().replace(b'"seq":1', b'"seq":7', 1))
 
-    assert "not judged: survey.2.jsonl is damaged at line 2" in invoke("verify", log).stdout
+    assert "unknown: survey.2.jsonl is damaged at line 2" in invoke("verify", log).stdout
 
 
 def test_the_head_is_printed_whole(log: Path, invoke: Invoke) -> None:
@@ -268,7 +268,7 @@ def test_a_run_whose_head_nobody_kept_is_not_fine(
     said = invoke("verify", stored, "--heads", (tmp_path / "heads").as_uri())
 
     assert said.exit_code == 3
-    assert "no head is kept of it" in said.stdout
+    assert "its head was not stored" in said.stdout
     assert invoke("verify", "x.jsonl", "--expect-head", "0" * 64, "--heads", stored).exit_code == 2
 
 
@@ -367,7 +367,7 @@ def test_cancelled_runs_are_listed_apart(tmp_path: Path, invoke: Invoke) -> None
     said = invoke("verify", logs[0], "--same-as", logs[1])
 
     assert said.exit_code == 0
-    assert "  left out   1 cancelled run: how far they came is timing\n" in said.stdout
+    assert "  left out   1 cancelled run: how far they got depends on timing\n" in said.stdout
     assert f"    {logs[0].with_name('1-0.1.jsonl')}  " in said.stdout
-    assert "    the cancelled runs differ, and no digest counts them\n" in said.stdout
+    assert "    the cancelled runs differ, which no digest includes\n" in said.stdout
     assert said.stderr == f"what differs: refold diff {logs[0]} {logs[1]}\n"

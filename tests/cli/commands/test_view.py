@@ -66,7 +66,7 @@ def test_a_store_is_not_viewed_whole(invoke: Invoke, tmp_path: Path) -> None:
     said = invoke("view", tmp_path.as_uri())
 
     assert said.exit_code == 2
-    assert "name one of its runs" in said.stderr
+    assert "pass one of its runs" in said.stderr
 
 
 def test_a_stored_log_is_named_as_it_was_given(survey_log: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_child_alone_says_that_its_parent_is_not_here(
 
     assert said.exit_code == 0
     assert (
-        said.stdout.splitlines()[-1] == "the parent's log is missing, or belongs to a different run"
+        said.stdout.splitlines()[-1] == "the parent's log is missing or belongs to a different run"
     )
 
 
@@ -105,7 +105,7 @@ def test_a_long_chain_is_cut_and_says_so(tmp_path: Path, invoke: Invoke) -> None
     assert len(lines) == 200
     assert lines[1].split()[:2] == ["601", "run.finished"]
     links = 602 - 198
-    assert lines[-1] == f"left out: 2 lines and {links - 2} links; --all shows everything"
+    assert lines[-1] == f"left out: 2 lines and {links - 2} links; to list everything, add --all"
     assert (len(document["causes"]), document["count"]) == (200, 602)
     assert len(invoke("why", log, "-1", "--all").stdout.splitlines()) > 600
     short = invoke("why", log, "20").stdout

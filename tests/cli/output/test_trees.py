@@ -27,7 +27,7 @@ def test_what_went_wrong_stands_below_the_run(capsys: pytest.CaptureFixture[str]
         "completed root",
         "└─ limit     floods 1  print",
         "      stream_bytes: too much",
-        "      its outcome was never joined",
+        "      it was never joined",
         "      its log is missing",
         "      output cut: 1 kB of 2 kB kept",
     ]

@@ -30,8 +30,8 @@ def test_a_lock_is_held_until_it_is_given_up(tmp_path: Path) -> None:
     lock(two, path)
 
     assert locked.value.pid == os.getpid()
-    assert f"by process {os.getpid()}, or by one that it forked" in str(locked.value)
-    assert str(locked.value).endswith("do this again when that process has ended")
+    assert f"by process {os.getpid()} or one of its forks" in str(locked.value)
+    assert str(locked.value).endswith("try again when that process has ended")
     os.close(one)
     os.close(two)
 

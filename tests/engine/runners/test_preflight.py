@@ -263,7 +263,7 @@ def test_a_replay_says_which_tool_has_the_program_that_children_ran(
         refold.reexecute(log, lead)
 
     assert str(needed.value) == (
-        f"program needed: children of {name} ran 'mine'; pass the tool, tools=[…] "
+        f"the children of {name} ran the program 'mine': pass the tool with tools=[…] "
         "(--tools FILE.py:TOOL on the command line)"
     )
     assert refold.reexecute(log, lead, tools=[own_program(name)]).identical

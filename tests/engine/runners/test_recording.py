@@ -100,9 +100,11 @@ def test_what_is_wrong_with_the_call_is_said_before_anything_is_written(tmp_path
     with pytest.raises(NotCanonical, match=r"^input: expected a JSON value"):
         record(echoes, object(), log=log)
     named: Any = "scripted:x"
-    with pytest.raises(UsageError, match=r"^model is a Model, see refold\.engine\.models; found"):
+    with pytest.raises(
+        UsageError, match=r"^model: expected a Model \(see refold\.engine\.models\), found"
+    ):
         record(echoes, model=named, log=log)
-    with pytest.raises(UsageError, match=r"^models\['big'\] is a Model"):
+    with pytest.raises(UsageError, match=r"^models\['big'\]: expected a Model"):
         record(echoes, models={"big": named}, log=log)
     with pytest.raises(UsageError, match="in-process, ray, subprocess"):
         record(echoes, log=log, runner="cluster")

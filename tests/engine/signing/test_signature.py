@@ -44,7 +44,7 @@ def test_signing_again_replaces_our_signature_and_nothing_else(log: Path, tmp_pa
 
     assert found is not None
     assert found.key == second.public
-    with pytest.raises(OutputRefused, match="not a log's signature"):
+    with pytest.raises(OutputRefused, match="not the signature of a log"):
         sign_log(log, first)
     assert signature_of(log).read_text() == "mine"
 

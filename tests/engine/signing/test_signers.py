@@ -33,8 +33,8 @@ def test_lines_for_other_purposes_and_of_authorities_are_passed_over(tmp_path: P
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("ann", "no key on this line"),
-        ("ann ssh-ed25519", "no key on this line"),
+        ("ann", "a line without a key"),
+        ("ann ssh-ed25519", "a line without a key"),
         ("ann ssh-ed25519 %%%", "base64|Only base64|Incorrect padding|Non-base64"),
         ("ann ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIA==", "not of the type"),
         ("ann forever ssh-rsa AAAA", "unknown option 'forever'"),

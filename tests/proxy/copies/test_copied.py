@@ -227,14 +227,14 @@ def test_what_the_log_left_out_is_lent_by_todays_folder(
 
     found = sorted(each.name for each in plain.top.iterdir())
     assert found == [".env", ".git", "a", "node_modules"]
-    assert f"taken from {top} as it is: .env, node_modules" in plain.notes[1]
-    assert "not in the copy: .venv, large, lost" in plain.notes[2]
+    assert f"taken from {top}: .env, node_modules" in plain.notes[1]
+    assert "neither in the log nor in the copy: .venv, large, lost" in plain.notes[2]
     assert (mounted.top / ".venv" / "file").is_file()
-    assert "not in the copy: large, lost" in mounted.notes[2]
+    assert "neither in the log nor in the copy: large, lost" in mounted.notes[2]
     assert [(each.name, at) for each, at in layered.layered] == [
         (name, f"{top}/{name}") for name in (".venv", "large", "node_modules")
     ]
-    assert "not in the copy: lost" in layered.notes[2]
+    assert "neither in the log nor in the copy: lost" in layered.notes[2]
 
 
 def test_links_that_lead_out_of_a_copy_elsewhere_are_listed(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_links_that_lead_out_of_a_copy_elsewhere_are_listed(tmp_path: Path) -> N
 
     notes = made(log, started, tmp_path / "w").notes
 
-    assert notes[-1] == "links that lead out of the copy: out"
+    assert notes[-1] == "links that point outside the copy: out"
     assert "links" not in str(made(log, started, tmp_path / "m", is_mounted=True).notes)
 
 
@@ -268,5 +268,5 @@ def test_hooks_of_today_are_in_the_copy_only_on_request(place: str, tmp_path: Pa
 
         assert (copy.top / "ran").exists() is has_hooks
         told = "your hooks" if has_hooks else "no hooks"
-        assert f"the copy has {told}, no remotes and no helper for passwords" in copy.notes
+        assert f"the copy has {told}, no remotes and no credential helper" in copy.notes
     assert not (top / "ran").exists()

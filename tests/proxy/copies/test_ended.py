@@ -126,7 +126,7 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("entries", "why"),
-    [([], "the record does not describe it"), ([FolderLost("disk full")], "disk full")],
+    [([], "it is not in the log"), ([FolderLost("disk full")], "disk full")],
 )
 def test_without_an_end_it_is_said_that_nothing_was_compared(
     tmp_path: Path, entries: list[FolderLost], why: str
@@ -140,10 +140,10 @@ def test_without_an_end_it_is_said_that_nothing_was_compared(
 
         found = comparison.end(state)
 
-    assert found == EndedFolder({}, {}, f"the folder at the end is not compared: {why}")
+    assert found == EndedFolder({}, {}, f"the folder at the end was not compared: {why}")
 
 
 def test_a_repository_that_breaks_is_a_note_and_no_crash(tmp_path: Path) -> None:
     found = compared(tmp_path, edit, lambda top: (top / ".git" / "HEAD").write_text("nonsense"))
 
-    assert found.note.startswith("the folder at the end is not compared: ")
+    assert found.note.startswith("the folder at the end was not compared: ")

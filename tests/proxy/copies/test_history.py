@@ -45,7 +45,7 @@ def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
     assert "core.autocrlf=input" in configured
     assert git(tmp_path / "copy", "status", "--porcelain") == ""
     assert git(tmp_path / "copy", "symbolic-ref", "HEAD") == "refs/heads/topic"
-    assert notes == ["a rebase was under way, and its state is not in the log"]
+    assert notes == ["a rebase was in progress, and its state is not in the log"]
 
 
 def test_an_index_that_cannot_be_made_is_told(tmp_path: Path) -> None:
@@ -55,4 +55,4 @@ def test_an_index_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
     (note,) = make_history(tmp_path / "copy", said, [], lambda _, __: b"", None)
 
-    assert note.startswith("the index is not as it was: ")
+    assert note.startswith("the git index could not be restored: ")

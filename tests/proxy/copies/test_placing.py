@@ -71,7 +71,7 @@ def test_without_a_folder_or_in_place_it_runs_where_it_is_started(log: Path) -> 
     ):
         with placed(log, recorded, ["agent"], copying) as place:
             assert ran(place, "pwd") == f"{log.parent}\n"
-        assert place.notes == (f"{why}: the command ran where it was started, with your files",)
+        assert place.notes == (f"{why}: the command ran in the current folder, with your files",)
         assert place.folders == {}
 
 
@@ -102,7 +102,7 @@ def test_a_copy_may_be_kept(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert (log.parent / "kept" / "below" / "new").read_text() == "now\n"
     with (
-        pytest.raises(UsageError, match=r"--keep .*: expected a new folder"),
+        pytest.raises(UsageError, match=r"--keep .*: this folder already exists"),
         placed(log, folder(log), ["agent"], Copying(keep=log.parent / "kept")),
     ):
         pass
@@ -113,7 +113,7 @@ def test_a_log_lays_nothing_over_what_programs_need(log: Path, path: str) -> Non
     """Its copy stands elsewhere."""
     path = path.format(home=log.parent / "home", above=log.parent)
     with placed(log, folder(log, path), ["agent"], Copying()) as place:
-        assert f"nothing may be laid over {path}" in place.notes[0]
+        assert f"{path} cannot be replaced by the copy" in place.notes[0]
         assert ran(place, "cat ../f") == "then"
 
 

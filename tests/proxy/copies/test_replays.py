@@ -224,5 +224,5 @@ def test_a_folder_that_cannot_be_restored_runs_nothing(scene: Scene) -> None:
     )  # fmt: skip
 
     assert done.returncode == 2
-    assert "the folder cannot be restored, and nothing was run; missing:" in done.stderr
+    assert "the folder cannot be restored, so nothing was run; missing files:" in done.stderr
     assert not (scene.top / "ran").exists()

@@ -125,13 +125,13 @@ def test_a_program_of_the_folder_runs_as_it_is_now(tmp_path: Path) -> None:
     other = taken_today(state, log, ["claude"], top, copies[1], was)
 
     changed = ["changed.py", "lib/prompts.py", "notes.md"]
-    told = f"changed since the record, and taken from {top}: {', '.join(changed)}"
+    told = f"changed since the recording, and taken from {top}: {', '.join(changed)}"
     assert own == (changed, [told])
     assert (copies[0] / "lib" / "prompts.py").read_text() == "new\n"
     assert (copies[0] / "changed.py").exists()
     assert not (copies[0] / "notes.md").exists()
     assert (copies[0] / "calc.py").read_text() == "a - b\n"
-    told = "changed since the record, and in the copy as recorded: lib/prompts.py, notes.md"
+    told = "changed since the recording, but as recorded in the copy: lib/prompts.py, notes.md"
     assert other == ([], [told])
     assert git(copies[1], "status", "--porcelain") == ""
 
@@ -155,7 +155,10 @@ def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path: Path) -> None:
 
     taken, (told,) = taken_today(state, tmp_path / "x.jsonl", ["a"], top, tmp_path / "copy", [])
 
-    assert (taken, told.startswith(f"{top} is not compared with the record: ")) == ([], True)
+    assert (taken, told.startswith(f"{top} was not compared with the recorded folder: ")) == (
+        [],
+        True,
+    )
 
 
 @pytest.mark.parametrize(

@@ -290,7 +290,7 @@ def test_a_record_that_ends_before_an_answer_says_so(tmp_path: Path) -> None:
         error = json.loads(answer.read())["error"]
 
     assert (answer.status, answer.headers["x-should-retry"]) == (504, "false")
-    why = "refold replay: the record ends before the answer to this request"
+    why = "refold replay: the recording ends before the answer to this request"
     assert error == {"message": why, "type": "refold"}
 
 

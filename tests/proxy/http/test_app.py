@@ -204,8 +204,8 @@ def test_a_whole_url_as_target_is_the_path_in_it(tmp_path: Path) -> None:
         nowhere, known = said(base, method="GET", path=f"{base}/v1/models")
 
     assert (status, refused, nowhere) == (200, 403, 404)
-    assert b"this proxy's own address as Host" in body
-    assert b"no route /v1: expected" in known
+    assert b"the address of this proxy as Host" in body
+    assert b"unknown route /v1: expected" in known
     assert kinds(log).count("model.asked") == 1
 
 
@@ -300,7 +300,7 @@ def test_a_change_to_websockets_is_refused(tmp_path: Path) -> None:
         status, body = said(base, method="GET", path="/openai/realtime", headers=headers)
 
     assert (status, upstream.received, kinds(log)) == (426, [], [])
-    assert b"WebSockets do not pass" in body
+    assert b"WebSockets cannot be recorded" in body
 
 
 # --- who leaves --------------------------------------------------------------------------------
@@ -394,7 +394,7 @@ def test_a_fault_of_the_desk_is_a_500_and_is_raised_at_the_end(
 
     assert status == 500
     assert b"unwell" not in body
-    assert b"a fault of Refold itself" in body
+    assert b"an internal error in Refold" in body
     assert capfd.readouterr() == ("", "")
 
 

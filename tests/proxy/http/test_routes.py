@@ -184,7 +184,7 @@ def test_variables_that_lead_past_the_proxy_are_found() -> None:
     past = [line.partition(" ")[0] for line in why_nothing_came([], [], environment)]
     assert past == ["AZURE_OPENAI_ENDPOINT", "GROQ_BASE_URL"]
     (only,) = why_nothing_came(["GROQ_BASE_URL=http://three"], [], environment)
-    assert only.startswith("AZURE_OPENAI_ENDPOINT is set, and led past Refold")
+    assert only.startswith("AZURE_OPENAI_ENDPOINT is set, and its requests bypassed Refold")
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_an_answer_is_served_once(tmp_path: Path) -> None:
     assert third["error"]["code"] == -32000
     (one,) = reported(client).divergences
     assert one.category == "extra_call"
-    assert one.cause == "echo was asked 3 times like this, and recorded 2"
+    assert one.cause == "echo was called 3 times like this, but recorded 2"
 
 
 def test_nothing_like_it_is_served(tmp_path: Path) -> None:
@@ -60,13 +60,15 @@ def test_nothing_like_it_is_served(tmp_path: Path) -> None:
     with replaying(log) as client:
         refused = client.called("echo", text="the othre")
 
-    assert 'Nearest recorded: echo {"text": "the other"}' in refused["error"]["message"]
+    assert (
+        'The most similar recorded call: echo {"text": "the other"}' in refused["error"]["message"]
+    )
     (one,) = reported(client).divergences
     assert (one.category, one.where) == ("args_changed", "mcp tiny > echo#2")
     assert (one.log, one.call) == (str(log), "0/mcp-tiny#2")
     called = [each.seq for each in entries(log) if each.kind == "tool.called"]
     assert one.seq == called[1]
-    assert one.cause == "no such call of echo was recorded: it has other arguments"
+    assert one.cause == "echo was not recorded with these arguments"
     assert [each.pointer for each in one.diff] == ["/arguments/text"]
     assert one.later_count == 1
     assert not reported(client).identical
@@ -105,7 +107,7 @@ def test_another_tool_than_the_next_is_said(tmp_path: Path) -> None:
 
     first = reported(client).divergences[0]
     assert first.category == "name_changed"
-    assert first.cause == "fail is called; the record continues with echo"
+    assert first.cause == "fail is called, but the recording continues with echo"
 
 
 @pytest.mark.parametrize("now", [0, 1, 5])
@@ -208,7 +210,9 @@ def test_a_list_is_read_as_often_as_a_client_likes(tmp_path: Path, method: str, 
     assert report.identical
     assert (report.served, report.requests) == (min(now, 2), 2)
     asked = "once" if now == 1 else f"{now} times"
-    said = f"mcp tiny > {method} was asked {asked}, recorded 2 times; each recorded answer to it"
+    said = (
+        f"mcp tiny > {method} was requested {asked}, recorded 2 times; all of its recorded answers"
+    )
     assert [note.startswith(said) for note in report.notes] == [True] * (now != 2)
 
 
@@ -519,4 +523,4 @@ def test_more_than_was_recorded_is_nothing_like_it(tmp_path: Path) -> None:
     assert (served[0]["id"], served[0]["result"]) == (0, {})
     assert refused[0]["id"] == 1
     assert (one.category, one.call, one.seq) == ("extra_call", "", None)
-    assert one.cause == "the program asks for more than was recorded"
+    assert one.cause == "the program makes more calls than were recorded"

@@ -105,5 +105,5 @@ def test_what_options_do_not_do_for_servers_is_told(
         for path in (log, other)
     )
 
-    assert [note.partition(" is for models")[0] for note in notes] == told
+    assert [note.partition(" applies only to models")[0] for note in notes] == told
     assert none == []

@@ -203,7 +203,7 @@ def test_another_answer_to_a_server_is_a_divergence(tmp_path: Path) -> None:
     assert second.passed.report is not None
     (one,) = second.passed.report.divergences
     assert (one.category, one.call) == ("result_changed", "0/mcp-tiny#1")
-    assert one.cause.startswith("the client answers a request of the server differently; the ")
+    assert one.cause.startswith("the client answers a request of the server differently, and the ")
     assert [str(each) for each in one.diff] == [
         '/arguments/said/result/action: "accept" → "decline"'
     ]

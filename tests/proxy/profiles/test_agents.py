@@ -261,7 +261,7 @@ def test_claude_code_typed_at_in_a_terminal_is_identical(tmp_path: Path) -> None
     for turn in range(2):
         said = _typed(tmp_path / f"again{turn}", {}, "replay", "--yes", log, *command)
         assert "identical: " in said, said
-        assert "the screen that the command painted on its terminal was not compared" in said
+        assert "the command's terminal output was not compared" in said
 
 
 def _typed(place: Path, more: dict[str, str], *words: str) -> str:

@@ -108,7 +108,7 @@ def test_an_entry_that_is_not_there_is_refused(log: Recorded, at: int) -> None:
 
     assert (refused.value.at, refused.value.entries) == (at, 7)
     assert str(refused.value) == (
-        f"{log.path} has no entry {at}: it has 7, seq 0 to 6, or -7 to -1 from the end"
+        f"{log.path} has no entry {at}: its 7 entries are numbered 0 to 6, or -7 to -1 from the end"
     )
 
 

@@ -332,5 +332,5 @@ def test_the_signature_alone_tells_of_every_rewritten_line(signed: Signed) -> No
     found = signed.verified()
 
     assert (found.intact, found.complete, found.authentic) == (True, True, False)
-    assert "is not the one that was signed" in found.signature.what
+    assert "differs from the signed one" in found.signature.what
     assert len(children(signed.log)) == 3

@@ -75,9 +75,7 @@ def test_a_log_that_no_worker_survives_is_named(tmp_path: Path) -> None:
 
     results = ["identical", "identical", "fault", "identical"]
     assert [row.result for row in rows] == results
-    assert rows[2].message == (
-        "the executor's worker was lost each of 3 times: OSError: the worker is gone"
-    )
+    assert rows[2].message == ("the executor lost a worker 3 times: OSError: the worker is gone")
     assert losing.chunks[-3:] == [["2-log.jsonl"]] * 3
 
 
@@ -123,7 +121,7 @@ def test_what_no_worker_could_import_is_refused(tmp_path: Path) -> None:
         await programs.leaving(run, how)
 
     executor = ThreadPoolExecutor(1)
-    with pytest.raises(UsageError, match=r"executor: programs, .* file\.py:name"):
+    with pytest.raises(UsageError, match=r"executor: this needs programs, .* file\.py:name"):
         refold.replay_all(logs, leaving, executor=executor)
     executor.shutdown()
     with pytest.raises(UsageError, match="executor: cannot schedule new futures after shutdown"):
@@ -156,7 +154,7 @@ def test_workers_without_refold_are_a_refusal(tmp_path: Path) -> None:
     """Nothing was lost, and no other worker would do."""
     losing = Losing(lambda _: True, ModuleNotFoundError)
 
-    with pytest.raises(UsageError, match="they need this version of Refold"):
+    with pytest.raises(UsageError, match="they need the same version of Refold"):
         _rows(_logs(tmp_path, ["stay"]), losing, jobs=1)
 
 
@@ -166,7 +164,7 @@ def test_a_worker_that_does_not_see_the_logs_says_so(tmp_path: Path) -> None:
 
     for cwd in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(
-            UsageError, match=rf"does not see {cwd}/a\.jsonl: keep logs in a folder"
+            UsageError, match=rf"cannot find {cwd}/a\.jsonl: store logs in a folder"
         ):
             judge(request | {"cwd": str(cwd)})
 

@@ -186,8 +186,8 @@ def test_a_conversation_goes_on_from_a_request_that_failed(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("release", "says"),
     [
-        ("0.0.9", "Refold 0.0.9 recorded this log, and Refold"),
-        (None, "an older release of Refold recorded this log, and Refold"),
+        ("0.0.9", "the log was recorded with Refold 0.0.9, and Refold"),
+        (None, "the log was recorded with an older release of Refold, and Refold"),
         (refold.__version__, "the definition of "),
     ],
 )

@@ -124,7 +124,7 @@ def test_tools_in_another_order_are_another_request() -> None:
     found = change_of(one, other, "0/1#1")
 
     assert found.cause == (
-        "the same 2 tools are offered in a different order; if that order is chance, it may be any "
+        "the same 2 tools are offered in a different order; if the order is random, ignore it "
         "with --unordered 'model:*/tools'"
     )
     (place,) = found.diff
@@ -148,7 +148,7 @@ def test_a_set_in_another_order_is_said_to_be_that() -> None:
     assert found.cause == (
         "the system prompt says the same 4 lines in a different order; "
         "the definition of the tool go was changed (/schema/enum: the same 3 items in a different "
-        "order); if that order is chance, it may be any with "
+        "order); if the order is random, ignore it with "
         "--unordered 'model:*/messages/0/content' --unordered 'model:*/tools/*/schema/enum'"
     )
     assert [each.lines for each in found.texts] == [(" the same 4 lines in a different order",)]

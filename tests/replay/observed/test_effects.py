@@ -46,7 +46,7 @@ def test_the_calls_of_all_answers_are_listed_in_order(
     assert found.calls[2].call != "0/1#1"
     assert {each.conversation for each in found.calls} == {"main"}
     assert (str(found), found.unread) == (
-        "this record holds 3 tool calls that COMMAND will carry out itself: Bash 2, Write 1",
+        "this recording contains 3 tool calls that COMMAND will execute: Bash 2, Write 1",
         0,
     )
 
@@ -96,8 +96,8 @@ def test_what_cannot_be_read_to_its_end_may_ask_for_more(tmp_path: Path) -> None
     assert effects_of(read_record(log)).unread == 1
     log = record(tmp_path / "b.jsonl", [other, only_read])
     assert str(effects_of(read_record(log))) == (
-        "this record holds 0 tool calls that COMMAND will carry out itself; "
-        "1 answer that Refold cannot read may ask for more"
+        "this recording contains 0 tool calls that COMMAND will execute; "
+        "1 answer that Refold cannot read may request more"
     )
 
 

@@ -149,11 +149,11 @@ def test_a_tool_that_returned_something_else_is_named(log: Path) -> None:
         ({"tools": ()}, "the tool get_weather is no longer offered"),
         (
             {"tools": (WEATHER, {"name": "search"})},
-            "the tool search is offered, and was not",
+            "the tool search is offered, but was not before",
         ),
         (
             {"messages": (*DESK[0].asked.messages, user("Quickly!"))},
-            "message 2 (user) was not there in the record",
+            "message 2 (user) was not in the recording",
         ),
         (
             {"messages": DESK[0].asked.messages[:1]},
@@ -192,7 +192,7 @@ def test_the_same_request_made_too_often_is_counted(log: Path) -> None:
 
     first = report.divergences[0]
     assert first.category == "extra_call"
-    assert first.cause.endswith("asked 2 times, recorded once")
+    assert first.cause.endswith("made 2 times, recorded once")
     assert report.served == report.requests
 
 
@@ -221,9 +221,9 @@ def test_a_conversation_that_goes_on_is_said_to(log: Path) -> None:
 
     found = only(replayed(log, [*asks(DESK, GUIDE, POET), more]))
 
-    assert found.cause == "the conversation continues after the end of its record"
+    assert found.cause == "the conversation continues after the end of its recording"
     assert found.where.startswith("agent.py > conversation 3 (You write short poems")
-    assert found.where.endswith("> request 1 (gpt-5) > a request past its record")
+    assert found.where.endswith("> request 1 (gpt-5) > a request after the end of its recording")
 
 
 def test_what_was_not_asked_is_told_of_each_conversation(log: Path) -> None:
@@ -253,7 +253,7 @@ def test_the_end_of_the_command_is_compared_last(log: Path) -> None:
 
     end = report.divergences[-1]
     assert end.category == "output_changed"
-    assert "exit code 1 instead of 0" in end.cause
+    assert "status 1 instead of 0" in end.cause
     assert "may follow from the first difference" in end.cause
     assert end.texts[0].lines == ("-done", "+Traceback")
 
@@ -269,7 +269,7 @@ def test_volatile_text_in_what_was_printed_is_not_compared(tmp_path: Path) -> No
     )
 
     assert [each.identical for each in (same, volatile, changed_)] == [True, True, False]
-    told = "the command's output matches the recorded one except for ignored texts"
+    told = "the command's output matches the recorded one, except for ignored text"
     assert [told in each.notes for each in (same, volatile, changed_)] == [False, True, False]
 
 
@@ -339,7 +339,8 @@ def test_what_is_tried_again_otherwise_is_a_retry(tmp_path: Path) -> None:
     (left,) = replayed(again, [one.asked]).divergences
     (more,) = replayed(failing, [one.asked, one.asked]).divergences
 
-    assert left.cause == "the request was tried again after http_429, and is not tried again now"
+    assert left.cause == "the request was repeated after http_429, and is not repeated now"
     assert more.cause == (
-        "the request is tried again after http_429, more often: asked 2 times, recorded once"
+        "the request is repeated after http_429 more often than in the recording: "
+        "made 2 times, recorded once"
     )

@@ -319,7 +319,7 @@ def test_rules_that_are_added_are_used(tmp_path: Path) -> None:
     report = replayed(log, now, rules=VolatileRules(texts=(r"\d\d:\d\d",)))
     assert report.identical
     first, second = report.ignored_lines()
-    assert first == "ignored: 1 value not as recorded"
+    assert first == "ignored: 1 value that changed"
     assert second.startswith('  model:gpt-5  /messages/0/content: "It is 12:30. Go." → "It is 09')
     assert second.endswith(r"(\d\d:\d\d)")
 
@@ -353,7 +353,7 @@ def test_that_order_alone_decided_is_told(tmp_path: Path) -> None:
 
     assert report.identical
     assert report.as_json()["notes"] == list(report.notes)
-    assert str(report).count("note: 1 request was made at the same time as an equal one") == 1
+    assert str(report).count("note: 1 request was made at the same time as an identical one") == 1
 
 
 def test_nothing_is_told_where_order_says_nothing(tmp_path: Path) -> None:

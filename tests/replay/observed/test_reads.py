@@ -11,7 +11,7 @@ from refold.replay.observed.reads import only_reads
 from refold.replay.observed.record import read_record
 from tests.support.watched import Exchange, ask, record, replayed, says, user
 
-ALIKE = "each recorded answer to it is the same, so this is not a difference"
+ALIKE = "all of its recorded answers are the same, so this is not a difference"
 
 
 def read(method: str = "GET", path: str = "/v1/models", body: Any = None) -> Asked:
@@ -52,7 +52,7 @@ def test_what_only_reads_is_read_as_often_as_a_client_likes(
     assert (report.served, report.requests) == (min(now, 2), 2)
     title = f"{asked.parameters['method']} {asked.parameters['path']}"
     times = "once" if now == 1 else f"{now} times"
-    note = f"{title} was asked {times}, recorded 2 times; {ALIKE}"
+    note = f"{title} was requested {times}, recorded 2 times; {ALIKE}"
     assert report.notes == ((note,) if now != 2 else ())
 
 

@@ -97,7 +97,7 @@ def test_what_a_server_is_asked_otherwise_comes_before_what_follows(log: Path) -
     found = joined(nothing, [asked])
     assert [one.category for one in found] == ["args_changed", "unconsumed", "output_changed"]
     assert "although every request got its recorded answer" in alone[-1].cause
-    assert "that may follow from the first difference" in joined(alone, [asked])[-1].cause
+    assert "this may follow from the first difference" in joined(alone, [asked])[-1].cause
     assert joined(alone, []) == alone
 
 
@@ -120,4 +120,4 @@ def test_a_rule_of_the_record_that_is_left_out_is_noted(tmp_path: Path) -> None:
     assert report.rules == {}
     assert "(s+)+x" in report.notes[0]
     assert "--volatile-text" in report.notes[0]
-    assert "note: the record's volatile text" in str(report)
+    assert "note: the recorded volatile text" in str(report)

@@ -98,7 +98,7 @@ def test_a_tool_that_changes_the_world_runs_only_if_it_may(log: Path) -> None:
     assert kept == [3]
 
     (unseen,) = all_live.served  # identical, and no all-clear: §12.10
-    assert f"not compared, because their results were not live: {unseen}" in str(all_live)
+    assert f"not compared, because their results were recorded ones: {unseen}" in str(all_live)
     assert unseen in tools.served
     assert {one.split()[0] for one in changed.served} == {"model", "child"}
     assert changed.as_json()["served"] == list(changed.served)
@@ -171,7 +171,7 @@ def test_what_was_given_up_stays_so_and_says_why(tmp_path: Path) -> None:
     end = refold.drift(log, patient, sources=Sources(), tools=[endless]).calls[-1]
 
     assert "cancelled: " in end.now["output"]
-    assert "it was given up when it was recorded" in end.now["output"]
+    assert "it was abandoned in the recording" in end.now["output"]
 
 
 def test_noise_is_what_two_live_runs_differ_in(log: Path) -> None:
@@ -371,7 +371,9 @@ def test_a_volatile_path_that_is_none_is_refused(log: Path) -> None:
 @pytest.mark.parametrize("name", ["gte", "models", ""])
 def test_a_rule_for_what_is_not_there_is_refused(log: Path, name: str) -> None:
     """It would say nothing; the message names what there is, children's calls included."""
-    with pytest.raises(UsageError, match="get, parent, put, reader, scripted, and there are tool"):
+    with pytest.raises(
+        UsageError, match="get, parent, put, reader, scripted, and the general names are tool"
+    ):
         refold.drift(log, report, tools=TOOLS, model=model(), compare={name: "text"})
 
 

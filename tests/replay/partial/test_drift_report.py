@@ -55,7 +55,7 @@ def test_the_text_has_counts_differences_and_marks() -> None:
         "  differs   /x: 1 → 2\n"
         "result_changed: a different result  p > c#3  (noise)\n"
         "new: not recorded  p > d#4  (consequent)\n"
-        "missing   no recorded outcome for e#5; the nearest recorded one is f#5 (why)"
+        "missing   no recorded outcome for e#5; the most similar recorded one is f#5 (why)"
     )
 
 
@@ -64,7 +64,8 @@ def test_what_did_not_run_live_keeps_a_report_from_reading_as_an_all_clear() -> 
     lines = str(attrs.evolve(report(SAME), served=("tool pay (2)", "model m (1)"))).splitlines()
 
     assert (
-        lines[-1] == "not compared, because their results were not live: tool pay (2), model m (1)"
+        lines[-1]
+        == "not compared, because their results were recorded ones: tool pay (2), model m (1)"
     )
 
 
@@ -78,7 +79,7 @@ def test_what_was_ignored_is_listed() -> None:
 
     lines = str(whole).splitlines()
 
-    assert lines[1] == "ignored: 12 values not as recorded"
+    assert lines[1] == "ignored: 12 values that changed"
     assert lines[2] == "  tool:b at 0#2  /result/ts: 1 → 2  (tool:b/result/ts)"
     assert lines[-1] == "  … and 2 more"
 

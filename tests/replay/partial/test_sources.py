@@ -46,7 +46,7 @@ def test_nothing_like_it_is_served(book: Book) -> None:
     """Other arguments, another scope: refused, with the nearest named, and remembered."""
     supply = BookSupply(book, Sources())
 
-    with pytest.raises(OutcomeMissing, match=r"nearest recorded one is get#1 in 0/1"):
+    with pytest.raises(OutcomeMissing, match=r"most similar recorded one is get#1 in 0/1"):
         ask(supply, "0/1#1", "zzz")
     with pytest.raises(OutcomeMissing):
         ask(supply, "0/7#1", "a")

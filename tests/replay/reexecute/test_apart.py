@@ -94,7 +94,7 @@ def test_a_child_that_crashes_before_its_record_does_diverges(
 
     assert (divergence.category, Path(divergence.log).name) == ("environment", "a.1.jsonl")
     assert divergence.now["kind"] == "process"
-    assert "before the end of the record" in divergence.cause
+    assert "before the end of the recording" in divergence.cause
 
 
 def test_what_cannot_be_imported_elsewhere_is_re_executed_here(

@@ -57,7 +57,7 @@ def test_an_unknown_tool_is_told_with_those_that_were_offered(tmp_path: Path) ->
     assert [(one.pointer, one.before, one.after) for one in found.diff] == [
         ("/name", "search", "serch")
     ]
-    assert found.cause == "the run was not offered the tool 'serch'; it was offered: fetch, search"
+    assert found.cause == "the run did not have the tool 'serch'; its tools were: fetch, search"
     assert found.file == __file__
 
 

@@ -429,7 +429,7 @@ def test_a_program_in_the_place_of_the_entry_is_told_apart(
     tmp_path: Path, origin: Recording
 ) -> None:
     """The functions beside it take the program second."""
-    with pytest.raises(UsageError, match="passed by name: program"):
+    with pytest.raises(UsageError, match="without one, pass program"):
         refold.fork(origin.log, report, into=tmp_path / "f.jsonl")  # type: ignore[arg-type]  # what people write
 
     assert not (tmp_path / "f.jsonl").exists()
@@ -555,7 +555,7 @@ def test_an_edit_of_another_type_than_the_tools_leaves_nothing(tmp_path: Path) -
     origin = refold.record(asks, None, log=tmp_path / "a.jsonl", tools=[point])
 
     for at in (0, None):
-        with pytest.raises(UsageError, match="does not fit its type"):
+        with pytest.raises(UsageError, match="does not match its type"):
             refold.fork(origin, at, asks, into=tmp_path / "b.jsonl", edits={"0#1": 5})
         assert not (tmp_path / "b.jsonl").exists()
 
@@ -763,7 +763,7 @@ def test_a_key_beside_a_childs_log_is_the_childs(tmp_path: Path) -> None:
     assert _output(forked)[3] == [30, 6]
     assert _output(below)[3] == [3, 60]
     assert next(iter(read_entries(below.log))).data["origin"]["edits"] == ["0#2 > 0#2 > 0#1"]
-    with pytest.raises(ForkRefused, match="in this log or below it"):
+    with pytest.raises(ForkRefused, match="in this log or its descendants"):
         refold.fork(child, None, report, into=tmp_path / "d.jsonl", edits={"0#3": 1})
 
 
@@ -788,7 +788,7 @@ def test_an_edit_of_another_kind_than_is_asked_for_stops_the_fork(tmp_path: Path
 
 def test_an_edit_within_an_edit_is_refused(tmp_path: Path, origin: Recording) -> None:
     """The child's outcome is said; what it did would say another one."""
-    with pytest.raises(ForkRefused, match="choose one"):
+    with pytest.raises(ForkRefused, match="edit only one of them"):
         refold.fork(origin, 0, report, into=tmp_path / "b.jsonl", edits={"0#2": 1, "0#2 > 0#1": 1})
 
 
@@ -940,7 +940,7 @@ def test_only_children_that_failed_run_again(failing: set[int]) -> None:
         assert len(asked) == 2 * len(failing)
         assert refold.verify(into).complete
         assert refold.reexecute(into, team).identical
-        with pytest.raises(ForkRefused, match="no child of it failed"):
+        with pytest.raises(ForkRefused, match="none of its children failed"):
             refold.fork(into, program=team, into=Path(folder, "c.jsonl"), again="failed")
 
 

@@ -98,7 +98,7 @@ def test_what_is_not_edited_is_served_as_it_came(tmp_path: Path) -> None:
 
 
 def test_a_call_that_another_edit_took_away_cannot_be_edited(log: Path) -> None:
-    with pytest.raises(UsageError, match="left no such call"):
+    with pytest.raises(UsageError, match="removed this call"):
         kept_record(
             log, None, {"0/1#1": says("", ("c1", "weather", {})), "0/1#3": {"city": "Rome"}}
         )

@@ -44,7 +44,7 @@ def test_what_failed_and_was_asked_again_with_success_is_not_asked(tmp_path: Pat
         upstream.manner = Manner()
         said(base, question("Hello"))
 
-    with pytest.raises(NothingToResume, match="nothing to resume: the command ended well"):
+    with pytest.raises(NothingToResume, match="nothing to resume: the command succeeded"):
         resumable_record(log)
 
 

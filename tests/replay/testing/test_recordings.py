@@ -64,7 +64,7 @@ def test_runs_of_a_test_are_told_apart(tmp_path: Path) -> None:
     assert place.log(3).name == "test_a-3.jsonl"
     assert place.log(1, "second").name == "test_a-second.jsonl"
     for name in ("", "2", "a-b", "a.b", "../a"):
-        with pytest.raises(UsageError, match="no digit first"):
+        with pytest.raises(UsageError, match="not starting with a digit"):
             place.log(1, name)
 
 

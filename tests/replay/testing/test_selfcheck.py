@@ -119,7 +119,7 @@ ELSEWHERE = [
 def test_what_is_another_thing_in_another_process_is_found(program: Any, tmp_path: Path) -> None:
     """Here it does the same each time: the report says where it did not, and both values."""
     kept(1)  # so that a cache has something that a fresh process has not
-    with pytest.raises(Nondeterministic, match="in a fresh process, with another hash") as caught:
+    with pytest.raises(Nondeterministic, match="in a new process, with a different hash") as caught:
         refold.record(program, log=tmp_path / "a.jsonl", check=True)
 
     found = caught.value.divergence
@@ -139,7 +139,7 @@ def test_what_cannot_be_run_elsewhere_is_said(tmp_path: Path) -> None:
     asked = refold.record(nested, log=tmp_path / "a.jsonl", check=True)
 
     (warning,) = asked.warnings
-    assert warning.startswith("not run again in another process: it cannot import the program")
+    assert warning.startswith("not run again in a different process: it cannot import the program")
     assert "the order of sets" in warning
 
 
@@ -189,7 +189,7 @@ def test_a_run_that_does_something_else_is_an_error(tmp_path: Path) -> None:
     assert error.recording.log == log
     assert error.divergence.category == "args_changed"
     assert scan(log).sealed
-    assert str(error).startswith(f"{log}: the program did something else when it was run again")
+    assert str(error).startswith(f"{log}: the program behaved differently when it was run again")
     assert "/arguments/number" in str(error)
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 

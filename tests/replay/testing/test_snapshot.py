@@ -89,4 +89,4 @@ def test_a_long_difference_says_how_much_is_left_out() -> None:
 
     assert len(lines) == 100
     assert left == "… 103 more lines: pytest -vv"
-    assert (meant, command) == ("If that is intended, update the snapshot:", "  pytest x")
+    assert (meant, command) == ("If this is intended, update the snapshot:", "  pytest x")

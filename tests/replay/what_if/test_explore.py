@@ -186,7 +186,7 @@ def test_whoever_was_given_up_may_have_been_first(tmp_path: Path, program: Any) 
     assert [move.call for move in finding.moves] == ["0/2#1"]
     assert not report.changes
     assert (report.orders, report.outstanding, report.untried) == (2, 2, ())
-    assert "an order lets in an outcome that was never recorded" in str(report)
+    assert "with some order, the program needs an outcome that was never recorded" in str(report)
     assert "never were two outcomes outstanding" not in str(report)
 
 
@@ -204,10 +204,10 @@ def test_what_a_timer_gave_up_on_races_where_timers_do(tmp_path: Path) -> None:
     bound, free = explore(log, too_late), explore(log, too_late, timers=True)
 
     assert (bound.orders, bound.findings) == (1, ())
-    assert bound.headline() == "the raced outcomes have no other order"
+    assert bound.headline() == "the raced outcomes can only have this order"
     assert bound.left_out() == [
-        'cancelled in the record, so in no order here: late#1 (name="b")',
-        "not raced: 1 timer; let them with timers=True (--timers)",
+        'cancelled in the recording, and therefore left out: late#1 (name="b")',
+        "not varied: 1 timer; to vary them, use timers=True (--timers)",
     ]
     (finding,) = free.findings
     assert finding.is_given_up

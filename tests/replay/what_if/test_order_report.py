@@ -58,7 +58,7 @@ def test_findings_say_what_to_do_to_see_them() -> None:
 
     assert text == (
         "race: 6 orders tried (there are more): 3 end differently than recorded, "
-        "1 leads to something never recorded\n"
+        "1 leads to something that was never recorded\n"
         "\n"
         "an order changes the output (3 orders)\n"
         "  order     deliver f#1 in 0/2 before f#1 in 0/1\n"
@@ -82,7 +82,7 @@ def test_only_other_ends_are_changes() -> None:
 def test_what_was_given_up_is_named() -> None:
     said = str(report(untried=("a#1", "b#1", "c#1", "d#1")))
 
-    assert "cancelled in the record, so in no order here: a#1, b#1, c#1 and 1 more" in said
+    assert "cancelled in the recording, and therefore left out: a#1, b#1, c#1 and 1 more" in said
 
 
 def test_what_could_not_be_seen_keeps_a_report_from_reading_as_an_all_clear() -> None:
@@ -90,9 +90,9 @@ def test_what_could_not_be_seen_keeps_a_report_from_reading_as_an_all_clear() ->
     said = str(report(orders=1, is_exhaustive=True, timers_armed=2, children_left=1))
 
     assert said == (
-        "race: the raced outcomes have no other order\n"
-        "  not raced: 2 timers; let them with timers=True (--timers)\n"
-        "  not explored themselves: 1 child run; ask with children=True (--children)"
+        "race: the raced outcomes can only have this order\n"
+        "  not varied: 2 timers; to vary them, use timers=True (--timers)\n"
+        "  not explored: 1 child run; to explore them, use children=True (--children)"
     )
     assert "(all possible orders)" not in str(report(is_exhaustive=True, timers_armed=2))
 

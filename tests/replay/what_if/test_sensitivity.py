@@ -309,8 +309,8 @@ def test_what_was_not_altered_is_listed(tmp_path: Path) -> None:
     whole, some = sensitivity(log, hedging), sensitivity(log, hedging, only="fetch")
 
     assert whole.left_out() == [
-        "not altered (no other value exists): 1",
-        "cancelled in the record, so without an outcome: waits#1 in 0/1",
+        "not altered, because no other value is possible: 1",
+        "cancelled in the recording, so without an outcome: waits#1 in 0/1",
     ]
-    assert some.left_out()[0] == "not altered, as not named: 1"
+    assert some.left_out()[0] == "not altered, because not selected: 1"
     assert str(some).endswith("\n".join(some.left_out()))

@@ -69,7 +69,7 @@ def test_a_program_that_remembers_is_refused(tmp_path: Path) -> None:
 
     log = recorded(tmp_path / "a.jsonl", counting).log
 
-    with pytest.raises(UsageError, match="again in one process"):
+    with pytest.raises(UsageError, match="again in the same process"):
         stage_of(log, counting).baseline()
 
 

@@ -99,7 +99,7 @@ def test_without_a_description_it_is_refused(folder: Path, front: str) -> None:
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ("provider: openai", "provider: of which model? Give `model`, or remove it"),
+        ("provider: openai", "provider needs a `model`: add one, or remove the provider"),
         ("desciption: d", "unknown member 'desciption'; the nearest: description"),
         ("zzz: d", "unknown member 'zzz'"),
         ("3: d", "unknown member 3"),
@@ -122,11 +122,11 @@ def test_without_a_description_it_is_refused(folder: Path, front: str) -> None:
                 f"there are: {', '.join(sorted(NAMEABLE_TOOLS))}"
             ),
         ),
-        ("max_turns: 3\nmaxTurns: 4", "maxTurns and max_turns are the same; keep one"),
+        ("max_turns: 3\nmaxTurns: 4", "maxTurns and max_turns are the same: remove one of them"),
         ("name: a\nname: b", "name on line 4 already set on line 3"),
         ("limits: {a: 1, a: 2}", "limits.a on line 3 already set on line 3"),
         ("tools: [{a: 1, a: 2}]", "tools[0].a on line 3 already set on line 3"),
-        ("hooks: {}", "hooks: Refold does nothing of the kind; remove it"),
+        ("hooks: {}", "hooks: Refold does not support this: remove it"),
     ],
 )
 def test_what_cannot_be_read_as_meant_is_refused(folder: Path, more: str, reason: str) -> None:
@@ -187,10 +187,10 @@ def test_an_agent_file_of_claude_code_is_read_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tools", "reason"),
     [
-        ("Read, Bash", "tools: Refold ships nothing like 'Bash'"),
-        ("Bash(git:*)", "tools: Refold ships nothing like 'Bash'"),
-        ("mcp__github__search", "tools: Refold ships nothing like 'mcp__github__search'"),
-        ("Agent(worker)", "tools: 'Agent(worker)': a part of a tool cannot be given"),
+        ("Read, Bash", "tools: Refold does not have a tool like 'Bash'"),
+        ("Bash(git:*)", "tools: Refold does not have a tool like 'Bash'"),
+        ("mcp__github__search", "tools: Refold does not have a tool like 'mcp__github__search'"),
+        ("Agent(worker)", "tools: 'Agent(worker)': a tool cannot be restricted to some"),
     ],
 )
 def test_what_it_asks_for_and_nobody_has_is_refused(folder: Path, tools: str, reason: str) -> None:

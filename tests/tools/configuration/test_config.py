@@ -98,12 +98,12 @@ def test_a_folder_without_either_has_nothing(tmp_path: Path) -> None:
             "tools.spawn.profiles.a.system_prompt_file",
             "below the workspace",
         ),
-        ("tools:\n  disabled: spawn\n", 2, "tools.disabled", "a list of texts"),
+        ("tools:\n  disabled: spawn\n", 2, "tools.disabled", "a list of strings"),
         ("limits:\n  max_deph: 3\n", 2, "limits.max_deph", "the nearest: max_depth"),
         ("limits:\n  max_depth: -1\n", 2, "limits.max_depth", "at least 0"),
         ("llm:\n  pools:\n    a: {base_url: x}\n", 3, "llm.pools.a", "expected a model"),
         ("llm:\n  pools: [a]\n", 2, "llm.pools", "expected an object"),
-        ("llm:\n  default_pool: a\n", 2, "llm.default_pool", "is not a name in llm.pools"),
+        ("llm:\n  default_pool: a\n", 2, "llm.default_pool", "is not defined in llm.pools"),
         ("- a\n", 0, "", "expected an object"),
         ("limits:\n  3: 4\n", 2, "limits.3", "a name that is text"),
     ],
@@ -281,4 +281,4 @@ def test_two_configurations_in_one_folder_are_refused(tmp_path: Path) -> None:
         load_config(tmp_path)
 
     assert (refused.value.line, refused.value.path) == (5, str(project))
-    assert "stands beside refold.yaml" in str(refused.value)
+    assert "found both [tool.refold] and refold.yaml" in str(refused.value)

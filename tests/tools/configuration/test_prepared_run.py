@@ -206,7 +206,7 @@ def test_an_agents_own_model_is_a_model_of_the_run(
     ("said", "why"),
     [
         ({"": "openai:a"}, "agent 'sage' uses the model 'wise', which is not defined"),
-        ({"wise": "openai:b", "wize": "openai:c"}, "--model wize=…: no agent names that model"),
+        ({"wise": "openai:b", "wize": "openai:c"}, "--model wize=…: no agent uses that model name"),
     ],
 )
 def test_a_name_without_a_model_is_refused(team: Path, said: dict[str, str], why: str) -> None:

@@ -70,5 +70,5 @@ def test_children_of_other_tools_are_sealed(tmp_path: Path) -> None:
     record(program, log=log, tools=[subagent_tool()], model=ScriptedModel(["a"]))
     child = next(iter(read_entries(tmp_path / "run.1.jsonl")))
 
-    with pytest.raises(SessionNotFound, match="no run below it"):
+    with pytest.raises(SessionNotFound, match="no descendant"):
         load_session(log, session_id_of(child.data["run_id"]))

@@ -37,7 +37,7 @@ def executor_of(text: str | None) -> Iterator["Executor | None"]:
     kind, _, address = text.partition(":")
     if kind != "dask" or not address:
         raise UsageError(
-            f"--executor: expected dask:ADDRESS, as dask:tcp://scheduler:8786, found {text!a}"
+            f"--executor: expected dask:ADDRESS, such as dask:tcp://scheduler:8786, found {text!a}"
         )
     try:
         from distributed import Client  # noqa: PLC0415 - an extra, and slow to import
@@ -46,10 +46,13 @@ def executor_of(text: str | None) -> Iterator["Executor | None"]:
     try:
         client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise UsageError(f"--executor: no Dask scheduler answers at {address}: {error}") from error
+        raise UsageError(
+            f"--executor: cannot reach a Dask scheduler at {address}: {error}"
+        ) from error
     with client:
         if not client.nthreads():
             raise UsageError(
-                f"--executor: the scheduler at {address} has no workers: dask worker {address}"
+                f"--executor: the scheduler at {address} does not have any workers: start "
+                f"one with dask worker {address}"
             )
         yield client.get_executor()

@@ -43,7 +43,7 @@ def command_given() -> tuple[str, ...] | None:
     """
     given: tuple[str, ...] | None = click.get_current_context().meta.get(_COMMAND)
     if given == ():
-        raise click.UsageError("no command behind --")
+        raise click.UsageError("expected a command after --")
     return given
 
 
@@ -72,16 +72,16 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "--into": {"type": LOG, "metavar": "FILE", "help": "also record this run in a new log."},
     "--upstream": {
         "metavar": "[NAME=]URL", "multiple": True,
-        "help": "the server for requests; by default the one in the base-URL variables, or the "
-        "provider's own.  NAME is openai, anthropic, or the variable that another client reads.",
+        "help": "server to send requests to; by default the one in the base-URL variables, or the "
+        "provider's own.  NAME is openai, anthropic, or the variable that the client reads.",
     },
     "--volatile": {
         "metavar": "PATH", "multiple": True,
-        "help": "do not compare this part of requests, such as model:*/parameters/user.",
+        "help": "ignore this part of requests, such as model:*/parameters/user.",
     },
     "--volatile-text": {
         "metavar": "REGEX", "multiple": True,
-        "help": "do not compare text that matches, such as a date in a prompt.",
+        "help": "ignore text that matches, such as a date in a prompt.",
     },
     "--unordered": {
         "metavar": "REGEX", "multiple": True,
@@ -104,11 +104,11 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     },
     "--keep": {
         "type": click.Path(path_type=Path), "metavar": "DIR",
-        "help": "keep the copy, as this new folder.",
+        "help": "keep the copy as this new folder.",
     },
     "--volatile-file": {
         "metavar": "GLOB", "multiple": True,
-        "help": "do not compare these files at the end, such as 'logs/*'.",
+        "help": "ignore these files at the end, such as 'logs/*'.",
     },
     "--network": {"is_flag": True, "help": "let the sandbox use this machine's network."},
     "--hooks": {"is_flag": True, "help": "install your repository's git hooks in the copy."},
@@ -250,7 +250,7 @@ def refuse_with_command(*shared: str) -> None:
         name = param.name or ""
         is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         if is_given and name not in shared and not isinstance(param, _OfCommands):
-            raise click.UsageError(f"{param.opts[0]} is not for -- COMMAND")
+            raise click.UsageError(f"{param.opts[0]} cannot be used with -- COMMAND")
 
 
 def rules_of(

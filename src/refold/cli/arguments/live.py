@@ -78,12 +78,13 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--stub", "stubs", metavar="NAME=JSON", multiple=True,
-        help="Result of a tool's stub, or of `model` or `child`; by default null.  @FILE reads a "
-        "file.",
+        help="Result of a stubbed tool, or of `model` or `child`; by default null.  Use @FILE "
+             "to read a file.",
     ),
     click.option(
         "--yes", "may_change", is_flag=True,
-        help="Allow live tools with the effect `changes`; with -- COMMAND: do not ask.",
+        help="Allow live tools with the effect `changes`; with -- COMMAND, do not ask for "
+             "confirmation.",
     ),
     session_option,
 )  # fmt: skip
@@ -284,7 +285,9 @@ def _check_names(
         for name in given:
             if name not in names and name not in extra:
                 listed = ", ".join(sorted(names)) or "none"
-                raise UsageError(f"{option} {name}: no tool of this run; it has {listed}")
+                raise UsageError(
+                    f"{option} {name}: this run does not have such a tool; its tools are {listed}"
+                )
 
 
 def _models(live: Live, log: OpenedLog) -> tuple[SourceMode | None, dict[str, Model]]:
@@ -338,7 +341,7 @@ def edits_of(given: Sequence[str]) -> dict[str, Json]:
         text = each.partition("=")[2].strip()
         if os.path.isfile(text):  # noqa: PTH113 - a text that can be no name is none
             raise UsageError(
-                f"--set {each!r:.60}: {text} is a file: {'@' + text!r} reads it, and "
-                f"{json.dumps(text)!r} is the text"
+                f"--set {each!r:.60}: {text} is a file: to read it, write {'@' + text!r}; "
+                f"to use the text itself, {json.dumps(text)!r}"
             )
     return said("--set", given)

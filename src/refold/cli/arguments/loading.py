@@ -100,12 +100,12 @@ def models_said(texts: Iterable[str]) -> dict[str, str]:
         key, value = (name, spec) if name and _SPEC.match(spec) else ("", text)
         if said.setdefault(key, value) != value:
             which = f"{key}=…" if key else "without a name"
-            raise UsageError(f"--model {which} is given twice: as {said[key]} and as {value}")
+            raise UsageError(f"--model {which} is given twice, as {said[key]} and as {value}")
     return said
 
 
 base_url_option: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = click.option(
-    "--base-url", metavar="URL", help="Server that has the model's API."
+    "--base-url", metavar="URL", help="Base URL of a server with the model's API."
 )
 session_option: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = click.option(
     "--session", metavar="MODULE:NAME",

@@ -48,10 +48,13 @@ json_option: Final[Decorator] = click.option(
 )  # fmt: skip
 
 heads_option: Final[Decorator] = click.option(
-    "--heads", metavar="URL", default="", help="Second store, which holds the heads."
+    "--heads", metavar="URL", default="", help="Second store, which contains the heads."
 )
 kept_heads_option: Final[Decorator] = click.option(
-    "--heads", metavar="URL|FILE", default="", help="Second store, or a file, that holds the heads."
+    "--heads",
+    metavar="URL|FILE",
+    default="",
+    help="Second store or file, which contains the heads.",
 )
 
 
@@ -95,7 +98,7 @@ def _labels(_context: click.Context, _option: click.Parameter, given: tuple[str,
 
 label_option: Final = click.option(
     "--label", "labels", metavar="NAME=TEXT", multiple=True, callback=_labels,
-    help="Label of the run, which `refold ls --text` finds.",
+    help="Label of the run, to search for with `refold ls --text`.",
 )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ def output_option(*names: str, kind: OutputKind, text: str) -> Decorator:
 
     def made(_context: object, _parameter: object, path: Path | None) -> OutputFile | None:
         if path == Path("-"):
-            raise click.BadParameter("this option writes a file: name one, or /dev/stdout")
+            raise click.BadParameter("this option writes a file: pass a file name, or /dev/stdout")
         return None if path is None else output_file(path, kind)
 
     return click.option(*names, type=LOG, metavar="FILE", callback=made, help=text)

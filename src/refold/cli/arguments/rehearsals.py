@@ -38,7 +38,7 @@ Report = TypeVar("Report")
 
 program_option: Final[Callable[[Command], Command]] = click.option(
     "--program", metavar="MODULE:NAME",
-    help="The program: module:name or file.py:name; not for built-in ones.",
+    help="Program, as module:name or file.py:name; not needed for built-in ones.",
 )  # fmt: skip
 tools_option: Final[Callable[[Command], Command]] = click.option(
     "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,

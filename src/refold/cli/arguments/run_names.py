@@ -63,7 +63,9 @@ class _Run(click.Path):
         begin = [each for each in folder.iterdir() if each.name.startswith(name) and is_runs(each)]
         if len(begin) > 1:
             names = few(sorted(each.name for each in begin), 3)
-            raise click.UsageError(f"{value} is the beginning of {len(begin)} runs: {names}")
+            raise click.UsageError(
+                f"{value} is ambiguous: {len(begin)} runs begin with it: {names}"
+            )
         return begin[0] if begin else None
 
 
@@ -89,7 +91,9 @@ class _Own(_Run):
     def _stored(self, run: StoredRun, ctx: click.Context | None) -> Path:
         del ctx
         copy = f"`refold pull {run.url} {run.name}".rstrip()
-        raise UsageError(f"{run}: no run in a store is changed; {copy}` copies it to runs/")
+        raise UsageError(
+            f"{run}: runs in a store cannot be changed; to copy it to runs/, use {copy}`"
+        )
 
 
 OWN: Final = _Own(path_type=Path)

@@ -51,7 +51,7 @@ def check(*, folder: Path, tools: tuple[str, ...]) -> int:
     Exit code: 0 all files define an agent · 1 one does not, or no file exists.
     """
     if not folder.is_dir():
-        raise click.UsageError(f"{output.shown_path(folder)}: no such folder of agents")
+        raise click.UsageError(f"{output.shown_path(folder)}: no such folder")
     document = checked(folder, (*NAMEABLE_TOOLS, *tools))
     return output.answer(document, lambda: _describe(document), FINE if document.ok else DIFFERS)
 
@@ -106,7 +106,7 @@ def _describe(found: CheckedAgents) -> None:
         output.line((problem.id, "bold red"), f"  {problem.reason}")
         output.line((f"  {problem.path}", "dim"))
     if not found.agents and not found.problems:
-        output.line(f"no agents in {found.folder}: NAME/AGENT.md or NAME.md")
+        output.line(f"no agents in {found.folder}: expected NAME/AGENT.md or NAME.md")
         return
     said = words.counted(len(found.agents), "agent")
     output.line((f"{said}, {words.counted(len(found.problems), 'problem')}", "dim"))

@@ -40,9 +40,9 @@ in the sums.
 def command(*, logs: tuple[Path, ...]) -> int:
     """Compare runs in a table, with the first difference from the first run.
 
-    The columns are status, subagents, calls, tokens, cost (if known), time and
-    changed files (+ added, ~ changed, - removed).  If a root's log is
-    listed, the logs of its children have no row of their own.
+    The columns are status, subagents, calls, tokens, cost (if known), time and changed files (+
+    added, ~ changed, - removed). If the log of a root run is listed, its children do not get rows
+    of their own.
     """
     logs = tuple(without_children(logs))
     with output.progress(f"comparing {len(logs)} runs"):

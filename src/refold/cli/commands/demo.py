@@ -65,15 +65,15 @@ Exit code: 0 all checks passed · 5 the survey did not complete · 3, 1 as for
 )
 @click.option(
     "--jobs", type=click.IntRange(1, 16), default=JOBS, show_default=True,
-    help="Number of subagents at once.",
+    help="Number of subagents that work at the same time.",
 )  # fmt: skip
 @json_option
 def command(*, path: Path | None, log: Path | None, faults: bool, jobs: int) -> int:
-    """Survey a source tree with subagents; record, show, verify, replay, diff.
+    """Survey a source tree with subagents, and record, show, verify, replay and diff the runs.
 
-    Each part of the tree is surveyed by a subagent in its own process, which
-    reads files through tools.  PATH is a folder with Python files; by default
-    the standard library of this Python.
+    Each part of the tree is surveyed by a subagent that runs in its own process and reads files
+    through tools.  PATH is a folder with Python files; by default, it is Python's standard
+    library.
     """
     log = _fresh(log)
     with dropped_prints() if output.is_json() else contextlib.nullcontext():
@@ -131,7 +131,7 @@ def _demonstrated(survey: _Survey, log: Path, *, faults: bool) -> tuple[PrintedD
     """
     began = time.monotonic()
     what = survey.title if survey.path is None else str(survey.path)
-    _heading("record", f"a survey of {what}, {survey.jobs} subagents at once")
+    _heading("record", f"a survey of {what} by {survey.jobs} subagents at a time")
     with output.progress(lambda: _progress(log)):
         program = "survey_with_faults" if faults else "survey_tree"
         recording = survey.record(program, log, {}, runner="subprocess")
@@ -211,12 +211,15 @@ def _say_what_it_proved(
     runs = words.counted(document.children.get("completed", 0), "subagent")
     entries = words.counted(document.entries or 0, "entry", "entries")
     output.line()
-    output.line(("What that proved  ", "bold magenta"), f"({seconds:.1f} s in all)")
-    output.line(f"  {runs} did real work, and {entries} record it.")
+    output.line(("What this shows  ", "bold magenta"), f"({seconds:.1f} s in all)")
+    output.line(f"  {runs} did real work, which is recorded in {entries}.")
     ran = document.tools_executed
     output.line(f"  Run again from the logs: tool calls executed: {ran}, differences: 0.")
     if faults:
-        output.line("  The faults were asked for: each is an outcome in the log, and replays too.")
+        output.line(
+            "  These faults are intended: each is recorded as an outcome in the log, "
+            "and is replayed too."
+        )
     output.line()
     output.line(("Try next", "bold magenta"))
     for each in _next(log, has_parts=bool(part), has_faults=faults):

@@ -55,7 +55,7 @@ standard error reports, and was not compared.
 )
 @json_option
 def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, every: bool) -> int:
-    """Compare two recorded runs and all runs below them.
+    """Compare two recorded runs and their descendants.
 
     Calls are compared within their scope, so the order of concurrent work does
     not matter.  Ids, times and hashes are not compared.
@@ -85,7 +85,8 @@ def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, ever
         for name, said in spent.items():
             if said["models"]:
                 told = words.spent(Usage(**said["usage"]))
-                output.line(f"{name} asked {', '.join(said['models'])}: {told} with all below")
+                models = ", ".join(said["models"])
+                output.line(f"{name} used {models}: {told} including descendants")
 
     document = found.as_json() | {"spent": spent, "files": [attrs.asdict(file) for file in files]}
     return output.answer(document, describe, DAMAGED if gaps else differs)

@@ -35,9 +35,9 @@ Exit code: 0 a model request arrived · 1 none arrived.
 def command(*, command: tuple[str, ...], upstreams: tuple[str, ...], profile: str) -> int:
     """Check whether a command can be recorded, without a model or a key.
 
-    The command runs as with `refold record`, but each request gets one short
-    text as its answer, in the format of the provider.  Requests that use the
-    variables do not leave this machine, and nothing is recorded.
+    The command runs as it would with `refold record`, but every request is answered with the same
+    short text, in the provider's format.  Requests that use the variables do not leave this
+    machine, and nothing is recorded.
     """
     found = sessions().examine_command(command, upstreams=upstreams, profile=profile)
     sys.stdout.flush()
@@ -61,5 +61,5 @@ def _lines(found: Any) -> list[str]:
     if not found.seen:
         lines.append("no request arrived")
     lines += [f"WebSocket {path}: refused with 426" for path in found.websockets]
-    lines.append(f"the command ended with exit code {found.ended.exit_code}")
+    lines.append(f"the command exited with status {found.ended.exit_code}")
     return lines

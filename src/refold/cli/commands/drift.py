@@ -26,8 +26,8 @@ Examples:
   refold drift audit.jsonl --program app.py:audit --tools app:TOOLS \\
          --compare search=text --twice --junit drift.xml
 
-A tool that changes the world does not run without --yes.  A call that matches
-the log gets its recorded result.
+Tools with the effect `changes` run only with --yes; otherwise, a call that
+matches the log gets its recorded result.
 
 Exit code: 0 no drift · 1 drift · 4 a request was not recorded and may not
 run.
@@ -68,9 +68,8 @@ def command(
 ) -> int:
     """Run the program of LOG again, live, and compare each call with the log.
 
-    A call is the same, new or missing, or has a different result or different
-    arguments.  A difference that an earlier changed result may have caused is
-    marked as consequent.
+    A call can be the same, new or missing, or have a different result or different arguments.
+    Differences that may have been caused by an earlier changed result are marked as consequent.
     """
     with opened_log(log) as opened, remedied(opened, program):
         given = live_of(opened, program, "live", live)
@@ -114,4 +113,4 @@ def _describe(report: DriftReport, log: OpenedLog, live: Live) -> None:
     kept = [name for name in sorted(changing) if name in served]
     if kept:
         names = ", ".join(f"{name} ({served.count(name)})" for name in kept)
-        output.hint(f"not run, with recorded results: {names}; --yes runs them")
+        output.hint(f"not run, recorded results used instead: {names}; to run them, add --yes")

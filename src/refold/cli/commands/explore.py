@@ -44,12 +44,12 @@ Exit code: 0 every order ends as recorded · 1 an order ends differently
 )  # fmt: skip
 @click.option(
     "--timers", is_flag=True,
-    help="Let timers race: a timeout may fire before a call that was in time.",
+    help="Also vary when timers fire, so that a timeout may fire before a call that was in time.",
 )  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random orders.")
 @click.option("--children", is_flag=True, help="Also explore each child, with its own log.")
 @click.option(
-    "--all", "is_all", is_flag=True, help="List every different end, not just the first few."
+    "--all", "is_all", is_flag=True, help="List all of the different ends, not just the first few."
 )
 @tools_option
 @session_option
@@ -66,14 +66,12 @@ def command(
     tools: str,
     session: str | None,
 ) -> int:
-    """Run a recorded program under other orders of completion.
+    """Run a recorded program with different orders of completion.
 
-    Concurrent work can end in any order.  This command delivers the recorded
-    results in other orders, without running tools or models.  If an order changes
-    the output, it then looks for the smallest such change of the order.
-
-    An order ends at a call without a recorded result, because it is unknown how
-    the run would continue.
+    Concurrent work can finish in any order.  This command delivers the recorded results in
+    different orders, without running tools or models.  If an order changes the output, it looks
+    for the smallest reordering that does so.  An order is abandoned at a call without a recorded
+    result, because nobody knows how the run would continue.
     """
     tried = [0]
     report, opened = rehearsed(
@@ -98,7 +96,7 @@ def describe(report: ExploreReport, *, is_all: bool = False) -> None:
         output.lines(str(finding))
     if report.rest() and not is_all:
         output.line()
-        output.line((f"{report.rest()}: --all shows each", "dim"))
+        output.line((f"{report.rest()}: to list them, add --all", "dim"))
     for child in report.children:
         if report.findings or child.findings:
             output.line()

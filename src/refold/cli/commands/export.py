@@ -37,8 +37,8 @@ Examples:
   refold export runs/audit.jsonl --to parquet        tables in audit.parquet/
   refold export LOG --to otlp --endpoint http://localhost:4318/v1/traces
 
-The page works from disk, without a network or a server.  It verifies the logs
-itself.
+The HTML page works from disk, without a network or a server, and verifies the
+logs itself.
 """
 
 _LARGE: Final = 100 * 1024 * 1024
@@ -59,7 +59,8 @@ _SUFFIXES: Final[dict[OutputKind | Literal["parquet"], str]] = {
 @file_option(
     "-o",
     "--out",
-    text="Output file, or folder of tables; by default named after the log.  - prints.",
+    text="Output file, or folder for tables; by default named after the log.  Use "
+    "- for standard output.",
 )
 @force_option
 @click.option("--diff", "other", type=RUN, metavar="OTHER", help="Another run to compare it with.")
@@ -67,13 +68,13 @@ _SUFFIXES: Final[dict[OutputKind | Literal["parquet"], str]] = {
     "--without-content", is_flag=True, help="Leave out the text of tools, models and people."
 )
 @click.option(
-    "--files", is_flag=True, help="Add the diffs of recorded files, which are listed first."
+    "--files", is_flag=True, help="Add the diffs of recorded files, and list these files first."
 )
 @click.option(
-    "--content", is_flag=True, help="With --to otlp, parquet: add the texts of all calls."
+    "--content", is_flag=True, help="With --to otlp or parquet: add the texts of all calls."
 )
 @click.option(
-    "--endpoint", metavar="URL", help="With --to otlp: send to a collector, .../v1/traces."
+    "--endpoint", metavar="URL", help="With --to otlp: send to this collector, .../v1/traces."
 )
 @click.option("--large", is_flag=True, help="Also export logs of more than 100 MB.")
 @json_option
@@ -89,29 +90,33 @@ def command(
     endpoint: str | None,
     large: bool,
 ) -> int:
-    """Write a run, with all runs below it, to one file, or to a folder of tables.
+    """Write a run and its descendants to a single file, or to a folder of tables.
 
-    An earlier export to the same file is replaced.  Any other file needs
-    --force, and a log is never replaced.  A folder must be empty or missing.
+    An earlier export to the same file is replaced.  To replace any other file except a log, add
+    --force.  A folder must be empty or not exist yet.
     """
     from refold.exports.spans import Spans  # noqa: PLC0415 - the same
     from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
 
     if files and (to != "html" or without_content):
-        raise click.UsageError("--files is for --to html, and not with --without-content")
+        raise click.UsageError("--files needs --to html, and cannot be used with --without-content")
     if (content and to not in ("otlp", "parquet")) or (endpoint and to != "otlp"):
-        raise click.UsageError("--endpoint is for --to otlp, and --content for otlp and parquet")
+        raise click.UsageError(
+            "--endpoint needs --to otlp, and --content needs --to otlp or parquet"
+        )
     if to in ("otlp", "atif", "parquet") and (other or without_content or (endpoint and out)):
         raise click.UsageError(
-            f"--to {to} has no --diff or --without-content, and no -o with --endpoint"
+            f"--to {to} cannot be used with --diff or --without-content, nor -o with --endpoint"
         )
     is_printed = out == Path("-")
     if is_printed and output.is_json():
-        raise click.UsageError("-o - and --json both print to standard output: use one of them")
+        raise click.UsageError(
+            "-o - and --json both print to standard output: use only one of them"
+        )
     target = out or Path(log.with_suffix(_SUFFIXES[to]).name)
     if to == "parquet":
         if is_printed:
-            raise click.UsageError("--to parquet writes a folder: name it with -o DIR")
+            raise click.UsageError("--to parquet writes a folder: pass it with -o DIR")
         folder = OutputFolder(target)
         folder.check()
         with opened_log(log) as opened, output.progress(f"reading {log}"):
@@ -163,14 +168,16 @@ def _spans(
     made = endpoint or ("-" if file is None else output.shown_path(file.path))
     left_out = {what: count for what, count in sorted(spans.left_out.items()) if count}
     if lost:
-        output.complain(f"{endpoint} did not take {lost:,} of {spans.made:,} spans: export again")
+        output.complain(
+            f"{endpoint} rejected {lost:,} of {spans.made:,} spans: run the export again"
+        )
     if left_out and not output.is_json():
         told = ", ".join(f"{count:,} {what}" for what, count in left_out.items())
         output.hint(f"left out: {told}")
     damaged = UNREAD in left_out or not _is_read(spans.tree)
     if damaged:
         output.complain(
-            f"{name}: a log or a text of this run is missing or damaged: see refold verify"
+            f"{name}: a log or a large text of this run is missing or damaged: see refold verify"
         )
     code = DAMAGED if damaged else USAGE if lost else FINE
     if file is None and not endpoint:
@@ -227,9 +234,9 @@ def _say_cost(times: int, *logs: Path, large: bool) -> None:
     """
     size = sum(path.stat().st_size for log in logs for path in tree(log) if path.exists())
     if size >= _LARGE:
-        cost = f"logs of {words.size(size)}: this may take {words.size(times * size)} of memory"
+        cost = f"logs of {words.size(size)}, which may need {words.size(times * size)} of memory"
         if not large:
-            raise click.UsageError(f"{cost}; add --large, or look at the log with refold tail, why")
+            raise click.UsageError(f"{cost}; add --large, or use refold tail or refold why instead")
         output.hint(f"reading {cost}")
 
 

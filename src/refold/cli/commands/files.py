@@ -46,9 +46,8 @@ _MARKS: Final = {"added": "+", "changed": "~", "removed": "-", "": " "}
 def command(*, log: Path, path: str, at: int | None, out: Path | None) -> int:
     """List, print or restore the folder that a watched command worked in.
 
-    If PATH is a file, it is printed; if it is a folder, its files are listed.
-    Contents come from the log, and from the git repository that it was recorded
-    in.
+    If PATH is a file, it is printed; if it is a folder, its files are listed.  The contents are
+    taken from the log and from the git repository in which it was recorded.
     """
     path = path.rstrip("/")
     with opened_log(log) as opened:
@@ -65,7 +64,9 @@ def command(*, log: Path, path: str, at: int | None, out: Path | None) -> int:
                 return FINE
             listed = _listed(before, now, path)
     if path and not listed:
-        raise UsageError(f"{path}: no such file after that entry; `refold files LOG` lists them")
+        raise UsageError(
+            f"{path}: no such file after that entry; to list the files, use `refold files LOG`"
+        )
     told = PrintedFiles(
         log=output.shown_path(log),
         folder=as_text(start.path),
@@ -100,18 +101,20 @@ def _describe(told: PrintedFiles, lost: str) -> None:
     changed = sum(bool(file.change) for file in told.files)
     output.line((f"{words.counted(len(told.files), 'file')}, {changed} changed", "dim"))
     if lost:
-        output.complain(f"the folder is not recorded any more from some entry on: {lost}")
+        output.complain(f"the recording of the folder stops at some entry: {lost}")
 
 
 def _restored(entries: list[TreeEntry], contents: Contents, tree: FileTree, out: Path) -> int:
     """Write files into an empty folder; report those that could not be restored."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"--out {out}: expected an empty folder, or none: nothing is overwritten")
+        raise UsageError(
+            f"--out {out}: expected an empty or new folder, because nothing is overwritten"
+        )
     out.mkdir(parents=True, exist_ok=True)
     missing: list[ContentMissing] = restore(entries, lambda one: contents.content(one, tree), out)
     for entry in entries:
         if not entry.is_restorable:
-            why = "secrets were taken out" if entry.kind == "cut" else f"left out: {entry.value}"
+            why = "secrets were removed" if entry.kind == "cut" else f"left out: {entry.value}"
             output.hint(f"{as_text(entry.path)}: {why}")
     for each in missing:
         output.complain(str(each))

@@ -82,7 +82,9 @@ def list_effects(log: Path) -> int:
         found = effects_of(read_record(opened.path), here) if is_watched else NO_EFFECTS
 
     def describe() -> None:
-        output.line(str(found) if is_watched else "a program is replayed without any tool call")
+        output.line(
+            str(found) if is_watched else "the replay of a program does not execute tool calls"
+        )
         for each in found.calls:
             given = text_of_json(each.arguments)
             shown = f"{given[:_CHARS]}…" if len(given) > _CHARS else given
@@ -114,10 +116,10 @@ def _looking(
         known, is_asked = proxy_module("recorded_here"), proxy_module("command").is_typed_at()
         if is_sure or known.is_recorded_here(head) or not (is_asked and sys.stderr.isatty()):
             return
-        asks = f"{output.shown_path(log)} is not known to be recorded on this machine. Run it?"
+        asks = f"{output.shown_path(log)} was probably not recorded on this machine. Run it?"
         if not click.confirm(asks, err=True):
             raise click.UsageError(
-                "nothing was run; `refold replay --list-effects LOG` lists the calls"
+                "nothing was run; to list the tool calls, use `refold replay --list-effects LOG`"
             )
         known.remember(head)
 
@@ -133,7 +135,9 @@ def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options:
         found = diff(opened.path, forked.log)
         otherwise = [_placed(one, opened) for one in forked.otherwise]
     if otherwise:
-        output.complain(f"up to entry {forked.at}, the command's requests differ from the record")
+        output.complain(
+            f"the command's requests differ from the recorded ones before entry {forked.at}"
+        )
     for one in otherwise:
         output.told_lines(str(one))
     is_fine = forked.ended.exit_code == 0
@@ -212,15 +216,15 @@ def _told_patch(resumed: Any, *, applies: bool) -> None:
     if patch is None or not (patch.files or patch.moved):
         return
     if patch.moved:
-        why = f"{patch.folder} is not as the record left it: {patch.names()}"
+        why = f"{patch.folder} has changed since the recording: {patch.names()}"
         if applies:
             output.complain(f"nothing was applied: {why}")
         else:
-            output.told(f"--apply would be refused: {why}")
+            output.told(f"--apply would fail: {why}")
     elif resumed.is_applied:
         output.told(f"applied to {patch.folder}: {patch.names()}")
     else:
-        advice = "the command did not end well" if applies else "--apply writes them there"
+        advice = "the command failed" if applies else "to write them there, use --apply"
         files = words.counted(len(patch.files), "file")
         output.told(f"{files} of the copy not as in {patch.folder}: {patch.names()}; {advice}")
 
@@ -273,7 +277,7 @@ def _describe(report: ObservedReport, *, is_all: bool) -> None:
             output.told_lines(f"{divergence}{after(divergence)}")
         if rest := len(report.divergences) - len(shown):
             output.told()
-            output.told((f"{rest} more: --all shows each", "dim"))
+            output.told((f"{rest} more: to list them, add --all", "dim"))
         output.told()
     if report.profile:
         output.told((f"profile: {report.profile}", "dim"))

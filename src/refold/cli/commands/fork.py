@@ -76,7 +76,8 @@ may not run · 1 an edit changes the part before it.
 @click.argument("log", type=RUN)
 @click.option(
     "--at", type=int, metavar="N",
-    help="Last entry to keep; by default the entry of the first --set.  Negative: from the end.",
+    help="Last entry to keep; by default the entry of the first --set.  Negative numbers count "
+         "from the end.",
 )  # fmt: skip
 @click.option(
     "--set", "edits", metavar="KEY=JSON", multiple=True,
@@ -114,8 +115,7 @@ def command(
 ) -> int:
     """Copy LOG up to an entry, change results, and continue from there.
 
-    LOG itself does not change.  The new log stores its origin, which `refold ls
-    --tree` shows.
+    LOG itself is not changed.  The new log contains its origin, which `refold ls --tree` shows.
 
     With -- COMMAND, LOG is a log of `refold record`: the command runs again,
     gets recorded answers up to the entry, and continues live.  It runs in a
@@ -132,8 +132,8 @@ def command(
         )
         if others or not attrs.evolve(live, models=()).is_all_recorded:
             raise click.UsageError(
-                "with -- COMMAND, pass only --at, --set, --model NAME, --into, --upstream, "
-                "--volatile, --volatile-text and --unordered"
+                "with -- COMMAND, you can only use --at, --set, --model NAME, --into, "
+                "--upstream, --volatile, --volatile-text and --unordered"
             )
         from refold.cli.commands.foreign_runs import (  # noqa: PLC0415 - wire formats
             fork_foreign,
@@ -144,7 +144,7 @@ def command(
         asked: dict[str, Any] = {"at": at, "edits": edits_of(edits), "into": into, "model": model}
         is_sure = live.may_change
         if retry and (at is not None or edits or model):
-            raise click.UsageError("--retry stands alone: without --at, --set and --model")
+            raise click.UsageError("--retry cannot be used with --at, --set or --model")
         if retry:
             asked = {"retry": retry, "into": into, "verb": "forked"}
         asked["copying"] = foreign.copying()
@@ -226,10 +226,10 @@ def _describe(
     for one in forked.missing:
         output.complain(str(one))
     if forked.log is None:
-        output.hint("\n".join(["nothing ran live, and no log was left", *remedies]))
+        output.hint("\n".join(["nothing ran live, so no log was kept", *remedies]))
         return
     for key in unreached:
-        output.complain(f"the edit of {key} has no effect: the fork never gets there")
+        output.complain(f"the edit of {key} has no effect: the fork never reaches it")
     output.lines(str(found))
     shown = shlex.quote(forked.log)
     output.hint(f"\n1 log: {shown}; refold show {shown}")

@@ -39,9 +39,9 @@ an end (standard error names them).
 def command(*, places: tuple[Path, ...], out: OutputFile | None) -> int:
     """List the heads of finished root logs, one JSON line each.
 
-    LOG can be a folder, which means all root logs below it.  Keep the list where
-    the writers of the logs cannot change it: verify --heads then detects a log
-    that was replaced or removed, even if it is intact.
+    LOG can also be a folder, to list all root logs below it.  Store the list where the writers of
+    the logs cannot change it.  `refold verify --heads` then detects logs that were replaced or
+    removed, even if they are intact.
     """
     heads, left = list[KeptHead](), list[str]()
     folders = [each for each in places if each.is_dir()]

@@ -53,7 +53,8 @@ _STATUSES: Final = (*get_args(Status), *STANDINGS, "unreadable")
 )
 @click.option(
     "--notable", "is_notable", is_flag=True,
-    help="Only runs in which `refold show --notable` finds something; reads whole logs.",
+    help="Only runs in which `refold show --notable` finds something; slow, because it reads "
+         "entire logs.",
 )  # fmt: skip
 @click.option(
     "--last", type=click.IntRange(1), metavar="N", help="Only the N newest of the runs found."
@@ -75,7 +76,7 @@ def command(
     last: int | None,
     is_notable: bool,
 ) -> int:
-    """List the root runs in DIR (by default runs/), the newest last.
+    """List the root runs in DIR (by default runs/), newest last.
 
     A run without an end is `running`, `waits_for_you` (a person must answer) or
     `broke_off`.
@@ -109,7 +110,9 @@ def command(
     unread = _unreadable(listed) - _unreadable(found)
     if unread:
         files = words.counted(unread, "file")
-        output.hint(f"{files} could not be read, and may belong here: --status unreadable")
+        output.hint(
+            f"{files} could not be read, and may belong here: to list them, use --status unreadable"
+        )
 
     def describe() -> None:
         for depth, each in _lineage(found) if is_tree else ((0, each) for each in found):

@@ -162,11 +162,11 @@ class _Runs:
         """
         name = Path(run).name
         if not name or run != name or name.startswith(".") or not name.isprintable():
-            raise _refused("run: expected the name of a run's log, as list_runs prints it")
+            raise _refused("run: expected the name of a log, as printed by list_runs")
         if isinstance(self._folder, Path):
             return f"./{name}"
         if set(name) & set("\\%?#"):
-            raise _refused("run: expected the name of a run without characters of URLs")
+            raise _refused("run: expected the name of a run, without URL characters")
         return f"{self._folder.url.rstrip('/')}/{name}"
 
     def _refuse_links(self) -> None:
@@ -182,7 +182,9 @@ class _Runs:
         for link in links:
             if not link.resolve().is_relative_to(self._folder):
                 name = output.safe(link.name)
-                raise _refused(f"{name} in the folder of runs links to another folder: remove it")
+                raise _refused(
+                    f"{name} in the folder of runs links to a different folder: remove it"
+                )
 
     async def _said(self, number: int, *arguments: str) -> str:
         """Return one page of the output of a command, its messages last."""
@@ -223,12 +225,14 @@ class _Runs:
                         if (hit := wanted.search(data)) is None:
                             continue
                         if len(lines) == _HITS:
-                            return "\n".join([*lines, "more entries have it: search for more text"])
+                            return "\n".join(
+                                [*lines, "more entries contain it: search for a longer text"]
+                            )
                         part = data[max(0, hit.start() - _AROUND) : hit.end() + _AROUND]
                         lines.append(f"{path.name} entry {entry.seq} {entry.kind}: {part}")
         except (RefoldError, click.ClickException) as error:
             lines.append(f"{error.message if isinstance(error, click.ClickException) else error}")
-        return "\n".join(lines) or "no entry has this text"
+        return "\n".join(lines) or "no entry contains this text"
 
 
 def _refused(text: str) -> Exception:
@@ -246,7 +250,7 @@ def _answer(text: str, number: int) -> str:
         raise _refused(f"page {number}: expected 1 to {count}")
     part = shown[(number - 1) * _CHARACTERS : number * _CHARACTERS]
     mark = secrets.token_hex(8)
-    more = f"; ask for page={number + 1} to read on" if number < count else ""
+    more = f"; for the rest, use page={number + 1}" if number < count else ""
     return (
         f"<recorded-data {mark}>\n{part}\n</recorded-data {mark}>\npage {number} of {count}{more}"
     )

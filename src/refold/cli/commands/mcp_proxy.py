@@ -37,7 +37,7 @@ from the record.
 
 def _word(_context: click.Context, _parameter: click.Parameter, word: str) -> str:
     if word and not re.fullmatch(r"[A-Za-z0-9_-]{16,}", word):
-        raise click.BadParameter("expected 16 or more of A-Z a-z 0-9 _ -, drawn by you")
+        raise click.BadParameter("expected at least 16 random characters from A-Z a-z 0-9 _ -")
     return word
 
 
@@ -50,7 +50,7 @@ def _word(_context: click.Context, _parameter: click.Parameter, word: str) -> st
 @click.option("--name", metavar="NAME", default="", help="Name of the server in logs; by default "
               "its script or package.")  # fmt: skip
 @log_option
-@file_option("--replay", text="Serve this record; the server is not started.")
+@file_option("--replay", text="Serve this recording; the server is not started.")
 @click.option("--url", metavar="URL", help="Server on HTTP; its local URL is printed.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, metavar="N",
@@ -62,11 +62,11 @@ def _word(_context: click.Context, _parameter: click.Parameter, word: str) -> st
 )  # fmt: skip
 @click.option(
     "--volatile", metavar="PATH", multiple=True,
-    help="Do not compare this part of calls, such as tool:NAME/arguments/when.",
+    help="Ignore this part of calls, such as tool:NAME/arguments/when.",
 )  # fmt: skip
 @click.option(
     "--volatile-text", "volatile_texts", metavar="REGEX", multiple=True,
-    help="Do not compare text that matches, such as a date in an argument.",
+    help="Ignore text that matches, such as a date in an argument.",
 )  # fmt: skip
 def command(
     *,
@@ -79,18 +79,18 @@ def command(
     volatile: tuple[str, ...],
     volatile_texts: tuple[str, ...],
 ) -> int:
-    """Record an MCP server, or replay it from its record.
+    """Record an MCP server, or replay a recording of it.
 
-    An MCP client starts this command instead of SERVER.  It forwards all
-    messages in both directions.  Within `refold record -- COMMAND`, calls are
-    written to the command's log.  Within `refold replay`, they are answered
-    from that log, and SERVER does not start.  Otherwise, use --log or --replay.
+    An MCP client starts this command instead of SERVER, and it forwards all messages in both
+    directions.  Within `refold record -- COMMAND`, calls are written to the command's log; within
+    `refold replay`, they are answered from that log, without starting SERVER. Otherwise, use
+    --log or --replay.
     """
     given = command_given()
     if (given is None) is (url is None):
         raise click.UsageError("expected -- SERVER ARGS…, or --url URL")
     if log is not None and replay is not None:
-        raise click.UsageError("use either --log, to record, or --replay, to serve a record")
+        raise click.UsageError("use either --log, to record, or --replay, to serve a recording")
     options: dict[str, Any] = {"name": name, "log": log}
     options["rules"] = rules_of(volatile, volatile_texts)
     with opened_log(replay) if replay is not None else contextlib.nullcontext() as opened:
@@ -114,7 +114,7 @@ def _report(report: Any) -> int:
     """Say on standard error how a replay went."""
     served = f"{report.served} of {words.counted(report.requests, 'recorded request')} served"
     if report.identical:
-        output.told(("identical", "green"), f": {served}; the server had no part in it")
+        output.told(("identical", "green"), f": {served}; the server was not started")
     else:
         count = words.counted(len(report.divergences), "difference")
         output.told((count, "bold red"), f": {served}")

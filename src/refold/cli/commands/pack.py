@@ -46,11 +46,11 @@ or damaged, as standard error reports; the rest is packed unchanged.
 def command(*, log: Path, out: Path | None, has_files: bool) -> int:
     """Pack a run's log, its children's logs and their large texts into one file.
 
-    Every command that reads a LOG accepts the packed file as well.  Packing the
-    same logs twice produces identical files.  Nothing is overwritten.
+    Every command that reads a LOG also accepts the packed file.  Packing the same logs twice
+    produces identical files.  Nothing is overwritten.
 
-    File contents of a watched command's folder are packed only with
-    --workspace, and are listed first.
+    The files of a watched command's folder are packed only with --workspace, and are listed
+    first.
     """
     name = log.with_suffix(PACKED_SUFFIX).name
     target = out if out is not None else output.folder_beside(log) / name
@@ -60,7 +60,9 @@ def command(*, log: Path, out: Path | None, has_files: bool) -> int:
         with contextlib.ExitStack() as left:
             objects = listed_contents(opened.path, left) if has_files else None
             if has_files and objects is None:
-                raise click.UsageError(f"{output.shown_path(log)}: the log does not hold a folder")
+                raise click.UsageError(
+                    f"{output.shown_path(log)}: the log does not contain a folder"
+                )
             packed = pack(opened.path, target, objects)
         logs = len(tree(opened.path))
         is_whole = _tell_damage(opened)
@@ -80,5 +82,5 @@ def _tell_damage(log: OpenedLog) -> bool:
         output.complain(f"{log.shown(each.path)}:{each.line}: {each.what}")
     if len(found) > _SHOWN:
         rest = words.counted(len(found) - _SHOWN, "more place")
-        output.complain(f"and {rest}: `refold verify --json` lists them")
+        output.complain(f"and {rest}: to list them, use `refold verify --json`")
     return not found

@@ -35,10 +35,10 @@ its name or because it does not exist · 3 a run is damaged in the store.
 def command(
     *, store: Path | StoredRun, runs: tuple[str, ...], folder: Path, large: bool, heads: str
 ) -> int:
-    """Copy runs, by default all, from a shared store to a folder.
+    """Copy runs from a shared store to a folder; by default, all of them.
 
-    Each run is verified before it gets its name, so a damaged run or an
-    interrupted transfer leaves no file.  Nothing is overwritten.
+    Each run is verified before it gets its name, so a damaged run or an interrupted transfer does
+    not leave any files behind.  Nothing is overwritten.
     """
     from refold.store.pull import pull  # noqa: PLC0415 - not for help pages
 

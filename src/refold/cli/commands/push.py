@@ -31,16 +31,15 @@ run has its name or because it is running · 3 a run is damaged or has no end.
 @heads_option
 @click.option(
     "--workspace", "has_files", is_flag=True,
-    help="Add the files of recorded folders, which are listed first.",
+    help="Add the files of recorded folders, and list them first.",
 )  # fmt: skip
 @json_option
 def command(*, runs: tuple[Path, ...], store: Path | StoredRun, heads: str, has_files: bool) -> int:
     """Copy runs to a shared store, each completely or not at all.
 
-    RUN is a root's log, or a folder, which means all root logs below it.
-    Nothing in a store is overwritten: a run that is already there is skipped,
-    and a different run of that name is refused.  To continue an interrupted
-    push, run it again.
+    RUN is the log of a root run, or a folder, to push all root logs below it.  Nothing in a store
+    is overwritten: runs that are already there are skipped, and a different run with the same
+    name is refused.  To continue an interrupted push, run it again.
     """
     from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - not for help pages
     from refold.store.push import push  # noqa: PLC0415 - the same

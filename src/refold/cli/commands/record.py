@@ -39,7 +39,7 @@ def _print_variables(variables: Mapping[str, str]) -> None:
     for name, url in variables.items():
         output.line(f"{name}={url}")
     sys.stdout.flush()
-    output.hint("recording requests until Ctrl-C; treat the addresses like a key")
+    output.hint("recording requests until Ctrl-C; treat the addresses like API keys")
 
 
 @click.command("record", epilog=page(_PAGE), context_settings={"allow_interspersed_args": False})
@@ -55,7 +55,8 @@ def _print_variables(variables: Mapping[str, str]) -> None:
     "--workspace",
     metavar="DIR|none",
     default="",
-    help="The folder whose files are recorded; by default the git work tree, or this folder.",
+    help="Folder whose files are recorded; by default the git work tree or, "
+    "outside of git, this folder.",
 )
 @click.option(
     "--keep-content", is_flag=True,
@@ -76,13 +77,13 @@ def command(
 ) -> int:
     """Record the model requests of a command, in any language.
 
-    The command runs with base-URL variables (OPENAI_BASE_URL,
-    ANTHROPIC_BASE_URL, and others for Gemini, Vertex and Bedrock) that point to
-    a local proxy, which forwards all requests.  A client with a fixed base URL
-    bypasses it: see `refold doctor`.  Keys are forwarded and not written.
+    The command runs with base-URL variables (OPENAI_BASE_URL, ANTHROPIC_BASE_URL, and others for
+    Gemini, Vertex and Bedrock) that point to a local proxy, which forwards all requests.  A
+    client with a fixed base URL bypasses the proxy: see `refold doctor`. API keys are forwarded,
+    but not written to the log.
 
-    The guarantee is weaker than for `refold run`: a replay compares the
-    requests, and nothing else that the command does.
+    The guarantee is weaker than for `refold run`, because a replay only compares the requests
+    that the command makes.
     """
     from refold.cli.arguments.foreign import sessions  # noqa: PLC0415 - needs the extra `proxy`
     from refold.proxy.http.routes import why_nothing_came  # noqa: PLC0415 - the same
@@ -93,7 +94,7 @@ def command(
         "caps": spends, "labels": labels,
     }  # fmt: skip
     if (listen is None) == (not command):
-        raise click.UsageError("give one of -- COMMAND and --listen")
+        raise click.UsageError("use either -- COMMAND or --listen")
     if listen is not None:
         given["listening"] = sessions().Listening(_print_variables, listen)
     recorded = sessions().record_command(command, **given)
@@ -104,21 +105,24 @@ def command(
     if recorded.folder:
         output.hint(f"folder: {recorded.folder}")
     if recorded.profile:
-        known = f"profile {recorded.profile}: a replay lists the places that change on every run"
-        output.hint(f"{known}; --profile none compares them")
+        known = (
+            f"profile {recorded.profile}: a replay ignores values that change on "
+            "every run, and lists them"
+        )
+        output.hint(f"{known}; to compare them, use --profile none")
     if log is None and "--log" in command:
-        output.hint("--log was given to the command: options of `refold record` stand before it")
+        output.hint("--log was passed to the command: put options of `refold record` before it")
     if recorded.ended.lost:
-        output.complain(f"standard output: {recorded.ended.lost}: a part of the output is lost")
+        output.complain(f"standard output: {recorded.ended.lost}: part of the output was lost")
     for why in recorded.refused:
         output.complain(f"a request was not forwarded: {why}")
     if recorded.ended.timed_out:
-        output.complain(f"the command was ended at --timeout {spends.timeout:g}")
+        output.complain(f"the command was stopped by --timeout {spends.timeout:g}")
     for cap, count in recorded.reached.items():
         output.complain(f"{words.counted(count, 'request')} refused: {cap.why}")
     code: int = recorded.ended.exit_code
     if recorded.is_empty:
-        output.complain("no request was recorded, only the start and the end of the command")
+        output.complain("no requests were recorded, only the start and end of the command")
         failure = recorded.ended.failure()
         for why in why_nothing_came(foreign.upstream, recorded.websockets, failure=failure):
             output.hint(why)

@@ -54,10 +54,10 @@ _SHOWN: Final = 48
 )
 @json_option
 def command(*, log: Path, out: Path | None) -> int:
-    """Report how much of a log, and of those below it, is valid.
+    """Report how much of a log, and of its descendants' logs, is valid.
 
-    Nothing is executed or changed.  --salvage copies the valid entries to a new
-    log, with the entries of the children's logs that they name.
+    Nothing is executed or changed.  --salvage copies the valid entries, including those of
+    children's logs, to a new log.
     """
     with opened_log(log) as opened, output.progress(f"reading {log}"):
         found = [prefix_of(path) for path in tree(opened.path) if path.is_file()]
@@ -163,9 +163,9 @@ def _advise(logs: list[ReadLog], given: Path, *, is_resumable: bool) -> None:
         name = f"salvaged-{root_of(given.with_suffix(SUFFIX)).name}"
         new = output.folder_beside(given) / name
         both = " --salvage ".join(shlex.quote(output.shown_path(each)) for each in (given, new))
-        output.hint(f"to keep the valid entries: refold recover {both}")
+        output.hint(f"to save the valid entries: refold recover {both}")
     elif is_lossy:
-        output.hint("no entry is valid: use a copy from elsewhere")
+        output.hint("no entry is valid: use a copy of the log, if there is one")
     elif states & {"damaged", "missing"}:
         name = shlex.quote(output.shown_path(given))
         output.hint(f"the hashes are valid, but the entries are inconsistent: refold verify {name}")

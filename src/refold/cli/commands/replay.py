@@ -73,12 +73,12 @@ refused), 0.
 @click.option("--all", "is_all", is_flag=True, help="List every divergence, and later differences.")
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N",
-    help="Number of logs at once; by default one per processor.",
+    help="Number of logs to replay at the same time; by default one per processor.",
 )  # fmt: skip
 @click.option("--fail-fast", is_flag=True, help="Stop at the first log that differs.")
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-    help="Wall time for one log; then it is stopped and reported as `timed out`.",
+    help="Time limit for each log, which is then stopped and reported as `timed out`.",
 )  # fmt: skip
 @executor_option
 @output_option("--junit", kind="junit", text="Also write the results as JUnit XML.")
@@ -120,27 +120,25 @@ def command(
     foreign: Foreign,
     live: Live,
 ) -> int:
-    """Run a recorded program again, with recorded outcomes, and compare.
+    """Run a recorded program again with the recorded results, and compare.
 
-    Only the program is executed: no tool, model or child process runs.  Every
-    request and the end of every run must match the log.
+    Only the program is executed, without tools, models and child processes.  Every request, and
+    the end of every run, has to match the log.
 
-    Refold does not import code that a log names.  Pass the program, unless
-    Refold ships it.
+    Refold does not import code that a log names, so pass the program, unless it is a built-in
+    one.
 
-    LOG can be a folder, which means all root logs below it, and can be
-    repeated.  Several logs are replayed in separate processes, with one row
-    each.  So is one LOG with --timeout or --junit.
+    LOG can also be a folder, to replay all root logs below it, and can be repeated.  Several
+    logs, or one LOG with --timeout or --junit, are replayed in separate processes.
 
-    --model, --tools, --children and --tool make a part of the run live, and
-    compare each call with the log (refold drift --help).
+    With --model, --tools, --children and --tool, part of the run is live, and each call is
+    compared with the log (see refold drift --help).
 
-    With -- COMMAND, LOG is a log of `refold record`: the command runs again,
-    and its requests are answered from the log.  It runs in a copy of the
-    recorded folder, and in a sandbox without a network if `bwrap` works here.
-    It executes the recorded tool calls.  If somebody else recorded LOG, look at
-    these calls first with --list-effects.  At a terminal, you are asked about a
-    LOG that was not recorded on this machine, unless you pass --yes.
+    With -- COMMAND, LOG is a log of `refold record`: the command runs again, and its requests are
+    answered from the log.  It runs in a copy of the recorded folder, and in a sandbox without a
+    network if `bwrap` works here.  It executes the recorded tool calls, so if somebody else
+    recorded LOG, look at them first with --list-effects.  At a terminal, Refold asks before it
+    replays a LOG that was not recorded on this machine, unless you pass --yes.
     """
     again = command_given()
     if again is not None or is_listed:
@@ -154,14 +152,14 @@ def command(
     is_alone = is_one and junit is None and timeout is None and executor is None
     if html is not None and not is_alone:
         raise click.UsageError(
-            "--html works for one log, without --junit, --timeout and --executor"
+            "--html needs a single log, without --junit, --timeout and --executor"
         )
     if not live.is_all_recorded:
         for option, said in (("--timeout", timeout), ("--executor", executor)):
             if said is not None:
                 raise click.UsageError(f"{option} does not work with live calls")
         if not is_one:
-            raise click.UsageError("replay one log at a time with live calls")
+            raise click.UsageError("with live calls, replay one log at a time")
         with opened_log(logs[0]) as opened:
             program = _program_for(programs, opened)
             with remedied(opened, program):
@@ -177,8 +175,7 @@ def command(
             return _replay_one(opened, program, given, html, is_all=is_all, tripwire=tripwire)
     if tripwire:
         raise click.UsageError(
-            "--tripwire is for the replay of one log: name one, without --junit, --timeout and "
-            "--executor"
+            "--tripwire needs a single log, without --junit, --timeout and --executor"
         )
     from refold.cli.commands import replay_many  # noqa: PLC0415 - one log needs no processes
 
@@ -194,7 +191,7 @@ def _watched(
     """Run a command against the one named log, or list its effects."""
     refuse_with_command("logs", "volatile", "junit", "is_all", "as_json", "is_listed", "may_change")
     if len(logs) != 1:
-        raise click.UsageError("one log at a time with -- COMMAND, or --list-effects")
+        raise click.UsageError("with -- COMMAND or --list-effects, replay one log at a time")
     from refold.cli.commands import foreign_runs  # noqa: PLC0415 - wire formats
 
     if again is None:
@@ -244,14 +241,14 @@ def _describe_findings(seen: Watched | None) -> None:
     if seen is None:
         return
     if not seen.findings:
-        output.line("the program read nothing outside run")
+        output.line("the program did not bypass run")
     else:
         places = words.counted(len(seen.findings), "place")
-        output.line((f"{places} where the program read something outside run", "yellow"))
+        output.line((f"{places} where the program bypassed run", "yellow"))
     for finding in seen.findings:
         output.lines(f"  {finding}")
     if seen.report.ends_early:
-        output.line("  unfinished records run in separate processes, which are not watched")
+        output.line("  unfinished logs are replayed in separate processes, which are not watched")
 
 
 def _by_name(programs: Sequence[str], logs: Sequence[Path]) -> dict[str, str]:
@@ -277,9 +274,10 @@ def describe(report: ReplayReport, *, is_all: bool = False) -> None:
         ran = f"tool calls executed: {report.tools_executed}"
         output.line(("identical", "green"), f": {entries}, {runs}; {ran}")
         if report.ends_early:
-            records = words.counted(len(report.ends_early), "record")
+            records = words.counted(len(report.ends_early), "log")
             output.line(
-                f"  {records} without an end (killed, crashed, still open): alike up to there"
+                f"  {records} without an end (killed, crashed or still open): identical "
+                "up to that point"
             )
         for each in report.not_compared:
             output.line((f"  not compared: {each}", "yellow"))
@@ -297,11 +295,13 @@ def describe(report: ReplayReport, *, is_all: bool = False) -> None:
     later = sum(divergence.later_count for divergence in shown)
     if later and not is_all:
         output.line()
-        output.line((f"{words.counted(later, 'difference')} after it: --all shows each", "dim"))
+        output.line(
+            (f"{words.counted(later, 'difference')} after it: to list them, add --all", "dim")
+        )
     if rest:
         output.line()
         more = words.counted(rest, "more run")
-        output.line((f"{more} diverged: --all shows each", "dim"))
+        output.line((f"{more} diverged: to list them, add --all", "dim"))
     _describe_ignored(report, is_all=is_all)
 
 
@@ -310,13 +310,13 @@ def _describe_ignored(report: ReplayReport, *, is_all: bool) -> None:
     if not report.ignored_count:
         return
     values = words.counted(report.ignored_count, "value")
-    output.line((f"ignored: {values} not as recorded", "yellow"))
+    output.line((f"ignored: {values} that changed", "yellow"))
     shown = report.ignored if is_all else report.ignored[:IGNORED_SHOWN]
     for one in shown:
         output.lines(f"  {one}")
     rest = report.ignored_count - len(shown)
     if rest:
-        output.line((f"  … and {rest} more{'' if is_all else ': --all shows each'}", "dim"))
+        output.line((f"  … and {rest} more{'' if is_all else ': to list them, add --all'}", "dim"))
 
 
 def _code(report: ReplayReport) -> int:

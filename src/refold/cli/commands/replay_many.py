@@ -151,9 +151,11 @@ def _describe(report: BulkReport, *, is_all: bool) -> None:
         output.line((f"{output.shown_path(log.log)}: {said}", "yellow"))
     if len(left_out) > _LEFT_OUT_SHOWN and not is_all:
         more = words.counted(len(left_out) - _LEFT_OUT_SHOWN, "more log")
-        output.line((f"and {more} with something that is not compared: --all shows each", "yellow"))
+        output.line(
+            (f"and {more} with something that was not compared: to list them, add --all", "yellow")
+        )
     if ignored:
-        output.line((f"{words.counted(ignored, 'volatile place')} not as recorded", "dim"))
+        output.line((f"{words.counted(ignored, 'volatile value')} changed", "dim"))
 
 
 def _alike(report: BulkReport, *, is_all: bool) -> list[list[LogResult]]:
@@ -183,4 +185,4 @@ def _tell(logs: list[LogResult], *, is_all: bool) -> None:
         output.line(f"  where     {log.where}")
     if len(log.divergences) > 1:
         more = words.counted(len(log.divergences) - 1, "more run")
-        output.line((f"  {more} diverged: --all shows each", "dim"))
+        output.line((f"  {more} diverged: to list them, add --all", "dim"))

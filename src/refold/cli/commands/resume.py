@@ -138,17 +138,20 @@ _KEPT: Final = (
 @base_url_option
 @click.option(
     "--runner", type=click.Choice(list(RUNNERS)),
-    help="Runner of subagents; by default the recorded one.",
+    help="Runner for subagents; by default the recorded one.",
 )  # fmt: skip
 @click.option(
     "--root", type=click.Path(path_type=Path), default=Path(), metavar="DIR",
-    help="Folder of the shipped file tools; by default this one.",
+    help="Folder for the built-in file tools; by default this one.",
 )  # fmt: skip
 @click.option(
-    "--config", type=LOG, metavar="FILE", help="As for `refold run`; by default refold.yaml here."
+    "--config",
+    type=LOG,
+    metavar="FILE",
+    help="Configuration file, as for `refold run`; by default refold.yaml here.",
 )
 @click.option(
-    "--answer", "answers", metavar="KEY=JSON", multiple=True, help="The answer to a question."
+    "--answer", "answers", metavar="KEY=JSON", multiple=True, help="Answer to a question."
 )
 @click.option(
     "--by", default="", metavar="NAME", help="Name of the person who answers, for the log."
@@ -164,7 +167,7 @@ _KEPT: Final = (
 )  # fmt: skip
 @click.option(
     "--result", "results", metavar="KEY=JSON", multiple=True,
-    help="Result of an effect in doubt that did happen.",
+    help="Result of an effect in doubt that has happened.",
 )  # fmt: skip
 @click.option(
     "--max-attempts", type=click.IntRange(min=1), default=ATTEMPTS_MAX, show_default=True,
@@ -179,16 +182,15 @@ _KEPT: Final = (
 @json_option
 @as_one("given", Given)
 def command(*, given: Given, is_list: bool, foreign: Foreign, caps: GivenCaps, **more: Any) -> int:
-    """Continue a run that broke off, or that waits for a person.
+    """Continue a run that broke off or is waiting for a person.
 
-    The program runs again with the recorded results, and continues live at the
-    end of the log.  Finished effects are not repeated; unfinished ones start
-    again.  For a tool that may already have changed the world, pass --retry,
-    --fail or --result.
+    The program runs again with the recorded results, and continues live at the end of the log.
+    Finished effects are not repeated; unfinished ones are started again.  If such an effect may
+    already have changed something, pass --retry, --fail or --result.
 
-    With -- COMMAND, LOG is a log of `refold record` that broke off.  The command
-    runs again, in a copy of the recorded folder.  Successful answers come
-    from the log, all other requests are sent again, and a new log is written.
+    With -- COMMAND, LOG is a log of `refold record` that broke off.  The command runs again in a
+    copy of the recorded folder, and a new log is written.  Successful answers are taken from LOG;
+    all other requests are sent again.
     """
     log, shown = given.log, output.shown_path(given.log)
     again = command_given()
@@ -203,7 +205,7 @@ def command(*, given: Given, is_list: bool, foreign: Foreign, caps: GivenCaps, *
         asked["applies"] = asked.pop("apply")
         return resume_foreign(log, again, is_sure=is_sure, **asked)
     if log.suffix == PACKED_SUFFIX:
-        raise click.UsageError(f"{shown} is packed, and cannot be resumed: unzip it first")
+        raise click.UsageError(f"{shown} is packed and cannot be resumed: unzip it first")
     with opened_log(log):
         return _listed(given) if is_list else _gone_on(given)
 
@@ -239,7 +241,8 @@ def _gone_on(given: Given) -> int:
 
 
 _OTHER_PROGRAM: Final = (
-    "resume continues the program that ran: restore it, or mark the change with run.patched"
+    "resume continues the program that was recorded: restore it, or guard "
+    "the change with run.patched"
 )
 
 
@@ -317,7 +320,9 @@ def _models(given: Given, start: RunStarted) -> dict[str, Model]:
     made = {spec: model_from(spec, given.base_url) for spec in said.values()}
     if unknown := sorted(said.keys() - {*names, "", "*"}):
         known = ", ".join(filter(None, names)) or "none"
-        raise UsageError(f"--model {unknown[0]}=…: the run had no such model; it had {known}")
+        raise UsageError(
+            f"--model {unknown[0]}=…: the run does not have such a model; its models are {known}"
+        )
     if not names:
         return {"": made[said[""]]} if "" in said else {}
     from refold.tools.configuration.prepared_run import pool_models  # noqa: PLC0415 - imports the tools
@@ -335,7 +340,9 @@ def _models(given: Given, start: RunStarted) -> dict[str, Model]:
             found[name] = model_from(full, given.base_url)
         else:
             which = f"the model {name!r}" if name else "the model"
-            raise click.UsageError(f"{which} of this run was {full}: give one, --model SPEC")
+            raise click.UsageError(
+                f"{which} of this run was {full}: pass a model with --model SPEC"
+            )
     return found
 
 
@@ -359,8 +366,8 @@ def _in_doubt(given: Given, ends: OpenEnds) -> None:
     left = tuple(doubt for doubt in ends.doubts if doubt.key not in decided)
     effects = words.counted(len(left), "effect")
     output.complain(
-        f"{effects} may have changed the world when the run broke off; the log does not show it. "
-        "Check each, and pass one of these options; nothing was executed"
+        f"nothing was executed: {effects} may or may not have taken effect when "
+        "the run broke off. Find out, and pass one of these options for each"
     )
     output.hint("\n".join([*people.lines_of_doubts(left), f"{given.again()} …"]))
 
@@ -372,7 +379,7 @@ def describe_ends(ends: OpenEnds, command: str) -> None:
         people.describe_questions(ends.questions)
     if ends.doubts:
         effects = words.counted(len(ends.doubts), "effect")
-        output.line(f"{effects} in doubt, which may have changed the world:")
+        output.line(f"{effects} in doubt, which may or may not have taken effect:")
         output.lines("\n".join(people.lines_of_doubts(ends.doubts)))
     if not ends.questions and not ends.doubts:
         output.line("the run has no end and no open questions: it can be resumed")

@@ -47,8 +47,10 @@ Examples:
     "--status", multiple=True, type=click.Choice(_ENDED), metavar="STATUS",
     help=f"Runs of DIR with this status; can be repeated. One of {', '.join(_ENDED)}.",
 )  # fmt: skip
-@click.option("--yes", "is_sure", is_flag=True, help="Do not ask about the runs of DIR.")
-@click.option("-n", "--dry-run", "is_dry", is_flag=True, help="List the files, and remove nothing.")
+@click.option("--yes", "is_sure", is_flag=True, help="Do not ask before removing runs of DIR.")
+@click.option(
+    "-n", "--dry-run", "is_dry", is_flag=True, help="List the files without removing them."
+)
 @click.option("-f", "--force", "is_forced", is_flag=True, help="Ignore runs that do not exist.")
 @json_option
 def command(
@@ -60,19 +62,19 @@ def command(
     is_dry: bool,
     is_forced: bool,
 ) -> int:
-    """Remove runs: each root's log, its children's logs and its large texts.
+    """Remove runs, with the logs of their children and their large texts.
 
-    A running run is refused.  So is a child's log without its root's, because
-    the rest of the run would no longer verify.  If a root's log is gone, use
-    its name to remove the rest of the run.
+    Runs that are still running are refused, and so are logs of children without their root's,
+    because the rest of the run would no longer verify.  If a root's log no longer exists, use its
+    name to remove the rest of the run.
 
-    With --older-than or --status, list the runs of DIR that fit and ask.  A run
-    that is running or waits for a person stays.
+    With --older-than or --status, the matching runs of DIR are listed and removed after
+    confirmation, except for those that are running or waiting for a person.
     """
     if chooses := before is not None or bool(status):
         logs = tuple(_chosen(logs or (Path("runs"),), before, status))
     elif not logs:
-        raise click.UsageError("name a LOG, or --older-than or --status")
+        raise click.UsageError("expected a LOG, --older-than or --status")
     found = [
         path
         for log in without_children(dict.fromkeys(logs))
@@ -119,7 +121,7 @@ def _ask(logs: tuple[Path, ...], size: int) -> None:
         output.told(output.shown_path(log))
     asks = f"{words.counted(len(logs), 'run')}, {words.size(size)}"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise click.UsageError(f"{asks}: nothing was removed; --yes removes them")
+        raise click.UsageError(f"{asks}: nothing was removed; to remove them, add --yes")
     if not click.confirm(f"Remove {asks}?", err=True):
         raise click.UsageError("nothing was removed")
 
@@ -143,7 +145,7 @@ def _files(log: Path, *, is_forced: bool) -> list[Path]:
         refuse_if_locked(each)
     found = [path for path in (*beside, *reversed(logs)) if os.path.lexists(path)]
     if not found and not is_forced:
-        raise LogMissing(str(log), "no such file, and no other files of such a run")
+        raise LogMissing(str(log), "no such run")
     return found
 
 

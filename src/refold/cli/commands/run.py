@@ -39,16 +39,16 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
     file = agent.name.partition(":")[0]
     if file.endswith(".py"):
         raise click.UsageError(
-            f"{agent} is not an agent file (AGENT.md): run a script that calls refold.record with "
-            f"`python {file}`, and any other script with "
-            f"`refold record -- python {file}`"
+            f"{agent} is not an agent file (AGENT.md). To run a script that calls "
+            f"refold.record, use `python {file}`; for any other script, `refold "
+            f"record -- python {file}`"
         )
     return agent
 
 
 @click.command("run", epilog=page(_PAGE))
 @click.argument("agent", metavar="AGENT.md", type=LOG, callback=_an_agent)
-@click.option("--task", required=True, help="Task of the agent; - reads it from standard input.")
+@click.option("--task", required=True, help="Task of the agent; use - for standard input.")
 @click.option(
     "--model", "specs", metavar="[NAME=]SPEC", multiple=True,
     help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME or scripted:FILE; by default the\n"
@@ -63,12 +63,12 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
 @label_option
 @click.option(
     "--root", type=click.Path(path_type=Path), default=Path(), metavar="DIR",
-    help="Folder of the file tools; by default this one.",
+    help="Folder for the file tools; by default this one.",
 )  # fmt: skip
 @click.option(
     "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
-    help="Your own tools, or lists of tools, that agents and profiles may name; an agent that\n"
-    "names no tools has them.  Delegation tools count.",
+    help="Your own tools, or lists of tools, for agents and profiles that name them, and\n"
+    "for agents without a list of tools.  They can be delegation tools.",
 )  # fmt: skip
 @click.option(
     "--max-depth", type=click.IntRange(min=0), metavar="N", help="Levels of subagents; 0 for none."
@@ -84,12 +84,11 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
 )
 @click.option(
     "--config", type=LOG, metavar="FILE",
-    help="Tools, profiles, model pools, limits; by default refold.yaml here, or [tool.refold]\n"
-    "of pyproject.toml.",
+    help="Configuration file; by default refold.yaml here, or [tool.refold] in pyproject.toml.",
 )  # fmt: skip
 @click.option(
     "--ask", is_flag=True,
-    help="Answer the run's questions at this terminal; otherwise it is suspended.",
+    help="Answer the run's questions at this terminal, instead of suspending it.",
 )  # fmt: skip
 @json_option
 def command(
@@ -111,7 +110,8 @@ def command(
 ) -> int:
     """Run the agent in AGENT.md, with the tools that it names, and record it.
 
-    Keys are read from the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY, …) and not written.
+    API keys are read from the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY, …) and are not
+    written to the log.
     """
     own = load_tools(tools)
     known = (*NAMEABLE_TOOLS, *(tool.name for tool in own))
@@ -121,12 +121,12 @@ def command(
     models = models_for(given.agents, project, said=models_said(specs), base_url=base_url)
     if "" not in models:
         raise click.UsageError(
-            "no model: give --model (openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, "
-            "scripted:FILE), `provider` and `model` in AGENT.md, or `llm.default_pool` of "
-            "refold.yaml"
+            "no model: pass --model (openai:NAME, anthropic:NAME, "
+            "pydantic:PROVIDER:NAME, scripted:FILE), or set `provider` and `model` "
+            "in AGENT.md, or `llm.default_pool` in refold.yaml"
         )
     names = {tool.name for tool in given.tools}, {each.name for each in models.values()}
-    progress = contextlib.nullcontext() if ask else output.progress(f"{agent} is at work")
+    progress = contextlib.nullcontext() if ask else output.progress(f"{agent} is working")
     with output.stdout_kept(), progress:
         recording = record(
             "agent",
@@ -160,5 +160,5 @@ def _task(task: str) -> str:
         return task
     text = sys.stdin.read().strip()
     if not text:
-        raise click.UsageError("--task - found no text on standard input")
+        raise click.UsageError("--task -: standard input is empty")
     return text

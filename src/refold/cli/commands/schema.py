@@ -21,7 +21,7 @@ Examples:
 @click.argument("name", required=False, type=click.Choice(list(DOCUMENTS)), metavar="[NAME]")
 @click.option("--json", "as_json", is_flag=True, help="Print the list of names as JSON.")
 def command(*, name: str | None, as_json: bool) -> int:
-    """Print the JSON schema NAME; without NAME, list them."""
+    """Print the JSON schema NAME, or list all schemas."""
     if name is not None:
         output.document(schema(name))
     elif as_json:

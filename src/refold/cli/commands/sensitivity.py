@@ -57,7 +57,7 @@ _LABEL_MAX: Final = 44
 @sensitivity_options
 @click.option(
     "--fault", metavar="CODE", default="http_500",
-    help="With -- COMMAND: how answers fail, http_400 to http_599, or cut; by default http_500.",
+    help="With -- COMMAND: how answers fail, http_400 to http_599 or cut; by default http_500.",
 )  # fmt: skip
 @click.option("--yes", "is_sure", is_flag=True, help="With -- COMMAND: do not ask.")
 @json_option
@@ -73,16 +73,15 @@ def command(
     fault: str,
     is_sure: bool,
 ) -> int:
-    """Find the recorded results that a run depends on.
+    """Find out which recorded results a run depends on.
 
-    Each recorded result, model answer and generated value in turn is replaced by a
-    different one of the same type, and the program runs again with everything else
-    as recorded.  No tool or model runs.
+    Each recorded result, model answer and generated value in turn is replaced by a different one
+    of the same type, and the program is run again with everything else as recorded, without tools
+    or models.
 
-    With -- COMMAND, LOG is a log of `refold record`.  The command runs once for
-    each recorded answer, in a copy of the recorded folder, and that answer fails.
-    The report shows what the command does until its first new request: it asks
-    again, goes on, or gives up.
+    With -- COMMAND, LOG is a log of `refold record`. The command runs once for each recorded
+    answer, in a copy of the recorded folder, and that answer fails.  The report shows what the
+    command does until its first new request: ask again, go on, or give up.
     """
     again = command_given()
     if again is not None:
@@ -117,7 +116,7 @@ def describe(report: SensitivityReport) -> None:
     count, found = words.counted(len(report.calls), "outcome"), len(report.unneeded)
     if not found:
         tried = sum(call.altered is not None for call in report.calls)
-        each = "each" if tried == len(report.calls) else f"each of the {tried:,} that were altered"
+        each = "each" if tried == len(report.calls) else f"all {tried:,} that were altered"
         output.line(f"{count}: something depends on {each}" if tried else f"{count}, none altered")
         return
     tokens = words.counted(report.tokens_unneeded, "token")

@@ -68,7 +68,8 @@ _WORDS: Final = {
 )
 @click.option(
     "--notable", "is_notable", is_flag=True,
-    help="Show only completed runs that made no call, whose last call failed, and the like.",
+    help="Show only completed runs that look suspicious, such as those that made no calls or "
+         "whose last call failed.",
 )  # fmt: skip
 @click.option(
     "--files", "is_files", is_flag=True,
@@ -96,9 +97,11 @@ def command(
     such as s3://bucket/audits/audit.jsonl.
     """
     if sum((is_events, is_files, at is not None)) > 1:
-        raise click.UsageError("give one of --events, --entry and --files")
+        raise click.UsageError("use only one of --events, --entry and --files")
     if is_files and output.is_json():
-        raise click.UsageError("--files prints diffs; --entry N --json has a change as it is")
+        raise click.UsageError(
+            "--files prints diffs; for the recorded change, use --entry N --json"
+        )
     with opened_log(log) as opened, output.progress(f"reading {log}"):
         if at is not None:
             output.document(_entry(opened, at))

@@ -33,21 +33,21 @@ Exit code: 0 signed · 2 the key or the name is refused · 3 damaged.
 @click.command("sign", epilog=page(_PAGE))
 @click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=OWN)
 @click.option(
-    "--key", required=True, type=LOG, metavar="FILE", help="An OpenSSH private key."
+    "--key", required=True, type=LOG, metavar="FILE", help="OpenSSH private key."
 )  # fmt: skip
 @json_option
 def command(*, logs: tuple[Path, ...], key: Path) -> int:
     """Sign root logs, with the number of entries and the head of each.
 
-    The signature is written to LOG.sig, in OpenSSH's format.  It covers the
-    logs of children whose heads their parents hold.  If the run continues
-    later, the new entries are not signed.
+    The signature is written to LOG.sig in OpenSSH's format.  It also covers the logs of finished
+    children, because their parents' logs contain their heads.  If the run continues later, the
+    new entries are not signed.
     """
     signing = SigningKey(key, _passphrase if sys.stdin.isatty() else None)
     rows = []
     for log in logs:
         if log.suffix == PACKED_SUFFIX:
-            raise LogNameRefused(str(log), "sign the log before it is packed")
+            raise LogNameRefused(str(log), "sign the log before you pack it")
         check_root(log)
         refuse_if_locked(log)
         for damage in verify(log).damage:

@@ -41,18 +41,18 @@ _RUNNING: Final = "running"
 @click.option("--at", type=int, metavar="N", help="Show the state after entry N; -1 is the last.")
 @click.option(
     "--diff", "between", type=int, nargs=2, metavar="N M",
-    help="Show the changes from after entry N to after entry M.",
+    help="Show what changed between the states after entries N and M.",
 )  # fmt: skip
 @json_option
 def command(*, log: Path, at: int | None, between: tuple[int, int] | None) -> int:
     """Show the state of a run after any entry.
 
-    The state is computed from the log, and no program runs.  At the end of a
-    finished log, its digest is compared with the recorded one.
+    The state is computed from the log, without running the program.  At the end of a finished
+    log, its digest is compared with the recorded one.
     """
     if between is not None:
         if at is not None:
-            raise click.UsageError("--at shows one state and --diff compares two: give one of them")
+            raise click.UsageError("use either --at or --diff")
         return _compare(log, *between)
     with opened_log(log) as opened, output.progress(f"folding {log}"):
         started(opened.path)  # a file without a first entry has no state

@@ -58,9 +58,8 @@ Examples:
 def command(*, log: Path, count: int, follow: bool, is_verified: bool) -> int:
     """Show the last entries of a log, one line each.
 
-    Only the end of a long log is read: each entry is checked against the one
-    before it, and earlier entries are not verified.  --follow continues until
-    the run ends or Ctrl-C is pressed.
+    Only the end of a long log is read.  Each entry is checked against the one before it, but
+    earlier entries are not verified.  --follow continues until the run ends or you press Ctrl-C.
     """
     if follow and output.is_json():
         raise click.UsageError("--follow does not work with --json")
@@ -72,7 +71,9 @@ def command(*, log: Path, count: int, follow: bool, is_verified: bool) -> int:
             last = [*deque(entries, maxlen=min(count, sys.maxsize))]
         tell = tell_entries(opened, last, verified=is_checked)
         if not is_checked:
-            output.hint(f"not verified: the entries before {last[0].seq}; --verify reads them")
+            output.hint(
+                f"entries before {last[0].seq} were not verified; to verify them, add --verify"
+            )
         if follow and last and last[-1].kind != "run.finished":
             _follow(opened.path, last[-1], tell)
         elif is_checked:
@@ -136,7 +137,9 @@ def say_what_is_torn(log: OpenedLog) -> None:
     """Report on standard error the bytes after the last entry of a log."""
     if torn := scan(log.path).torn:
         place = f"{log.shown(torn.path)}:{torn.line} (byte {torn.byte})"
-        output.hint(f"{place}: {torn.what}, {torn.found}: a crash cut it, or it is being written")
+        output.hint(
+            f"{place}: {torn.what}, {torn.found}: a crash cut it off, or it is still being written"
+        )
 
 
 def _follow(path: Path, last: Entry, tell: Callable[[Entry], None]) -> None:
@@ -167,7 +170,7 @@ def _whole_line(file: BinaryIO, place: ChainEnd) -> bytes:
     """
     size = os.fstat(file.fileno()).st_size
     if size < place.offset:
-        found = f"{size} bytes: it was cut while it was followed"
+        found = f"{size} bytes: it was truncated in the meantime"
         raise place.damage("log cut short", f"{place.offset} bytes", found).as_error()
     file.seek(place.offset)
     line = file.readline(LINE_MAX + 1)

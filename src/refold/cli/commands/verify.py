@@ -73,9 +73,11 @@ def _whole_head(_context: click.Context, _option: click.Parameter, given: str | 
     """Return a head in the form of logs; refuse texts that are not a whole head."""
     head = (given or "").strip().lower()
     if head.strip("0123456789abcdef"):
-        raise click.UsageError(f"a head has {_HEAD_DIGITS} hex digits, and nothing else")
+        raise click.UsageError(f"a head consists of {_HEAD_DIGITS} hex digits")
     if given is not None and len(head) != _HEAD_DIGITS:
-        raise click.UsageError(f"a head has {_HEAD_DIGITS} hex digits, this has {len(head)}")
+        raise click.UsageError(
+            f"a head consists of {_HEAD_DIGITS} hex digits, this one of {len(head)}"
+        )
     return head or None
 
 
@@ -83,14 +85,18 @@ def _whole_head(_context: click.Context, _option: click.Parameter, given: str | 
 @click.argument("logs", metavar="LOG…", type=PLACE, nargs=-1, required=True)
 @click.option(
     "--expect-head", metavar="HASH", callback=_whole_head,
-    help="Expected head; with one LOG only.",
+    help="Expected head of a single LOG.",
 )  # fmt: skip
 @click.option(
     "--same-as", metavar="LOG|DIGEST", type=PLACE,
-    help="Other run, or its digest; exit with 1 if the runs differ.",
+    help="Another run, or its digest; exit with status 1 if the runs differ.",
 )  # fmt: skip
 @kept_heads_option
-@file_option("--trust", text="Allowed signers, as ssh-keygen has them: require a signature.")
+@file_option(
+    "--trust",
+    text="Require a signature by a key in this file, in the format of "
+    "ssh-keygen's allowed signers.",
+)
 @executor_option
 @json_option
 def command(
@@ -102,23 +108,25 @@ def command(
     trust: Path | None,
     executor: str | None,
 ) -> int:
-    """Check logs, and those of all runs below them.
+    """Check logs, including the logs of their descendants.
 
-    Nothing is executed.  To detect a replaced log, keep the head that a
-    recording prints and pass it with --expect-head, or let `refold push
-    --heads` keep it.
+    Nothing is executed.  To detect a log that was replaced, store the head that is printed by a
+    recording and pass it as --expect-head, or store heads with `refold push --heads`.
 
-    LOG can be a folder, which means all root logs below it, or the URL of a
-    store, which means all its runs.  Each log is one row, with its problems
-    below.
+    LOG can also be a folder, to check all root logs below it, or the URL of a store, to check all
+    of its runs.
     """
     is_many = executor is not None or any(_is_folder(log) for log in logs)
     if expect_head is not None and (is_many or len(logs) > 1 or heads):
-        raise click.UsageError("--expect-head is the head of one log; give one LOG, no --heads")
+        raise click.UsageError(
+            "--expect-head needs exactly one LOG, and cannot be used with --heads"
+        )
     if same_as is not None and (is_many or len(logs) > 1):
-        raise click.UsageError("--same-as compares one log; give one LOG")
+        raise click.UsageError("--same-as needs exactly one LOG")
     if executor is not None and (heads or trust or any(isinstance(log, StoredRun) for log in logs)):
-        raise click.UsageError("--executor is for logs in folders, without --heads and --trust")
+        raise click.UsageError(
+            "--executor needs folders of logs, and cannot be used with --heads or --trust"
+        )
     kept = _Kept.of(heads)
     if executor is not None:
         found = _spread([log for log in logs if isinstance(log, Path)], executor)
@@ -234,7 +242,7 @@ def _compared(one: _Verified, given: Path | StoredRun) -> ComparedTree:
     answer = ("-  ", "dim") if same is None else _answer(same)
     output.line("  same       ", answer, f"  {found.given if other else 'the digest given'}")
     if has_other_rest:
-        output.line("    the cancelled runs differ, and no digest counts them")
+        output.line("    the cancelled runs differ, which no digest includes")
     if same is False and began:
         output.line(f"    run.started differs in {', '.join(began)}")
     if other is not None and (same is False or has_other_rest):
@@ -373,11 +381,11 @@ def describe(verification: Verification, log: OpenedLog) -> None:
         output.line(f"  digest     {verification.tree_digest}")
     if missing := sum(each.contents_missing for each in verification.logs):
         what = words.counted(missing, "content of a file", "contents of files")
-        output.line((f"  files      {what} not here: a copy of the folder needs them", "dim"))
+        output.line((f"  files      {what} not here, but needed for a copy of the folder", "dim"))
     left = [each for each in verification.logs if not each.is_joined]
     if left and verification.tree_digest:
         what = words.counted(len(left), "cancelled run")
-        output.line((f"  left out   {what}: how far they came is timing", "dim"))
+        output.line((f"  left out   {what}: how far they got depends on timing", "dim"))
     for each in left[:_SHOWN] if verification.tree_digest else ():
         output.line(f"    {log.shown(each.path)}  {each.tree_digest or '-'}")
     for damage in verification.damage[:_SHOWN]:
@@ -389,7 +397,7 @@ def describe(verification: Verification, log: OpenedLog) -> None:
         output.line(f"    found    {damage.found}")
     rest = len(verification.damage) - _SHOWN
     if rest > 0:
-        output.line((f"  and {words.counted(rest, 'more place')}: --json lists them", "dim"))
+        output.line((f"  and {words.counted(rest, 'more place')}: to list them, use --json", "dim"))
 
 
 def _read(verification: Verification) -> int:
@@ -421,13 +429,13 @@ def _ends(verification: Verification, log: OpenedLog) -> str:
     root = verification.root
     unsealed = [report for report in verification.logs if not report.complete]
     if not unsealed:
-        return "every log is sealed, or its parent holds its head"
+        return "every log has its end, or its parent contains its head"
     for report in unsealed:
         if report.broken is not None:
             which = "the log" if report is root else Path(log.shown(report.path)).name
-            return f"not judged: {which} is damaged at line {report.broken.line}"
+            return f"unknown: {which} is damaged at line {report.broken.line}"
     if any(damage.what == OTHER_HEAD for damage in root.damage):
-        return "its head is not the expected one"
+        return "its head differs from the expected one"
     if root in unsealed:
         return _UNSEALED[standing(Path(root.path))]
     for report in unsealed:

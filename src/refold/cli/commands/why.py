@@ -57,9 +57,9 @@ _LEVELS_MAX: Final = 12
 def command(*, log: Path, entry: int, every: bool) -> int:
     """Show the causes of entry N of a log; -1 is the last entry.
 
-    The chain of causes leads back to the first entry of the root run, from a
-    child's log to its parent's.  Further direct causes of an entry are listed
-    below it.  Nothing is executed.
+    The chain of causes leads back to the first entry of the root run, through the logs of
+    children and their parents.  Other direct causes of an entry are listed below it.  Nothing is
+    executed.
     """
     with opened_log(log) as opened:
         with output.progress(f"reading {log}"):
@@ -100,7 +100,7 @@ def _describe(found: tuple[Cause, ...], shown: list[str], *, every: bool) -> Non
         _print(cause, f"{'':{indent}}", of, elsewhere, began_us, is_edited=is_edited)
     last = found[-1]
     if not every and last.seq == 0 and last.data.get("parent"):
-        output.line(("the parent's log is missing, or belongs to a different run", "yellow"))
+        output.line(("the parent's log is missing or belongs to a different run", "yellow"))
     if every:
         output.line((words.counted(len(found), "entry", "entries"), "dim"))
 

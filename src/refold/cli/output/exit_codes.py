@@ -80,7 +80,7 @@ def _say_usage(error: click.ClickException) -> None:
         output.hint(context.get_usage())
     output.complain(" ".join(error.format_message().split()))  # choices stand on lines of their own
     if context is not None:
-        output.hint(f"`{context.command_path} --help` has examples.")
+        output.hint(f"For examples, see `{context.command_path} --help`.")
 
 
 def _of_the_system(error: OSError) -> str:
@@ -91,7 +91,7 @@ def _of_the_system(error: OSError) -> str:
 def _fault(error: BaseException) -> int:
     output.complain(
         f"a bug in Refold, not in your input: {type(error).__name__}: {error}. "
-        "`refold --log-level debug …` shows where; please report it"
+        "Please report it, with the output of `refold --log-level debug …`"
     )
     if output.is_debug():
         sys.stderr.write(output.safe_lines("".join(traceback.format_exception(error))))

@@ -178,7 +178,7 @@ def at_most(most: int | None, thing: str, left_out: int) -> Iterator[None]:
         left_out
     )
     if left:
-        line((f"left out: {' and '.join(left)}; --all shows everything", "yellow"))
+        line((f"left out: {' and '.join(left)}; to list everything, add --all", "yellow"))
 
 
 def told(*parts: Part) -> None:

@@ -37,10 +37,10 @@ def said(option: str, given: Iterable[str], *, example: str = "0#1=true") -> dic
         key = key.strip()
         if not equals or not key:
             raise UsageError(
-                f"{option} {each!r:.60}: expected KEY=JSON, as in {option} '{example}'"
+                f"{option} {each!r:.60}: expected KEY=JSON, for example {option} '{example}'"
             )
         if key in found:
-            raise UsageError(f"{option} has {key} twice")
+            raise UsageError(f"{option}: {key} is given twice")
         found[key] = _value(text.strip())
     return found
 
@@ -79,7 +79,7 @@ def ask(question: Question) -> Json:
     with _at_the_terminal:
         output.hint(f"\n{question.key}  {question.question}")
         fits = f"expected: {expected(question)}; " if question.schema is not None else ""
-        output.hint(f"{fits}an empty line leaves it open")
+        output.hint(f"{fits}an empty line leaves the question open")
         while True:
             answer = _fitting(question, _typed())
             try:
@@ -133,7 +133,7 @@ def expected(question: Question) -> str:
         return "true or false"
     if isinstance(schema.get("enum"), list):
         return ", ".join(_json(each) for each in schema["enum"])
-    return f"a value of the schema {_json(schema)}"
+    return f"a value that matches the schema {_json(schema)}"
 
 
 # --- listing ---------------------------------------------------------------------------------

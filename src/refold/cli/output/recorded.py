@@ -50,5 +50,5 @@ def _describe_suspended(recording: Recording) -> None:
     from refold.cli.output.people import describe_questions  # noqa: PLC0415 - few runs are suspended
 
     answers = words.counted(len(recording.questions), "answer")
-    output.complain(f"suspended: it waits for {answers}")
+    output.complain(f"suspended: waiting for {answers}")
     describe_questions(recording.questions)

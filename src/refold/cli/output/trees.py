@@ -113,10 +113,10 @@ def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
         said = (node.error.code, "red"), f": {message}", (where, "dim")
         facts.append([*said, advice(node.error.message)])
     for limit, count in node.refused.items():
-        refused = f"{words.counted(count, 'child run')} refused by {limit}, which nobody set"
+        refused = f"{words.counted(count, 'child run')} refused by the default limit {limit}"
         facts.append([(refused, "yellow")])
     if not node.is_joined:
-        facts.append([("its outcome was never joined", "yellow")])
+        facts.append([("it was never joined", "yellow")])
     if node.log_state not in ("read", "none"):
         state = "another run's" if node.log_state == "foreign" else node.log_state
         facts.append([(f"its log is {state}", "red")])

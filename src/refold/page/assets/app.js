@@ -11,7 +11,7 @@ import { state } from "./state.js";
 import { thread } from "./thread.js";
 import { nodesOf, tree } from "./tree.js";
 
-const KEYS = [["1 … 6", "the views"], ["/", "search; Enter: in all entries"], ["f  F", "next, previous run or call that failed"], ["↑ ↓  j k", "next, previous row or entry"], ["← →", "fold, unfold; along a lane; through the state"], ["+ − 0  ⇧← ⇧→", "lanes: zoom in, out, whole run, move"], ["c", "to what led to this entry"], ["d", "next difference"], ["t", "light or dark"], ["Esc", "close the inspector; clear the search"], ["?", "these keys"]];
+const KEYS = [["1 … 6", "the views"], ["/", "search; Enter: in all entries"], ["f  F", "next, previous run or call that failed"], ["↑ ↓  j k", "next, previous row or entry"], ["← →", "fold, unfold; along a lane; through the state"], ["+ − 0  ⇧← ⇧→", "lanes: zoom in, out, whole run, move"], ["c", "go to the cause of this entry"], ["d", "next difference"], ["t", "light or dark"], ["Esc", "close the inspector; clear the search"], ["?", "these keys"]];
 let given = {};
 const query = (path, more = {}) => `${path}?${new URLSearchParams({ token: given.token, ...(given.log ? { log: given.log } : {}), ...more })}`;
 
@@ -104,7 +104,7 @@ function start(page) {
 			...Object.entries(all.unseen).map(([status, n]) => fact(`${number(n)} ${words(status)}`)),
 			all.tools ? fact(count(all.tools, "tool call"), all.tools_failed ? ` (${number(all.tools_failed)} failed)` : "") : "",
 			all.notable ? fact(`${number(all.notable)} notable`) : "",
-			all.requests ? fact(count(all.requests, "request"), `${failures}, ${spent(root.usage)}`, all.subagents && root.own_usage.requests ? `, of these its own: ${spent(root.own_usage)}` : "") : "",
+			all.requests ? fact(count(all.requests, "request"), `${failures}, ${spent(root.usage)}`, all.subagents && root.own_usage.requests ? ` (its own: ${spent(root.own_usage)})` : "") : "",
 			known(root.duration_ms, (ms) => fact(millis(ms))),
 			app.page.content === false ? fact("content left out") : "", !given.live ? "" : app.lost ? h("span.fact.warn", "not followed: no answer") : root.status === "running" ? h("span.fact.live", "following") : "");
 	}
@@ -142,7 +142,7 @@ function start(page) {
 	});
 
 	/** Where a replay diverged: the first of each kind in full, links to the others. */
-	const link = ({ log, seq }) => (log === null ? "a run that is not in this page" : h("a", { href: to(log, seq ?? 0, "entries") }, `${app.nameOf(log)}, entry ${seq ?? 0}`));
+	const link = ({ log, seq }) => (log === null ? "a run that is not on this page" : h("a", { href: to(log, seq ?? 0, "entries") }, `${app.nameOf(log)}, entry ${seq ?? 0}`));
 	const diverged = page.divergences && h("section.pinned.bad", { label: "Divergence of the replay" }, page.divergences.map((each) => [h("h3", "Its replay diverged: ", link(each)), folded(each.text),
 		each.more.length > 0 && h("details", h("summary", `The same in ${count(each.more.length, "more run")}`), h("ul", each.more.map((one) => h("li", link(one)))))]));
 
@@ -211,7 +211,7 @@ function lookups(store) {
 /** A blob as an image where it is one, else as text. */
 function blob(store, digest) {
 	const box = h("div", quiet("reading …"));
-	store.blob(digest).then((bytes) => box.replaceChildren(bytes ? picture(bytes) ?? folded(new TextDecoder().decode(bytes)) : quiet(`blob ${short(digest, 12)}: not in this page`)), () => box.replaceChildren(quiet("this blob cannot be unpacked")));
+	store.blob(digest).then((bytes) => box.replaceChildren(bytes ? picture(bytes) ?? folded(new TextDecoder().decode(bytes)) : quiet(`blob ${short(digest, 12)}: not on this page`)), () => box.replaceChildren(quiet("this large text cannot be unpacked")));
 	return box;
 }
 

@@ -15,10 +15,10 @@ let scratch = new Uint8Array(65_536);
 export async function check(store, tell) {
 	const logs = [...store.logs.values()], now = { state: "checking", done: 0, all: logs.reduce((n, log) => n + log.said.entries, 0), why: "", problems: [], open: [] };
 	const unable = (why) => ({ ...now, state: "unable", why });
-	if (!store.page.content) return unable("content was left out, and lines cannot be hashed without it");
-	if (!globalThis.crypto?.subtle) return unable("this browser gives no WebCrypto here");
+	if (!store.page.content) return unable("lines cannot be hashed, because content was left out");
+	if (!globalThis.crypto?.subtle) return unable("WebCrypto is not available in this browser");
 	for (const log of logs) await chain(log, store.page.verdict.problems, now, tell);
-	if (store.server && logs.some((log) => log.lines < log.said.entries)) return unable("the server has not sent all bytes");
+	if (store.server && logs.some((log) => log.lines < log.said.entries)) return unable("the server has not sent the whole log");
 	for (const log of logs) bonds(log, store, now);
 	return { ...now, state: "done" };
 }
@@ -42,11 +42,11 @@ async function chain(log, told, now, tell) {
 				bytes.set(domain);
 				bytes.set(before, domain.length);
 				bytes.set(line.subarray(0, end), domain.length + before.length);
-				stack.push(crypto.subtle.digest("SHA-256", bytes).then((digest) => { if (!same(last, digest)) bad(seq, "its bytes are not those that were hashed"); }));
+				stack.push(crypto.subtle.digest("SHA-256", bytes).then((digest) => { if (!same(last, digest)) bad(seq, "it does not match its hash"); }));
 			}
 			before = last;
 			const start = decoder.decode(line.subarray(0, 80));
-			if (!start.startsWith(`{"seq":${seq},"`)) bad(seq, `it does not say that it is entry ${seq}`);
+			if (!start.startsWith(`{"seq":${seq},"`)) bad(seq, `it is not numbered as entry ${seq}`);
 			if (start.includes('"kind":"child.')) {
 				const entry = log.entry(seq), call = entry.call ?? "";
 				if (entry.kind === "child.started") at.children.set(call, { started: decoder.decode(last), seq });
@@ -67,13 +67,13 @@ function bonds(log, store, now) {
 	const { said } = log, lines = log.checked.most, bad = (seq, what) => now.problems.push({ log: log.id, seq, what }), above = said.parent;
 	now.problems.push(...log.checked.problems);
 	if (log.fault) bad(0, log.fault);
-	else if (lines < said.entries) bad(lines, "entries are missing here");
-	else if (hashOf(log, said.entries - 1) !== said.head) bad(Math.max(0, said.entries - 1), "this entry has another hash than when this page was written");
+	else if (lines < said.entries) bad(lines, "entries are missing at this point");
+	else if (hashOf(log, said.entries - 1) !== said.head) bad(Math.max(0, said.entries - 1), "the hash of this entry has changed since the page was written");
 	let kept = log.entry(lines - 1)?.kind === "run.finished";
 	if (above && lines) {
 		// Its first line names the start, the parent's delivery its head and length.
 		const start = [...(store.logs.get(above.log)?.checked?.children.values() ?? [])].find((each) => each.seq === above.seq), ended = start?.ended;
-		if (start?.started !== log.entry(0).data?.parent?.hash) bad(0, "it answers another start than its parent's log has");
+		if (start?.started !== log.entry(0).data?.parent?.hash) bad(0, "it does not belong to the start that its parent's log contains");
 		else if (ended?.head) {
 			kept = ended.events === lines && ended.head === hashOf(log, lines - 1);
 			if (!kept && lines >= ended.events) bad(lines - 1, "its parent recorded a different end");

@@ -193,7 +193,7 @@ export class List {
 		}
 		const how = this.how.choose;
 		if (!n) rows.push(h("p.none", this.how.none));
-		if (all && to < n) rows.push(h("p.none", `The first ${number(to)} of ${number(n)} are printed; a filter chooses others.`));
+		if (all && to < n) rows.push(h("p.none", `The first ${number(to)} of ${number(n)} are printed; to see others, use a filter.`));
 		this.space.replaceChildren(...rows);
 		if (this.active >= from && this.active < to) this.element.setAttribute("aria-activedescendant", `${this.name}-${this.active}`);
 		else this.element.removeAttribute("aria-activedescendant");

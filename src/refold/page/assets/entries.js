@@ -47,7 +47,7 @@ export function entries(app) {
 				await pause();
 				if (mine !== scan) return;
 				until = performance.now() + 12;
-				if (until - shown > 300) { shown = until; said.textContent = `${number(hits.length)} found, ${number(seen)} looked at …`; list.draw(); }
+				if (until - shown > 300) { shown = until; said.textContent = `${number(hits.length)} found, ${number(seen)} searched …`; list.draw(); }
 			}
 		}
 		said.textContent = `${number(hits.length)} of ${count(seen, "entry", "entries")}`;

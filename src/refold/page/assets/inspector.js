@@ -40,13 +40,13 @@ export function inspector(app) {
 		};
 		aside(`${log}:${seq}`, entry);
 		grow(app.store.cause(log, seq), entry);
-		if (!list.childNodes.length) return h("p.quiet", "Nothing: the run begins here.");
+		if (!list.childNodes.length) return h("p.quiet", "Nothing: this is the start of the run.");
 		return app.page.left_out ? [list, h("p.quiet", "Other causes: ", h("code", `refold why LOG ${seq} --all`), ".")] : list;
 	}
 	function run(node) {
 		const usage = node.usage;
 		const facts = { Ended: h("span", badge(node.status), node.reason && node.reason !== "done" ? ` ${short(node.reason, 80)}` : ""), Fault: node.error && folded(faultOf(node.error), 600), Notable: notableOf(node), Program: node.program, Brief: node.brief && folded(node.brief, 400), "Asked by": node.tool, Files: node.files.length && folded(node.files.map((file) => file.text).join("\n"), 1000), Limits: limitsOf(node), Calls: usesOf(node), Models: node.models.join(", "),
-			Spent: usage.requests && `${spent(usage)}${node.children.length && node.own_usage.requests ? `, of these its own: ${spent(node.own_usage)}` : ""}`, Time: node.duration_ms !== null && duration(node.duration_ms * 1000), Artifacts: node.artifacts.map((each) => `${each.name} (${each.kind})`).join(", ") };
+			Spent: usage.requests && `${spent(usage)}${node.children.length && node.own_usage.requests ? ` (its own: ${spent(node.own_usage)})` : ""}`, Time: node.duration_ms !== null && duration(node.duration_ms * 1000), Artifacts: node.artifacts.map((each) => `${each.name} (${each.kind})`).join(", ") };
 		return told(facts);
 	}
 	let shown = "";
@@ -60,13 +60,13 @@ export function inspector(app) {
 			return;
 		}
 		const at = app.store.at(e), status = statusOf(e), bad = (app.checked?.problems ?? []).filter((each) => each.log === log && each.seq === seq);
-		const led = () => { const found = app.store.ledTo(log, seq); return found.length ? h("ol.chain", found.slice(0, 50).map((each) => link(each[0], each[1], each[2])), found.length > 50 ? h("li", `and ${found.length - 50} more`) : null) : h("p.quiet", "Nothing that came later follows from it directly."); };
+		const led = () => { const found = app.store.ledTo(log, seq); return found.length ? h("ol.chain", found.slice(0, 50).map((each) => link(each[0], each[1], each[2])), found.length > 50 ? h("li", `and ${found.length - 50} more`) : null) : h("p.quiet", "No later entry follows directly from this one."); };
 		const changed = app.store.runs.flatMap((run) => (run.logs[0].id === log ? run.changes : [])).filter((each) => each.seq === seq || each.calls.includes(e.call));
 		const wall = e.meta?.wall_us ? new Date(e.meta.wall_us / 1000) : null;
 		body.replaceChildren(
 			h("header", h("h2", e.kind), status ? badge(status) : null, close),
 			h("p.where", h("span", `${app.nameOf(log)}, entry ${seq}`), e.call ? h("span", `call ${e.call}`) : null, h("span", offset(at))),
-			h("div.steps", step("⇤", "First entry", 0), step("←", "Entry before (k)", seq - 1), step("→", "Entry after (j)", seq + 1), step("⇥", "Last entry", of.lines - 1), app.childOf(log, seq) !== null ? h("a.button", { href: to(app.childOf(log, seq), 0) }, "Its run") : null, of.said.parent ? h("a.button", { href: to(of.said.parent.log, of.said.parent.seq) }, "Who started it") : null),
+			h("div.steps", step("⇤", "First entry", 0), step("←", "Entry before (k)", seq - 1), step("→", "Entry after (j)", seq + 1), step("⇥", "Last entry", of.lines - 1), app.childOf(log, seq) !== null ? h("a.button", { href: to(app.childOf(log, seq), 0) }, "Its run") : null, of.said.parent ? h("a.button", { href: to(of.said.parent.log, of.said.parent.seq) }, "Started by") : null),
 			...bad.map((each) => h("p.alarm", `Not intact: ${each.what}.`)),
 			seq === 0 || e.kind === "run.finished" || app.node ? (node ? part("Run", () => run(node)) : "") : "",
 			part("Data", () => (e.left ? h("p.quiet", LEFT) : json(e.data, app.blobOf, 3))),

@@ -38,7 +38,7 @@ export function thread(app) {
 		switch (e.left ? "" : e.kind) {
 			case "run.started": add("input", tree(d.input)); break;
 			case "model.asked": for (const m of d.added ?? []) {
-				if (m?.role === "tool") made.push(h("details.message.tool.given", { "data-seq": e.seq }, h("summary", "tool result, as the model was given it"), content(m)));
+				if (m?.role === "tool") made.push(h("details.message.tool.given", { "data-seq": e.seq }, h("summary", "tool result, as sent to the model"), content(m)));
 				else add(String(m?.role ?? "message"), [content(m), calls(m)]);
 			} break;
 			case "model.answered": {
@@ -65,7 +65,7 @@ export function thread(app) {
 			if (performance.now() > until) { await pause(); if (mine !== turn) return; until = performance.now() + 12; }
 		}
 		if (log && seq < log.lines) body.append(h("button", { onclick: (e) => { e.target.remove(); fill(each, seq, 0); } }, "Show what follows"));
-		if (!body.childNodes.length) body.append(h("p.none", app.page.content === false ? "Content was left out of this page." : app.store.loaded ? "Nothing was said here." : "Reading …"));
+		if (!body.childNodes.length) body.append(h("p.none", app.page.content === false ? "Content was left out of this page." : app.store.loaded ? "No messages." : "Reading …"));
 		mark();
 	}
 	function mark() {

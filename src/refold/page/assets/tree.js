@@ -27,7 +27,7 @@ function tokensOf({ usage }) {
 const COLUMNS = {
 	run: ["Run", "minmax(0, 1fr)"],
 	via: ["Asked by", "minmax(0, 8rem)", (node) => short(node.tool, 60)],
-	limits: ["Limits", "minmax(0, 11rem)", limitsOf, () => "Limits narrower than the parent's"],
+	limits: ["Limits", "minmax(0, 11rem)", limitsOf, () => "Limits lower than the parent's"],
 	calls: ["Calls", "10.5rem", callsOf, usesOf],
 	files: ["Files", "6rem", (node) => node.changed, (node) => node.files.map((file) => file.path).join("\n")],
 	tokens: ["Tokens", "6rem", tokensOf, () => "With all below"],

@@ -110,11 +110,13 @@ def make_copy(
     if not is_mounted:
         taken += (led := _led_into(top, originals))
         if led:
-            notes.append(f"links into {started.path} lead into the copy: {paths.names_of(led)}")
+            notes.append(
+                f"links into {started.path} point to the copy instead: {paths.names_of(led)}"
+            )
         links = (one for one in whole.differs if one.kind == "link" and one.path not in led)
         out = [one.path for one in links if paths.leads_out(one.path, one.value)]
         if out:
-            notes.append(f"links that lead out of the copy: {paths.names_of(out)}")
+            notes.append(f"links that point outside the copy: {paths.names_of(out)}")
     return Copy(
         top=top, originals=originals, shown=tuple(shown), layered=tuple(lent.layered),
         notes=tuple(notes), contents=contents, taken=tuple(taken),
@@ -148,7 +150,7 @@ def _histories(
             take_hooks(place, git)
     if started.repositories:
         hooks = "your hooks" if has_hooks else "no hooks"
-        notes.append(f"the copy has {hooks}, no remotes and no helper for passwords")
+        notes.append(f"the copy has {hooks}, no remotes and no credential helper")
     return notes, shown
 
 
@@ -243,10 +245,10 @@ class _Lent:
         told = []
         if self._taken:
             told.append(
-                f"not in the log, taken from {self._today} as it is: {paths.names_of(self._taken)}"
+                f"not in the log, so taken from {self._today}: {paths.names_of(self._taken)}"
             )
         if self._out:
-            told.append(f"not in the log, and not in the copy: {paths.names_of(self._out)}")
+            told.append(f"neither in the log nor in the copy: {paths.names_of(self._out)}")
         return told
 
 

@@ -80,8 +80,8 @@ class FolderComparison:
             tree = self._scanner.scan(is_last=True).tree
         why = self._why or recorded.lost
         if why or not recorded.is_ended:
-            why = why or "the record does not describe it"
-            return EndedFolder({}, {}, f"the folder at the end is not compared: {why}")
+            why = why or "it is not in the log"
+            return EndedFolder({}, {}, f"the folder at the end was not compared: {why}")
         before, after = recorded.tree.by_path, tree.by_path
         then: dict[str, str] = {}
         now: dict[str, str] = {}

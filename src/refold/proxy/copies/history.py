@@ -76,9 +76,10 @@ def make_history(
     try:
         _index(git, repository, staged)
     except GitFailed as error:
-        return [f"the index is not as it was: {error.why}"]
+        return [f"the git index could not be restored: {error.why}"]
     return [
-        f"a {each} was under way, and its state is not in the log" for each in repository.under_way
+        f"a {each} was in progress, and its state is not in the log"
+        for each in repository.under_way
     ]
 
 

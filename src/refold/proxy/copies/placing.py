@@ -78,10 +78,10 @@ def placed(
     """
     if folder.started is None or copying.in_place:
         why = "--in-place" if copying.in_place else "the log does not contain its folder"
-        yield Placement(notes=(f"{why}: the command ran where it was started, with your files",))
+        yield Placement(notes=(f"{why}: the command ran in the current folder, with your files",))
         return
     if copying.keep is not None and copying.keep.exists():
-        raise UsageError(f"--keep {copying.keep}: expected a new folder, found one that is there")
+        raise UsageError(f"--keep {copying.keep}: this folder already exists: pass a new one")
     with _work() as work, contextlib.ExitStack() as left:
         yield _placed(log, folder, command, copying, work, left)
         left.close()
@@ -107,7 +107,7 @@ def _placed(
     except SandboxRefused as error:
         why = str(error)
     if not is_ordinary(recorded.path):
-        why = f"nothing may be laid over {recorded.path}"
+        why = f"{recorded.path} cannot be replaced by the copy"
     copy = make_copy(
         log, folder, command, work, left,
         is_mounted=not why, has_layers=layers, has_hooks=copying.has_hooks,
@@ -126,9 +126,13 @@ def _placed(
         except SandboxRefused as error:
             why = str(error)
         else:
-            told = [f"ran in a copy of {recorded.path} as it was recorded, in a sandbox"]
-            told += ["the sandbox has the network"] if copying.has_network else []
-            told += [] if layers else ["HOME is read-only: this system has no layers over folders"]
+            told = [f"ran in a sandbox, in a copy of the recorded {recorded.path}"]
+            told += ["the sandbox has network access"] if copying.has_network else []
+            told += (
+                []
+                if layers
+                else ["HOME is read-only, because this system does not support overlays"]
+            )
             return Placement(
                 start=box.start, listening=box.listening, top=copy.top, comparison=compared,
                 folders={"folder": at, "other_folder": at}, notes=(*told, *copy.notes),
@@ -136,11 +140,11 @@ def _placed(
     here = str(Path(copy.top, recorded.below))
     told = [
         (
-            f"ran in a copy of {recorded.path} at another path, because no sandbox is available: "
-            f"{why}"
+            f"ran in a copy of {recorded.path} at a different path, because no "
+            f"sandbox is available: {why}"
         )
     ]
-    told.append("changes that the command makes outside the copy are real")
+    told.append("changes made outside the copy are permanent")
     return Placement(
         start=_starting(copy, here), top=copy.top, comparison=compared,
         folders={"folder": here, "other_folder": here}, notes=(*told, *copy.notes),

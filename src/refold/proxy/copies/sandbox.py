@@ -128,7 +128,7 @@ def has_layers() -> bool:
         SandboxRefused: this system has none; with the reason that it gives.
     """
     if sys.platform != "linux":
-        raise SandboxRefused("bwrap is for Linux")
+        raise SandboxRefused("bwrap needs Linux")
     if shutil.which("bwrap") is None:
         raise SandboxRefused("bwrap is not installed")
     with tempfile.TemporaryDirectory(prefix="refold-") as scratch:
@@ -169,7 +169,7 @@ def opened(view: SandboxView, folder: str, has_layers: bool) -> Iterator[Sandbox
                 process.wait()
                 errors.seek(0)
                 said = errors.read().decode(errors="replace").strip().splitlines()
-                why = said[-1] if said else f"it ended with {process.returncode}"
+                why = said[-1] if said else f"it exited with status {process.returncode}"
                 raise SandboxRefused(why) from None
             with listening or contextlib.nullcontext():
                 yield Sandbox(

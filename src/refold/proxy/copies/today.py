@@ -137,11 +137,11 @@ def taken_today(
     try:
         paths = changed_since(folder, started, log, today)
     except (GitFailed, FolderRefused, OSError, ValueError) as error:
-        return [], [f"{today} is not compared with the record: {error}"]
+        return [], [f"{today} was not compared with the recorded folder: {error}"]
     if runs_own(command, folder, today):
         take_today(paths, today, top)
-        told = f"changed since the record, and taken from {today}: {names_of(paths)}"
+        told = f"changed since the recording, and taken from {today}: {names_of(paths)}"
         return paths, [told] if paths else []
     paths = [path for path in paths if path in was]
-    told = f"changed since the record, and in the copy as recorded: {names_of(paths)}"
+    told = f"changed since the recording, but as recorded in the copy: {names_of(paths)}"
     return [], [told] if paths else []

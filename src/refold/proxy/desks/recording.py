@@ -206,7 +206,7 @@ def _why_not(route: Route, incoming: Incoming) -> str:
         return _SIGNED
     if not route.upstream:
         name = route.variables[0]
-        return f"the target of {name} is unknown: set AWS_REGION, or --upstream {name}=URL"
+        return f"the target of {name} is unknown: set AWS_REGION, or pass --upstream {name}=URL"
     return ""
 
 

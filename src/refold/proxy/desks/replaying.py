@@ -35,7 +35,7 @@ from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.reads import only_reads
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
-ADVICE: Final = "`refold replay` says what differs when the command has ended"
+ADVICE: Final = "`refold replay` reports the difference when the command has ended"
 """The place for more information, for a refused program and for people who read its error."""
 GATEWAY_TIMEOUT: Final = 504
 
@@ -157,7 +157,7 @@ class Replaying:
             return Serve(
                 status=200, headers={}, pieces=(), ending=ending, is_begun=False, done=done
             )
-        why = "refold replay: the record ends before the answer to this request"
+        why = "refold replay: the recording ends before the answer to this request"
         error = {"message": why, "type": "refold"}
         return Serve.json(GATEWAY_TIMEOUT, {"error": error}, may_retry=False)
 

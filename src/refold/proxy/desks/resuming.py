@@ -134,5 +134,5 @@ class Resuming(Replaying):
             return self._passing.passed_on(turn, incoming)
         divergence = divergence_of(self._record, self.matcher, miss)
         self.different.append(divergence)
-        why = f"{REFUSAL}, and it does not follow from one that was asked again"
+        why = f"{REFUSAL}, and it does not follow from a request that was sent again"
         return Kept(self._passing, turn).refused(f"{why} ({divergence.where}; {divergence.cause})")

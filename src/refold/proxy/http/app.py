@@ -36,9 +36,7 @@ _READ_SECONDS: Final = 0.25
 """Wait before a connection breaks as the server's did: clients drop unread data (Bun), and the
 replayed program should see the same."""
 _DECODED_MAX: Final = 4
-_NO_WEBSOCKETS: Final = (
-    "WebSockets do not pass, for they cannot be recorded: let the client ask over HTTP"
-)
+_NO_WEBSOCKETS: Final = "WebSockets cannot be recorded: make the client use HTTP"
 
 
 class Application:
@@ -97,11 +95,11 @@ class Application:
         """Return why a request is not the program's; empty for one that is."""
         hosts, origins = incoming.all_of("host"), incoming.all_of("origin")
         if len(hosts) != 1 or not self._places.fullmatch(hosts[0]):
-            return "expected this proxy's own address as Host"
+            return "expected the address of this proxy as Host"
         if not all(self._places.fullmatch(each.removeprefix("http://")) for each in origins):
-            return "no web page may ask here: found an Origin that is not this proxy"
+            return "requests from web pages are refused: the Origin is not this proxy"
         if not secrets.compare_digest(word.encode(), self._word.encode()):
-            return "expected the whole base URL that the command was given, with all of its path"
+            return "expected the complete base URL that the command was given, including its path"
         if _climbs(f"/{incoming.route}{incoming.target}"):
             return "the path leads above the base URL"
         return ""
@@ -109,7 +107,7 @@ class Application:
     async def _answered(self, incoming: Incoming, answer: "_Answer", receive: Receive) -> None:
         if incoming.route not in self._routes:
             known = ", ".join(f"/{name}/…" for name in sorted(self._routes))
-            await answer.refused(_NOT_FOUND, f"no route /{incoming.route}: expected {known}")
+            await answer.refused(_NOT_FOUND, f"unknown route /{incoming.route}: expected {known}")
             return
         if incoming.header("upgrade").lower() == "websocket":
             self._upgrades.append(incoming.target.partition("?")[0])
@@ -302,4 +300,4 @@ async def _send(decided: Serve, answer: _Answer) -> None:
 def _fault_text(error: Exception) -> str:
     if isinstance(error, RefoldError):
         return str(error)
-    return f"a fault of Refold itself: {type(error).__name__}"
+    return f"an internal error in Refold: {type(error).__name__}"

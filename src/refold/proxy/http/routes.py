@@ -82,8 +82,8 @@ def why_nothing_came(
 
     `failure` describes the command's failure; empty if it did not fail.
     """
-    told = [f"a WebSocket was refused at {path}, for it cannot be recorded: let the client ask "
-            "over HTTP" for path in dict.fromkeys(websockets)]  # fmt: skip
+    told = [f"a WebSocket was refused at {path}, because it cannot be recorded: "
+            "make the client use HTTP" for path in dict.fromkeys(websockets)]  # fmt: skip
     led = {variable for route in routes_of(upstreams, environment) for variable in route.variables}
     past = [
         name
@@ -93,11 +93,13 @@ def why_nothing_came(
         and value.startswith(("http://", "https://"))
     ]
     told += [
-        f"{name} is set, and led past Refold: --upstream {name}=${name} records it" for name in past
+        f"{name} is set, and its requests bypassed Refold: to record them, pass "
+        f"--upstream {name}=${name}"
+        for name in past
     ]
     told += [
-        f"{key} is set: if requests go to that provider, they went past the proxy; "
-        f"--upstream {name}=URL leads a client that reads {name} here"
+        f"{key} is set: any requests to that provider bypassed the proxy; to "
+        f"record a client that reads {name}, pass --upstream {name}=URL"
         for key, name in _ELSEWHERE.items()
         if environment.get(key) and name not in led and name not in past
     ]
@@ -105,8 +107,9 @@ def why_nothing_came(
 
 
 NONE_CAME: Final = (
-    "nothing connected: does the command read OPENAI_BASE_URL or ANTHROPIC_BASE_URL, and set no "
-    "base URL of its own? For another variable, see --upstream VARIABLE=URL"
+    "nothing connected: does the command read OPENAI_BASE_URL or "
+    "ANTHROPIC_BASE_URL, without setting its own base URL? For a different "
+    "variable, pass --upstream VARIABLE=URL"
 )
 
 
@@ -152,13 +155,13 @@ def with_recorded(
             continue
         if not _FROM_RECORDS.fullmatch(name):
             raise UsageError(
-                f"{name} led the recorded command to a model, and is not called as base URLs are: "
-                f"a record alone does not set it; --upstream {name}=URL does"
+                f"{name} pointed the recorded command to a model, but a recording cannot "
+                f"set a variable with such a name: pass --upstream {name}=URL"
             )
         if is_live and not environment.get(name):
             raise UsageError(
-                f"{name} pointed the recorded command to a model, and is not set: name the "
-                f"model's address with --upstream {name}=URL"
+                f"{name} pointed the recorded command to a model, but is not set: pass "
+                f"the model's address with --upstream {name}=URL"
             )
         made.append(
             Route(name.lower(), (name,), _checked(environment[name], name) if is_live else "")
@@ -206,5 +209,5 @@ def _checked(url: str, where: str = "--upstream") -> str:
         is_fine = False
     if not is_fine:  # the value is not repeated: it may hold a password
         names = ", or NAME= before one" if where == "--upstream" else ""
-        raise UsageError(f"{where}: no base URL: expected http://… or https://…{names}")
+        raise UsageError(f"{where}: not a base URL: expected http://… or https://…{names}")
     return parts._replace(path=parts.path.rstrip("/"), fragment="").geturl()

@@ -158,7 +158,9 @@ class Upstream:
             answer = await self._client.send(request, stream=True)
             if answer.status_code not in _STATUSES:
                 await answer.aclose()
-                raise httpx2.RemoteProtocolError(f"no status of an answer: {answer.status_code}")
+                raise httpx2.RemoteProtocolError(
+                    f"not the status of an answer: {answer.status_code}"
+                )
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             raise _unreachable(url, error) from None
         return answer

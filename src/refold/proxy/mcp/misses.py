@@ -84,16 +84,18 @@ def _cause(record: McpRecord, miss: McpMiss, near: Cue | None) -> str:
     if not miss.connections:
         known = ", ".join(record.servers()) or "none"
         return (
-            f"no MCP server named {miss.server} was recorded (recorded: {known}); choose one "
-            "with `refold mcp-proxy --name NAME`"
+            f"no MCP server named {miss.server} was recorded (recorded: {known}); to "
+            "choose one, use `refold mcp-proxy --name NAME`"
         )
     if miss.recorded:
-        return f"{name} was asked {miss.recorded + 1} times like this, and recorded {miss.recorded}"
+        return (
+            f"{name} was called {miss.recorded + 1} times like this, but recorded {miss.recorded}"
+        )
     if near is None:
-        return "the program asks for more than was recorded"
+        return "the program makes more calls than were recorded"
     if near.name == name:
-        return f"no such call of {name} was recorded: it has other arguments"
-    return f"{name} is called; the record continues with {near.name}"
+        return f"{name} was not recorded with these arguments"
+    return f"{name} is called, but the recording continues with {near.name}"
 
 
 def answered_otherwise(
@@ -111,8 +113,8 @@ def answered_otherwise(
         call=cue.call,
         seq=step.seq,
         **_compared(*pair, cue.call),
-        cause="the client answers a request of the server differently; the server's reaction to "
-        "that was not recorded",
+        cause="the client answers a request of the server differently, and the "
+        "server's reaction to this answer was not recorded",
     )
 
 

@@ -326,5 +326,5 @@ def _refusal(divergence: Divergence) -> str:
     recorded: Any = divergence.recorded
     if recorded is not None and recorded.get("name"):
         shown = json.dumps(recorded["arguments"], ensure_ascii=False)[:_SHOWN]
-        text += f". Nearest recorded: {recorded['name']} {shown} ({recorded['call']})"
+        text += f". The most similar recorded call: {recorded['name']} {shown} ({recorded['call']})"
     return text

@@ -118,12 +118,14 @@ def notes_on(serving: McpServing, on_miss: OnMiss, pace: Pace) -> list[str]:
     notes = []
     if on_miss == "live":
         notes.append(
-            "--on-miss live is for models: a replay starts no MCP servers, and refuses requests "
-            "to them that were not recorded; `refold fork LOG -- COMMAND` continues live with "
-            "both"
+            "--on-miss live applies only to models: a replay does not start MCP "
+            "servers, and refuses requests to them that were not recorded; to "
+            "continue live with both, use `refold fork LOG -- COMMAND`"
         )
     if pace == "recorded":
-        notes.append("--pace recorded is for models: MCP servers were served at full speed")
+        notes.append(
+            "--pace recorded applies only to models: calls of MCP servers were answered immediately"
+        )
     return notes
 
 
@@ -230,7 +232,7 @@ def seal(journal: ObservedLog, ended: EndedServer) -> None:
     if ended.exit_code == 0 or ended.left == "client":
         journal.seal("completed", "done", output)
     else:
-        message = f"the server left with exit code {ended.exit_code}"
+        message = f"the server exited with status {ended.exit_code}"
         journal.seal("failed", "error", output, Fault(code="exit", message=message))
 
 

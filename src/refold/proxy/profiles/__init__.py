@@ -167,5 +167,5 @@ def _loaded(named: str) -> Profile:
     except ProgramNotFound as error:
         raise UsageError(f"--profile {named}: {error.why}") from error
     if not isinstance(found, Profile):
-        raise UsageError(f"--profile {named}: not a refold.engine.observed.profile.Profile")
+        raise UsageError(f"--profile {named}: expected a refold.engine.observed.profile.Profile")
     return found
