@@ -161,7 +161,7 @@ class Outcome:
     summary: str = ""
     """Compact text for the parent; at most its `summary_bytes` after truncation."""
     output: Json = None
-    """The program's return value."""
+    """The program's return value; in a program, of the type that its program is annotated with."""
     artifacts: tuple[Artifact, ...] = ()
     """The artifacts of the child's `Report`, within its `Policy`."""
     error: Fault | None = None

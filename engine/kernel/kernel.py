@@ -1026,7 +1026,7 @@ class Kernel:
         child = self.children.pop(call, None)
         if child is None:
             return
-        child.output = outcome.output
+        child.output_json = outcome.output
         try:
             read = child.read(outcome)
         except ValueRefused as error:

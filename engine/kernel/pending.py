@@ -69,7 +69,7 @@ class Child:
     """The delegation tool that started it; empty for `run.start`."""
     types: ProgramTypes = attrs.field(default=PLAIN, init=False, repr=False)
     """Of its program."""
-    output: Json = attrs.field(default=None, init=False, repr=False)
+    output_json: Json = attrs.field(default=None, init=False, repr=False)
     """Its output as the log has it; `outcome` has the value that the program gets."""
 
     def read(self, outcome: Outcome) -> Outcome:

@@ -19,7 +19,8 @@ class Delegation:
     """A function, a reference, ``module:name``, ``file.py:name``, or a name that Refold ships
     (`agent`)."""
     input: Json = None
-    """The second argument of the program: any value that a log can hold."""
+    """The second argument of the program: any value that a log can hold and that fits the
+    annotation."""
     brief: str = ""
     """The task in words, for `refold show`."""
     agent: str = ""

@@ -88,7 +88,8 @@ def types_of(program: Program) -> ProgramTypes:
     if program is function and "" in known:
         return known[""]
     signature = signature_of(program)
-    _, given, *_ = (*signature.parameters.values(), _BARE, _BARE)
+    parameters = (each for each in signature.parameters.values() if each.kind not in _BY_NAME)
+    _, given, *_ = (*parameters, _BARE, _BARE)
     place = "" if program is function else given.name
     if place not in known:
         name = program_name(program)
@@ -100,6 +101,7 @@ def types_of(program: Program) -> ProgramTypes:
     return known[place]
 
 
+_BY_NAME: Final = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
 _BARE: Final = inspect.Parameter("input", inspect.Parameter.POSITIONAL_ONLY)
 
 

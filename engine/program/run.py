@@ -191,6 +191,8 @@ class Run(_Asking):
 
         Raises:
             ProgramNotFound: the child's program cannot be named.
+            TypeRefused: an annotation of the program has a type that cannot be read.
+            ValueRefused: the input does not fit its annotation.
         """
         return self._kernel.start(delegation)
 

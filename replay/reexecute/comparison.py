@@ -305,7 +305,8 @@ class Comparison:
         recorded: Json = {}
         if explorer is not None and explorer.finish is not None:
             recorded = self.replayed.cursor.data(explorer.finish)
-        if error.get("code") != "raised" or (explorer is not None and explorer.is_guessing):
+        is_guessing = explorer is not None and explorer.is_guessing
+        if is_guessing or error.get("code") not in ("raised", "input", "output"):
             return ""
         if error["message"] == (recorded.get("error") or {}).get("message"):
             return ""

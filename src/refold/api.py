@@ -80,7 +80,7 @@ def record(
 
     Args:
         program: A function, `async def` or plain; or ``module:name``, ``file.py:name``.
-        input: Any value that a log can hold.
+        input: Any value that a log can hold and that fits the program's annotation (§9.12).
         log: The file to write; by default a new one under `runs/`.
         tools: Tools that the program may call by name.  Tools passed to `run.tool` need not be
             here.  A plain function becomes a tool with the effect `changes`.

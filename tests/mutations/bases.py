@@ -176,7 +176,7 @@ async def parent(run: Run, given: list[int]) -> Any:
     return [outcome.output for outcome in outcomes] + [last.status]
 
 
-async def child(run: Run, number: int) -> Any:
+async def child(run: Run, number: Any) -> Any:
     await run.tool("fetch", q="in the child")
     size = await run.tool("count", q="y" * number)
     run.annotate("nearly")

@@ -240,8 +240,8 @@ def _one_result(run: Any, child: Child) -> SubagentResult:
     if not run.flags.tool_words:
         return SubagentResult(_result_text(child, outcome), outcome.ok, _error(outcome))
     error = error_of(outcome, run=run, limits=child.limits)
-    is_value = outcome.ok and not outcome.summary and child.output not in (None, "")
-    text = encode(child.output).decode() if is_value else answer_of(outcome, run)
+    is_value = outcome.ok and not outcome.summary and child.output_json not in (None, "")
+    text = encode(child.output_json).decode() if is_value else answer_of(outcome, run)
     return SubagentResult(text, outcome.ok, error)
 
 
@@ -249,9 +249,9 @@ def _result_text(child: Child, outcome: Outcome) -> str:
     """Return the older text, in which an empty answer is two quotation marks."""
     if not outcome.ok:
         return ""
-    if outcome.summary or child.output is None:
+    if outcome.summary or child.output_json is None:
         return text_of(outcome)
-    return encode(child.output).decode()
+    return encode(child.output_json).decode()
 
 
 def _error(outcome: Outcome) -> str | None:

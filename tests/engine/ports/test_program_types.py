@@ -187,6 +187,17 @@ def test_an_output_that_does_not_fit_fails_the_run(tmp_path: Path) -> None:
     assert refold.reexecute(recording, program).identical
 
 
+def test_a_replay_by_another_annotation_says_what_does_not_fit(tmp_path: Path) -> None:
+    """As the likely cause."""
+    recording = refold.record(annotated(Any, Any), "x", log=tmp_path / "a.jsonl")
+
+    for program, part in ((annotated(int, Any), "input"), (annotated(Any, int), "output")):
+        (divergence,) = refold.reexecute(recording, program).divergences
+        said = f"the {part} of program 'program': expected an integer, found string 'x'"
+        assert divergence.category == "output_changed"
+        assert said in divergence.cause
+
+
 def test_a_float_is_written_as_one(tmp_path: Path) -> None:
     """Of an output, as of a tool's result; an input stays as it was passed."""
     recording = refold.record(annotated(float, float), 1, log=tmp_path / "a.jsonl")
@@ -353,3 +364,17 @@ def test_types_are_read_once() -> None:
     assert types_of(program) is types_of(program)
     assert types_of(functools.partial(program)) is types_of(functools.partial(program))
     assert types_of(print) is types_of(Ticket) is PLAIN
+
+
+async def _loose(*given: Any, **_named: int) -> Any:
+    return given[1]
+
+
+async def _named(run: refold.Run, given: Any = None, *, tag: bytes = b"") -> Any:  # noqa: ARG001
+    return given
+
+
+@pytest.mark.parametrize("program", [_loose, _named])
+def test_only_the_parameter_of_the_input_has_a_type_of_it(program: Any, tmp_path: Path) -> None:
+    """Not one that is given by name."""
+    assert refold.record(program, "x", log=tmp_path / "a.jsonl").result() == "x"
