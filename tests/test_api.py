@@ -27,7 +27,7 @@ def quadruple(run: refold.PlainRun, number: int) -> int:
     return twice
 
 
-async def delegating(run: refold.Run, task: str) -> object:
+async def delegating(run: refold.Run, task: str) -> Any:
     return await run.tool("subagent", task=task)
 
 

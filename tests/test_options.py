@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -586,6 +587,12 @@ _WRONG = {
 }
 
 
+_CHECKERS = {
+    "mypy": ["mypy", "--strict", "--no-error-summary"],
+    "basedpyright": ["basedpyright", "--level", "error", "--pythonpath", sys.executable],
+}
+
+
 def _refusals(command: list[str], folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-m", *command, "."],
@@ -607,16 +614,247 @@ def test_type_checkers_accept_what_is_right_and_refuse_what_is_wrong(
         (tmp_path / f"wrong_{number:02}.py").write_text(
             f"import refold\nfrom right import count, fetch, main\n\n{wrong}\n"
         )
-    command = {
-        "mypy": ["mypy", "--strict", "--no-error-summary"],
-        "basedpyright": ["basedpyright", "--level", "error", "--pythonpath", sys.executable],
-    }[checker]
 
-    said = _refusals(command, tmp_path)
+    said = _refusals(_CHECKERS[checker], tmp_path)
 
     assert "right.py:" not in said, said
     accepted = [why for number, why in enumerate(_WRONG) if f"wrong_{number:02}.py:" not in said]
     assert accepted == [], said
+
+
+_TYPED = """
+import dataclasses
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any, TypedDict
+
+import pydantic
+import refold
+
+@dataclasses.dataclass
+class Plan:
+    steps: list[str]
+
+class Page(pydantic.BaseModel):
+    title: str
+
+class Row(TypedDict):
+    id: int
+
+async def words(run: refold.Run, text: str) -> list[str]:
+    return text.split()
+
+def length(run: refold.PlainRun, text: str) -> int:
+    return len(text)
+
+async def plan(run: refold.Run, text: str) -> Plan:
+    return Plan([text])
+
+async def page(run: refold.Run, text: str) -> Page:
+    return Page(title=text)
+
+def rows(run: refold.PlainRun, text: str) -> dict[str, list[Row]]:
+    return {text: [{"id": 1}]}
+
+async def maybe(run: refold.Run, text: str) -> str | None:
+    return text or None
+
+async def nothing(run: refold.Run, text: str) -> None:
+    return None
+
+async def anything(run: refold.Run, text: str) -> Any:
+    return text
+
+async def report(run: refold.Run, text: str) -> refold.Report:
+    return refold.Report(summary=text, output={"n": 1})
+
+def plain_report(run: refold.PlainRun, text: str) -> refold.Report:
+    return refold.Report(summary=text, output={"n": 1})
+
+async def three(run: refold.Run, text: str, times: int) -> str:
+    return text * times
+
+async def one(run: refold.Run) -> str:
+    return "one"
+
+async def own_input(run: Any, text: str = "", *, more: int = 1) -> str:
+    return text
+
+class Team:
+    async def lead(self, run: refold.Run, text: str) -> float:
+        return 0.5
+
+class Callee:
+    async def __call__(self, run: refold.Run, text: str) -> bytes:
+        return b""
+
+Texts = Callable[[refold.Run, str], Awaitable[str]]
+
+def twice(program: Texts) -> Texts:
+    return program
+
+@twice
+async def decorated(run: refold.Run, text: str) -> str:
+    return text
+
+@refold.tool(effect="reads")
+def count(path: str, *, deep: bool = False) -> int:
+    return len(path)
+
+@refold.tool
+async def fetch(url: str) -> list[str]:
+    return [url]
+
+@refold.tool
+async def load(url: str) -> Any:
+    return url
+
+class Kit:
+    def __init__(self) -> None:
+        self.tool = refold.tool(effect="reads")(self.look)
+
+    def look(self, n: int) -> list[int]:
+        return [n]
+
+async def results(run: refold.Run, text: str) -> None:
+    a: list[str] = (await run.delegate(refold.Delegation(program=words, input=text))).result()
+    b: int = (await run.delegate(refold.Delegation(program=length, input=text))).result()
+    c: str = (await run.delegate(refold.Delegation(program=plan))).result().steps[0]
+    d: str = (await run.delegate(refold.Delegation(program=page))).result().title
+    e: int = (await run.delegate(refold.Delegation(program=rows))).result()["a"][0]["id"]
+    f: str | None = (await run.delegate(refold.Delegation(program=maybe))).result()
+    g: int = (await run.delegate(refold.Delegation(program=anything))).result()["n"]
+    h: int = (await run.delegate(refold.Delegation(program=report))).output["n"]
+    i: int = (await run.delegate(refold.Delegation(program=plain_report))).output["n"]
+    j: int = (await run.delegate(refold.Delegation(program="a.py:main", input=[1]))).output["n"]
+    partial = functools.partial(three, times=2)
+    k: str = (await run.delegate(refold.Delegation(program=partial))).result()
+    l: float = (await run.delegate(refold.Delegation(program=Team().lead))).result()
+    m: bytes = (await run.delegate(refold.Delegation(program=Callee()))).result()
+    n: int = (await run.delegate(refold.Delegation(program=lambda run, text: len(text)))).result()
+    o: str = (await run.delegate(refold.Delegation(program=decorated))).result()
+    p: str = (await run.delegate(refold.Delegation(program=own_input))).result()
+    q: None = (await run.delegate(refold.Delegation(program=nothing))).result()
+    r: list[int] = await run.tool(Kit().tool, n=1)
+    s: int = (await run.tool(load, url="x"))["n"]
+    a = (await run.delegate(refold.Delegation(program=length))).result()  # refused: int list[str]
+    b = (await run.delegate(refold.Delegation(program=length))).output  # refused: None int
+    c = (await run.delegate(refold.Delegation(program=words))).result()  # refused: list[str] str
+    (await run.delegate(refold.Delegation(program=words))).output[0]  # refused: None
+    refold.Delegation(program=one)  # refused: program (run:Run)|Callable[[Run]
+    refold.Delegation(program=three, input=1)  # refused: program times:int|Callable[[Run,str,int]
+    refold.Delegation(program=words(run, "a"))  # refused: program Coroutine
+    refold.Delegation(program=words, inputs="a")  # refused: inputs
+    refold.Delegation(program=words, limits={"max_depth": 1})  # refused: limits dict[str,int]
+    refold.Delegation(program=3)  # refused: program int|3
+
+async def joins(run: refold.Run, texts: list[str]) -> int:
+    first = await run.start(refold.Delegation(program=words, input="a"))
+    second = await run.start(refold.Delegation(program=length, input="a"))
+    named = await run.start(refold.Delegation(program="agents.py:main"))
+    (alone,) = await run.join(first)
+    many = [await run.start(refold.Delegation(program=length, input=each)) for each in texts]
+    one, two = await run.join(first, second)
+    _, _, three = await run.join(first, second, named)
+    ready: int = (await run.join(await run.join_first(*many)))[0].result()
+    mixed: list[refold.Delegation[object]] = [
+        refold.Delegation(program=words), refold.Delegation(program=length),
+    ]
+    for outcome in await run.join(*[await run.start(each) for each in mixed]):
+        print(outcome.result(), outcome.status)
+    either: refold.Outcome[int | list[str]] = one
+    bad: refold.Outcome[str] = one  # refused: Outcome[list[str]] Outcome[str]
+    await run.join(many)  # refused: list[Child[int]] join|list[Child[int]] children
+    await run.join(run.start(refold.Delegation(program=words)))  # refused: Coroutine Child[
+    await run.join(one)  # refused: Outcome[list[str]]
+    one.result() + 1  # refused: list[str] +|"list" __add__
+    extra: int = three.result()["n"]
+    return (
+        len(alone.result()[0]) + len(one.result()) + two.result() + extra + ready
+        + sum(outcome.result() for outcome in await run.join(*many)) + len(str(either.output))
+    )
+
+def plain(run: refold.PlainRun, text: str) -> list[str]:
+    number: int = run.delegate(refold.Delegation(program=length)).result()
+    one, two = run.join(
+        run.start(refold.Delegation(program=words)), run.start(refold.Delegation(program=length))
+    )
+    wrong: str = run.tool(count, path="a")  # refused: int str
+    run.tool(count, path=b"a")  # refused: bytes|path b"a"
+    run.join(one)  # refused: Outcome[list[str]]
+    wrong = two.result()  # refused: int str
+    return [*run.tool(fetch, url=str(number)), *one.result()]
+
+async def tools(run: refold.Run, text: str) -> str:
+    await run.tool(count, path="a", depth=1)  # refused: tool|depth
+    (await run.tool(fetch, url="u")) + 1  # refused: list[str] +|"list" __add__
+    return await run.tool(count, path="a")  # refused: int str
+
+async def listed(run: refold.Run, text: str) -> list[int]:
+    return await run.tool(fetch, url="u")  # refused: list[str] list[int]
+
+async def awaited(run: refold.Run, text: str) -> int:
+    return run.tool(count, path="a")  # refused: Coroutine[Any,Any,int] int
+
+def recordings(log: str, before: refold.Recording) -> refold.Recording[list[str]]:
+    number: int = refold.record(length, "a").result()
+    title: str = refold.record(page, "a").result().title
+    named: str = refold.record("agents.py:main", {"a": 1}).output["name"]
+    older: str = before.output["name"]
+    refold.record(Team().lead, tools=[count, fetch])
+    refold.record(lambda run, text: text)
+    refold.record(print)
+    again: Plan = refold.resume(log, plan).result()
+    any_again: str = refold.resume(log).output["name"]
+    refold.reexecute(log, words)
+    refold.replay_all([log], {"words": words, "length": length})
+    number = refold.record(words, "a").result()  # refused: list[str] int
+    number = refold.record(length, "a").output  # refused: None int
+    again = refold.resume(log, words).result()  # refused: list[str] Plan
+    refold.record(one, "a")  # refused: (run:Run)|Callable[[Run]
+    refold.record(three, "a")  # refused: times:int|Callable[[Run,str,int]
+    refold.resume(log, one)  # refused: (run:Run)|Callable[[Run]
+    refold.reexecute(log, one)  # refused: (run:Run)|Callable[[Run]
+    refold.drift(log, one)  # refused: (run:Run)|Callable[[Run]
+    refold.fork(log, 3, one, into="b")  # refused: (run:Run)|Callable[[Run]
+    refold.record(length, "a").outputs  # refused: outputs
+    refold.record(length, durability="fastest")  # refused: durability fastest
+    return refold.record(words, "a")
+
+async def recorded() -> refold.Recording[int]:
+    await refold.record_async(words, "a", tools=count)  # refused: tools FunctionTool
+    return await refold.record_async(length, "a")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("checker", ["mypy", "basedpyright"])
+def test_type_checkers_know_the_results_of_programs_and_tools(checker: str, tmp_path: Path) -> None:
+    """They refuse the marked lines, with a message that has these words, and no others."""
+    (tmp_path / "typed.py").write_text(_TYPED)
+    said: dict[int, str] = {}
+    for line in _refusals(_CHECKERS[checker], tmp_path).splitlines():
+        if found := re.match(r".*typed\.py:(\d+):.*error: ", line):
+            number = int(found[1])
+            said[number] = said.get(number, "") + line
+        elif line.startswith("    "):
+            said[number] += line
+    marked = {
+        number: text.split("# refused: ")[1].split("|")
+        for number, text in enumerate(_TYPED.splitlines(), 1)
+        if "# refused: " in text
+    }
+
+    assert {n: said.get(n) for n in said.keys() ^ marked} == {}
+    vague = {
+        number: message
+        for number, message in said.items()
+        if not any(
+            all(word in message.replace(" ", "") for word in words.split())
+            for words in marked[number]
+        )
+    }
+    assert vague == {}
 
 
 def test_a_wrong_call_has_a_traceback_of_two_lines(tmp_path: Path) -> None:

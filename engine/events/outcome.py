@@ -3,12 +3,46 @@
 Status comes from what happened, never from text (CONTRACT.md §7).  Pure values.
 """
 
-from typing import Any, Final, Literal, get_args
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Never, Protocol, cast, get_args, overload
 
 import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import ChildFailed
+
+if TYPE_CHECKING:
+    from typing import Generic as Generic  # noqa: PLC0414 - for the classes that import it
+
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=Any)
+    T_co = TypeVar("T_co", covariant=True, default=Any)
+
+    class Ended(Protocol[T_co]):
+        """What has a `result`: an outcome, or a recording."""
+
+        def result(self) -> T_co: ...  # noqa: D102 - as `Outcome.result`
+
+    class OutputOf(Protocol):
+        """The type of `output`: T or None, and Any where T is Any, which a union could not say."""
+
+        @overload
+        def __get__(self, ended: Ended[Never], _kind: Any, /) -> Any: ...
+        @overload
+        def __get__(self, ended: Ended[T], _kind: Any, /) -> T | None: ...
+else:
+    from typing import TypeVar  # defaults of type variables are Python 3.13's
+
+    T = TypeVar("T")
+    T_co = TypeVar("T_co", covariant=True)
+
+    class Generic:
+        """Lets a class be subscripted, but has no parameters, for which cattrs needs types."""
+
+        __slots__ = ()
+        __class_getitem__ = classmethod(GenericAlias)
+
 
 Status = Literal["completed", "failed", "timed_out", "rejected", "malformed", "cancelled", "limit"]
 """`completed`: the program returned · `failed`: it raised, crashed, or had no runner ·
@@ -153,8 +187,8 @@ class ChildRef:
 
 
 @attrs.frozen(kw_only=True)
-class Outcome:
-    """The end of a child.  `duration_ms` and `child` are last, because they are volatile (§6.2)."""
+class OutcomeFields:
+    """The fields of `Outcome`.  `duration_ms` and `child` are last: they are volatile (§6.2)."""
 
     status: Status
     """The status; only `completed` is a success."""
@@ -176,19 +210,28 @@ class Outcome:
     child: ChildRef | None = None
     """`None` for `rejected`: no run existed."""
 
+
+class Outcome(OutcomeFields, Generic[T_co]):
+    """The end of a child, whose program returns T."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        output: OutputOf
+
     @property
     def ok(self) -> bool:
         """Whether the child completed."""
         return self.status == "completed"
 
-    def result(self) -> Any:
+    def result(self) -> T_co:
         """Return the output.
 
         Raises:
             ChildFailed: the child did not complete; the text has the status and the reason.
         """
         if self.ok:
-            return self.output
+            return cast("T_co", self.output)
         fault = self.error or Fault(code=self.status, message="")
         raise ChildFailed(self.status, fault.code, fault.message)
 

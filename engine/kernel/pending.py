@@ -7,7 +7,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.limits import Limits
-from refold.engine.events.outcome import Outcome
+from refold.engine.events.outcome import Generic, Outcome, T_co
 from refold.engine.ports.ports import Tool
 from refold.engine.ports.program_types import PLAIN, ProgramTypes
 
@@ -53,7 +53,7 @@ class Pending:
 
 
 @attrs.define(eq=False)
-class Child:
+class Child(Generic[T_co]):
     """A child run that was asked for: what `run.start` returns."""
 
     call: str
@@ -61,7 +61,7 @@ class Child:
     number: int
     """1-based, in the order of starts; 0 for a rejected one."""
     run_id: str
-    outcome: Outcome | None = None
+    outcome: Outcome[T_co] | None = None
     """How it ended, once joined."""
     limits: Limits | None = None
     """Its granted limits; `None` for a rejected one."""

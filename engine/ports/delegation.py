@@ -8,14 +8,15 @@ import attrs
 from refold.engine.encoding.canonical import Json, shown
 from refold.engine.errors import UsageError
 from refold.engine.events.limits import Limits
-from refold.engine.ports.ports import Policy, Program, Reference, Tool
+from refold.engine.events.outcome import Generic, T_co
+from refold.engine.ports.ports import Policy, Program, ProgramOf, Reference, Tool
 
 
 @attrs.frozen(kw_only=True)
-class Delegation:
+class Delegation(Generic[T_co]):
     """The task of a child, and its limits."""
 
-    program: Program | Reference | str
+    program: ProgramOf[T_co] | Reference | str
     """A function, a reference, ``module:name``, ``file.py:name``, or a name that Refold ships
     (`agent`)."""
     input: Json = None

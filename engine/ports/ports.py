@@ -7,11 +7,21 @@ Nothing here acts.
 
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    get_args,
+)
 
 import attrs
 
@@ -20,11 +30,28 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.errors import OptionRefused
 from refold.engine.events.events import EffectClass
 from refold.engine.events.limits import Limits
-from refold.engine.events.outcome import ArtifactKind, ChildRef, Outcome, Usage
+from refold.engine.events.outcome import ArtifactKind, ChildRef, Outcome, Report, T, Usage
 from refold.engine.secrets.vault import Vault
 
 Program = Callable[..., Any]
 """`async def program(run, input)` or `def program(run, input)`: agent code."""
+
+if TYPE_CHECKING:
+    from types import CoroutineType  # pyright's type of an `async def`
+
+    Reports: TypeAlias = (
+        Report | CoroutineType[Any, Any, Report] | CoroutineType[Any, Any, "Reports"]
+    )
+    ProgramOf: TypeAlias = (
+        Callable[[Any, Any], Reports | Awaitable[T] | T]
+        | Callable[[Any, Any], Awaitable[Report] | Report]
+    )
+else:
+    ProgramOf = Callable[[Any, Any], T]
+"""A program that returns T; for a `Report`, T is Any.
+
+A function that returns one fits both members of the union, so type checkers do not infer T, and use
+its default, Any.  mypy prefers `Awaitable[T]` to T only in a recursive union."""
 
 
 @attrs.frozen
@@ -209,24 +236,32 @@ class Model(Protocol):
 
 
 P = ParamSpec("P")
+W = TypeVar("W")
 R_co = TypeVar("R_co", covariant=True)
+
+
+class Awaited(Protocol[W]):
+    """A coroutine, for type checkers.  With W as a parameter as well, mypy infers Any from Any."""
+
+    def __await__(self) -> Generator[Any, Any, W]:
+        """Return what drives it."""
+        ...
+
+    def throw(self, error: type[BaseException], value: W, /) -> Any:
+        """Raise an error in it."""
+        ...
 
 
 class TypedTool(Protocol[P, R_co]):
     """A tool that is a function, too: for type checkers, who know its arguments and its result."""
 
-    @property
-    def effect(self) -> EffectClass:
-        """The effect class of the tool."""
-        ...
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Call the function itself; nothing is recorded."""
         ...
 
-
-class ArgumentsDoNotFit(Protocol):
-    """The type that type checkers show for a call with wrong arguments: nothing can use it."""
+    def _awaited(self) -> R_co:
+        """Return a coroutine of the function's result; only type checkers see it."""
+        ...
 
 
 Draw = Callable[[str, str, Callable[[], Json]], Json]

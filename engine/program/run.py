@@ -8,14 +8,14 @@ An option is never a keyword of `tool`: a tool may have an argument called `name
 import asyncio
 import weakref
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping
-from typing import Any, Never, ParamSpec, TypeVar, overload
+from typing import Any, Never, ParamSpec, Protocol, TypeVar, overload
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.conversation import no_messages
 from refold.engine.encoding.plain import members_to_json
 from refold.engine.encoding.secret import refuse_handles
 from refold.engine.errors import UsageError
-from refold.engine.events.outcome import Outcome
+from refold.engine.events.outcome import Outcome, T
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.pending import Child
 from refold.engine.kernel.unawaited import to_be_awaited
@@ -23,7 +23,6 @@ from refold.engine.loop.loop import Task
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.people import APPROVAL, approval_question, check_approved, needs_approval
 from refold.engine.ports.ports import (
-    ArgumentsDoNotFit,
     Model,
     ModelReply,
     ModelRequest,
@@ -42,6 +41,11 @@ ship(
 
 P = ParamSpec("P")
 R = TypeVar("R")
+# Bound, so that mypy reports a wrong result at the result, and not as wrong arguments.
+C = TypeVar("C", bound=Coroutine[Any, Any, Any])
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
 
 _running: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, "weakref.ref[Run]"] = (
     weakref.WeakKeyDictionary()
@@ -57,6 +61,19 @@ def _is_number(value: object) -> bool:
 def _unnamed(tool: Tool) -> UsageError:
     names = "".join(f", {name}=…" for name in tool.parameters.get("properties", {}))
     return UsageError(f"pass a tool's arguments by name: run.tool({tool.name}{names})")
+
+
+class UntypedTool(Protocol):
+    """A tool that type checkers know no arguments of: any `Tool` but a function's."""
+
+    @property
+    def name(self) -> str:
+        """As `Tool.name`."""
+        ...
+
+    def delegate(self, run: "Run", arguments: Mapping[str, Json], /) -> Awaitable[Json]:
+        """As `Tool.delegate`, which a function's tool does not accept a run for."""
+        ...
 
 
 class _Asking(Face):
@@ -90,23 +107,11 @@ class Run(_Asking):
     """The `run` of an `async def program(run, input)`."""
 
     @overload
-    def tool(
-        self, tool: TypedTool[P, Awaitable[R]], /, *unnamed: P.args, **arguments: P.kwargs
-    ) -> Coroutine[Any, Any, R]: ...
+    def tool(self, tool: TypedTool[P, C], /, *unnamed: P.args, **arguments: P.kwargs) -> C: ...
 
     @overload
     def tool(
-        self, tool: TypedTool[P, R], /, *unnamed: P.args, **arguments: P.kwargs
-    ) -> Coroutine[Any, Any, R]: ...
-
-    @overload
-    def tool(
-        self, tool: TypedTool[..., Any], /, *unnamed: Any, **arguments: Any
-    ) -> ArgumentsDoNotFit: ...
-
-    @overload
-    def tool(
-        self, tool: Tool | str, /, *unnamed: Never, **arguments: Any
+        self, tool: "UntypedTool | str", /, *unnamed: Never, **arguments: Any
     ) -> Coroutine[Any, Any, Any]: ...
 
     @to_be_awaited
@@ -186,7 +191,7 @@ class Run(_Asking):
         return await self._awaited(self._kernel.ask_person(question, schema))
 
     @to_be_awaited
-    async def start(self, delegation: Delegation, /) -> Child:
+    async def start(self, delegation: Delegation[T], /) -> Child[T]:
         """Start a child and return at once; a rejected child already has its outcome.
 
         Raises:
@@ -196,8 +201,21 @@ class Run(_Asking):
         """
         return self._kernel.start(delegation)
 
+    @overload
+    def join(
+        self, one: Child[T1], two: Child[T2], /
+    ) -> Coroutine[Any, Any, tuple[Outcome[T1], Outcome[T2]]]: ...
+
+    @overload
+    def join(
+        self, one: Child[T1], two: Child[T2], three: Child[T3], /
+    ) -> Coroutine[Any, Any, tuple[Outcome[T1], Outcome[T2], Outcome[T3]]]: ...
+
+    @overload
+    def join(self, /, *children: Child[T]) -> Coroutine[Any, Any, tuple[Outcome[T], ...]]: ...
+
     @to_be_awaited
-    async def join(self, *children: Child) -> tuple[Outcome, ...]:
+    async def join(self, *children: Any) -> Any:
         """Wait for children and return their outcomes, in the order of the arguments.
 
         If the join is cancelled, its children keep running; `cancel` ends one.
@@ -206,7 +224,7 @@ class Run(_Asking):
         return tuple(child.outcome for child in children if child.outcome is not None)
 
     @to_be_awaited
-    async def join_first(self, *children: Child) -> Child:
+    async def join_first(self, *children: Child[T]) -> Child[T]:
         """Wait until one of the children has ended, and return it."""
         await self._joined(children, first=True)
         return next(child for child in children if child.outcome is not None)
@@ -222,7 +240,7 @@ class Run(_Asking):
             raise
 
     @to_be_awaited
-    async def delegate(self, delegation: Delegation, /) -> Outcome:
+    async def delegate(self, delegation: Delegation[T], /) -> Outcome[T]:
         """Start a child and wait for its outcome; cancelling the wait cancels the child."""
         child = await self.start(delegation)
         try:
@@ -249,19 +267,15 @@ class PlainRun(_Asking):
 
     @overload
     def tool(
-        self, tool: TypedTool[P, Awaitable[R]], /, *unnamed: P.args, **arguments: P.kwargs
+        self,
+        tool: TypedTool[P, Coroutine[Any, Any, R]],
+        /,
+        *unnamed: P.args,
+        **arguments: P.kwargs,
     ) -> R: ...
 
     @overload
-    def tool(self, tool: TypedTool[P, R], /, *unnamed: P.args, **arguments: P.kwargs) -> R: ...
-
-    @overload
-    def tool(
-        self, tool: TypedTool[..., Any], /, *unnamed: Any, **arguments: Any
-    ) -> ArgumentsDoNotFit: ...
-
-    @overload
-    def tool(self, tool: Tool | str, /, *unnamed: Never, **arguments: Any) -> Any: ...
+    def tool(self, tool: "UntypedTool | str", /, *unnamed: Never, **arguments: Any) -> Any: ...
 
     def tool(self, tool: Any, /, *unnamed: Any, **arguments: Any) -> Any:
         """Call a tool, and return its result with the annotated type.
@@ -301,21 +315,32 @@ class PlainRun(_Asking):
         """Ask a person, and return the answer; as `Run.ask`."""
         return self._kernel.wait(self._kernel.ask_person(question, schema))
 
-    def start(self, delegation: Delegation, /) -> Child:
+    def start(self, delegation: Delegation[T], /) -> Child[T]:
         """Start a child and return at once; as `Run.start`."""
         return self._kernel.start(delegation)
 
-    def join(self, *children: Child) -> tuple[Outcome, ...]:
+    @overload
+    def join(self, one: Child[T1], two: Child[T2], /) -> tuple[Outcome[T1], Outcome[T2]]: ...
+
+    @overload
+    def join(
+        self, one: Child[T1], two: Child[T2], three: Child[T3], /
+    ) -> tuple[Outcome[T1], Outcome[T2], Outcome[T3]]: ...
+
+    @overload
+    def join(self, *children: Child[T]) -> tuple[Outcome[T], ...]: ...
+
+    def join(self, *children: Any) -> Any:
         """Wait for children and return their outcomes, in the order of the arguments."""
         self._kernel.wait(self._kernel.join(children))
         return tuple(child.outcome for child in children if child.outcome is not None)
 
-    def join_first(self, *children: Child) -> Child:
+    def join_first(self, *children: Child[T]) -> Child[T]:
         """Wait until one of the children has ended, and return it."""
         self._kernel.wait(self._kernel.join(children, first=True))
         return next(child for child in children if child.outcome is not None)
 
-    def delegate(self, delegation: Delegation, /) -> Outcome:
+    def delegate(self, delegation: Delegation[T], /) -> Outcome[T]:
         """Start a child and wait for its outcome."""
         return self.join(self.start(delegation))[0]
 

@@ -5,7 +5,7 @@ Apart from `record`: commands that only read logs need no kernel, and start in h
 
 import contextlib
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import attrs
 
@@ -14,14 +14,17 @@ from refold.engine.encoding.document import Document
 from refold.engine.errors import RunFailed, ValueRefused
 from refold.engine.events.data_digest import tree_digest_in
 from refold.engine.events.events import RunFinished
-from refold.engine.events.outcome import Artifact, Fault, Usage
+from refold.engine.events.outcome import Artifact, Fault, Generic, T_co, Usage
 from refold.engine.ports.ports import Question
 from refold.engine.ports.program_types import PLAIN, ProgramTypes
 
+if TYPE_CHECKING:
+    from refold.engine.events.outcome import OutputOf
+
 
 @attrs.frozen(kw_only=True)
-class Recording(Document):
-    """A recorded run."""
+class RecordingFields(Document):
+    """The fields of a `Recording`."""
 
     hidden = ("cause", "output_json")
 
@@ -72,6 +75,15 @@ class Recording(Document):
     def _output_json(self) -> Json:
         return self.output
 
+
+class Recording(RecordingFields, Generic[T_co]):
+    """A recorded run of a program that returns T."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        output: OutputOf
+
     @classmethod
     def of(cls, finished: RunFinished, types: ProgramTypes = PLAIN, **stands: Any) -> Self:
         """Return the recording of a run's last event and the path of its log."""
@@ -97,7 +109,7 @@ class Recording(Document):
         """Whether the program returned."""
         return self.status == "completed"
 
-    def result(self) -> Any:
+    def result(self) -> T_co:
         """Return the output.
 
         Raises:
@@ -105,7 +117,7 @@ class Recording(Document):
                 was raised in this process.
         """
         if self.ok:
-            return self.output
+            return cast("T_co", self.output)
         raise RunFailed(str(self.log), self.status, self.reason, self.message) from self.cause
 
     @property

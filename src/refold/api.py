@@ -23,6 +23,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import OptionRefused, UsageError
 from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import T
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.ports.ports import (
     ChildRunner,
@@ -30,6 +31,7 @@ from refold.engine.ports.ports import (
     Durability,
     Model,
     Program,
+    ProgramOf,
     Question,
     Reference,
     SessionPort,
@@ -53,7 +55,7 @@ LogPath = str | os.PathLike[str]
 
 
 def record(
-    program: "Program | Reference | str",
+    program: "ProgramOf[T] | Reference | str",
     input: Json = None,  # noqa: A002 - the word of the domain
     /,
     *,
@@ -75,7 +77,7 @@ def record(
     labels: Mapping[str, str] | None = None,
     sign: "LogPath | None" = None,
     check: bool | None = None,
-) -> Recording:
+) -> Recording[T]:
     """Run `program(run, input)`, record it, and return its recording, however the run ended.
 
     Args:
@@ -152,7 +154,7 @@ def _sign(recording: Recording, key: "SigningKey | None") -> None:
 
 
 async def record_async(
-    program: "Program | Reference | str",
+    program: "ProgramOf[T] | Reference | str",
     input: Json = None,  # noqa: A002 - the word of the domain
     /,
     *,
@@ -174,7 +176,7 @@ async def record_async(
     labels: Mapping[str, str] | None = None,
     sign: "LogPath | None" = None,
     check: bool | None = None,
-) -> Recording:
+) -> Recording[T]:
     """Record like `record`, from a coroutine; asynchronous tools run on the caller's loop.
 
     Cancelling the awaiting task cancels the run, which ends as `cancelled`. Arguments and
@@ -277,7 +279,7 @@ def _checked(
 
 def reexecute(
     log: LogPath,
-    program: "Program | Reference | str | None" = None,
+    program: "ProgramOf | Reference | str | None" = None,
     *,
     tools: Tools = (),
     session: "SessionPort | None" = None,
@@ -306,7 +308,7 @@ def reexecute(
 
 def resume(
     log: LogPath,
-    program: "Program | Reference | str | None" = None,
+    program: "ProgramOf[T] | Reference | str | None" = None,
     *,
     tools: Tools = (),
     model: "Model | str | None" = None,
@@ -324,7 +326,7 @@ def resume(
     results: Mapping[str, Json] | None = None,
     max_attempts: int | None = None,
     secrets: Mapping[str, str] | None = None,
-) -> Recording:
+) -> Recording[T]:
     """Continue a run that broke off or waits for a person, in the same log; return its recording.
 
     The program runs with the recorded results to the end of the log, and then live.  Finished
@@ -393,7 +395,9 @@ def resume(
 
 def replay_all(
     paths: "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]",
-    program: "Program | Reference | str | Mapping[str, Program | Reference | str] | None" = None,
+    program: (
+        "ProgramOf | Reference | str | Mapping[str, ProgramOf | Reference | str] | None"
+    ) = None,
     *,
     tools: Tools = (),
     session: "SessionPort | None" = None,
@@ -553,7 +557,7 @@ def _executing(
 
 def explore(
     log: LogPath,
-    program: "Program | Reference | str | None" = None,
+    program: "ProgramOf | Reference | str | None" = None,
     *,
     tools: Tools = (),
     session: "SessionPort | None" = None,
@@ -594,7 +598,7 @@ def explore(
 
 def sensitivity(
     log: LogPath,
-    program: "Program | Reference | str | None" = None,
+    program: "ProgramOf | Reference | str | None" = None,
     *,
     tools: Tools = (),
     session: "SessionPort | None" = None,
@@ -630,7 +634,7 @@ def sensitivity(
 
 def drift(
     log: LogPath,
-    program: "Program | Reference | str | None" = None,
+    program: "ProgramOf | Reference | str | None" = None,
     *,
     sources: "refold.Sources | None" = None,
     tools: Tools = (),
@@ -677,7 +681,7 @@ def drift(
 def fork(
     log: LogPath,
     at: int | None = None,
-    program: "Program | Reference | str | None" = None,
+    program: "ProgramOf | Reference | str | None" = None,
     *,
     into: LogPath,
     edits: Mapping[str, Json] | None = None,

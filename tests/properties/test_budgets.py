@@ -225,5 +225,5 @@ def test_less_than_the_margin_starts_no_child_and_still_lets_the_run_ask(tmp_pat
     refused = "model_tokens: all of 110 are used or reserved (60 used, 0 reserved by running "
     refused += "children, 60 kept for this run's own next request). No child can be started: "
     refused += "finish with what you have."
-    assert run.output[0] == refused
-    assert run.output[1].startswith("model_tokens: all of 110")
+    assert run.result()[0] == refused
+    assert run.result()[1].startswith("model_tokens: all of 110")

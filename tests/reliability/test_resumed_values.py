@@ -34,7 +34,7 @@ def test_a_resumed_run_keeps_what_it_drew(kept: int, tmp_path: Path) -> None:
     resumed = refold.resume(cut, drawing, tools=[shout])
 
     assert len(lines) == CUTS.stop
-    assert resumed.output[1:] == whole.output[1:]
+    assert resumed.result()[1:] == whole.result()[1:]
     if any(b'"clock.read"' in line for line in lines[:kept]):
-        assert resumed.output[0] == whole.output[0]
+        assert resumed.result()[0] == whole.result()[0]
     assert refold.reexecute(cut, drawing).identical

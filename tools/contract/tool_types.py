@@ -13,8 +13,19 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, get_args, overload
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Never,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    get_args,
+    overload,
+)
 
 import attrs
 
@@ -22,12 +33,16 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import LimitRefused, ToolRefused
 from refold.engine.events.events import EffectClass
+from refold.engine.events.outcome import T
 from refold.engine.ports.delegation import Children
 from refold.engine.ports.executed import count_tool
 from refold.engine.ports.ports import CallContext, Reference, Tool
 from refold.engine.ports.programs import load
 from refold.tools.contract.references import place_of
 from refold.tools.contract.signature import parameters_of, result_of, summary_of, unwrapped
+
+if TYPE_CHECKING:
+    from refold.engine.ports.ports import Awaited, Reports
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -135,10 +150,14 @@ class FunctionTool(Generic[P, R]):
         count_tool()
         return function(**self._parameters.read(self.name, arguments, context))
 
-    def delegate(self, _run: Any, _arguments: Mapping[str, Json], /) -> Awaitable[Json]:
+    def delegate(self, _run: Never, _arguments: Mapping[str, Json], /) -> Awaitable[Json]:
         """Refuse: a leaf tool runs no program code."""
         why = "a leaf tool has no program code: run.tool(…) calls it"
         raise ToolRefused(self.name, "delegate", why)
+
+    if TYPE_CHECKING:
+
+        def _awaited(self: "Callable[..., Reports | Awaited[T] | T]") -> Coroutine[Any, Any, T]: ...
 
     def dump(self, result: Any, /) -> Json:
         """Return a result as JSON.

@@ -166,6 +166,7 @@ def test_a_handle_has_no_text(formatted: Any) -> None:
 def test_a_handle_is_refused_where_no_value_takes_its_place(tmp_path: Path) -> None:
     """In a set, which has no places, and in a request to a model; within an enum it is one."""
     keys = enum.Enum("keys", {"SHOP": Secret("TOKEN")})
+    shop: Any = keys["SHOP"]
 
     async def program(run: refold.Run, _input: object) -> Any:
         handle, problems = run.secret("TOKEN"), []
@@ -176,7 +177,7 @@ def test_a_handle_is_refused_where_no_value_takes_its_place(tmp_path: Path) -> N
             with pytest.raises(UsageError) as caught:
                 await call()
             problems.append(str(caught.value))
-        return [*problems, await run.tool(length, token=keys["SHOP"])]
+        return [*problems, await run.tool(length, token=shop)]
 
     recording = refold.record(
         program, log=tmp_path / "a.jsonl", model=ScriptedModel([]), check=True,

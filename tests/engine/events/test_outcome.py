@@ -1,5 +1,6 @@
 """An outcome is one closed shape (CONTRACT.md §7.1)."""
 
+import pickle
 from typing import get_args
 
 import attrs
@@ -25,6 +26,17 @@ def test_a_failure_says_why() -> None:
 
     assert outcome.error == Fault(code="stream_bytes", message="it printed too much")
     assert (outcome.status, outcome.duration_ms) == ("limit", 5)
+
+
+def test_a_type_in_brackets_changes_nothing_at_run_time() -> None:
+    """It is for type checkers."""
+    typed, plain = Outcome[int](status="completed", output=3), Outcome(status="completed", output=3)
+
+    assert (typed, hash(typed), repr(typed)) == (plain, hash(plain), repr(plain))
+    assert pickle.loads(pickle.dumps(typed)) == typed
+    assert type(typed) is Outcome
+    assert repr(plain).startswith("Outcome(status='completed', summary='', output=3")
+    assert not hasattr(plain, "__dict__")
 
 
 def test_usage_adds_up() -> None:

@@ -31,7 +31,7 @@ def test_uuids_are_of_version_4_and_a_seed_gives_the_same_ones(tmp_path: Path) -
         return [run.uuid(), run.uuid(), *await asyncio.gather(branch(), branch())]
 
     first, again, other = (
-        refold.record(program, log=tmp_path / f"{at}.jsonl", seed=seed).output
+        refold.record(program, log=tmp_path / f"{at}.jsonl", seed=seed).result()
         for at, seed in enumerate(("s", "s", "t"))
     )
 
@@ -56,8 +56,8 @@ def test_a_draw_in_one_stream_shifts_no_other(tmp_path: Path) -> None:
         refold.record(program, extra, log=tmp_path / f"{extra}.jsonl", seed=1) for extra in (1, 5)
     )
 
-    assert few.output == many.output
-    assert len(set(few.output)) == 3
+    assert few.result() == many.result()
+    assert len(set(few.result())) == 3
     assert kinds(few.log) == kinds(many.log)
 
 

@@ -561,11 +561,11 @@ def _child(**members: Any) -> Delegation:
 
 
 async def _joined_outcome(run: Run) -> Any:
-    return await run.join(await run.delegate(_child()))  # type: ignore[arg-type]
+    return await run.join(await run.delegate(_child()))  # type: ignore[call-overload]
 
 
 async def _joined_unawaited(run: Run) -> Any:
-    return await run.join(run.start(_child()))  # type: ignore[arg-type]
+    return await run.join(run.start(_child()))  # type: ignore[call-overload]
 
 
 def _at_once(call: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -19,7 +19,7 @@ async def child(run: refold.Run, number: int) -> int:
 
 async def parent(run: refold.Run, _: None) -> list[int]:
     return [
-        (await run.delegate(refold.Delegation(program=child, input=number))).output
+        (await run.delegate(refold.Delegation(program=child, input=number))).result()
         for number in (1, 2)
     ]
 
@@ -73,7 +73,7 @@ def test_a_recording_names_the_line_that_raised(tmp_path: Path) -> None:
 
 def test_a_program_without_an_input_is_refused_before_a_log_is_made(tmp_path: Path) -> None:
     with pytest.raises(ProgramRefused, match=r"takes_no_input\(run, input\)"):
-        refold.record(takes_no_input, None, log=tmp_path / "a.jsonl")
+        refold.record(takes_no_input, None, log=tmp_path / "a.jsonl")  # type: ignore[arg-type]
 
     assert not list(tmp_path.iterdir())
 

@@ -634,7 +634,7 @@ def test_the_timers_of_a_fork_keep_their_order_and_move_its_time(
     """They fire at once; that a limit stands around them now is no matter."""
     origin = refold.record(paced, None, log=tmp_path / "a.jsonl", tools=TOOLS)
     edited = functools.partial(paced, within=within)
-    assert origin.output[:2] == ["soon", "late"]
+    assert origin.result()[:2] == ["soon", "late"]
 
     for at in range(origin.entries - 1):
         into = tmp_path / f"at-{at}x.jsonl"
@@ -749,7 +749,7 @@ async def _asks_on(run: refold.Run, key: str) -> int:
 async def _hands_down(run: refold.Run, _: Any) -> int:
     outcome = await run.delegate(refold.Delegation(program=_asks_on, input="aa"))
     await run.tool("get", key="b")
-    return int(outcome.output)
+    return int(outcome.result())
 
 
 @pytest.mark.usefixtures("origin")

@@ -285,7 +285,7 @@ def test_an_effect_class_that_is_none_is_refused() -> None:
 def test_a_leaf_tool_runs_no_program_code() -> None:
     """`delegate` belongs to delegation tools, and `call` to leaf tools."""
     with pytest.raises(ToolRefused):
-        word_count.delegate(None, {})
+        word_count.delegate(None, {})  # type: ignore[arg-type]  # it has no run
 
 
 def test_a_delegation_tool_runs_its_handler() -> None:
