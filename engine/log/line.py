@@ -7,7 +7,7 @@ because the text of floats differs between JSON libraries.  The format is CONTRA
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -31,14 +31,19 @@ NO_HASH: Final = b""
 _META: Final = b',"meta":{'
 _DATA: Final = b',"data":'
 
-_SHAPE: Final = re.compile(
-    rb'\{"seq":(0|[1-9][0-9]{0,18}),"kind":"([a-z][a-z0-9._-]*)"'
-    rb'(?:,"call":"([A-Za-z0-9./#@_-]+)")?(?:,"cause":(0|[1-9][0-9]{0,18}))?,"data":\{'
+_NUMBER: Final = "-?(?:0|[1-9][0-9]{0,18}+)"
+_AROUND: Final = re.compile(
+    r'^\{"seq":(?:0|[1-9][0-9]{0,18}+),"kind":"([a-z][a-z0-9._-]*+)"'
+    r'(?:,"call":"([A-Za-z0-9./#@_-]++)")?+(?:,"cause":(0|[1-9][0-9]{0,18}+))?+'
+    rf',"meta":\{{"wall_us":{_NUMBER},"mono_us":{_NUMBER}'
+    rf'(?:,"[a-z][a-z0-9_]*+":(?:{_NUMBER}|"[A-Za-z0-9._-]{{0,128}}+"))*+\}}$',
+    re.MULTILINE,
 )
-_META_SHAPE: Final = re.compile(
-    rb',"meta":\{"wall_us":-?[0-9]{1,19},"mono_us":-?[0-9]{1,19}'
-    rb'(?:,"[a-z][a-z0-9_]*":(?:-?[0-9]{1,19}|"[A-Za-z0-9._-]{0,128}"))*\}'
-)
+"""What stands before and after the data of a line."""
+
+Parts = tuple[str, str | None, int | None, bytes]
+"""Kind, call, cause and the bytes of the data of a line."""
+
 _HASH: Final = re.compile(r"[0-9a-f]{64}\Z")
 _META_NAME: Final = re.compile(r"[a-z][a-z0-9_]*\Z")
 _META_TEXT: Final = re.compile(r"[A-Za-z0-9._-]{0,128}\Z")
@@ -78,11 +83,22 @@ def stored_hash(line: bytes) -> bytes | None:
     return stored
 
 
-def is_well_formed(line: bytes) -> bool:
-    """Return whether everything around the data is exactly as the writer makes it."""
-    if _SHAPE.match(line) is None:
-        return False
-    return _META_SHAPE.fullmatch(line, line.rfind(_META), len(line) - TRAILER) is not None
+def parts_of(lines: Sequence[bytes]) -> list[Parts] | None:
+    """Return the parts of verified lines; the data is not parsed.
+
+    `None`: one of them is not exactly as the writer makes it around its data.  One expression
+    looks at all of them at once, at half the price of one after the other.
+    """
+    cuts = [(line.find(_DATA), line.rfind(_META)) for line in lines]
+    pairs = list(zip(lines, cuts, strict=True))
+    around = b"\n".join([line[:at] + line[end:-TRAILER] for line, (at, end) in pairs])
+    found = _AROUND.findall(around.decode(errors="replace"))
+    if len(found) != len(lines):
+        return None
+    return [
+        (kind, call or None, int(cause) if cause else None, line[at + len(_DATA) : end])
+        for (kind, call, cause), (line, (at, end)) in zip(found, pairs, strict=True)
+    ]
 
 
 def encode_meta(meta: Mapping[str, int | str]) -> bytes:

@@ -271,16 +271,27 @@ def read_entries(
     """
     name = os.fspath(path)
     store = BlobStore(blobs_of(Path(path))) if resolve else None
+    for seq, offset, batch in read_lines(path, verify=verify, torn_ok=torn_ok):
+        for line in batch:
+            entry = entry_of(line, name, seq, offset)
+            if store is not None and DOLLAR in line:
+                entry = entry._replace(data=whole_data(entry, name, store))
+            yield entry
+            seq += 1  # noqa: PLW2901 - of the next line
+            offset += len(line)  # noqa: PLW2901 - the same
+
+
+def read_lines(
+    path: str | os.PathLike[str], *, verify: bool = True, torn_ok: bool = False
+) -> Iterator[tuple[int, int, list[bytes]]]:
+    """Yield seq, offset and bytes of the lines of the log at `path`, some at a time.
+
+    Raises:
+        LogError: any error of `read_entries`.
+    """
     with open_log(path) as file, reading(path):
-        chain = Chain(file, name, verify=verify)
-        for seq, offset, lines in chain:
-            for line in lines:
-                entry = entry_of(line, name, seq, offset)
-                if store is not None and DOLLAR in line:
-                    entry = entry._replace(data=whole_data(entry, name, store))
-                yield entry
-                seq += 1  # noqa: PLW2901 - of the next line
-                offset += len(line)  # noqa: PLW2901 - the same
+        chain = Chain(file, os.fspath(path), verify=verify)
+        yield from chain
         found = chain.scan()
     if wrong := found.damage or (None if torn_ok else found.torn):
         raise wrong.as_error()

@@ -34,7 +34,7 @@ from refold.engine.log.blobs import BlobBroken, BlobStore
 from refold.engine.log.damage import ChainEnd, Damage
 from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, sync
 from refold.engine.log.gaps import named_blobs
-from refold.engine.log.line import NO_HASH, is_well_formed
+from refold.engine.log.line import NO_HASH, parts_of
 from refold.engine.log.names import (
     blobs_of,
     check_place,
@@ -140,7 +140,7 @@ def prefix_of(path: str | os.PathLike[str]) -> Prefix:
 
 def _refuse_misshapen(entry: Entry, log: Path) -> None:
     """Raise LogDamaged if the bytes around an entry's data differ from the writer's form."""
-    if not is_well_formed(entry.line):
+    if parts_of([entry.line]) is None:
         place = ChainEnd(str(log), entry.seq, entry.offset, NO_HASH)
         expected = "the members of an entry, in their order"
         raise place.damage("no entry", expected, "others").as_error()

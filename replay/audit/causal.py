@@ -20,7 +20,6 @@ from refold.engine.events.events import (
     REQUEST_KINDS,
     ChildFinished,
     ChildStarted,
-    ClockRead,
     EffectCancelled,
     EffectLate,
     LimitHit,
@@ -31,13 +30,17 @@ from refold.engine.events.events import (
     ToolReturned,
 )
 from refold.engine.events.outcome import ChildRef, Outcome
-from refold.engine.log.reader import Entry
+from refold.engine.log.line import Parts, stored_hash
 
 Problem = tuple[str, str, str]
 """The problem, the expected value, the found value."""
 
 _KEY: Final = re.compile(r"([0-9A-Za-z._/-]+)([#@])([1-9][0-9]{0,17})\Z")
 _CANCELLED: Final = "cancelled"
+_RARE: Final = frozenset(
+    {"effect.cancelled", "effect.late", "run.started", "child.started", "run.finished"}
+)
+"""Kinds with rules of their own."""
 
 
 @attrs.define
@@ -85,25 +88,28 @@ class Causality:
         self.digest = DataDigest()
         self._found: list[Problem] = []
 
-    def take(self, entry: Entry, event: Recorded) -> Sequence[Problem]:
-        """Take one entry, and return its problems."""
-        seq, kind, call, cause = entry.seq, entry.kind, entry.call, entry.cause
-        if (seq == 0) is not (kind == "run.started"):
-            self._say("order", "run.started as the first entry, and nowhere else", kind)
-        if self.finished is not None:
-            self._say("order", "nothing after run.finished", kind)
-        if cause is not None and not (type(cause) is int and 0 <= cause < seq):
-            self._say("cause", f"an entry before {seq}", f"{cause!a:.40}")
-        if kind not in COMPLETES or call not in self._open:  # else the request had the same key
+    def take(self, seq: int, parts: Parts, event: Recorded, line: bytes) -> Sequence[Problem]:
+        """Take the entry `seq`, and return its problems."""
+        kind, call, cause, data = parts
+        if seq == 0 or kind in _RARE or self.finished is not None:
+            self._take_order(seq, kind)
+        if cause is not None and cause >= seq:
+            self._say("cause", f"an entry before {seq}", str(cause))
+        request = COMPLETES.get(kind)
+        if request is None or call not in self._open:  # else the request had the same key
             self._take_key(kind, call)
-        self._take_effect(kind, event, call or "")
-        if isinstance(event, ClockRead):
-            self._look()
-        elif self._has_looked and self._is_from_world(kind, event, call or ""):
-            self._has_looked = False
+        if request is not None:
+            self._complete(request, event, call or "")
+        elif kind in REQUEST_KINDS:
+            self._open[call or ""] = kind
+            if isinstance(event, ToolCalled) and event.delegates:
+                self._programs.add(call or "")
+        if kind == "clock.read" or self._has_looked:
+            self._take_look(kind, event, call or "")
+        if kind in _RARE:
+            self._take_rare(seq, parts, event, line)
         if kind != "run.finished":
-            self.digest.add(kind, call, entry.data_bytes)
-        self._take_run(entry, event)
+            self.digest.add(kind, call, data)
         if not self._found:
             return ()
         found, self._found = self._found, []
@@ -112,6 +118,12 @@ class Causality:
     def _say(self, what: str, expected: str, found: str) -> None:
         self._found.append((what, expected, found))
 
+    def _take_order(self, seq: int, kind: str) -> None:
+        if (seq == 0) is not (kind == "run.started"):
+            self._say("order", "run.started as the first entry, and nowhere else", kind)
+        if self.finished is not None:
+            self._say("order", "nothing after run.finished", kind)
+
     # --- keys ----------------------------------------------------------------------------
 
     def _take_key(self, kind: str, call: str | None) -> None:
@@ -119,6 +131,11 @@ class Causality:
         if call is None:
             if kind in REQUEST_KINDS or kind in COMPLETES:
                 self._say("call key", "one", "none")
+            return
+        scope, _, ordinal = call.rpartition("#")
+        last = self._ordinals.get(scope)
+        if last is not None and ordinal == str(last + 1) and kind != "timer.fired":
+            self._ordinals[scope] = last + 1
             return
         key = _KEY.match(call)
         if key is None:
@@ -140,18 +157,6 @@ class Causality:
 
     # --- effects -------------------------------------------------------------------------
 
-    def _take_effect(self, kind: str, event: Recorded, call: str) -> None:
-        if kind in REQUEST_KINDS:
-            self._open[call] = kind
-            if isinstance(event, ToolCalled) and event.delegates:
-                self._programs.add(call)
-        elif kind in COMPLETES:
-            self._complete(kind, event, call)
-        elif isinstance(event, EffectCancelled) and event.kind != "run":
-            self._cancel(event, call)
-        elif isinstance(event, EffectLate):
-            self._late(event, call)
-
     def _late(self, event: EffectLate, call: str) -> None:
         if call in self._overdue:
             self._overdue.remove(call)
@@ -160,18 +165,19 @@ class Causality:
         if found != _CANCELLED and not (found and event.kind == "child"):
             self._say("request", f"a cancelled {event.kind} of the key {call}", found or "none")
 
-    def _complete(self, kind: str, event: Recorded, call: str) -> None:
-        if isinstance(event, ChildFinished):
+    def _complete(self, request: str, event: Recorded, call: str) -> None:
+        if isinstance(event, ToolReturned):
+            if event.error is not None and event.error.get("code") == "timed_out":
+                self._overdue.add(call)
+        elif isinstance(event, ChildFinished):
             start = self._by_call.get(call)
             if start is not None:
                 start.outcome = event.outcome
             elif event.outcome.status == "rejected":
                 return  # never started, so there is nothing that it would complete
-        elif isinstance(event, ToolReturned) and (event.error or {}).get("code") == "timed_out":
-            self._overdue.add(call)
         found = self._open.pop(call, None)
-        if found != COMPLETES[kind]:
-            self._say("request", f"an open {COMPLETES[kind]} of the key {call}", found or "none")
+        if found != request:
+            self._say("request", f"an open {request} of the key {call}", found or "none")
 
     def _cancel(self, event: EffectCancelled, call: str) -> None:
         found = self._open.get(call)
@@ -184,11 +190,14 @@ class Causality:
 
     # --- steps ---------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _take_look(self, kind: str, event: Recorded, call: str) -> None:
         """Check that a step, from one line of the world to the next, looks at the clock once."""
-        if self._has_looked:
-            self._say("clock", "at most one clock.read per step", "another")
-        self._has_looked = True
+        if kind == "clock.read":
+            if self._has_looked:
+                self._say("clock", "at most one clock.read per step", "another")
+            self._has_looked = True
+        elif self._is_from_world(kind, event, call):
+            self._has_looked = False
 
     def _is_from_world(self, kind: str, event: Recorded, call: str) -> bool:
         match event:
@@ -203,34 +212,43 @@ class Causality:
 
     # --- the run -------------------------------------------------------------------------
 
-    def _take_run(self, entry: Entry, event: Recorded) -> None:
-        if isinstance(event, RunStarted) and entry.seq == 0:
-            self.started = event
-            deepest = event.limits.get("max_depth")
-            if type(deepest) is int and event.depth > deepest:
-                self._say("limit", f"max_depth {deepest}", f"depth {event.depth}")
-        elif isinstance(event, ChildStarted):
-            self._start(entry, event)
-        elif isinstance(event, RunFinished):
-            self.finished = event
-            self._finish(entry, event)
+    def _take_rare(self, seq: int, parts: Parts, event: Recorded, line: bytes) -> None:
+        call = parts[1] or ""
+        match event:
+            case EffectCancelled() if event.kind != "run":
+                self._cancel(event, call)
+            case EffectLate():
+                self._late(event, call)
+            case RunStarted() if seq == 0:
+                self.started = event
+                deepest = event.limits.get("max_depth")
+                if type(deepest) is int and event.depth > deepest:
+                    self._say("limit", f"max_depth {deepest}", f"depth {event.depth}")
+            case ChildStarted():
+                self._start(call, event, (stored_hash(line) or b"").decode())
+            case RunFinished():
+                self.finished = event
+                self._finish(seq, parts, event)
+            case _:
+                pass
 
-    def _start(self, entry: Entry, event: ChildStarted) -> None:
+    def _start(self, call: str, event: ChildStarted, own: str) -> None:
         if event.number != len(self.starts) + 1:
             self._say("child number", str(len(self.starts) + 1), str(event.number))
-        start = Start(event.number, entry.call or "", event.run_id, entry.hash)
-        self.starts[event.number] = self._by_call[start.call] = start
+        start = Start(event.number, call, event.run_id, own)
+        self.starts[event.number] = self._by_call[call] = start
         limits: dict[str, Any] = self.started.limits if self.started else {}
         most = limits.get("max_children")
         if type(most) is int and len(self.starts) > most:
             self._say("limit", f"max_children {most}", f"{len(self.starts)} children")
 
-    def _finish(self, entry: Entry, event: RunFinished) -> None:
-        self.digest.add(entry.kind, entry.call, entry.data_bytes)
+    def _finish(self, seq: int, parts: Parts, event: RunFinished) -> None:
+        kind, call, _, data = parts
+        self.digest.add(kind, call, data)
         anchors = [start.anchor for _, start in sorted(self.starts.items())]
         root = merkle_root([child_leaf(a.run, a.head, a.events) for a in anchors if a])
         for what, is_so, was_said in (
-            ("entries", str(entry.seq + 1), str(event.entries)),
+            ("entries", str(seq + 1), str(event.entries)),
             ("data digest", self.digest.hexdigest(), event.data_digest),
             ("children root", root, event.children_root),
         ):

@@ -11,10 +11,11 @@ import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
+from refold.engine.encoding.canonical import Json, loads
 from refold.engine.encoding.document import Document
 from refold.engine.errors import (
     EventMalformed,
@@ -27,11 +28,11 @@ from refold.engine.events.call_key import key_in
 from refold.engine.events.codec import structure
 from refold.engine.events.events import FOLDER, SALVAGED, Extension, Recorded, RunStarted
 from refold.engine.events.outcome import ChildRef
-from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
+from refold.engine.log.blobs import DOLLAR, BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL, Damage
 from refold.engine.log.descriptors import holding
 from refold.engine.log.gaps import broken_packs
-from refold.engine.log.line import is_well_formed
+from refold.engine.log.line import Parts, parts_of, stored_hash
 from refold.engine.log.names import (
     Folder,
     blobs_of,
@@ -41,7 +42,7 @@ from refold.engine.log.names import (
     log_path,
     parent_of,
 )
-from refold.engine.log.reader import Entry, open_log, read_entries, reading
+from refold.engine.log.reader import entry_of, open_log, read_lines, reading
 from refold.engine.workspace.paths import as_text
 from refold.replay.audit.causal import Causality, Problem, Start
 from refold.replay.audit.signed import UNSIGNED, SignatureCheck, SignatureReport
@@ -275,6 +276,26 @@ class _Bond:
     """Whether the parent's log lacks an end and may omit runs that the parent started."""
 
 
+_DEEP: Final = 1000
+"""Brackets that may be nested, in a line as well."""
+_RARE: Final = (Extension, RunStarted)
+
+
+def _data_in(parts: Parts) -> Json:
+    """Return the data in the parts of a line; `None` if it is not an object.
+
+    It is parsed alone: the members around it have been checked already.
+    """
+    raw = parts[3]
+    try:
+        data: Json = loads(raw)
+        if len(raw) > _DEEP and raw.count(b"{") + raw.count(b"[") > _DEEP:
+            loads(b"[%b]" % raw)  # may be too deep for the line around it
+    except ValueError:
+        return None
+    return data if data.__class__ is dict else None
+
+
 class _Check:
     """Verifies one log."""
 
@@ -284,16 +305,16 @@ class _Check:
         self._blobs = BlobStore(blobs_of(path))
         self._causality = Causality()
         self._entries = 0
-        self._head = ""
-        self._size = 0
+        self._line = b""
+        """The last entry's line, and its offset."""
         self._last = 0
-        """The offset of the last entry."""
         self._is_anchored = False
         self._broken = ""
         """What ended the reading before the end of the file; empty for nothing."""
         self._damage: list[Damage] = []
-        self._contents: dict[tuple[str, int], tuple[Entry, str]] = {}
-        """By digest and size, the first entry that names a file's content, and the file's path."""
+        self._contents: dict[tuple[str, int], tuple[int, int, str]] = {}
+        """By digest and size: seq and offset of the first entry that names a file's content, and
+        the file's path."""
         self._may_miss = not os.path.lexists(files_of(path))
         """Whether contents may be missing: all of them were left out, or some lost in a salvage."""
         self._contents_missing = 0
@@ -302,53 +323,109 @@ class _Check:
     def run(self) -> None:
         """Read the log to its end, or to where its chain breaks."""
         try:
-            for entry in read_entries(self._path):
-                self._entries, self._head = entry.seq + 1, entry.hash
-                self._size = entry.offset + len(entry.line)
-                self._last = entry.offset
-                self._take(entry)
+            for seq, offset, lines in read_lines(self._path):
+                self._take_lines(seq, offset, lines)
         except LogDamaged as error:
             self._damage.append(Damage(*error.args))
             self._broken = error.what
         self._look_at_contents()
-        self._add(self._entries + 1, self._size, *self._at_end())
+        self._add(self._entries + 1, self._last + len(self._line), *self._at_end())
         if self._bond.is_unnamed:
             self._add(1, 0, self._unnamed())
 
-    def _take(self, entry: Entry) -> None:
-        if not is_well_formed(entry.line):
-            self._note(entry, ("no entry", "the members of an entry, in their order", "others"))
-            event = None  # its members may be of any type
-        else:
-            event = self._event(entry)
-        if event is not None:
-            self._note(entry, *self._causality.take(entry, event))
-            if entry.seq == 0 and isinstance(event, RunStarted):
-                self._note(entry, *self._foreign(event))
-            if isinstance(event, Extension):
-                self._take_extension(entry, event)
-        if self._bond.anchor and self._entries == self._bond.anchor.events:
-            self._is_anchored = self._head == self._bond.anchor.head
-        if self._bond.signature and self._entries == self._signed_at:
-            self._bond.signature.take(entry)
+    def _take_lines(self, seq: int, offset: int, lines: Sequence[bytes]) -> None:
+        """Take some lines, whose bytes have been verified.
 
-    def _take_extension(self, entry: Entry, event: Extension) -> None:
+        Raises:
+            LogDamaged: one of them is not an entry.
+        """
+        anchor, take = self._bond.anchor, self._causality.take
+        ends = {self._signed_at, anchor.events if anchor is not None else 0}
+        known: Sequence[Parts | None] = parts_of(lines) or [None for _ in lines]
+        for own, line in zip(known, lines, strict=True):
+            parts, event = own, None
+            if parts is not None and len(parts[3]) <= _DEEP and DOLLAR not in line:
+                try:  # noqa: SIM105 - `suppress` costs as much as all that it surrounds
+                    event = structure(parts[0], loads(parts[3]))
+                except (ValueError, EventMalformed, LogUnsupported):
+                    pass  # `_parted` says what is wrong
+            if event is None:
+                parts, event = self._parted(seq, offset, line)
+            if parts is not None and event is not None:
+                if problems := take(seq, parts, event, line):
+                    self._add(seq + 1, offset, *problems)
+                if event.__class__ in _RARE:
+                    self._take_rare(seq, offset, event)
+            self._line, self._last = line, offset
+            seq += 1
+            offset += len(line)
+            self._entries = seq
+            if seq in ends:
+                self._take_end(seq)
+
+    def _take_end(self, entries: int) -> None:
+        """Look at the head after as many entries as the parent's anchor, or a signature, has."""
+        anchor, signature = self._bond.anchor, self._bond.signature
+        if anchor is not None and entries == anchor.events:
+            self._is_anchored = self._head == anchor.head
+        if signature is not None and entries == self._signed_at:
+            signature.take(entry_of(self._line, str(self._path), entries - 1, self._last))
+
+    @property
+    def _head(self) -> str:
+        return (stored_hash(self._line) or b"").decode()
+
+    def _parted(self, seq: int, offset: int, line: bytes) -> tuple[Parts | None, Recorded | None]:
+        """Return the parts of any line and its event; note what is wrong with it.
+
+        Raises:
+            LogDamaged: it is not an entry.
+        """
+        alone = parts_of([line])
+        if alone is None or (data := _data_in(alone[0])) is None:
+            entry_of(line, str(self._path), seq, offset)
+            wrong = "no entry", "the members of an entry, in their order", "others"
+            self._add(seq + 1, offset, wrong)
+            return None, None
+        parts, kind = alone[0], alone[0][0]
+        try:
+            if is_marked(line):
+                data = self._whole(seq, offset, data)
+            return parts, structure(kind, data)
+        except BlobBroken as broken:
+            self._add(seq + 1, offset, (broken.what, broken.expected, broken.found))
+        except EventMalformed as error:
+            where = f"{kind} at {error.pointer or '(the data itself)'}: {error.expected}"
+            self._add(seq + 1, offset, ("schema", where, error.found))
+        except LogUnsupported as error:
+            self._add(seq + 1, offset, ("unknown kind", error.expected, error.found))
+            return parts, Extension(kind, data)  # so that it counts, and nothing else is blamed
+        return None, None
+
+    def _take_rare(self, seq: int, offset: int, event: Recorded) -> None:
+        if isinstance(event, Extension):
+            self._take_extension(seq, offset, event)
+        elif isinstance(event, RunStarted) and seq == 0:
+            self._add(1, 0, *self._foreign(event))
+
+    def _take_extension(self, seq: int, offset: int, event: Extension) -> None:
         self._may_miss |= event.kind == SALVAGED
-        is_whole = not self._damage or self._damage[-1].line <= entry.seq
+        is_whole = not self._damage or self._damage[-1].line <= seq
         if event.kind != FOLDER or not is_whole:
             return
         from refold.engine.workspace.entries import contents_named, read_entry  # noqa: PLC0415 - few logs have folders
 
         try:
             for path, name, size in contents_named(read_entry(event.data)):
-                self._contents.setdefault((name, size), (entry, as_text(path)))
+                self._contents.setdefault((name, size), (seq, offset, as_text(path)))
         except FolderRefused as error:
-            self._note(entry, ("folder", f"{error.path}: {error.expected}", error.found))
+            wrong = "folder", f"{error.path}: {error.expected}", error.found
+            self._add(seq + 1, offset, wrong)
 
     def _look_at_contents(self) -> None:
         """Look at the contents of files that the log names (§16.16)."""
         store = BlobStore(files_of(self._path))
-        for (name, size), (entry, path) in self._contents.items():
+        for (name, size), (seq, offset, path) in self._contents.items():
             try:
                 store.content(name, size)
             except BlobBroken as broken:
@@ -356,36 +433,27 @@ class _Check:
                 if self._may_miss and what == CONTENT_MISSING:
                     self._contents_missing += 1
                 else:
-                    self._note(entry, (what, f"{path}: {broken.expected}", broken.found))
+                    wrong = what, f"{path}: {broken.expected}", broken.found
+                    self._add(seq + 1, offset, wrong)
         for pack in broken_packs(self._path) if self._bond.parent is None else ():
             expected = f"{pack}: a pack of git that ends in its digest"
             self._add(1, 0, ("content damaged", expected, "another end"))
 
-    def _event(self, entry: Entry) -> Recorded | None:
-        data: Any = entry.data
-        try:
-            if is_marked(entry.line):
-                data = resolved(data, lambda name, size: self._blob(entry, name, size))
-            return structure(entry.kind, data)
-        except BlobBroken as broken:
-            self._note(entry, (broken.what, broken.expected, broken.found))
-        except EventMalformed as error:
-            where = f"{entry.kind} at {error.pointer or '(the data itself)'}"
-            self._note(entry, ("schema", f"{where}: {error.expected}", error.found))
-        except LogUnsupported as error:
-            self._note(entry, ("unknown kind", error.expected, error.found))
-            return Extension(entry.kind, data)  # so that it counts, and nothing else is blamed
-        return None
+    def _whole(self, seq: int, offset: int, data: Json) -> Json:
+        """Return data with its large texts; for one that is missing, empty text.
 
-    def _blob(self, entry: Entry, name: str, size: int) -> str:
-        try:
-            return self._blobs.get(name, size)
-        except BlobBroken as broken:
-            self._note(entry, (broken.what, broken.expected, broken.found))
-            return ""  # text in its place, so that the rest of the entry is still looked at
+        Raises:
+            BlobBroken: a marker is malformed.
+        """
 
-    def _note(self, entry: Entry, *problems: Problem) -> None:
-        self._add(entry.seq + 1, entry.offset, *problems)
+        def text(name: str, size: int) -> str:
+            try:
+                return self._blobs.get(name, size)
+            except BlobBroken as broken:
+                self._add(seq + 1, offset, (broken.what, broken.expected, broken.found))
+                return ""  # so that the rest of the entry is still looked at
+
+        return resolved(data, text)
 
     def _add(self, line: int, byte: int, *problems: Problem) -> None:
         for what, expected, found in problems[: DAMAGE_MAX - len(self._damage)]:

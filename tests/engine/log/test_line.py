@@ -1,6 +1,9 @@
 """The bytes of a line (CONTRACT.md §3)."""
 
+import orjson
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from refold.engine.errors import NotCanonical
 from refold.engine.log.line import (
@@ -8,7 +11,7 @@ from refold.engine.log.line import (
     data_of,
     encode_meta,
     hash_of,
-    is_well_formed,
+    parts_of,
     plain,
     stored_hash,
     trailer,
@@ -60,9 +63,9 @@ def test_another_form_is_not_well_formed(old: bytes, new: bytes) -> None:
     """Member order, spacing and meta are exactly as the writer makes them."""
     body = BODY.replace(old, new)
 
-    assert is_well_formed(LINE)
+    assert parts_of([LINE])
     assert body != BODY
-    assert not is_well_formed(body + trailer(b"a" * 64, body))
+    assert parts_of([LINE, body + trailer(b"a" * 64, body)]) is None
 
 
 @pytest.mark.parametrize(
@@ -87,3 +90,65 @@ def test_any_name_can_be_made_plain() -> None:
     """Hosts are named freely; `meta` takes a plain form."""
     assert plain("büro 1") == "b-ro-1"
     assert encode_meta({"host": plain("x" * 500)}) == b',"host":"%b"' % (b"x" * 128)
+
+
+_BITS = st.sampled_from(
+    [
+        *(
+            b'"',
+            b"{",
+            b"}",
+            b"[",
+            b"]",
+            b",",
+            b":",
+            b"0",
+            b"-",
+            b"1",
+            b" ",
+            b"\\",
+            b"\xff",
+            b"null",
+        ),
+        *(b',"x":1', b'"data":{},', b',"meta":{"wall_us":1,"mono_us":2}', b',"cause":9'),
+        *(b'"seq":1,', b'"hash":"",', b"tool.called", b'"call":"0#2",', b"[" * 1030 + b"]" * 1030),
+    ]
+)
+_EDITS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), _BITS | st.just(b"")), max_size=3)
+
+
+def _edited(body: bytes, edits: list[tuple[float, int, bytes]]) -> bytes:
+    for part, cut, bit in edits:
+        at = int(part * len(body))
+        body = body[:at] + bit + body[at + cut :]
+    return body + trailer(b"a" * 64, body)
+
+
+@pytest.mark.usefixtures("many_times")
+@given(st.lists(_EDITS, min_size=1, max_size=4))
+@example([[], [(0.99, 0, b"0")]])
+@example([[(BODY.index(b',"meta"') / len(BODY), 0, b',"x":1')]])
+def test_parts_are_those_that_json_finds(edits: list[list[tuple[float, int, bytes]]]) -> None:
+    """Of one line and of several, a line has parts if a JSON parser finds its members in order."""
+    lines = [_edited(BODY, each) for each in edits]
+    found = [parts_of([line]) for line in lines]
+
+    assert parts_of(lines) == (None if None in found else [each[0] for each in found if each])
+    for line, parts in zip(lines, found, strict=True):
+        if parts is None:
+            continue
+        kind, call, cause, data = parts[0]
+        try:
+            row = orjson.loads(line)
+        except ValueError:
+            row = {}
+        expected = {"kind": kind, "call": call, "cause": cause}
+        expected = {name: value for name, value in expected.items() if value is not None}
+        try:
+            whole = {**expected, "data": orjson.loads(data)}
+        except ValueError:
+            assert list(row) != ["seq", *expected, "data", "meta", "hash"]
+        else:
+            assert row
+            assert {name: row[name] for name in whole} == whole
+            assert list(row) == ["seq", *whole, "meta", "hash"]

@@ -26,9 +26,10 @@ from refold.engine.events.events import (
     ToolReturned,
 )
 from refold.engine.events.outcome import Outcome
+from refold.engine.log.line import parts_of
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
-from refold.replay.audit.causal import Causality
+from refold.replay.audit.causal import Causality, Problem
 
 ROOT = RunStarted(
     program="p",
@@ -65,9 +66,17 @@ def problems(tmp_path: Path, lines: list[Line], **changed: Any) -> list[str]:
     with LogWriter.create(path, attrs.evolve(ROOT, **changed), durability="fast") as log:
         for event, call in lines:
             log.append(event, call)
+    return [what for _, (what, _, _) in _found(path)]
+
+
+def _found(path: Path) -> list[tuple[int, Problem]]:
+    """Return the problems of a log, with the numbers of their entries."""
     causality = Causality()
     return [
-        what for entry in read_entries(path) for what, _, _ in causality.take(entry, entry.event)
+        (entry.seq, problem)
+        for entry in read_entries(path)
+        for parts in parts_of([entry.line]) or ()
+        for problem in causality.take(entry.seq, parts, entry.event, entry.line)
     ]
 
 
@@ -140,8 +149,5 @@ def test_a_cause_comes_before_its_effect(tmp_path: Path) -> None:
     with LogWriter.create(path, ROOT, durability="fast") as log:
         log.append(NOTE, "0#1", 0)
         log.append(NOTE, "0#2", 2)
-    causality = Causality()
 
-    found = [(e.seq, p[0]) for e in read_entries(path) for p in causality.take(e, e.event)]
-
-    assert found == [(2, "cause")]
+    assert [(seq, what) for seq, (what, _, _) in _found(path)] == [(2, "cause")]

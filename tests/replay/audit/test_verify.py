@@ -459,6 +459,9 @@ def test_damage_below_is_found_from_above(tree: Path) -> None:
         (b',"call":"0#1"', b"", "call key"),
         (b'"call":"0#1"', b'"call":"0#2"', "call key"),
         (b'"meta":{', b'"meta":{"x":1,', "no entry"),
+        (b',"meta":{', b',"x":1,"meta":{', "no entry"),
+        (b'"mono_us":', b'"mono_us":0', "no entry"),
+        (b'"tool":"t"', b'"tool":"t","x":' + b"[" * 1023 + b"]" * 1023, "no entry"),
     ],
 )
 def test_a_rehashed_log_must_still_make_sense(
