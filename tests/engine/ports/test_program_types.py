@@ -237,6 +237,14 @@ class Tree(TypedDict):
     below: "list[Tree]"
 
 
+class TypeAliasType:
+    """What `type Endless = list[Endless]` makes, from Python 3.12 on."""
+
+    @property
+    def __value__(self) -> Any:
+        return list[self]  # type: ignore[valid-type]  # made at run time
+
+
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
@@ -244,6 +252,7 @@ class Tree(TypedDict):
         (bytes, "bytes: it cannot be read back"),
         (dict[int, str], "keys of a JSON object are text"),
         (Tree, "Tree contains itself"),
+        (TypeAliasType(), "contains itself: use Any"),
         (int | bool | float | dt.date | Path, "look the same in JSON"),
         ("Missing", "the annotation cannot be resolved (name 'Missing' is not defined)"),
     ],
