@@ -362,6 +362,7 @@ async def _cancelled(run: Any) -> None:
 SLIPS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a random stream awaited": (lambda run: run.random(), "remove `await`"),
     "a file awaited": (lambda run: run.read_text("none"), "remove `await`"),
+    "the environment in brackets": (lambda run: run.environment["A"], 'run.environment("NAME")'),
     "a cancellation awaited": (_cancelled, "remove `await`"),
     "a value gathered": (lambda run: asyncio.gather(run.now()), "`run.now()`"),
     "random as a module": (lambda run: run.random.choice([1]), "write `run.random().rand"),

@@ -43,6 +43,7 @@ _ADVICE: Final = {
     "`outcome.result()`",
     r"'ModelReply'|'dict' object has no attribute 'content'": 'write `reply.message["content"]`; '
     'its calls are `reply.message.get("tool_calls")`',
+    r"'method' object is not subscriptable": 'call it: `run.environment("NAME")`, not `[…]`',
     r"found builtins\.(async_)?generator": "a program cannot `yield`: return the result instead",
 }
 """By Python's error message: the intended code. It is shown but never logged."""

@@ -14,6 +14,7 @@ from refold.cli.schema.documents import schema
 from refold.engine.log.pack import pack
 from refold.engine.models import ScriptedModel, model_from
 from refold.engine.ports.ports import Model
+from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.programs.survey import survey_tools
 from refold.proxy.desks.caps import Caps
@@ -403,6 +404,20 @@ def test_a_run_that_has_ended_is_not_resumed_whatever_follows_its_end(
         assert said.exit_code == 3
         assert "is complete, so nothing can be appended" in said.stderr
     assert whole.log.read_bytes() == before
+
+
+async def _asks(run: Run, text: str) -> str:
+    return str((await run.model([{"role": "user", "content": text}])).message["content"])
+
+
+def test_a_run_that_has_ended_asks_for_no_model(tmp_path: Path, invoke: Invoke) -> None:
+    whole = record(_asks, "a", log=tmp_path / "a.jsonl", model=ScriptedModel(["b"]))
+
+    said = invoke("resume", whole.log, "--program", "tests.cli.commands.test_resume:_asks")
+
+    assert said.exit_code == 3
+    assert "sealed by run.finished" in said.stderr
+    assert "--model" not in said.stderr
 
 
 def test_a_shipped_program_goes_on_with_its_own_tools(

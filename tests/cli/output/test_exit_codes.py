@@ -18,6 +18,7 @@ from refold.cli.output.exit_codes import (
     told,
 )
 from refold.engine.errors import (
+    ChildStopped,
     Diverged,
     LogDamaged,
     LogExists,
@@ -100,3 +101,11 @@ def test_a_fault_shows_where_only_when_asked(
     assert (short.exit_code, long.exit_code) == (FAULT, FAULT)
     assert "Traceback" not in short.stderr
     assert "Traceback" in long.stderr
+
+
+def test_the_report_of_a_stopped_child_has_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not one line with escapes."""
+    told(ChildStopped("a.jsonl", "Diverged", "args_changed\n  where  a > b"))
+
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1:] == ["args_changed", "  where  a > b"]

@@ -223,9 +223,9 @@ def _gone_on(given: Given) -> int:
     """Continue the run, and report its end."""
     log = given.log
     run = refuse_observed(log, started(log))
+    if scan(log).ended:  # then to name the program or a model would be of no use
+        raise LogSealed(output.shown_path(log))
     if given.program is None and not names_shipped(run):
-        if scan(log).ended:  # then to name the program would be of no use
-            raise LogSealed(output.shown_path(log))
         again = Given(log=log, program=place_of(run.program), tools=given.tools)
         raise unnamed(run.program, again.again())
     import_from_here(given.program)

@@ -62,7 +62,8 @@ def told(error: BaseException) -> int:
             output.complain("interrupted")
             return INTERRUPTED
         case RefoldError():
-            lines = str(error).split("\n") if isinstance(error, Diverged) else [str(error)]
+            is_report = isinstance(error, Diverged | ChildStopped)
+            lines = str(error).split("\n") if is_report else [str(error)]
             output.complain(*lines)
             for note in getattr(error, "__notes__", ()):  # what to do
                 output.hint(note)
