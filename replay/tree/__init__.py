@@ -6,6 +6,7 @@ Logs flow in, a run's and its children's; nodes and text flow out.  Nothing is e
     delegation_tree    the tree of a run
     observed_tree      the tree of a watched command: its conversations
     standing           a run without an end: running, waiting for a person, or broken off
+    totals         sums over a tree
     file_uses          which files a watched command changed, and which conversation of it
     run_node           frozen values, one node a run
     log_walk           one log on its way into a tree: how far it was read

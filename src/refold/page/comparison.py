@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from refold.engine.encoding.canonical import encode
 from refold.engine.errors import LogError
-from refold.page.one_run import OneRun, left_out, totals
+from refold.page.one_run import OneRun, left_out
 from refold.replay.compare.diff import Compared, LogDifference, diff
 from refold.replay.difference.pointer_diff import shown
+from refold.replay.tree.totals import totals
 
 _LABELS: Final = {
     "runs": "Runs",

@@ -14,11 +14,11 @@ from refold.cli.output.pages import page
 from refold.cli.output.printed import ComparedRun
 from refold.engine.errors import ContentMissing
 from refold.engine.log.names import without_children
-from refold.page.one_run import totals
 from refold.replay.compare.diff import diff
 from refold.replay.observed.folder import FileDifference
 from refold.replay.tree.delegation_tree import delegation_tree
 from refold.replay.tree.standing import with_standing
+from refold.replay.tree.totals import totals
 
 _PAGE: Final = """
 Examples:

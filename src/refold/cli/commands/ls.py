@@ -139,8 +139,8 @@ def _is_notable(run: ListedRun) -> bool:
     """Return whether a run, or one below it, is notable, by its logs."""
     if run.status == "unreadable":
         return False
-    from refold.page.one_run import below  # noqa: PLC0415 - with all that explains runs
     from refold.replay.tree.delegation_tree import delegation_tree  # noqa: PLC0415 - the same
+    from refold.replay.tree.totals import below  # noqa: PLC0415 - few look for them
 
     try:
         with opened_log(run.path) as opened:

@@ -23,12 +23,11 @@ from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import root_of
 from refold.engine.log.reader import read_entries, scan
 from refold.engine.models.prices import Prices
-from refold.page.one_run import below, totals
 from refold.replay.index.guarantee import is_observed
-from refold.replay.observed.folder import folder_at, folder_diffs
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.replay.tree.run_node import COMPLETED
 from refold.replay.tree.standing import with_standing
+from refold.replay.tree.totals import below, totals
 
 _PAGE: Final = """
 Examples:
@@ -122,6 +121,8 @@ def _changes(log: Path) -> None:
     tools = {
         each.call: each.data["tool"] for each in read_entries(log) if each.kind == "tool.called"
     }
+    from refold.replay.observed.folder import folder_at, folder_diffs  # noqa: PLC0415 - rarely
+
     folder_at(log)  # refuses a log without a folder
     for seq, calls, _, diff in folder_diffs(log):
         told = ", ".join(f"{call} {tools.get(call, '')}" for call in calls)

@@ -125,9 +125,9 @@ class FolderOfRuns:
         kept, counts = self._counts.get(run.path, (None, {}))
         if kept == seen or not is_read or run.status == "unreadable":
             return counts
-        from refold.page.one_run import below, totals  # noqa: PLC0415 - not for help pages
         from refold.replay.tree.delegation_tree import delegation_tree  # noqa: PLC0415 - the same
         from refold.replay.tree.standing import with_standing  # noqa: PLC0415 - the same
+        from refold.replay.tree.totals import below, totals  # noqa: PLC0415 - not for help pages
 
         try:
             tree = with_standing(delegation_tree(self._plain(run.path)))

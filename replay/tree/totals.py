@@ -1,0 +1,52 @@
+"""Sums over a delegation tree, for the command line and the page."""
+
+from collections import Counter
+from typing import Any, Final
+
+from refold.engine.events.outcome import Usage
+from refold.replay.tree.run_node import OBSERVED, UNFINISHED, RunNode
+from refold.replay.tree.standing import STANDINGS
+
+_NOT_FAILED: Final = ("completed", UNFINISHED, *STANDINGS)
+
+
+def totals(tree: RunNode) -> dict[str, Any]:
+    """Return the sums of a tree: runs by status, tool calls, requests, tokens and cost.
+
+    `own` is the root's, `all` with all runs below it; a cost that is not known is `None`.
+    `unseen` are delegations of a watched command of which no conversation is known, by status.
+    """
+    nodes = below(tree)
+    is_seen = [node.how != OBSERVED for node in nodes]
+    runs = [node.status for node, seen in zip(nodes[1:], is_seen[1:], strict=True) if seen]
+    unseen = [node.status for node, seen in zip(nodes, is_seen, strict=True) if not seen]
+    statuses, all_of = Counter(runs), Counter(runs + unseen)
+    uses = [use for node in nodes for use in node.tools]
+    return {
+        "runs": len(runs) + 1,
+        "subagents": len(runs),
+        "statuses": dict(statuses),
+        "unseen": dict(Counter(unseen)),
+        "completed": statuses["completed"],
+        "failed": sum(all_of.values()) - sum(all_of[each] for each in _NOT_FAILED),
+        "notable": sum(bool(node.notable) for node in nodes),
+        "tools": sum(use.called for use in uses),
+        "tools_failed": sum(use.failed for use in uses),
+        "requests": sum(node.requests for node in nodes),
+        "requests_failed": dict(sum((Counter(node.requests_failed) for node in nodes), Counter())),
+        "own": _spent(tree.own_usage),
+        "all": _spent(tree.usage),
+    }
+
+
+def _spent(usage: Usage) -> dict[str, int | None]:
+    names = ("input_tokens", "output_tokens", "cost_usd_micros")
+    return {name: getattr(usage, name) for name in names}
+
+
+def below(tree: RunNode) -> list[RunNode]:
+    """Return a node and all below it, parents first."""
+    nodes = [tree]
+    for node in nodes:
+        nodes.extend(node.children)
+    return nodes
