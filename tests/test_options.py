@@ -631,6 +631,7 @@ from typing import Any, TypedDict
 
 import pydantic
 import refold
+import refold.testing
 
 @dataclasses.dataclass
 class Plan:
@@ -821,6 +822,11 @@ def recordings(log: str, before: refold.Recording) -> refold.Recording[list[str]
     refold.record(length, "a").outputs  # refused: outputs
     refold.record(length, durability="fastest")  # refused: durability fastest
     return refold.record(words, "a")
+
+def test_fixture(refold_run: refold.testing.RefoldRun) -> None:
+    number: int = refold_run(length, "a").result()
+    number = refold_run(words, "a").result()  # refused: list[str] int
+    refold_run(one, "a")  # refused: (run:Run)|Callable[[Run]
 
 async def recorded() -> refold.Recording[int]:
     await refold.record_async(words, "a", tools=count)  # refused: tools FunctionTool

@@ -26,8 +26,9 @@ from refold.engine.errors import (
     UsageError,
 )
 from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import T
 from refold.engine.log.reader import scan
-from refold.engine.ports.ports import Model, Program, Reference, SessionPort, Tool
+from refold.engine.ports.ports import Model, Program, ProgramOf, Reference, SessionPort, Tool
 from refold.engine.ports.programs import load_program
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record as engine_record
@@ -241,7 +242,7 @@ class RefoldRun(RecordedRuns):
 
     def __call__(
         self,
-        program: Program | Reference | str,
+        program: ProgramOf[T] | Reference | str,
         input: object = None,  # noqa: A002 - the word of the domain
         /,
         *,
@@ -253,7 +254,7 @@ class RefoldRun(RecordedRuns):
         seed: str | int | None = None,
         name: str | None = None,
         **options: Any,
-    ) -> Recording:
+    ) -> Recording[T]:
         """Run `program(run, input)`, live or against its recording, and return how it ended.
 
         Args:
