@@ -704,7 +704,8 @@ def fork(
             there, `0#1 > 0#2`.
         again: `failed` runs failed children again, with their successful results from the log;
             `at` is not needed.
-        sources: The sources of results after `at` (`refold.Sources`); by default all recorded.
+        sources: The sources of results after `at` (`refold.Sources`); by default all recorded.  A
+            live source runs every request of its kind, including unchanged ones.
         tools: The tools that run live.
         model: The default model, if models are live; as for `record`.
         models: More models, by name.

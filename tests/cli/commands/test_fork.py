@@ -189,7 +189,7 @@ def planned(tmp_path: Path) -> Path:
     [
         (("--live", "--yes", "--model", "SPEC"), 1),
         (("--live", "--model", "SPEC"), 2),
-        (("--live",), 2),
+        (("--live",), 3),
         ((), 3),
         (("--children", "live"), 3),
         (("--children", "recorded", "--tool", "keep=recorded", "--model", "SPEC"), 3),
@@ -205,8 +205,9 @@ def test_a_fork_that_is_refused_prints_the_command_that_works(
         line = [str(word) for word in words]
         line = [word.replace("SPEC", f"scripted:{tmp_path}/script.json") for word in line]
         done = invoke(*line)
-        if done.exit_code != 4:
+        if done.exit_code not in (2, 4):
             break
+        assert done.exit_code == 4 or not list(tmp_path.glob("b.*"))
         last = shlex.split(done.stderr.splitlines()[-1].removeprefix("the log can be resumed: "))
         assert last[0] == "refold"
         words = last[1:]

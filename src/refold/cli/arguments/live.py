@@ -31,6 +31,7 @@ from refold.cli.arguments.logs import (
     refuse_damaged,
     started,
 )
+from refold.cli.output import output
 from refold.cli.output.pages import WORDS
 from refold.cli.output.people import said
 from refold.engine.encoding.canonical import Json
@@ -105,17 +106,24 @@ class Live:
     is_live: bool = False
     """Whether everything without an option of its own is live: `fork --live`."""
 
-    def remedy(self, missing: OutcomeMissing, *, all_live: bool = False) -> str:
+    def remedy(self, missing: OutcomeMissing, *, all_live: RunStarted | None = None) -> str:
         """Return this command with the options that a missing outcome needs; empty for none.
 
-        With `all_live`, `--live` replaces an option for a kind whose source was not set.
+        With `all_live`, the start of the run, `--live` replaces an option for a kind whose source
+        was not set.
         """
         options = shlex.split(missing.options)
         modes = {"--model": self.models, "--tools": modes_and_tools(self.tools)[0]}
         modes["--children"] = self.children or ()
         kind = options[0] if options else ""
         if all_live and not self.is_live and kind in modes and not modes[kind]:
-            options = ["--live", *(options[2:] if options[1] == "live" else options)]
+            lacks = not self.models and any(map(_is_unnamed, all_live.models.values()))
+            rest = options[2:] if options[1] == "live" else options
+            options = [
+                "--live",
+                *(("--model", "SPEC") if lacks and kind != "--model" else ()),
+                *rest,
+            ]
         return again(*options) if options else ""
 
     @property
@@ -302,10 +310,22 @@ def _models(live: Live, log: OpenedLog) -> tuple[SourceMode | None, dict[str, Mo
         return "live", dict.fromkeys(recorded or ("",), model)
     if mode == "live":
         return "live", {name: model_from(spec, live.base_url) for name, spec in recorded.items()}
-    if mode is None and live.is_live:  # any other is asked for when the program needs it
-        known = {name: spec for name, spec in recorded.items() if spec.startswith(OPENED)}
-        return None, {name: model_from(spec, live.base_url) for name, spec in known.items()}
+    if mode is None and live.is_live:
+        for name, spec in recorded.items():
+            if _is_unnamed(spec):
+                which = f" {name!r}" if name else ""
+                problem = (
+                    f"--live asks models live, and the model{which} of this run "
+                    f"was {spec!r}: add --model SPEC, or keep its answers with --model recorded"
+                )
+                raise ForkRefused(output.shown_path(log.path), problem, ("--model", "SPEC"))
+        return None, {name: model_from(spec, live.base_url) for name, spec in recorded.items()}
     return mode, {}  # type: ignore[return-value]  # one of the modes
+
+
+def _is_unnamed(spec: str) -> bool:
+    """Return whether the name of a recorded model is not enough to ask it."""
+    return not spec.startswith(OPENED)
 
 
 def modes_and_tools(values: Iterable[str]) -> tuple[list[str], str]:

@@ -62,10 +62,12 @@ fault: {"error": {"code": "http_429"}} or another status, {"error": {"code":
 "cut"}}, {"refusal": "…"}, {"late_seconds": 30}.  --model names the model, of
 the same API, for all later requests.
 
-After the fork, requests that match the log get their recorded results.  With
---live, models, tools and subagents are live; --model, --tools and --children
-set the source of one kind.  A fork that stops before its first live request
-leaves no log.
+After the fork, requests that match the log get their recorded results; any
+other request stops the fork.  With --live, every request after the fork runs
+live, including unchanged ones.  To keep the rest recorded, make one kind live
+with --model SPEC, --tools live, --tool NAME=live or --children live.  A live
+subagent takes the results of each kind from the same source as the root run.
+A fork that stops before its first live request leaves no log.
 
 Exit code: 0 completed · 5 not completed · 4 a request was not recorded and
 may not run · 1 an edit changes the part before it.
@@ -94,8 +96,8 @@ may not run · 1 an edit changes the part before it.
 )  # fmt: skip
 @click.option(
     "--live", "is_live", is_flag=True,
-    help="Continue live: models, tools and subagents.  Finds the tools in the module of the "
-    "program.",
+    help="Run every request after the fork live, also unchanged ones.  Finds the tools in the "
+    "module of the program.",
 )  # fmt: skip
 @live_options
 @file_option("--into", text="New log; by default a new file in runs/.")
@@ -155,14 +157,15 @@ def command(
         return fork_foreign(log, foreign_command, is_sure=is_sure, **asked, **foreign.passed())
     with opened_log(log) as opened, remedied(opened, program, takes_command=True):
         sources = live_of(opened, program, "recorded", live)
-        target = into or _fresh(started(opened.path).program)
+        run = started(opened.path)
+        target = into or _fresh(run.program)
         with output.stdout_kept(), output.progress(f"forking {log}"):
             way: dict[str, Any] = {"into": target, "edits": edits_of(edits), **sources.passed()}
             way["again"] = redone
             forked = fork(opened.path, at, program, **way)
         found = diff(forked.origin, forked.log) if forked.log.exists() else None
         document = _document(forked, found, opened)
-    remedies = [live.remedy(one, all_live=True) for one in forked.missing[:1]]
+    remedies = [live.remedy(one, all_live=run) for one in forked.missing[:1]]
     if forked.missing and document.log is not None:
         remedies = [_resume_line(forked, sources, program, live)]
     is_fine = forked.recording is not None and forked.recording.ok
