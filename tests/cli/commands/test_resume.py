@@ -416,7 +416,7 @@ def test_a_run_that_has_ended_asks_for_no_model(tmp_path: Path, invoke: Invoke) 
     said = invoke("resume", whole.log, "--program", "tests.cli.commands.test_resume:_asks")
 
     assert said.exit_code == 3
-    assert "sealed by run.finished" in said.stderr
+    assert "nothing can be appended" in said.stderr
     assert "--model" not in said.stderr
 
 
