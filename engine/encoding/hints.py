@@ -6,19 +6,20 @@ Knows nothing of JSON; which hints a tool may use is judged in `engine.encoding.
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Union, get_args, get_origin
 from weakref import WeakKeyDictionary
 
 import attrs
 
 _FIELDS: Final[WeakKeyDictionary[type, tuple[str, ...] | None]] = WeakKeyDictionary()
+_LISTS: Final = (Collection, Iterable, Sequence)
 _BARE: Final[dict[Any, Any]] = {
     list: list[Any],
     dict: dict[str, Any],
     tuple: tuple[Any, ...],
-    Sequence: list[Any],
     Mapping: dict[str, Any],
+    **dict.fromkeys(_LISTS, list[Any]),
 }
 
 
@@ -40,7 +41,7 @@ def spelled_out(hint: Any) -> Any:
     if is_hashable(hint) and hint in _BARE:
         return _BARE[hint]
     origin = get_origin(hint)
-    if origin is Sequence:
+    if origin in _LISTS:
         return list[get_args(hint)]  # type: ignore[misc]  # a type made at run time
     if origin is Mapping:
         return dict[get_args(hint)]  # type: ignore[misc]  # a type made at run time

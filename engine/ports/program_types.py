@@ -124,7 +124,7 @@ def _shape_of(function: FunctionType, hint: Any, program: str, where: str) -> sh
     try:
         hint = _resolved(function, hint)
         arms = typing.get_args(hint) if hints.is_union(hint) else (hint,)
-        if any(arm in _FREE for arm in arms):
+        if any(arm in _FREE or isinstance(arm, typing.TypeVar) for arm in arms):
             return shapes.ANY
         return shapes.shape_of(hint, tool=program, where=where)
     except ToolRefused as error:

@@ -1,5 +1,5 @@
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, NewType, NotRequired, Required, TypedDict
 
 import attrs
@@ -40,7 +40,9 @@ def test_wrappers_that_say_nothing_about_values_are_taken_off() -> None:
 def test_bare_and_abstract_collections_are_spelled_out() -> None:
     """They are read as lists and dicts."""
     assert hints.spelled_out(list) == list[Any]
-    assert hints.spelled_out(Sequence[int]) == list[int]
+    for kind in (Collection, Iterable, Sequence):
+        assert hints.spelled_out(kind[int]) == list[int]
+        assert hints.spelled_out(kind) == list[Any]
     assert hints.spelled_out(Mapping[str, int]) == dict[str, int]
     assert hints.spelled_out(typing.Dict) is typing.Dict  # noqa: UP006  the old spelling stays
 

@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, TypeVar
 from uuid import UUID
 
 import attrs
@@ -113,17 +113,23 @@ def test_a_program_gets_and_gives_values_of_its_types(
     assert recording.as_json()["output"] == recording.output_json == to_json(value)
 
 
+_Given = TypeVar("_Given")
+
+
 def test_a_program_without_annotations_has_plain_values(tmp_path: Path) -> None:
-    """As has one of Any, of object, and one that returns a report."""
+    """So does one of Any, of object, of a type variable, and one that returns a report."""
 
     async def bare(_run, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 - it is meant
+        return value
+
+    async def gives(_run: refold.Run, value: _Given) -> _Given | None:
         return value
 
     async def reports(_run: refold.Run, value: Any) -> refold.Report | None:
         return refold.Report(summary="done", output=value)
 
     for number, program in enumerate(
-        [bare, annotated(Any, object), annotated(object, Any), reports]
+        [bare, annotated(Any, object), annotated(object, Any), gives, reports]
     ):
         recording = refold.record(program, TICKET, log=tmp_path / f"{number}.jsonl")
         assert recording.result() == to_json(TICKET)
@@ -276,7 +282,7 @@ def test_a_type_that_cannot_be_read_is_refused(kind: Any, why: str, tmp_path: Pa
 _LATE = """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import dataclasses
 
