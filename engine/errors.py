@@ -1034,8 +1034,12 @@ class AnswerRefused(Detailed, UsageError):
     key: str
     expected: str
     found: str
+    """Empty if no open question has the key; then `expected` has the open ones."""
 
-    _text = "the answer to {key!r}: expected {expected}, found {found}"
+    def __str__(self) -> str:
+        if not self.found:
+            return f"{self.key!r} is not an open question; open: {self.expected}"
+        return f"the answer to {self.key!r} does not fit: {self.found}; expected {self.expected}"
 
 
 class InDoubt(Detailed, RefoldError):

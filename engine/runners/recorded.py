@@ -118,7 +118,15 @@ class Recording(RecordingFields, Generic[T_co]):
         """
         if self.ok:
             return cast("T_co", self.output)
-        raise RunFailed(str(self.log), self.status, self.reason, self.message) from self.cause
+        said = self.message
+        if self.questions:
+            count = "1 answer" if len(self.questions) == 1 else f"{len(self.questions)} answers"
+            asked = "; ".join(f"{each.key} {each.question}" for each in self.questions)
+            said = (
+                f"it waits for {count}: {asked}\nContinue it with refold.resume(log, program, "
+                f"answers={{{self.questions[0].key!r}: …}}); see refold resume {self.log} --list"
+            )
+        raise RunFailed(str(self.log), self.status, self.reason, said) from self.cause
 
     @property
     def message(self) -> str:

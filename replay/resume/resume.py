@@ -505,8 +505,7 @@ def _check_said(log: Path, people: People) -> None:
     questions = {question.key: question for question in ends.questions}
     for key, answer in people.answers.items():
         if key not in questions:
-            known = ", ".join(questions) or "no open question"
-            raise AnswerRefused(key, known, "another key")
+            raise AnswerRefused(key, ", ".join(questions) or "none", "")
         check_answer(questions[key], answer)
     decided = people.retry | people.fail | people.results.keys()
     for key in sorted(decided):

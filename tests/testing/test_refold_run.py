@@ -88,6 +88,15 @@ def test_a_run_that_asks_for_more_than_was_recorded_fails_in_every_mode(
     assert suite.calls() == []
 
 
+def test_a_child_that_diverged_is_named_by_its_own_log(suite: Suite) -> None:
+    suite.record()
+    suite.edit("agent", 'return await run.tool("search", query=query)', "return query")
+
+    said = suite.fails()
+
+    assert "entry 1 of recordings/test_it/test_dig.1.jsonl" in said
+
+
 def test_all_records_again_and_leaves_nothing_of_the_old_tree(suite: Suite) -> None:
     """Children that the new run does not have go with the old one."""
     suite.record()

@@ -352,7 +352,8 @@ class RefoldRun(RecordedRuns):
         if watch.seen:
             fail(_network_text(self._shown(log), watch.seen))
         if not report.identical:
-            first = attrs.evolve(report.divergences[0], log=self._shown(log))
+            first = report.divergences[0]
+            first = attrs.evolve(first, log=self._shown(Path(first.log)))
             more = len(report.divergences) - 1
             rest = f"\n… and {more} more run{'s' * (more > 1)} diverged" if more else ""
             self.explained = explained(first, f"{first}{rest}")

@@ -406,6 +406,36 @@ def test_a_run_that_has_ended_is_not_resumed_whatever_follows_its_end(
     assert whole.log.read_bytes() == before
 
 
+async def _publishes(run: Run, text: str) -> str:
+    reply = await run.model([{"role": "user", "content": text}])
+    is_allowed = await run.ask("publish?", {"type": "boolean"})
+    return f"{reply.message['content']} {is_allowed}"
+
+
+MODEL = ScriptedModel(["b"])
+
+
+@pytest.mark.parametrize("spec", [f"scripted:{__file__}:MODEL", f"{__file__}:MODEL"])
+def test_a_scripted_model_is_named_by_its_file(spec: str, tmp_path: Path, invoke: Invoke) -> None:
+    """The hint has the option, unknown keys are refused first, and `yes` is an answer."""
+    log = record(_publishes, "a", log=tmp_path / "a.jsonl", model=MODEL).log
+    hint = invoke("resume", log, "--list").stderr.splitlines()[-1]
+    assert hint.endswith("--program FILE.py:_publishes --model SPEC")
+    assert invoke("resume", log).stderr.splitlines()[-1] == hint
+    before = log.read_bytes()
+    words = shlex.split(hint.replace("FILE.py", __file__))[1:-1]
+
+    wrong = invoke(*words[:-1], "--answer", "0#9=true")
+    nothing = invoke(*words, f"{__file__}:_publishes", "--answer", "0#2=yes")
+
+    assert (wrong.exit_code, nothing.exit_code) == (2, 2)
+    assert "'0#9' is not an open question; open: 0#2" in wrong.stderr
+    assert "expected a model, found <function _publishes" in nothing.stderr
+    assert log.read_bytes() == before
+    done = invoke(*words, spec, "--answer", "0#2=yes")
+    assert (done.exit_code, done.stdout) == (0, "b True\n"), done.stderr
+
+
 async def _asks(run: Run, text: str) -> str:
     return str((await run.model([{"role": "user", "content": text}])).message["content"])
 

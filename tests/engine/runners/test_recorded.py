@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from refold.engine.errors import RunFailed
 from refold.engine.events.outcome import Artifact, Report
 from refold.engine.log.reader import read_entries
 from refold.engine.program.run import Run
@@ -37,3 +40,19 @@ def test_a_report_is_a_root_programs_too(tmp_path: Path) -> None:
     assert (recording.summary, recording.output) == ("s", 1)
     assert recording.artifacts == (Artifact(kind="note", value="v"),)
     assert reexecute(recording.log, program).identical
+
+
+async def _asks(run: Run, text: str) -> bool:
+    return bool(await run.ask(text, {"type": "boolean"}))
+
+
+def test_the_result_of_a_suspended_run_is_refused_with_its_questions(tmp_path: Path) -> None:
+    recording = record(_asks, "publish?", log=tmp_path / "a.jsonl")
+
+    with pytest.raises(RunFailed) as failed:
+        recording.result()
+
+    assert "it waits for 1 answer: 0#1 publish?\nContinue it with refold.resume(" in str(
+        failed.value
+    )
+    assert f"refold resume {recording.log} --list" in str(failed.value)

@@ -19,6 +19,7 @@ import click
 from refold.cli.arguments.loading import (
     base_url_option,
     import_from_here,
+    load_model,
     load_session,
     load_tools,
     session_option,
@@ -61,8 +62,8 @@ _MODEL: Final = "recorded|live|stub|SPEC"
 _OPTIONS: Final = (
     click.option(
         "--model", "models", metavar=_MODEL, multiple=True,
-        help="Source of model answers.  openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME and "
-        "scripted:FILE mean live, with that model.",
+        help="Source of model answers.  openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, "
+        "scripted:FILE and FILE.py:NAME mean live, with that model.",
     ),
     base_url_option,
     click.option(
@@ -300,16 +301,14 @@ def _check_names(
 
 def _models(live: Live, log: OpenedLog) -> tuple[SourceMode | None, dict[str, Model]]:
     """Return where answers come from, and the models that are to be asked."""
-    from refold.engine.models import model_from  # noqa: PLC0415 - only where one is named
-
     mode = _last([each for each in live.models if each in MODES])
     specs = [each for each in live.models if each not in MODES]
     recorded = started(log.path).models
     if specs:
-        model = model_from(specs[-1], live.base_url)
+        model = load_model(specs[-1], live.base_url)
         return "live", dict.fromkeys(recorded or ("",), model)
     if mode == "live":
-        return "live", {name: model_from(spec, live.base_url) for name, spec in recorded.items()}
+        return "live", {name: load_model(spec, live.base_url) for name, spec in recorded.items()}
     if mode is None and live.is_live:
         for name, spec in recorded.items():
             if _is_unnamed(spec):
@@ -319,7 +318,7 @@ def _models(live: Live, log: OpenedLog) -> tuple[SourceMode | None, dict[str, Mo
                     f"was {spec!r}: add --model SPEC, or keep its answers with --model recorded"
                 )
                 raise ForkRefused(output.shown_path(log.path), problem, ("--model", "SPEC"))
-        return None, {name: model_from(spec, live.base_url) for name, spec in recorded.items()}
+        return None, {name: load_model(spec, live.base_url) for name, spec in recorded.items()}
     return mode, {}  # type: ignore[return-value]  # one of the modes
 
 

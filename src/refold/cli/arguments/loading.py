@@ -9,12 +9,12 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from refold.engine.errors import ProgramNotFound, ToolRefused, UsageError
-from refold.engine.ports.ports import Tool
+from refold.engine.errors import ModelNotFound, ProgramNotFound, ToolRefused, UsageError
+from refold.engine.ports.ports import Model, Tool
 from refold.engine.ports.programs import load, program_name, reference_from
 
 if TYPE_CHECKING:
@@ -85,7 +85,26 @@ def load_tools(text: str) -> tuple[Tool, ...]:
     return tuple(found)
 
 
-_SPEC: Final = re.compile(r"(openai|anthropic|pydantic|scripted):.")
+_SPEC: Final = re.compile(r"(openai|anthropic|pydantic|scripted|[^=]+\.py):.")
+
+
+def load_model(spec: str, base_url: str | None = None) -> Model:
+    """Return the model that `spec` names: as for `model_from`, or `FILE.py:NAME`.
+
+    Raises:
+        ModelNotFound: nothing is found there, or it is not a model.
+    """
+    from refold.engine.models import model_from  # noqa: PLC0415 - only where one is named
+
+    if not spec.rpartition(":")[0].removeprefix("scripted:").endswith(".py"):
+        return model_from(spec, base_url)
+    try:
+        found = load(reference_from(spec.removeprefix("scripted:")))
+    except ProgramNotFound as error:
+        raise ModelNotFound(spec, error.why) from error.__cause__
+    if not callable(getattr(found, "complete", None)):
+        raise ModelNotFound(spec, f"expected a model, found {found!r:.60}")
+    return cast("Model", found)
 
 
 def models_said(texts: Iterable[str]) -> dict[str, str]:

@@ -26,6 +26,7 @@ from refold.cli.arguments.loading import (
     base_url_option,
     import_from_here,
     joined,
+    load_model,
     load_session,
     load_tools,
     models_said,
@@ -57,6 +58,7 @@ from refold.engine.runners.recorded import Recording
 from refold.engine.runners.shipped import RUNNERS
 from refold.programs.shipped import tools_of
 from refold.replay.index.guarantee import refuse_observed
+from refold.replay.partial.sources import OPENED
 from refold.replay.resume.open_ends import OpenEnds, open_ends
 from refold.replay.resume.resume import ATTEMPTS_MAX
 
@@ -132,8 +134,8 @@ _KEPT: Final = (
 @click.option("--agent", type=LOG, metavar="AGENT.md", help="Agent file of a `refold run`.")
 @click.option(
     "--model", metavar="[NAME=]SPEC", multiple=True,
-    help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME or scripted:FILE; by default "
-    "the one in the log.  NAME= selects a model of the run.",
+    help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, scripted:FILE or FILE.py:NAME; by "
+    "default the one in the log.  NAME= selects a model of the run.",
 )  # fmt: skip
 @base_url_option
 @click.option(
@@ -215,8 +217,14 @@ def resume_line(log: Path) -> str:
     run = started(log)
     if names_shipped(run):
         return Given(log=log).again()
-    tools = "FILE.py:TOOLS" if run.tools else ""
-    return Given(log=log, program=place_of(run.program), tools=tools).again()
+    return _unnamed(Given(log=log, tools="FILE.py:TOOLS" if run.tools else ""), run)
+
+
+def _unnamed(given: Given, run: RunStarted) -> str:
+    """Return the command with placeholders for the program, and for models that no log can name."""
+    lacks = not given.model and any(not spec.startswith(OPENED) for spec in run.models.values())
+    model = ("SPEC",) if lacks else given.model
+    return attrs.evolve(given, program=place_of(run.program), model=model).again()
 
 
 def _gone_on(given: Given) -> int:
@@ -226,13 +234,12 @@ def _gone_on(given: Given) -> int:
     if scan(log).ended:  # then to name the program or a model would be of no use
         raise LogSealed(output.shown_path(log))
     if given.program is None and not names_shipped(run):
-        again = Given(log=log, program=place_of(run.program), tools=given.tools)
-        raise unnamed(run.program, again.again())
+        raise unnamed(run.program, _unnamed(given, run))
     import_from_here(given.program)
     progress = contextlib.nullcontext() if given.ask else output.progress(f"resuming {log}")
     try:
         with output.stdout_kept(), progress:
-            recording = _once(given, people.said("--answer", given.answers))
+            recording = _once(given, people.answers(given.answers, log))
             recording = until_answered(recording, given) if given.ask else recording
     except InDoubt:
         ends = open_ends(log)
@@ -314,10 +321,8 @@ def _models(given: Given, start: RunStarted) -> dict[str, Model]:
 
     An option without a name sets the default; if the run had none, and for scripts, all.
     """
-    from refold.engine.models import model_from  # noqa: PLC0415 - only where a model is asked
-
     names, said = start.models, models_said(given.model)
-    made = {spec: model_from(spec, given.base_url) for spec in said.values()}
+    made = {spec: load_model(spec, given.base_url) for spec in said.values()}
     if unknown := sorted(said.keys() - {*names, "", "*"}):
         known = ", ".join(filter(None, names)) or "none"
         raise UsageError(
@@ -337,11 +342,12 @@ def _models(given: Given, start: RunStarted) -> dict[str, Model]:
         elif name in pools:
             found[name] = pools[name]
         elif full.partition(":")[0] in ("openai", "anthropic", "pydantic"):
-            found[name] = model_from(full, given.base_url)
+            found[name] = load_model(full, given.base_url)
         else:
             which = f"the model {name!r}" if name else "the model"
             raise click.UsageError(
-                f"{which} of this run was {full}: pass a model with --model SPEC"
+                f"{which} of this run was {full}: pass a model with --model SPEC, such as "
+                "--model FILE.py:NAME for one in a file"
             )
     return found
 

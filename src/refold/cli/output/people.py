@@ -18,9 +18,10 @@ import orjson
 from refold.cli.output import output
 from refold.engine.encoding.canonical import Json, loads
 from refold.engine.errors import AnswerRefused, Unanswered, UsageError
+from refold.engine.log.reader import scan
 from refold.engine.ports.people import check_answer
 from refold.engine.ports.ports import Question
-from refold.replay.resume.open_ends import Doubt
+from refold.replay.resume.open_ends import Doubt, open_ends
 
 _INDENT: Final = "    "
 
@@ -42,6 +43,23 @@ def said(option: str, given: Iterable[str], *, example: str = "0#1=true") -> dic
         if key in found:
             raise UsageError(f"{option}: {key} is given twice")
         found[key] = _value(text.strip())
+    return found
+
+
+def answers(given: Iterable[str], log: Path) -> dict[str, Json]:
+    """Parse `--answer`; `yes` and `no` answer a question that expects a boolean.
+
+    Raises:
+        AnswerRefused: the log has no such open question.
+        UsageError: as for `said`.
+    """
+    found = said("--answer", given)
+    open_questions = {each.key: each for each in open_ends(log).questions} if found else {}
+    for key, answer in found.items():
+        if key not in open_questions and not scan(log).ended:
+            raise AnswerRefused(key, ", ".join(open_questions) or "none", "")
+        if key in open_questions and isinstance(answer, str):
+            found[key] = _as_boolean(open_questions[key], answer)
     return found
 
 
@@ -85,7 +103,7 @@ def ask(question: Question) -> Json:
             try:
                 check_answer(question, answer)
             except AnswerRefused as refused:
-                output.complain(f"expected {refused.expected}; found {refused.found}")
+                output.complain(f"{refused.found}; expected {refused.expected}")
             else:
                 return answer
 
@@ -116,11 +134,16 @@ def asked(questions: Iterable[Question]) -> dict[str, Json]:
 
 def _fitting(question: Question, text: str) -> Json:
     """Return the typed answer: `y` and `no` are a boolean if one is asked for."""
-    if (question.schema or {}).get("type") == "boolean" and text.lower() in _WORDS:
-        return _WORDS[text.lower()]
+    if isinstance(answer := _as_boolean(question, text), bool):
+        return answer
     if (question.schema or {}).get("type") == "string" and not text.startswith('"'):
         return text
     return value_of(text)
+
+
+def _as_boolean(question: Question, text: str) -> Json:
+    is_boolean = (question.schema or {}).get("type") == "boolean"
+    return _WORDS.get(text.lower(), text) if is_boolean else text
 
 
 _WORDS: Final = {"y": True, "yes": True, "n": False, "no": False}
