@@ -14,8 +14,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 import refold
+from refold.engine.log.reader import scan
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
+from refold.replay.audit.refolding import refold_log
 from tests.benchmarks import bench_watched, measure, programs
 from tests.benchmarks.measure import CHILDREN, WALL, Job, Row
 
@@ -25,6 +29,7 @@ _MODELS: dict[str, Any] = {
     "FunctionModel": FunctionModel(lambda _request: "an answer"),
     "ScriptedModel": ScriptedModel(["an answer"] * _MANY),
 }
+_BARE = "a log's lines, read and parsed"
 _FIRST_RECORD = "import refold, sys; refold.record(lambda run, _: None, log=sys.argv[1])"
 
 
@@ -78,6 +83,15 @@ def jobs(folder: Path) -> list[Job]:
         started("refold verify", "-m", "refold", "verify", str(one), goal="0.6"),
         started("refold show", "-m", "refold", "show", str(one), goal="0.6"),
         Job(name="refold.verify, 500 calls", run=lambda: refold.verify(calls), goal="0.6"),
+        Job(name="… verified and folded", run=lambda: refold_log(calls), goal="0.8"),
+        Job(name=_BARE, run=lambda: _read(calls), count=_CALLS * 2),
+        Job(
+            name="… and its chain verified",
+            run=lambda: scan(calls),
+            base=_BARE,
+            count=_CALLS * 2,
+            goal="1.0",
+        ),
         *[job for model in _MODELS for job in talked(model)],
     ]
 
@@ -100,6 +114,12 @@ def _record(
     )
     if not recording.ok:
         raise RuntimeError(f"{program.__name__}: {recording.error}")
+
+
+def _read(log: Path) -> None:
+    with log.open("rb") as file:
+        for line in file:
+            orjson.loads(line)
 
 
 def _replay(log: Path) -> None:
