@@ -207,6 +207,7 @@ class OutcomeFields:
     usage: Usage = Usage()
     """Tokens and cost of the child and of all runs below it."""
     duration_ms: int = 0
+    """Wall time of the child, in milliseconds."""
     child: ChildRef | None = None
     """`None` for `rejected`: no run existed."""
 

@@ -7,14 +7,16 @@ for, by its list price of tokens.  Rules: CONTRACT.md §11.9.
 
 import functools
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from refold.engine.errors import ExtraMissing, LimitRefused
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Usage
-from refold.engine.ports.ports import Model
+
+if TYPE_CHECKING:
+    from refold.engine.ports.ports import Model  # reading logs needs no ports
 
 EXTRA: Final = "prices"
 _PACKAGE: Final = "genai-prices"

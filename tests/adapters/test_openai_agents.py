@@ -513,7 +513,7 @@ def test_drift_and_check_know_agents(tmp_path: Path) -> None:
     provider = Named(main=Script([say("otherwise")]))
 
     (warning,) = recording.warnings  # a function in a function is found in no other process
-    assert warning.startswith("not run again in another process")
+    assert warning.startswith("not run again in a different process")
     assert "otherwise" in str(refold.drift(recording, ask))
 
 

@@ -510,7 +510,7 @@ def test_drift_fork_and_check_know_agents(tmp_path: Path) -> None:
     )
 
     (warning,) = recording.warnings  # a function in a function is found in no other process
-    assert warning.startswith("not run again in another process")
+    assert warning.startswith("not run again in a different process")
     assert "otherwise" in str(drifted)
     assert forked.recording is not None
     assert forked.recording.output == "what if"

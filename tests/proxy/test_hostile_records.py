@@ -249,7 +249,7 @@ def test_what_leads_away_or_nobody_recorded_is_refused(
     report = report_of(read_record(log), desk.matcher, live=desk.live, output=None)
 
     assert status == 400
-    assert b"no client is given this answer" in content
+    assert b"this answer is not served" in content
     assert [each.category for each in report.divergences] == ["not_served"]
     assert (report.served, report.live, outside.heads) == (0, 0, [])
 

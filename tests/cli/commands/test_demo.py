@@ -43,7 +43,7 @@ def test_it_shows_each_step_what_it_proved_and_what_to_try_next(
 ) -> None:
     assert (said.returncode, said.stderr) == (0, "")
     for words in (
-        f"record  a survey of {sources}, ",
+        f"record  a survey of {sources} by ",
         "verify  the chain of hashes is unbroken, and parents and children match",
         "replay  the programs run again, with results from the logs",
         "diff  ",

@@ -44,7 +44,7 @@ def test_a_folder_that_is_none_or_another_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     for named in ("a/x", "b"):
-        with pytest.raises(UsageError, match="expected a folder"):
+        with pytest.raises(UsageError, match="expected a parent folder"):
             folder_of(tmp_path / "a", str(tmp_path / named))
 
 

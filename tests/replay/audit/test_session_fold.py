@@ -121,7 +121,7 @@ def test_a_run_without_a_session_of_its_own_has_none_to_refold(tmp_path: Path, n
     record(bare, log=tmp_path / "bare.jsonl")
     recorded(tmp_path / "run.jsonl")
 
-    with pytest.raises(UsageError, match="no session of its own"):
+    with pytest.raises(UsageError, match="does not have a session of its own"):
         refold_session(tmp_path / name, fresh())
 
 

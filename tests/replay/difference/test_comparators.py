@@ -45,5 +45,5 @@ def test_a_function_is_its_own_rule() -> None:
 @pytest.mark.parametrize("name", ["fuzzy", "numbers", "numbers:x", ""])
 def test_an_unknown_rule_is_named(name: str) -> None:
     """With those that there are."""
-    with pytest.raises(UsageError, match="exact, text, subset, or numbers"):
+    with pytest.raises(UsageError, match="exact, text, subset or numbers"):
         comparator(name)

@@ -59,7 +59,7 @@ def test_a_changed_program_explains_another_order_before_a_set_does() -> None:
     ("kind", "fingerprints", "advice"),
     [
         ("args_changed", {"source": ("1", "2")}, "the program has changed"),
-        ("args_changed", {"python": ("3.11", "3.12")}, "another version of Python"),
+        ("args_changed", {"python": ("3.11", "3.12")}, "a different version of Python"),
         ("args_changed", {"prompt, message 0 (system)": ("", "")}, "the prompt has changed"),
         ("args_changed", {"tool search": ("1", "2")}, "the definition of tool search"),
         ("reordered", {}, "sort"),

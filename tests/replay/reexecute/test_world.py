@@ -136,7 +136,7 @@ def test_a_delegation_tool_has_to_be_passed(tmp_path: Path) -> None:
 
     log = record(program, log=tmp_path / "a.jsonl", tools=[asks, search]).log
 
-    with pytest.raises(ToolNeeded, match=r"program code.*executes\s+again.*tools=\[asks\]"):
+    with pytest.raises(ToolNeeded, match=r"runs\s+again.*tools=\[asks\]"):
         reexecute(log, program)
     assert reexecute(log, program, tools=[asks]).identical
     assert ran == ["here", "here"]
