@@ -282,6 +282,9 @@ def test_why_a_question_stays_open_is_said(
     said = capsys.readouterr().err
     assert said.startswith("refold: the question 'Ready?' stays open: ")
     assert problem in said
+    (warning,) = recording.warnings
+    assert "the question 'Ready?' (0#1) stays open: the function passed as ask= " in warning
+    assert problem in warning
 
 
 def test_a_question_may_be_answered_by_a_coroutine(tmp_path: Path) -> None:

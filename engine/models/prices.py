@@ -57,6 +57,8 @@ class Prices:
             raise ExtraMissing(_PACKAGE, EXTRA)
         self.answers = 0
         """How many it has priced."""
+        self.unknown: dict[str, None] = {}
+        """Models without a price whose answers used tokens, in order."""
         self.table = _table()[1]
         """`genai-prices 0.2.3`."""
 
@@ -64,6 +66,8 @@ class Prices:
         """Return `usage` with its cost, as the function does; a recorded cost stays."""
         found = priced(usage, name)
         self.answers += found is not usage
+        if found.cost_usd_micros is None and usage.input_tokens + usage.output_tokens:
+            self.unknown[name] = None
         return found
 
 

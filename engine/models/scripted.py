@@ -140,6 +140,10 @@ class ScriptedModel:
         script = self._script.get(agent, self._script.get(ANY_AGENT, []))
         own = request.messages[request.parameters.get("inherited", 0) :]
         place = [*map(_ROLE, own)].count("assistant")  # half of a loop, for thousands of turns
+        if not {agent, ANY_AGENT} & self._script.keys():
+            named = ", ".join(self._script) or "none"
+            wanted = f"no script for agent {agent!r} (scripts: {named})"
+            raise ModelError(self._name, wanted, "script_exhausted")
         if place >= len(script):
             replies = "1 reply" if len(script) == 1 else f"{len(script)} replies"
             wanted = f"agent {agent!r} has {replies} and asks for number {place + 1}"

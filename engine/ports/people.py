@@ -17,6 +17,9 @@ APPROVAL: Final[dict[str, Json]] = {"type": "boolean"}
 DENIED: Final = "denied"
 """The code of the `ToolError` of a call that was not approved."""
 
+ASK_FAILED: Final = "the function passed as ask="
+"""How the problem of a question begins that the function left open by mistake."""
+
 _SHOWN_CHARACTERS: Final = 200
 """Of one argument, in the question."""
 

@@ -45,7 +45,7 @@ from refold.engine.events.outcome import Outcome, Usage, failed
 from refold.engine.kernel.verdict import text_of
 from refold.engine.models.prices import priced
 from refold.engine.ports.effects import AskModel, AskPerson, CallTool
-from refold.engine.ports.people import check_answer
+from refold.engine.ports.people import ASK_FAILED, check_answer
 from refold.engine.ports.ports import (
     CallContext,
     CancelSignal,
@@ -424,10 +424,12 @@ def _ask_person(question: Question, ask: Callable[[Question], Json]) -> InputGiv
         answer = to_json(answer)
         check_answer(question, answer)
         return InputGiven(answer)
-    except (Unanswered, AnswerRefused) as error:
+    except Unanswered as error:
         return Unanswered(str(error))
+    except AnswerRefused as error:
+        return Unanswered(f"{ASK_FAILED} returned a wrong answer: {error}")
     except Exception as error:  # noqa: BLE001 - a question that nobody could answer stays open
-        return Unanswered(f"{type(error).__name__}: {text_of(error)}")
+        return Unanswered(f"{ASK_FAILED} raised {type(error).__name__}: {text_of(error)}")
 
 
 async def _awaited(answer: Awaitable[Json]) -> Json:

@@ -934,7 +934,8 @@ def _meta_of_end(verdict: Verdict, fold: Fold) -> dict[str, int | str]:
     if verdict.place is not None:
         file, line = verdict.place
         told |= {"error_file": plain(Path(file).name), "error_line": line}
-    if failed := sum(child.status not in ("completed", None) for child in fold.children):
+    fine = ("completed", "cancelled", None)  # a program cancels the losers of a race
+    if failed := sum(child.status not in fine for child in fold.children):
         told["failed_children"] = failed
     return told | {f"refused_{hit.limit}": hit.count for hit in unset_hits(fold)}
 

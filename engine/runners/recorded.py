@@ -63,8 +63,8 @@ class RecordingFields(Document):
     """The open questions of a suspended run."""
     warnings: tuple[str, ...] = ()
     """Calls and exceptions that were never awaited, lines that blocked the loop, unread failures of
-    children (§9.10), default limits that refused something; and with `record(check=True)`, lines
-    that read outside `run` (§12.12)."""
+    children (§9.10), default limits that refused something, a failed `ask` (§9.9); and with
+    `record(check=True)`, lines that read outside `run` (§12.12)."""
 
     output_json: Json = attrs.field(eq=False, repr=False)
     """The output as the log holds it."""

@@ -20,6 +20,7 @@ from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.kernel.unawaited import tell, tell_quietly
 from refold.engine.log.names import check_alone, default_path
 from refold.engine.models.prices import check_priced
+from refold.engine.ports.people import ASK_FAILED
 from refold.engine.ports.ports import (
     CancelSignal,
     ChildRunner,
@@ -263,6 +264,11 @@ def recording_of(recorded: RecordedRun) -> Recording:
                 f"raise it, pass limits=refold.Limits({hit.limit}=…)"
                 for hit in unset_hits(recorded.fold)
                 for words in [f"{hit.count} child runs" if hit.count > 1 else "1 child run"]
+            ),
+            *(
+                f"the question {each.question!r} ({each.key}) stays open: {each.problem}"
+                for each in recorded.questions
+                if each.problem.startswith(ASK_FAILED)
             ),
         ),
     )

@@ -74,7 +74,8 @@ class ReplayReport(Document):
     @property
     def not_compared(self) -> tuple[str, ...]:
         """What could have changed unseen, a line each."""
-        timers = f"the length of {counted(self.timers, 'timer')}"
+        timers = f"the length of {counted(self.timers, 'timer')} (cancelled before it fired, or "
+        timers += "recorded without a length)"
         unread = [f"{timer}, which would have fired" for timer in self.struck[:_STRUCK_SHOWN]]
         unread += [f"{child}, which left no log" for child in self.unread]
         unread += [f"the bytes after the end of {name}" for name in self.behind]

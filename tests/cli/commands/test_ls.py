@@ -210,6 +210,7 @@ def test_failed_children_and_default_limits_are_counted(tmp_path: Path, invoke: 
         for n in (0, 1, 2):
             await run.delegate(refold.Delegation(program=child, input=n))
         await run.delegate(refold.Delegation(program=deep, input=0))
+        run.cancel(await run.start(refold.Delegation(program=child, input=0)))
 
     record(program, log=tmp_path / "a.jsonl")
 
@@ -425,3 +426,17 @@ def test_a_label_without_name_or_text_or_given_twice_is_refused(label: str, invo
 
     assert refused.exit_code == 2
     assert f"'{label}': expected NAME=TEXT" in refused.stderr
+
+
+def test_logs_beside_an_empty_folder_are_pointed_at(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`record(log="x.jsonl")` does not write to runs/, which `ls` lists by default."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    assert "`refold demo` records" in invoke("ls").stdout
+    assert invoke("ls", "none").stderr.startswith("refold: none: no such folder; ")
+
+    (tmp_path / "x.jsonl").touch()
+
+    assert "no runs in runs; `refold ls .` lists those here" in invoke("ls").stdout

@@ -14,6 +14,7 @@ from click.testing import Result
 
 from refold.cli.schema.documents import schema
 from refold.engine.log.pack import pack
+from refold.engine.models import ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
@@ -244,6 +245,21 @@ def test_costs_that_were_not_recorded_are_computed_and_marked(
     assert document["priced_now"]["prices"] == document["usage"]["prices"]
     jsonschema.validate(document, schema("show"))
     assert "1,000,000 tokens, $0.1500" in other.stdout
+
+
+async def asks(run: Run, text: str) -> str:
+    return str((await run.model([{"role": "user", "content": text}])).message["content"])
+
+
+def test_a_model_without_a_price_is_named(tmp_path: Path, invoke: Invoke) -> None:
+    pytest.importorskip("genai_prices")
+    script = ScriptedModel([{"text": "a", "usage": {"input_tokens": 7}}])
+    log = record(asks, "a", log=tmp_path / "a.jsonl", model=script).log
+
+    said = invoke("show", log, "--prices").stdout
+
+    assert "no price for model 'scripted': genai-prices " in said
+    assert "0 answers" not in said
 
 
 def test_the_costs_of_an_old_watched_log_are_computed(invoke: Invoke) -> None:

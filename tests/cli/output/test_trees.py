@@ -33,6 +33,17 @@ def test_what_went_wrong_stands_below_the_run(capsys: pytest.CaptureFixture[str]
     ]
 
 
+@pytest.mark.parametrize("status", ["unfinished", "broke_off", "waits_for_you"])
+def test_a_child_that_its_parent_may_have_waited_for_was_not_left(
+    status: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    child = RunNode(name="kid", number=1, status=status, is_joined=False)
+
+    print_tree(RunNode(name="root", status=status, children=(child,)))
+
+    assert "never joined" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("details", [True, False])
 def test_a_run_that_asks_another_model_than_its_caller_is_shown_with_it(
     details: bool,  # noqa: FBT001 - of the test

@@ -128,6 +128,8 @@ def test_an_exhausted_script_says_whose() -> None:
 
     assert caught.value.code == "script_exhausted"
     assert caught.value.message == "agent 'writer' has 1 reply and asks for number 2"
+    with pytest.raises(ModelError, match=r"no script for agent 'writr' \(scripts: writer\)"):
+        model.complete(asked(0, agent="writr"))
 
 
 def test_another_process_can_make_the_same_model() -> None:

@@ -15,7 +15,7 @@ from refold.cli.output import output, words
 from refold.cli.output.entries import compact
 from refold.cli.output.listed import ListedRun
 from refold.cli.output.pages import page
-from refold.engine.errors import LogError
+from refold.engine.errors import LogError, UsageError
 from refold.engine.events.outcome import Status
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
 from refold.replay.tree.standing import STANDINGS
@@ -93,14 +93,12 @@ def command(
         shown = output.shown_path(folder)
         is_log = folder.suffix in (SUFFIX, PACKED_SUFFIX)
         advice = f"a log: refold show {shlex.quote(shown)}" if is_log else "a file, not a folder"
-        raise click.UsageError(f"{shown} is {advice}")
+        raise UsageError(f"{shown} is {advice}")
+    is_here = any(Path().glob(f"*{SUFFIX}"))
+    advice = "`refold ls .` lists those here" if is_here else "`refold demo` records a first run"
     if not folder.is_dir():
         shown = output.shown_path(folder)
-        is_here = any(Path().glob(f"*{SUFFIX}"))
-        advice = (
-            "`refold ls .` lists those here" if is_here else "`refold demo` records a first run"
-        )
-        raise click.UsageError(f"{shown}: no such folder; {advice}")
+        raise UsageError(f"{shown}: no such folder; {advice}")
     with output.progress(f"reading {folder}"):
         listed = listed_runs(folder, is_whole=bool(text))
         found = [each for each in listed if _is_asked_for(each, status, program, since, text)]
@@ -120,7 +118,7 @@ def command(
         if listed and not found:
             output.line(f"no run matches ({len(listed):,} in this folder)")
         elif not found:
-            output.line(f"no runs in {folder}; `refold demo` records a first one")
+            output.line(f"no runs in {folder}; {advice}")
         for name in lost:
             output.line((f"{name} is missing, but other files of its run exist", "yellow"))
         if lost:

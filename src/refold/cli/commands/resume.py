@@ -345,7 +345,7 @@ def _models(given: Given, start: RunStarted) -> dict[str, Model]:
             found[name] = load_model(full, given.base_url)
         else:
             which = f"the model {name!r}" if name else "the model"
-            raise click.UsageError(
+            raise UsageError(
                 f"{which} of this run was {full}: pass a model with --model SPEC, such as "
                 "--model FILE.py:NAME for one in a file"
             )

@@ -149,7 +149,11 @@ def _tree(
         _print_totals(tree)
         if prices is not None:
             answers = words.counted(prices.answers, "answer")
-            output.line((f"cost of {answers} computed now, not recorded: {prices.table}", "dim"))
+            if prices.answers or not prices.unknown:
+                line = f"cost of {answers} computed now, not recorded: {prices.table}"
+                output.line((line, "dim"))
+            for name in prices.unknown:
+                output.line((f"no price for model {name!r}: {prices.table}", "yellow"))
         elif _lacks_cost(tree):
             line = f"refold show {shlex.quote(output.shown_path(log.given))} --prices"
             output.hint(f"no cost was recorded; to compute it now: {line}")

@@ -5,13 +5,15 @@ One line a run: status, name, brief, duration; below it, if it did not complete,
 """
 
 import shlex
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from refold.cli.output import output, words
 from refold.cli.output.entries import compact
 from refold.cli.output.output import Part
 from refold.engine.events.outcome import Usage
 from refold.replay.tree.delegation_tree import RunNode, ToolUse
+from refold.replay.tree.run_node import UNFINISHED
+from refold.replay.tree.standing import OpenStatus
 from refold.replay.tree.tree_text import advice
 
 _STATUS_WIDTH: Final = 9
@@ -22,6 +24,8 @@ _BRIEF_MAX: Final = 600
 """Characters of a brief: it may be a prompt with all its documents."""
 _MESSAGE_MAX: Final = 2000
 """Characters of why a run did not complete."""
+_OPEN: Final = (UNFINISHED, *get_args(OpenStatus))
+"""Statuses of a child without an end: its parent may have been waiting for it."""
 _LEVELS_MAX: Final = 12
 """Levels that are indented; what lies deeper is shown at this one."""
 
@@ -115,7 +119,7 @@ def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
     for limit, count in node.refused.items():
         refused = f"{words.counted(count, 'child run')} refused by the default limit {limit}"
         facts.append([(refused, "yellow")])
-    if not node.is_joined:
+    if not (node.is_joined or node.status in _OPEN):
         facts.append([("it was never joined", "yellow")])
     if node.log_state not in ("read", "none"):
         state = "another run's" if node.log_state == "foreign" else node.log_state
