@@ -995,7 +995,7 @@ class Kernel:
         """Wait for children: all, in the order asked, or whichever is first."""
         self.check_inside()
         for child in children:
-            _check_child("join", child)
+            self._check_child("join", child)
         self._neglected.heeded(*children)
         if first and not children:
             raise UsageError("run.join_first() was given no child, and would wait for ever")
@@ -1016,11 +1016,24 @@ class Kernel:
     def cancel_child(self, child: Child) -> None:
         """Ask for the end of a child; its outcome is still delivered to a join."""
         self.check_inside()
-        _check_child("cancel", child)
+        self._check_child("cancel", child)
         if child.outcome is None:
             self._neglected.cancelled(child)
             self.emit(EffectCancelled("child"), child.call)
             self.wanted.append(GiveUp(child.call))
+
+    def _check_child(self, call: str, child: object) -> None:
+        if not isinstance(child, Child):
+            what = f"run.{call} takes what run.start returned"
+            several = ", one by one: run.join(*children)" if isinstance(child, list | tuple) else ""
+            if isinstance(child, Outcome):
+                several = ", and run.delegate has already waited for this outcome"
+            raise UsageError(f"{what}{several}; found {kind_of(child)}")
+        if child.outcome is None and self.children.get(child.call) is not child:
+            what = f"run.{call} takes children of the same run"
+            raise UsageError(
+                f"{what}; a different run started {child.run_id}, and has to {call} it"
+            )
 
     def _child_finished(self, call: str, outcome: Outcome) -> None:
         child = self.children.pop(call, None)
@@ -1046,13 +1059,6 @@ def _check_delegation(delegation: object) -> None:
     if not isinstance(delegation, Delegation):
         what = "a child is asked for as run.delegate(refold.Delegation(program=…))"
         raise UsageError(f"{what}; found {kind_of(delegation)}")
-
-
-def _check_child(call: str, child: object) -> None:
-    if not isinstance(child, Child):
-        what = f"run.{call} takes what run.start returned"
-        several = ", one by one: run.join(*children)" if isinstance(child, list | tuple) else ""
-        raise UsageError(f"{what}{several}; found {kind_of(child)}")
 
 
 def _takes_what_is_left(delegation: Delegation) -> bool:

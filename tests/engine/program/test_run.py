@@ -588,7 +588,7 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     (lambda run: run.join([1]), "run.start returned, one by one: run.join(*children); found"),
     (lambda run: run.join_first(), "run.join_first() was given no child"),
     (lambda run: run.join_first("x"), "takes what run.start returned; found builtins.str"),
-    (_joined_outcome, "run.join takes what run.start returned; found"),
+    (_joined_outcome, "returned, and run.delegate has already waited for this outcome; found"),
     (_joined_unawaited, "found builtins.coroutine (is an await missing?)"),
     (_cancelled_text, "run.cancel takes what run.start returned; found builtins.str"),
     (
@@ -656,6 +656,28 @@ def test_a_usual_mistake_is_said_in_the_words_of_the_caller(
     assert said in recording.error.message
     assert "test_run.py:" in recording.where
     assert verify(recording.log).intact
+
+
+@pytest.mark.parametrize("call", ["join", "cancel"])
+def test_only_the_run_that_started_a_child_joins_and_cancels_it(call: str, tmp_path: Path) -> None:
+    """A join would wait for ever, and a cancellation could end a child with the same call key."""
+
+    async def waits(run: Run, _: Any) -> None:
+        await run.sleep(60)
+
+    async def program(run: Run, _input: Any) -> Any:
+        sibling = await run.start(_child(program=waits))
+
+        async def other(run: Run, _: Any) -> None:
+            await run.join(sibling) if call == "join" else run.cancel(sibling)
+
+        return (await run.delegate(_child(program=other))).result()
+
+    recording = record(program, None, log=tmp_path / "a.jsonl")
+
+    assert recording.error is not None
+    assert f"run.{call} takes children of the same run; a diff" in recording.error.message
+    assert f"has to {call} it" in recording.error.message
 
 
 def test_a_child_is_given_no_tool_that_its_run_has_not(tmp_path: Path) -> None:
