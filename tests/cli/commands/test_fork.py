@@ -216,6 +216,19 @@ def test_a_fork_that_is_refused_prints_the_command_that_works(
     assert list(read_entries(tmp_path / "b.jsonl"))[-1].data["output"] == ["done", "done"]
 
 
+def test_a_live_fork_of_a_scripted_model_is_refused_with_the_model_to_name(
+    planned: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    said = ("--program", "tests.cli.commands.test_fork:team", "--set", "0#1=tides ice", "--live")
+
+    done = invoke("fork", planned, *said, "--into", tmp_path / "b.jsonl")
+
+    assert done.exit_code == 2
+    assert "--live asks models live, and the model of this run was 'scripted'" in done.stderr
+    assert done.stderr.splitlines()[-1].endswith(f"--live --into {tmp_path}/b.jsonl --model SPEC")
+    assert not list(tmp_path.glob("b.*"))
+
+
 def test_a_fork_that_is_refused_leaves_no_log(
     planned: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
