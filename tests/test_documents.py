@@ -369,7 +369,17 @@ NAMES: Final[dict[str, tuple[str, set[str]]]] = {
     ),
     "name of the package": (
         r"\brefold\.([A-Za-z_]\w*)",
-        {*dir(refold), *_ATTRIBUTES, "yaml", "adapters", "cli", "engine", "replay", "tools"},
+        {
+            *dir(refold),
+            *_ATTRIBUTES,
+            "yaml",
+            "adapters",
+            "cli",
+            "engine",
+            "replay",
+            "testing",
+            "tools",
+        },
     ),
     "extra": (r"\bextras? `([\w-]+)`", {*_PROJECT["optional-dependencies"]}),
     "list of extras": (
