@@ -96,7 +96,7 @@ def test_a_folder_is_a_store_once_something_was_pushed_there(url: str, tmp_path:
     """A mistyped prefix is no empty store."""
     with pytest.raises(LogMissing, match="no runs are stored there"):
         ObjectStore(url)
-    with pytest.raises(StoreFailed, match="none"):
+    with pytest.raises(LogMissing, match="none: no such folder"):
         ObjectStore(f"{url}/none")
     (tmp_path / "store" / "file").touch()
     with pytest.raises(StoreFailed, match="file"):
@@ -113,9 +113,15 @@ def test_a_folder_is_a_store_once_something_was_pushed_there(url: str, tmp_path:
         ObjectStore(url)
 
 
-def test_a_scheme_that_is_unknown_is_said() -> None:
-    with pytest.raises(StoreFailed, match="Unable to recognise URL"):
-        ObjectStore("ftp://host/folder")
+@pytest.mark.parametrize(
+    ("url", "is_made"), [("ftp://host/a", False), ("s4://bucket", True), ("http://host/a", True)]
+)
+def test_a_url_that_can_be_no_store_is_refused_with_those_that_can(
+    url: str, *, is_made: bool
+) -> None:
+    """A push over HTTP ended as a bug in Refold: such a store cannot refuse to overwrite."""
+    with pytest.raises(UsageError, match=f"{url}: expected the URL of a store: s3://BUCKET"):
+        ObjectStore(url, is_made=is_made)
 
 
 def test_what_a_store_says_is_one_line_without_queries(

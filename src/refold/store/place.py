@@ -32,6 +32,9 @@ _FORMAT: Final = b'{"format":1}'
 _RETRIES: Final = {"max_retries": 5, "retry_timeout": dt.timedelta(seconds=60)}
 _CODE: Final = re.compile(r"<Code>(\w{1,80})</Code>")
 _QUERY: Final = re.compile(r"\?\S*")
+_EXPECTED: Final = (
+    "expected the URL of a store: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://…, file:///FOLDER"
+)
 _TOLD: Final = 300
 """Characters of a store's message that are shown."""
 
@@ -60,9 +63,7 @@ def stored_run(text: str) -> StoredRun:
     try:
         parts = urlsplit(text)
     except ValueError:
-        raise UsageError(
-            "expected the URL of a store: s3://BUCKET/PREFIX, file:///FOLDER"
-        ) from None
+        raise UsageError(_EXPECTED) from None
     if parts.query or parts.fragment or "@" in parts.netloc:  # not told: it may be a secret
         raise UsageError(
             "the URL of a store cannot have a user, password, query or fragment; "
@@ -94,12 +95,21 @@ class ObjectStore:
             self._obstore: Any = import_module("obstore")
         except ModuleNotFoundError:
             raise ExtraMissing("obstore", "store") from None
+        try:
+            scheme = self._obstore.parse_scheme(self.url)
+        except (self._obstore.exceptions.BaseError, ValueError):
+            scheme = ""
+        if not scheme or (is_made and scheme == "http"):  # which can only be read, or overwritten
+            raise UsageError(f"{self.url}: {_EXPECTED}")
         with self._asking():
-            if is_made and self.url.startswith("file:"):
-                Path(unquote(urlsplit(self.url).path)).mkdir(parents=True, exist_ok=True)
+            if self.url.startswith("file:"):
+                folder = Path(unquote(urlsplit(self.url).path))
+                if is_made:
+                    folder.mkdir(parents=True, exist_ok=True)
+                elif not folder.exists():
+                    raise LogMissing(self.url, "no such folder")
             # Only S3 checks what it is sent against a digest of our own.
-            is_s3 = self._obstore.parse_scheme(self.url) == "s3"
-            more = {"checksum_algorithm": "SHA256"} if is_s3 else {}
+            more = {"checksum_algorithm": "SHA256"} if scheme == "s3" else {}
             self._store = self._obstore.store.from_url(self.url, retry_config=_RETRIES, **more)
         if is_made:
             self._mark()

@@ -146,8 +146,17 @@ def test_a_collector_that_does_not_answer_is_counted(
     said = invoke("export", log, "--to", "otlp", "--endpoint", "http://127.0.0.1:9/v1/traces")
 
     assert said.exit_code == 2
-    assert "rejected 15 of 15 spans" in said.stderr
+    assert "did not accept 15 of 15 spans: check that a collector listens" in said.stderr
     assert "Traceback" not in said.stderr
+
+
+def test_an_endpoint_without_a_scheme_is_refused_before_it_is_tried(invoke: Invoke) -> None:
+    """The client refuses it as well, and its reason was not shown."""
+    log = SPANS / "delegating.jsonl"
+    said = invoke("export", log, "--to", "otlp", "--endpoint", "localhost:4318/v1/traces")
+
+    assert said.exit_code == 2
+    assert "--endpoint localhost:4318/v1/traces: expected a URL, such as http" in said.stderr
 
 
 def test_what_spans_cannot_hold_is_reported(invoke: Invoke, tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_time_that_is_none_is_refused(folder: Path, invoke: Invoke) -> None:
     said = invoke("ls", folder, "--since", "yesterday")
 
     assert said.exit_code == 2
-    assert "30m, 12h, 7d" in said.stderr
+    assert "expected 30m, 12h, 7d" in said.stderr
 
 
 def test_a_run_without_an_end_that_nobody_writes_broke_off(folder: Path, invoke: Invoke) -> None:

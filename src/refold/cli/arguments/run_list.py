@@ -81,7 +81,9 @@ def moment(_context: click.Context, _option: click.Parameter, given: str | None)
     try:
         return dt.datetime.fromisoformat(given).replace(tzinfo=dt.UTC).timestamp()
     except ValueError:
-        raise click.BadParameter(f"{given!r}: 30m, 12h, 7d, or 2026-01-31, in UTC") from None
+        raise click.BadParameter(
+            f"{given!r}: expected 30m, 12h, 7d, or 2026-01-31, in UTC"
+        ) from None
 
 
 def orphans(folder: Path) -> list[Path]:

@@ -104,6 +104,10 @@ def command(
         raise click.UsageError(
             "--endpoint needs --to otlp, and --content needs --to otlp or parquet"
         )
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        raise click.UsageError(
+            f"--endpoint {endpoint}: expected a URL, such as http://localhost:4318/v1/traces"
+        )
     if to in ("otlp", "atif", "parquet") and (other or without_content or (endpoint and out)):
         raise click.UsageError(
             f"--to {to} cannot be used with --diff or --without-content, nor -o with --endpoint"
@@ -169,7 +173,8 @@ def _spans(
     left_out = {what: count for what, count in sorted(spans.left_out.items()) if count}
     if lost:
         output.complain(
-            f"{endpoint} rejected {lost:,} of {spans.made:,} spans: run the export again"
+            f"{endpoint} did not accept {lost:,} of {spans.made:,} spans: check that a collector "
+            "listens at exactly this URL, and run the export again"
         )
     if left_out and not output.is_json():
         told = ", ".join(f"{count:,} {what}" for what, count in left_out.items())
