@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,6 +69,7 @@ def test_the_help_of_record_explains_each_of_them() -> None:
         ("tools", [word_count, other_count], "unique names"),
         ("model", "gpt-5", "openai:NAME"),
         ("model", 5, "openai:NAME"),
+        ("model", SimpleNamespace(complete=print), "an object with name and complete(request)"),
         ("models", {"small": "gpt-5"}, "openai:NAME"),
         ("models", ["openai:gpt-5"], "a dict"),
         ("seed", 1.5, "a number or a text"),

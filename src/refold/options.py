@@ -41,7 +41,8 @@ def _are_texts(values: Iterable[Any]) -> bool:
 
 _DURABILITIES: Final = get_args(Durability)
 _MODEL: Final = (
-    "a model from refold.engine.models, or openai:NAME, anthropic:NAME or pydantic:PROVIDER:NAME"
+    "a model from refold.engine.models, openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, or an "
+    "object with name and complete(request)"
 )
 _BOOL: Final = _Kind(lambda value: isinstance(value, bool), "True or False")
 _LIST: Final = _Kind(lambda value: _is_list(value) and _are_texts(value), "a list of strings")
@@ -170,6 +171,6 @@ def _model(call: str, place: str, model: Any) -> Any:
             return model_from(model)
         except ModelNotFound as error:
             raise OptionRefused(call, place, _MODEL, str(error)) from error
-    if not _has("complete")(model):
+    if not _has("complete", "name")(model):
         raise OptionRefused(call, place, _MODEL, shown(model))
     return model

@@ -328,6 +328,15 @@ def test_annotations_are_read_late(tmp_path: Path) -> None:
         refold.record(unknown, {"id": 1})
 
 
+def test_a_run_in_the_place_of_the_input_is_said() -> None:
+    """Its type cannot be read from a log, which is not what has to be mended."""
+
+    async def swapped(ticket: Ticket, run: refold.Run) -> None: ...
+
+    with pytest.raises(refold.TypeRefused, match=r"'run': define it as swapped\(run, input\)"):
+        refold.record(swapped, None)
+
+
 def plain_program(_run: refold.PlainRun, ticket: Ticket) -> Ticket:
     """A program that is no coroutine."""
     return ticket
