@@ -8,6 +8,7 @@ import pytest
 from refold.cli.arguments.live import Live, edits_of, live_of
 from refold.cli.arguments.logs import OpenedLog
 from refold.engine.errors import ModelNotFound, UsageError
+from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.partial.sources import Sources
 from tests.support.forks import TOOLS, model, report
@@ -40,7 +41,7 @@ def test_options_name_sources_and_what_they_need(log: OpenedLog, tmp_path: Path)
     script.write_text("- hello\n")
     said = Live(
         models=(f"scripted:{script}",), tools=("live", "tests.support.forks:TOOLS"),
-        children="stub", single=("put=recorded",), stubs=('child="x"', "get=text"),
+        children="stub", single=("put=recorded", "get=stub"), stubs=('child="x"', "get=text"),
         may_change=True,
     )  # fmt: skip
 
@@ -48,7 +49,7 @@ def test_options_name_sources_and_what_they_need(log: OpenedLog, tmp_path: Path)
 
     sources = found.sources
     assert (sources.model, sources.tools, sources.children) == ("live", "live", "stub")
-    assert dict(sources.tool) == {"put": "recorded"}
+    assert dict(sources.tool) == {"put": "recorded", "get": "stub"}
     assert dict(sources.stubs) == {"child": "x", "get": "text"}
     assert sources.may_change
     assert {tool.name for tool in found.tools} == {"get", "put"}
@@ -82,6 +83,7 @@ def test_mode_and_tools_may_stand_in_one_value(log: OpenedLog, tools: tuple[str,
         ({"children": "live"}, False),
         ({"single": ("get=live",)}, False),
         ({"single": ("get=recorded",)}, True),
+        ({"stubs": ("get=1",)}, False),
     ],
 )
 def test_whether_anything_but_the_record_is_asked_for(said: dict[str, Any], *, is_so: bool) -> None:
@@ -130,13 +132,30 @@ def test_the_name_of_a_file_is_not_taken_for_a_text(tmp_path: Path) -> None:
     assert edits_of([f'0#1="{tmp_path}/r.json"']) == {"0#1": f"{tmp_path}/r.json"}
 
 
+def test_a_tool_that_was_passed_as_a_function_can_be_a_stub(tmp_path: Path) -> None:
+    """It was called, and not offered by `tools=`."""
+
+    async def calls(run: Run, _input: Any) -> Any:
+        return await run.tool(TOOLS[0], key="a")
+
+    path = record(calls, None, log=tmp_path / "b.jsonl").log
+    live = Live(single=("get=stub",), stubs=("get=1",))
+
+    found = live_of(OpenedLog(path, path), PROGRAM, "recorded", live)
+
+    assert dict(found.sources.stubs) == {"get": 1}
+
+
 @pytest.mark.parametrize(
     ("live", "says"),
     [
         (Live(stubs=("x",)), "--stub 'x': expected KEY=JSON, for example --stub 'search=[]'"),
         (Live(single=("x",)), "--tool 'x': expected NAME=…"),
+        (Live(stubs=("get=1",)), "--stub get has no effect without --tool get=stub"),
+        (Live(stubs=("model=a",)), "--stub model has no effect without --model stub"),
+        (Live(stubs=("child=a",)), "--stub child has no effect without --children stub"),
     ],
-    ids=["stub", "tool"],
+    ids=["stub", "tool", "recorded tool", "recorded model", "recorded child"],
 )
 def test_an_option_that_is_not_understood_is_named(live: Live, says: str, log: OpenedLog) -> None:
     with pytest.raises(UsageError) as refused:

@@ -56,6 +56,7 @@ from refold.engine.log.names import tree
 from refold.engine.ports.ports import Model, SessionPort, Tool
 from refold.engine.ports.programs import load_program, names_shipped
 from refold.programs.shipped import tools_of
+from refold.replay.index.by_call import Book
 from refold.replay.partial.sources import MODES, OPENED, SourceMode, Sources
 
 _MODEL: Final = "recorded|live|stub|SPEC"
@@ -132,6 +133,7 @@ class Live:
         """Whether nothing but the record is asked for."""
         words = [*self.models, *modes_and_tools(self.tools)[0], self.children or "recorded"]
         words += [each.partition("=")[2] for each in self.single]
+        words += ["stub" for _ in self.stubs]
         return all(word == "recorded" for word in words)
 
 
@@ -261,6 +263,15 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
         may_change=live.may_change,
     )
     _check_names(log, known, tool, sources.stubs)
+    kinds = {
+        "model": ("--model stub", sources.model),
+        "child": ("--children stub", sources.children),
+    }
+    for name in sources.stubs:
+        other = (f"--tool {name}=stub", tool.get(name, sources.tools))
+        needed, mode = kinds.get(name, other)
+        if mode != "stub":
+            raise UsageError(f"--stub {name} has no effect without {needed}")
     made = load_session(live.session, log.path)
     found = (*filter(None, [places]), *beside)
     tools = tuple(known.values())
@@ -286,9 +297,14 @@ def _beside(program: str | None, run: RunStarted) -> dict[str, Tool]:
 def _check_names(
     log: OpenedLog, known: Iterable[str], tool: Iterable[str], stubs: Iterable[str]
 ) -> None:
-    """Refuse a name that no run was offered: it would have no effect."""
-    offered = {offer["name"] for path in tree(log.path) for offer in started(path).tools}
-    names = offered | {*known}
+    """Refuse a name that no run was offered or called: it would have no effect."""
+    if not (tool or stubs):
+        return
+    names = {*known}
+    for path in filter(Path.exists, tree(log.path)):
+        names |= {offer["name"] for offer in started(path).tools}
+        requests = Book(path, unfinished_ok=True).requests.values()
+        names |= {asked.item.name for asked in requests if asked.item.kind == "tool"}
     for option, given in (("--tool", [*tool]), ("--stub", [*stubs])):
         extra = () if option == "--tool" else ("model", "child")
         for name in given:
