@@ -15,10 +15,12 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import EntryMissing, ForkRefused
 from refold.engine.events.call_key import key_in, run_and_call
-from refold.engine.events.events import Event, ValueDrawn
+from refold.engine.events.events import Event, InputAsked, ValueDrawn
 from refold.engine.kernel.world import REQUESTS
 from refold.engine.log.names import child_path, parent_of
 from refold.engine.log.reader import Entry, read_entries
+from refold.engine.ports.people import check_answer
+from refold.engine.ports.ports import Question
 from refold.replay.difference.pointer_diff import few
 from refold.replay.index.by_call import Book, asked_of
 from refold.replay.partial.sources import SEEDED
@@ -46,7 +48,7 @@ def edits_in(log: Path, edits: Mapping[str, Json]) -> dict[str, Edit]:
 
     Raises:
         ForkRefused: a key does not name an outcome that can be edited.
-        UsageError: a value does not fit its outcome.
+        UsageError: a value does not fit its outcome, or an answer the schema of its question.
     """
     run = first_event(log).path
     for key in edits:
@@ -142,7 +144,7 @@ def _edit(log: Path, key: str, value: Json) -> Edit:
             continue
         event = entry.event
         if isinstance(event, REQUESTS):
-            asked = asked_of(event, call)
+            asked, request = asked_of(event, call), event
         elif isinstance(event, ValueDrawn) and event.source in SEEDED:
             raise ForkRefused(str(path), f"{key!r} follows from the seed, so it cannot be edited")
         elif asked is not None and asked.delegates:
@@ -151,6 +153,9 @@ def _edit(log: Path, key: str, value: Json) -> Edit:
         elif isinstance(event, ValueDrawn):
             return Edit(path, entry, (event.source, event.name), edited(event, key, value))
         elif asked is not None and isinstance(event, OUTCOMES):
+            if isinstance(request, InputAsked):
+                question = Question(key=key, question=request.question, schema=request.schema)
+                check_answer(question, value)
             return Edit(path, entry, asked.name, edited(event, key, value))
     raise ForkRefused(
         str(path), f"no outcome in this log or its descendants has the key {key!r}{_keys(path)}"

@@ -149,8 +149,8 @@ def edit(event: Any, value: Json) -> Any:
 
     For a tool, a person or a drawn value, the result is any JSON value; for a model, its text, a
     JSON value that is its text, or its whole message; for a child, its output, or an object of an
-    outcome's fields (`status`, `summary`, `output`, `error`). `{"error": {"message": …}}` makes any
-    of the three fail.
+    outcome's fields (`status`, `summary`, `output`, `error`); a child with an output and no error
+    has completed. `{"error": {"message": …}}` makes any of the three fail.
 
     Raises:
         EventMalformed: an outcome's field is invalid.
@@ -200,8 +200,12 @@ def _outcome(outcome: Outcome, value: Json) -> Outcome:
         )
         return failed
     fields = ("status", "summary", "output", "error")
-    if isinstance(value, dict) and value and all(name in fields for name in value):
-        data = {**unstructure(ChildFinished(outcome))["outcome"], **value}
-        event: Any = structure("child.finished", {"outcome": data})
-        return event.outcome  # type: ignore[no-any-return]  # of this kind
-    return attrs.evolve(outcome, output=value, summary=value if isinstance(value, str) else "")
+    if not (isinstance(value, dict) and value and all(name in fields for name in value)):
+        value = {"output": value, "summary": value if isinstance(value, str) else ""}
+    data = {**unstructure(ChildFinished(outcome))["outcome"], **value}
+    if "output" in value and "error" not in value:
+        data["status"] = value.get("status", "completed")
+    if data["status"] == "completed" and "error" not in value:
+        data.pop("error", None)
+    event: Any = structure("child.finished", {"outcome": data})
+    return event.outcome  # type: ignore[no-any-return]  # of this kind

@@ -1,9 +1,11 @@
 """Where a fork leaves its origin; rules are CONTRACT.md §12.11."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import refold
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import EntryMissing
 from refold.engine.log.reader import read_entries
@@ -78,3 +80,18 @@ def test_what_stands_above_is_kept_up_to_its_join(log: Path) -> None:
         for path in (log, log.with_name("a.1.jsonl"))
     }
     assert found == {inner: 2, **joined}
+
+
+def test_an_answer_has_to_fit_the_schema_of_its_question(tmp_path: Path) -> None:
+    """As `resume --answer` asks for."""
+
+    async def asks(run: refold.Run, _given: Any) -> str:
+        return str(await run.ask("Who?", {"type": "string"}))
+
+    log = refold.record(asks, None, log=tmp_path / "a.jsonl", ask=lambda _: "Ada").log
+
+    with pytest.raises(refold.AnswerRefused, match="0#1"):
+        refold.fork(log, program=asks, into=tmp_path / "b.jsonl", edits={"0#1": 7})
+    assert not (tmp_path / "b.jsonl").exists()
+    forked = refold.fork(log, program=asks, into=tmp_path / "b.jsonl", edits={"0#1": "Eve"})
+    assert forked.recording.output == "Eve"

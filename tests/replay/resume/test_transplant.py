@@ -16,7 +16,7 @@ from refold.engine.events.events import (
     ToolReturned,
     ValueDrawn,
 )
-from refold.engine.events.outcome import Outcome
+from refold.engine.events.outcome import Fault, Outcome
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
 from refold.engine.recording.ledger import Ledger
@@ -137,6 +137,16 @@ def test_what_an_edit_makes_of_a_childs_outcome() -> None:
     assert edit(ended, 2).outcome.output == 2
     changed = edit(ended, {"status": "failed", "error": {"code": "c", "message": "m"}}).outcome
     assert (changed.status, changed.error.message, changed.output) == ("failed", "m", 1)
+
+
+@pytest.mark.parametrize("value", [2, {"output": 2}, {"status": "completed", "output": 2}])
+def test_an_output_makes_a_child_that_failed_one_that_completed(value: Any) -> None:
+    ended = ChildFinished(Outcome(status="failed", error=Fault(code="raised", message="no")))
+
+    outcome = edit(ended, value).outcome
+
+    assert (outcome.status, outcome.error, outcome.output) == ("completed", None, 2)
+    assert edit(ended, {"summary": "new"}).outcome.status == "failed"
 
 
 def test_a_models_answer_is_a_text_or_a_message() -> None:
