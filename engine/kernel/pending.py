@@ -75,10 +75,14 @@ class Child(Generic[T_co]):
     def read(self, outcome: Outcome) -> Outcome:
         """Return an outcome with the output that the program gets.
 
+        A substitute, such as a stub, has no child and no output, whatever the annotation is.
+
         Raises:
             ValueRefused: the output does not fit the annotation of the child's program.
         """
-        output = self.types.read_output(outcome.output) if outcome.ok else outcome.output
+        if not outcome.ok or (outcome.output is None and outcome.child is None):
+            return outcome
+        output = self.types.read_output(outcome.output)
         return outcome if output is outcome.output else attrs.evolve(outcome, output=output)
 
     def __hash__(self) -> int:

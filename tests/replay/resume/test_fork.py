@@ -956,3 +956,23 @@ def test_what_failed_is_not_served_again_in_silence(tmp_path: Path) -> None:
     for wrong in wrongs:
         with pytest.raises(UsageError):
             refold.fork(log, program=team, into=tmp_path / "c.jsonl", **wrong)
+
+
+def test_a_changed_program_is_named_before_the_type_of_a_child_that_nobody_recorded(
+    tmp_path: Path,
+) -> None:
+    async def kid(_run: refold.Run, number: int) -> dict[str, int]:
+        return {"a": number}
+
+    async def top(run: refold.Run, question: str) -> Any:
+        reply = await run.model([{"role": "user", "content": question}])
+        outcome = await run.delegate(refold.Delegation(program=kid, input=1))
+        return [reply.message["content"], outcome.result()]
+
+    async def changed(run: refold.Run, question: str) -> Any:
+        return await top(run, question + "!")
+
+    log = refold.record(top, "a", log=tmp_path / "a.jsonl", model=ScriptedModel(["b"])).log
+
+    with pytest.raises(Diverged, match="args_changed"):
+        refold.fork(log, program=changed, into=tmp_path / "b.jsonl", edits={"0#1": "c"})

@@ -94,4 +94,5 @@ def test_an_answer_has_to_fit_the_schema_of_its_question(tmp_path: Path) -> None
         refold.fork(log, program=asks, into=tmp_path / "b.jsonl", edits={"0#1": 7})
     assert not (tmp_path / "b.jsonl").exists()
     forked = refold.fork(log, program=asks, into=tmp_path / "b.jsonl", edits={"0#1": "Eve"})
+    assert forked.recording is not None
     assert forked.recording.output == "Eve"
