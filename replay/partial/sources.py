@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.canonical import Json, text_of_json
 from refold.engine.encoding.document import Document
 from refold.engine.errors import LogError, OutcomeMissing, UsageError
 from refold.engine.events.events import (
@@ -71,7 +71,8 @@ class Sources(Document):
     tool: Mapping[str, SourceMode] = attrs.field(factory=dict, validator=_modes)
     """By the name of a tool; goes before `tools`."""
     stubs: Mapping[str, Json] = attrs.field(factory=dict)
-    """A stub's result: by a tool's name, or `model` (text) or `child` (text); else null."""
+    """A stub's result: by a tool's name, or `model` (text) or `child` (output, and as text the
+    summary); else null."""
     may_change: bool = False
     """Whether tools that change the world may run live; else they come from the record."""
 
@@ -330,4 +331,6 @@ def _stub(asked: Any, stubs: Mapping[str, Json]) -> Any:
             text = str(stubs.get("model", ""))
             return ModelAnswered("ok", {"role": "assistant", "content": text}, stop_reason="stop")
         case _:
-            return Outcome(status="completed", summary=str(stubs.get("child", "")))
+            output = stubs.get("child")
+            text = "" if output is None else text_of_json(output)
+            return Outcome(status="completed", summary=text, output=output)

@@ -548,3 +548,21 @@ def test_a_child_that_was_not_recorded_starts_with_the_session_that_it_is_given(
     )  # fmt: skip
 
     assert list(read_entries(tmp_path / "b.jsonl"))[-1].data["output"] == [1, 1]
+
+
+async def _typed(_run: refold.Run, number: int) -> int:
+    return number + 1
+
+
+async def _returns_typed(run: refold.Run, number: int) -> int:
+    return (await run.delegate(refold.Delegation(program=_typed, input=number))).result()
+
+
+def test_a_stub_of_a_child_is_its_output(tmp_path: Path) -> None:
+    """A child with a return annotation could not be a stub: the output was always null."""
+    log = refold.record(_returns_typed, 1, log=tmp_path / "typed.jsonl").log
+    sources = Sources(children="stub", stubs={"child": 5})
+
+    refold.drift(log, _returns_typed, sources=sources, into=tmp_path / "b.jsonl")
+
+    assert list(read_entries(tmp_path / "b.jsonl"))[-1].data["output"] == 5

@@ -263,15 +263,11 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
         may_change=live.may_change,
     )
     _check_names(log, known, tool, sources.stubs)
-    kinds = {
-        "model": ("--model stub", sources.model),
-        "child": ("--children stub", sources.children),
-    }
+    needed = {"model": "--model stub", "child": "--children stub"}
     for name in sources.stubs:
-        other = (f"--tool {name}=stub", tool.get(name, sources.tools))
-        needed, mode = kinds.get(name, other)
-        if mode != "stub":
-            raise UsageError(f"--stub {name} has no effect without {needed}")
+        if sources.mode_of(name if name in needed else "tool", name) != "stub":
+            option = needed.get(name, f"--tool {name}=stub")
+            raise UsageError(f"--stub {name} has no effect without {option}")
     made = load_session(live.session, log.path)
     found = (*filter(None, [places]), *beside)
     tools = tuple(known.values())
