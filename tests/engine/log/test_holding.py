@@ -43,14 +43,14 @@ def _answers(path: Path) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The bytes of a log of several reads."""
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of several reads; its bytes would be too long for a report."""
     path = tmp_path_factory.mktemp("held") / "audit.jsonl"
     started = RunStarted("p", None, 0, {}, "00", [], {"format": 1}, {}, {}, "", "run", "run")
     with LogWriter.create(path, started, durability="fast") as log:
         for at in range(300):
             log.append(NoteAdded("noted " * 30, at), f"0#{at + 1}")
-    return path.read_bytes()
+    return path
 
 
 _EDITS = st.tuples(
@@ -67,7 +67,8 @@ def _edited(content: bytes, edit: tuple[str, float, int]) -> bytes:
     line = int(part * len(lines))
     match kind:
         case "flip":
-            return content[:at] + bytes([content[at] ^ value]) + content[at + 1 :]
+            flipped = bytes(each ^ value for each in content[at : at + 1])  # none of no content
+            return content[:at] + flipped + content[at + 1 :]
         case "cut":
             return content[:at]
         case "insert":
@@ -82,9 +83,10 @@ def _edited(content: bytes, edit: tuple[str, float, int]) -> bytes:
 
 @given(st.lists(_EDITS, min_size=1, max_size=2))
 def test_the_same_is_read_and_found_wrong_inside_a_block(
-    content: bytes, edits: list[tuple[str, float, int]]
+    whole: Path, edits: list[tuple[str, float, int]]
 ) -> None:
     """Whatever happened to the log: the same entries, verdict, place and text, at each look."""
+    content = whole.read_bytes()
     for edit in edits:
         content = _edited(content, edit)
     with tempfile.TemporaryDirectory() as folder:
@@ -99,13 +101,13 @@ def test_the_same_is_read_and_found_wrong_inside_a_block(
 
 @given(st.lists(_EDITS, min_size=2, max_size=4))
 def test_a_change_during_the_block_is_found(
-    content: bytes, edits: list[tuple[str, float, int]]
+    whole: Path, edits: list[tuple[str, float, int]]
 ) -> None:
     """Each look sees the file as it is: a proof is of one state of it."""
     with tempfile.TemporaryDirectory() as folder, holding():
         path = Path(folder) / "audit.jsonl"
         for moment, edit in enumerate(edits):
-            path.write_bytes(_edited(content, edit))
+            path.write_bytes(_edited(whole.read_bytes(), edit))
             os.utime(path, ns=(moment, moment))  # a clock may tick less often than we write
             inside = _answers(path)
             other = Path(folder) / f"{moment}.jsonl"
@@ -205,9 +207,9 @@ def test_nothing_stays_open_after_a_block(make_log: Callable[[int], Path]) -> No
     asyncio.run(main())
 
 
-def test_a_block_may_end_in_another_context(content: bytes, tmp_path: Path) -> None:
+def test_a_block_may_end_in_another_context(whole: Path, tmp_path: Path) -> None:
     """As an exit stack does that a server's thread or task closes."""
-    (tmp_path / "a.jsonl").write_bytes(content)
+    (tmp_path / "a.jsonl").write_bytes(whole.read_bytes())
     stack, elsewhere = contextlib.ExitStack(), contextvars.copy_context()
     elsewhere.run(stack.enter_context, holding())
     elsewhere.run(scan, tmp_path / "a.jsonl")

@@ -374,8 +374,12 @@ def test_a_stopped_child_ends_without_waiting_for_the_grace() -> None:
     assert (ended.how, ended.duration_seconds < 30) == ("timed_out", True)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_exception_from_outside_ends_the_child_first(fifo: Path, mark: str) -> None:
-    """An interrupt, say; it is raised on, and nothing is left."""
+    """An interrupt, say; it is raised on, and nothing is left.
+
+    It may come between a call and its `with`: then Python closes what was opened, and warns.
+    """
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
