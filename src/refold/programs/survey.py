@@ -283,6 +283,6 @@ _FAULTS: Final = (
     ),
     Delegation(program="floods", brief="print 64 MiB; 1 MiB allowed", runner="subprocess"),
     Delegation(program="crashes", brief="crash", runner="subprocess"),
-    Delegation(program="survey_package", brief="start below the depth allowed", levels=0),
+    Delegation(program="survey_package", input={}, brief="start below the depth allowed", levels=0),
 )
 """What `--faults` adds.  The first three need a process of their own to be ended with."""

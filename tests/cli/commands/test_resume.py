@@ -620,7 +620,10 @@ def test_files_of_the_copy_are_named_and_applied(
     refused = invoke("resume", log, "--into", tmp_path / "d.jsonl", "--apply", "--", *command)
 
     assert [done.exit_code for done in (named, applied, refused)] == [0, 0, 1], named.stderr
-    assert f"1 file of the copy not as in {project}: a.txt; --apply" in named.stderr
+    assert (
+        f"1 file of the copy not as in {project}: a.txt; to write them there, use --apply"
+        in named.stderr
+    )
     assert f"applied to {project}: a.txt" in applied.stderr
     assert f"{project} has changed since the recording: a.txt" in refused.stderr
     assert (project / "a.txt").read_text() == "new"
