@@ -25,7 +25,7 @@ def test_dig(refold_run, delegation_snapshot, snapshot, what):
 def test_another(refold_run, snapshot):
     assert refold_run(dig, ["coal"], tools=[search]).output == snapshot
 """
-UNUSED = re.compile(r"\bunused\b")  # and no folder of a test of that name
+UNUSED = re.compile(r"\bsnapshots? unused\b")  # syrupy's own words
 
 
 @pytest.fixture

@@ -428,7 +428,7 @@ def test_a_screen_that_was_painted_is_not_compared(
 
     assert [each.category for each in report.divergences] == ["output_changed"] * compared
     assert [each.category for each in exact.divergences] == ["output_changed"]
-    screens = [note for note in report.notes if "screen" in note]
+    screens = [note for note in report.notes if "terminal output" in note]
     assert len(screens) == 1 - compared
     assert not any("screen" in note for note in exact.notes)
 
