@@ -10,6 +10,7 @@ Imports `engine.errors` alone.  Rules: CONTRACT.md §3.5 (canonical profile), §
     strict          readers of JSON values: they coerce nothing, and report all errors
     hints           resolved type hints
     document        values that are printed as JSON documents, their fields by name
+    parameters      the nearest parameter for an unknown one
     secret          the handle that represents a secret, and never shows it
     conversation    messages of a long conversation, each hashed once
     schemas         untrusted JSON schemas of programs and logs

@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 
 import attrs
 
+from refold.engine.encoding.parameters import names_nearest
 from refold.engine.errors import LimitRefused
 
 _MAY_BE_ZERO: Final = ("max_depth", "max_children")
@@ -22,6 +23,7 @@ _UNITS: Final = {"cost_usd": "US dollars"}
 """Of caps that may have fractions; all others are seconds."""
 
 
+@names_nearest
 @attrs.frozen(kw_only=True)
 class Limits:
     """Limits of one run.  `None` sets no limit; a child still has its parent's.

@@ -6,12 +6,14 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json, shown
+from refold.engine.encoding.parameters import names_nearest
 from refold.engine.errors import UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Generic, T_co
 from refold.engine.ports.ports import Policy, Program, ProgramOf, Reference, Tool
 
 
+@names_nearest
 @attrs.frozen(kw_only=True)
 class Delegation(Generic[T_co]):
     """The task of a child, and its limits."""

@@ -27,6 +27,7 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.parameters import names_nearest
 from refold.engine.errors import OptionRefused
 from refold.engine.events.events import EffectClass
 from refold.engine.events.limits import Limits
@@ -317,6 +318,7 @@ class Clock(Protocol):
         ...
 
 
+@names_nearest
 @attrs.frozen(kw_only=True)
 class Policy:
     """Limits on the report of a child (CONTRACT.md §8.4)."""

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, Protocol, get_origin
 import attrs
 
 from refold.engine.encoding.canonical import Json, unescaped
+from refold.engine.encoding.parameters import names_nearest
 from refold.engine.encoding.strict import nearest
 from refold.engine.errors import UsageError
 from refold.engine.events.events import (
@@ -80,6 +81,7 @@ def check_pointer(pointer: str, where: str) -> None:
         )
 
 
+@names_nearest
 @attrs.frozen(kw_only=True)
 class Redaction:
     """Values to remove from the texts of tools, models and callers.

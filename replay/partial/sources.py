@@ -15,6 +15,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json, text_of_json
 from refold.engine.encoding.document import Document
+from refold.engine.encoding.parameters import names_nearest
 from refold.engine.errors import LogError, OutcomeMissing, UsageError
 from refold.engine.events.events import (
     ChildFinished,
@@ -56,6 +57,7 @@ def _modes(_instance: object, _attribute: Any, value: Mapping[str, object]) -> N
             raise UsageError(f"tool {name!r} is one of {', '.join(MODES)}; found {mode!r:.40}")
 
 
+@names_nearest
 @attrs.frozen(kw_only=True)
 class Sources(Document):
     """The source of outcomes, per kind; the default is the record."""

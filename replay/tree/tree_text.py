@@ -33,8 +33,9 @@ _ADVICE: Final = {
     r"Face.random\(\) takes": "write `run.random().randint(1, 6)`",
     r"'function' object has no attribute '(choice|randint|random|shuffle|uniform)'": "write "
     "`run.random().randint(1, 6)`",
-    r"Run.delegate\(\) takes": "write `await run.delegate(refold.Delegation(program=…, input=…))`",
-    r"Run.start\(\) takes": "write `await run.start(refold.Delegation(program=…, input=…))`",
+    r"Run.delegate\(\) (takes|got)": "write `await run.delegate(refold.Delegation(program=…, "
+    "input=…))`",
+    r"Run.start\(\) (takes|got)": "write `await run.start(refold.Delegation(program=…, input=…))`",
     r"Run.model\(\) missing": "write `await run.model(messages)`",
     r"Delegation.__init__\(\) takes": "write `refold.Delegation(program=…, input=…)`",
     r"Delegation.__init__\(\) got": "write `refold.Delegation(program=…, input=…, brief=…, "

@@ -20,6 +20,7 @@ import attrs
 import refold.programs  # `refold.record` knows them by name
 import refold.replay
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.parameters import names_nearest
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import OptionRefused, UsageError
 from refold.engine.events.limits import Limits
@@ -54,6 +55,7 @@ LogPath = str | os.PathLike[str]
 """A path, or a `Recording`, which represents its log."""
 
 
+@names_nearest
 def record(
     program: "ProgramOf[T] | Reference | str",
     input: Json = None,  # noqa: A002 - the word of the domain
@@ -123,18 +125,15 @@ def record(
     options = checked("record", **locals())  # all that was passed, and nothing else yet
     del options["check"]
     _check_program("record", program)
-    try:
-        key = _signing_key(options.pop("sign"))
-        recording = told(_record(program, input, **options))
-    except UsageError as error:
-        raise error.with_traceback(None)  # noqa: B904 - the call is wrong, no line of ours
+    key = _signing_key(options.pop("sign"))
+    recording = told(_record(program, input, **options))
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
-        warnings.warn(_BLOCKS, RuntimeWarning, stacklevel=2)
+        warnings.warn(_BLOCKS, RuntimeWarning, stacklevel=3)  # above the decorator
     _sign(recording, key)
     if not _is_checked(check):
         return recording
     found = _checked(recording, program, options["tools"], session, is_asked=check is True)
-    return found if check else _warned(found)
+    return found if check else _warned(found, 4)
 
 
 def _signing_key(path: "LogPath | None") -> "SigningKey | None":
@@ -153,6 +152,7 @@ def _sign(recording: Recording, key: "SigningKey | None") -> None:
         sign_log(recording.log, key)
 
 
+@names_nearest
 async def record_async(
     program: "ProgramOf[T] | Reference | str",
     input: Json = None,  # noqa: A002 - the word of the domain
@@ -189,14 +189,14 @@ async def record_async(
         key = _signing_key(options.pop("sign"))
         recording = told(await _record_async(program, input, **options))
     except UsageError as error:
-        raise error.with_traceback(None)  # noqa: B904 - as above
+        raise error.with_traceback(None)  # noqa: B904 - the call is wrong, no line of ours
     _sign(recording, key)
     if not _is_checked(check):
         return recording
     found = await asyncio.to_thread(
         _checked, recording, program, options["tools"], session, is_asked=check is True
     )
-    return found if check else _warned(found)
+    return found if check else _warned(found, 3)
 
 
 _BLOCKS: Final = (
@@ -245,10 +245,10 @@ def _is_checked(check: bool | None) -> bool:  # noqa: FBT001 - as `record` takes
     return os.environ.get("REFOLD_CHECK", "") not in ("", "0") if check is None else check
 
 
-def _warned(recording: Recording) -> Recording:
+def _warned(recording: Recording, stacklevel: int) -> Recording:
     """Print the findings for a caller who did not ask for them and may not read the result."""
     for text in recording.warnings:
-        warnings.warn(text, RuntimeWarning, stacklevel=3)
+        warnings.warn(text, RuntimeWarning, stacklevel=stacklevel)
     return recording
 
 
@@ -277,6 +277,7 @@ def _checked(
     return there if is_asked else found
 
 
+@names_nearest
 def reexecute(
     log: LogPath,
     program: "ProgramOf | Reference | str | None" = None,
@@ -306,6 +307,7 @@ def reexecute(
     return replay.reexecute(program=program, **given)
 
 
+@names_nearest
 def resume(
     log: LogPath,
     program: "ProgramOf[T] | Reference | str | None" = None,
@@ -393,6 +395,7 @@ def resume(
     )
 
 
+@names_nearest
 def replay_all(
     paths: "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]",
     program: (
@@ -447,6 +450,7 @@ def replay_all(
     return replay_logs(find_logs(paths), execute, how, executor, on_verdict)
 
 
+@names_nearest
 def verify_all(
     paths: "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]",
     *,
@@ -555,6 +559,7 @@ def _executing(
     return execute
 
 
+@names_nearest
 def explore(
     log: LogPath,
     program: "ProgramOf | Reference | str | None" = None,
@@ -596,6 +601,7 @@ def explore(
     return explored(stage, Orders(orders, timers, seed, children, on_order))
 
 
+@names_nearest
 def sensitivity(
     log: LogPath,
     program: "ProgramOf | Reference | str | None" = None,
@@ -632,6 +638,7 @@ def sensitivity(
     return influences(stage, errors=errors, only=only, on_call=on_call)
 
 
+@names_nearest
 def drift(
     log: LogPath,
     program: "ProgramOf | Reference | str | None" = None,
@@ -678,6 +685,7 @@ def drift(
     return drifted(Path(log), again, compare=compare or {}, twice=twice, into=new)
 
 
+@names_nearest
 def fork(
     log: LogPath,
     at: int | None = None,

@@ -30,6 +30,7 @@ from typing import (
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.parameters import names_nearest
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import LimitRefused, ToolRefused
 from refold.engine.events.events import EffectClass
@@ -277,6 +278,7 @@ def tool(
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
+@names_nearest
 def tool(
     function: Callable[P, R] | None = None,
     /,

@@ -1,0 +1,46 @@
+"""Adds the nearest parameter to Python's message for an unknown one, as Python 3.13 and later do.
+
+A correct call pays for one more frame, so only public calls that are made a few times per run are
+decorated.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from refold.engine.errors import UsageError
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+def names_nearest(called: C, /) -> C:
+    """Return a function or a class whose TypeError for an unknown parameter names the nearest.
+
+    The traceback of a `UsageError` ends here.
+    """
+    if isinstance(called, type):
+        called.__init__ = names_nearest(called.__init__)  # type: ignore[misc]  # of this class
+        return called
+
+    @functools.wraps(called)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            return called(*given, **named)
+        except TypeError as error:
+            is_ours = error.__traceback__ is not None and error.__traceback__.tb_next is None
+            if is_ours and "Did you mean" not in str(error):  # the call failed, not its body
+                error.args = (f"{error}{_nearest(called, named)}",)
+            raise
+        except UsageError as error:
+            raise error.with_traceback(None)  # noqa: B904 - the call is wrong, no line of ours
+
+    return call  # type: ignore[return-value]  # of the same signature
+
+
+def _nearest(called: Callable[..., Any], named: dict[str, Any]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - only to complain
+
+    known = inspect.signature(called).parameters
+    near = [match for name in named.keys() - known for match in get_close_matches(name, known, 1)]
+    return f". Did you mean {near[0]!r}?" if near else ""

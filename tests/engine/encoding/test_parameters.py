@@ -1,0 +1,92 @@
+"""A call with an unknown parameter is refused with the nearest one (CONTRACT.md §9.6)."""
+
+import asyncio
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import refold
+
+api: Any = refold
+"""Seen by no type checker, so that calls can be wrong."""
+
+
+async def child(_run: refold.Run, number: int) -> int:
+    return number
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "near"),
+    [
+        (lambda: api.Limits(timeout=10), "timeout", "timeout_seconds"),
+        (lambda: api.Delegation(program=child, inputs=1), "inputs", "input"),
+        (lambda: api.Policy(summary=1), "summary", "summary_bytes"),
+        (lambda: api.Redaction(secret=[]), "secret", "secrets"),
+        (lambda: api.Sources(child=1), "child", "children"),
+        (lambda: api.record(child, 1, label={}), "label", "labels"),
+        (lambda: api.record_async(child, 1, label={}), "label", "labels"),
+        (lambda: api.resume("a.jsonl", tool=[]), "tool", "tools"),
+        (lambda: api.fork("a.jsonl", into="b.jsonl", edit={}), "edit", "edits"),
+        (lambda: api.reexecute("a.jsonl", volatil=[]), "volatil", "volatile"),
+        (lambda: api.tool(effects="reads"), "effects", "effect"),
+    ],
+)
+def test_an_unknown_parameter_is_refused_with_the_nearest(
+    call: Callable[[], Any], name: str, near: str
+) -> None:
+    with pytest.raises(TypeError) as refused:
+        call()
+
+    said = f"got an unexpected keyword argument {name!r}. Did you mean {near!r}?"
+    assert str(refused.value).endswith(said)
+    assert str(refused.value).count("Did you mean") == 1
+
+
+def test_other_type_errors_stay_as_they_are(tmp_path: Path) -> None:
+    """Of a missing argument, of a name that is near to none, and from inside of the call."""
+    with pytest.raises(TypeError, match=r"missing 1 required keyword-only argument: 'into'"):
+        api.fork(tmp_path / "a.jsonl", 3)
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'zzz'$"):
+        api.Limits(zzz=1)
+    with pytest.raises(TypeError, match=r"^from inside$"):
+        api.replay_all(Failing(), [])
+
+
+class Failing:
+    def __fspath__(self) -> str:
+        raise TypeError("from inside")
+
+
+def test_signatures_are_unchanged() -> None:
+    assert next(iter(inspect.signature(refold.Limits).parameters)) == "max_depth"
+    assert list(inspect.signature(refold.record).parameters)[:2] == ["program", "input"]
+
+
+def test_a_warning_names_the_line_that_called(tmp_path: Path) -> None:
+    async def blocking() -> None:
+        refold.record(child, 1, log=tmp_path / "a.jsonl")
+
+    with pytest.warns(RuntimeWarning, match="blocked the running event loop") as caught:
+        asyncio.run(blocking())
+
+    assert [each.filename for each in caught] == [__file__]
+
+
+def test_a_finding_names_the_line_that_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFOLD_CHECK", "1")
+    monkeypatch.setenv("READ_DIRECTLY", "1")
+
+    with pytest.warns(RuntimeWarning, match=r"run\.environment") as caught:
+        refold.record(reads_a_variable, log=tmp_path / "a.jsonl")
+
+    assert {each.filename for each in caught} == {__file__}
+
+
+def reads_a_variable(_run: refold.PlainRun, _input: object) -> str:
+    return os.environ["READ_DIRECTLY"]
