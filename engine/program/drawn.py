@@ -14,7 +14,7 @@ import os
 import random as _random
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from refold.engine.encoding.canonical import Json, shown
@@ -35,20 +35,29 @@ delegation_call: contextvars.ContextVar[str] = contextvars.ContextVar(
     "refold_delegation", default=""
 )
 """The call key of the delegation tool that runs here."""
+_SOCKET: Final = "a socket, not a text file: read it in a tool"
+_NO_TEXT: Final = {
+    "EISDIR": "a folder, not a file: read one of its files, or list it in a tool",
+    "ENXIO": _SOCKET,
+    "EOPNOTSUPP": _SOCKET,  # macOS
+}
+"""What is at a path that has no text, by the code of the error."""
 
 
 def _text_of(path: str) -> Json:
     """Return a file's text, `None` for no file, or the reason for no text: {error}."""
     try:
         return Path(path).read_text(encoding="utf-8")
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError as error:
         said = f"{error.reason}; {path} is no UTF-8 text: read it in a tool"
         return {"error": {"at": error.start, "message": said}}
     except OSError as error:
         code = errno.errorcode.get(error.errno or 0, "EIO")
-        return {"error": {"code": code, "message": error.strerror or str(error)}}
+        return {
+            "error": {"code": code, "message": _NO_TEXT.get(code) or error.strerror or str(error)}
+        }
 
 
 def _variable(name: str) -> Json:
@@ -187,9 +196,9 @@ class Face:
 
         Raises:
             UnicodeDecodeError: the file is not UTF-8.
-            OSError: it exists but cannot be read.
+            OSError: it exists but cannot be read; `IsADirectoryError` for a folder.
         """
-        is_path = isinstance(path, str | os.PathLike)
+        is_path = isinstance(path, str | os.PathLike) and path != ""
         check_kind("read_text", "the path of a file", is_path, path)
         name = os.fspath(path)
         check_kind("read_text", "a path without a NUL", "\0" not in name, path)

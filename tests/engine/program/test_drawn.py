@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import socket
 import threading
 import time
 import uuid
@@ -167,12 +168,16 @@ def test_what_cannot_be_read_is_recorded_and_raised_again(
 ) -> None:
     """§9.3: a replay, which reads nothing, raises the same."""
     no_text, name_too_long = tmp_path / "no_text", tmp_path / ("x" * 300)
+    (tmp_path / "folder").mkdir()
+    listening = socket.socket(socket.AF_UNIX)
+    monkeypatch.chdir(tmp_path)  # the path of a socket is short
+    listening.bind("socket")
     no_text.write_bytes(b"ab\xff")
     monkeypatch.setenv("REFOLD_TEST_BYTES", "a\udcff")
 
     def asks(run: Run, _input: Any) -> list[str]:
         said = []
-        for name in (no_text, name_too_long):
+        for name in (no_text, name_too_long, "folder", "socket"):
             with pytest.raises((UnicodeDecodeError, OSError)) as raised:
                 run.read_text(name)
             said.append(f"{raised.type.__name__}: {raised.value}")
@@ -182,12 +187,19 @@ def test_what_cannot_be_read_is_recorded_and_raised_again(
 
     recording = refold.record(asks, log=tmp_path / "a.jsonl")
     no_text.write_text("mended")
+    listening.close()
+    (tmp_path / "folder").rmdir()
     monkeypatch.delenv("REFOLD_TEST_BYTES")
 
-    first, second = recording.result()
+    first, second, folder, sock = recording.result()
     assert first.startswith("UnicodeDecodeError: ")
     assert "position 2" in first
     assert second.startswith("OSError: ")
+    assert folder == (
+        "IsADirectoryError: [Errno 21] a folder, not a file: read one of its files, or list it in "
+        "a tool: 'folder'"
+    )
+    assert "a socket, not a text file: read it in a tool" in sock
     assert refold.reexecute(recording.log, asks).identical
 
 

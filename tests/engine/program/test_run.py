@@ -624,6 +624,7 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     ),
     (_at_once(lambda run: run.annotate("a", {}, measured="/a")), "measured=['…']; found"),
     (_at_once(lambda run: run.annotate("a", ids=3)), "a list of texts, ids=['…']; found"),
+    (_at_once(lambda run: run.read_text("")), "run.read_text takes the path of a file; found"),
     (_at_once(lambda run: run.read_text(b"x")), "run.read_text takes the path of a file; found"),
     (lambda run: run.delegate(_child(policy={})), "expected a refold.Policy(…); found"),
     (
