@@ -9,6 +9,7 @@ it. Rules: CONTRACT.md §11.
     openai_compatible     OpenAI's, and any server that speaks chat completions
     anthropic_messages    Anthropic's
     pydantic_ai           those of every provider that Pydantic AI has; made by `parse`
+    messages              the neutral shape of messages, checked before a request
     endpoint              what they share: client, request, failures, keys
     prices                what an answer cost, by the offline table of `genai-prices`
     parse                 models as the command line and configuration name them

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from refold.engine.errors import ModelError
 from refold.engine.models import endpoint
+from refold.engine.models.messages import check_messages, role_refused
 from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition
 from refold.engine.wire.messages.answer import COUNTS, STOPS
 from refold.engine.wire.parts.texts import text_of
@@ -39,7 +40,7 @@ class AnthropicModel(endpoint.HttpModel):
         return _reply(self.name, answer, request)
 
     def _body(self, request: ModelRequest, known: Iterable[str]) -> dict[str, Any]:
-        endpoint.check_messages(self.name, request.messages)
+        check_messages(self.name, request.messages)
         extra = endpoint.parameters_of(self.name, request, known)
         if isinstance(choice := extra.get("tool_choice"), str):
             extra["tool_choice"] = {"type": _CHOICES.get(choice, choice)}
@@ -95,7 +96,7 @@ def _turns(model: str, messages: tuple[dict[str, Any], ...]) -> list[dict[str, A
             case "assistant":
                 _say(turns, "assistant", _assistant(message))
             case role:
-                raise endpoint.role_refused(model, role)
+                raise role_refused(model, role)
     return turns
 
 

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Final
 from urllib.request import getproxies, proxy_bypass
 
 from refold.engine.encoding.canonical import Json, check, encode
-from refold.engine.encoding.strict import nearest
 from refold.engine.errors import ExtraMissing, ModelError, NotCanonical
 from refold.engine.events.outcome import Usage
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
@@ -41,7 +40,6 @@ _TAKEN: Final = {
 _ANYWHERE: Final = ("max_tokens", "seed", "stop", "temperature", "tool_choice", "top_k", "top_p")
 """Names that servers know, whether or not the installed version of an SDK does."""
 
-_ROLES: Final = ("system", "user", "assistant", "tool")
 _NEAR: Final = 0.85
 """How alike a misspelt name and the right one are at least, of 1; `top_k` and `top_p` are 0.8."""
 
@@ -263,26 +261,6 @@ def failure_of(model: str, error: Exception) -> ModelError:
 def malformed(model: str, message: str) -> ModelError:
     """Return the error for an answer of another shape than the protocol's."""
     return ModelError(model, short(message), "malformed")
-
-
-def role_refused(model: str, role: str) -> ModelError:
-    """Return the error for a message that the neutral shape does not know."""
-    there = f"system, user, assistant or tool{nearest(role, _ROLES)}"
-    return ModelError(model, f"messages have no role {short(repr(role))}: {there}", "messages")
-
-
-def check_messages(model: str, messages: Iterable[dict[str, Any]]) -> None:
-    """Refuse a message without a role or content; only an assistant may say nothing.
-
-    Raises:
-        ModelError: `messages`: one has not.
-    """
-    for message in messages:
-        if message.get("role") not in _ROLES:
-            raise role_refused(model, str(message.get("role", "")))
-        if "content" not in message and message["role"] != "assistant":
-            found = short(", ".join(message))
-            raise ModelError(model, f"a message has no content, only {found}", "messages")
 
 
 def objects_in(model: str, value: Json, where: str) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from refold.engine.errors import ModelError
 from refold.engine.models import endpoint
+from refold.engine.models.messages import check_messages, role_refused
 from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition
 from refold.engine.wire.chat.answer import COUNTS, STOPS
 from refold.engine.wire.parts.texts import short, text_of
@@ -40,7 +41,7 @@ class OpenAICompatibleModel(endpoint.HttpModel):
         return _reply(self.name, answer, request)
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
-        endpoint.check_messages(self.name, request.messages)
+        check_messages(self.name, request.messages)
         messages = [_message(self.name, message) for message in request.messages]
         body: dict[str, Any] = {"model": self._model, "messages": messages}
         if request.tools:
@@ -78,7 +79,7 @@ def _message(model: str, message: dict[str, Any]) -> dict[str, Any]:
         case "assistant":
             return _assistant(message)
         case role:
-            raise endpoint.role_refused(model, role)
+            raise role_refused(model, role)
 
 
 def _assistant(message: dict[str, Any]) -> dict[str, Any]:

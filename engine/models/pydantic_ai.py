@@ -27,6 +27,7 @@ from refold.engine.encoding.plain import without_empty
 from refold.engine.errors import ModelError, ModelNotFound
 from refold.engine.events.outcome import Usage
 from refold.engine.models import endpoint
+from refold.engine.models.messages import check_messages, role_refused
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
 from refold.engine.wire.parts.texts import short
 
@@ -128,7 +129,7 @@ class PydanticAIModel:
 
     async def _completed(self, request: ModelRequest) -> ModelReply:
         settings = endpoint.parameters_of(self.name, request)
-        endpoint.check_messages(self.name, request.messages)
+        check_messages(self.name, request.messages)
         messages = [*_messages(self.name, request.messages)]
         try:
             model = infer_model(self._model, self._provider)
@@ -226,7 +227,7 @@ def _part(model: str, message: Mapping[str, Any]) -> Any:
             name, call_id = message.get("name", ""), message["tool_call_id"]
             return pai.ToolReturnPart(name, message["content"], call_id, outcome=outcome)
         case role:
-            raise endpoint.role_refused(model, role)
+            raise role_refused(model, role)
 
 
 # -- answers ----------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ A list instead of the object is the script of every agent.  Rules: CONTRACT.md Â
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from itertools import takewhile
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NotRequired, Self, TypedDict
@@ -36,6 +37,7 @@ from refold.engine.encoding.shapes import reader_of
 from refold.engine.encoding.strict import problems_of
 from refold.engine.errors import ModelError, ScriptRefused
 from refold.engine.events.outcome import Usage
+from refold.engine.models.messages import check_messages
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
 
 _ROLE: Final = itemgetter("role")
@@ -134,11 +136,13 @@ class ScriptedModel:
         """Return the reply at the conversation's place.
 
         Raises:
-            ModelError: the script's own, or (`script_exhausted`) there are no more replies.
+            ModelError: the script's own, there are no more replies (`script_exhausted`), or a new
+                message lacks a member (`messages`).
         """
         agent = str(request.parameters.get("agent", ANY_AGENT))
         script = self._script.get(agent, self._script.get(ANY_AGENT, []))
         own = request.messages[request.parameters.get("inherited", 0) :]
+        check_messages(self._name, takewhile(_is_new, reversed(request.messages)))
         place = [*map(_ROLE, own)].count("assistant")  # half of a loop, for thousands of turns
         if not {agent, ANY_AGENT} & self._script.keys():
             named = ", ".join(self._script) or "none"
@@ -188,6 +192,11 @@ class FunctionModel:
             reply.close()  # or Python would name a line of ours
         said = _checked_reply(reply, self._name, "")
         return _reply_of(self._name, said, f"call_{len(request.messages)}")
+
+
+def _is_new(message: Mapping[str, Any]) -> bool:
+    """Return whether a message is not a reply: those before the last reply were checked with it."""
+    return message.get("role") != "assistant"
 
 
 def _reply_of(model: str, reply: dict[str, Any], call_prefix: str) -> ModelReply:
@@ -241,6 +250,17 @@ def _checked_reply(reply: Any, where: str, pointer: str) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - what the reader raises is explained
         wrong = next(problems_of(error, pointer))
         raise ScriptRefused(where, wrong.pointer, wrong.expected, wrong.found) from None
+    if "error" in read and len(read) > 1:
+        beside = ", ".join(name for name in read if name != "error")
+        raise ScriptRefused(where, pointer, "an error alone", f"{beside} beside it")
+    for name, value in read.get("usage", {}).items():
+        if isinstance(value, int) and value < 0:
+            at = f"{pointer}/usage/{name}"
+            raise ScriptRefused(where, at, "an integer of at least 0", str(value))
+    for index, call in enumerate(read.get("tool_calls", ())):
+        if not call["name"]:
+            at = f"{pointer}/tool_calls/{index}/name"
+            raise ScriptRefused(where, at, "a tool's name", "an empty text")
     return read
 
 

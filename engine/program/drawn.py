@@ -198,9 +198,10 @@ class Face:
             UnicodeDecodeError: the file is not UTF-8.
             OSError: it exists but cannot be read; `IsADirectoryError` for a folder.
         """
-        is_path = isinstance(path, str | os.PathLike) and path != ""
+        is_path = isinstance(path, str | os.PathLike)
         check_kind("read_text", "the path of a file", is_path, path)
         name = os.fspath(path)
+        check_kind("read_text", "the path of a file", name != "", path)
         check_kind("read_text", "a path without a NUL", "\0" not in name, path)
         return _drawn_text(name, self._kernel.draw("file", name, lambda: _text_of(name)))
 

@@ -324,6 +324,14 @@ def test_an_extra_body_contradicts_nothing(
         ),
         ({"content": "?"}, "no role ''"),
         ({"role": "user", "contents": "?"}, "a message has no content, only role, contents"),
+        (
+            {"role": "tool", "id": "c", "content": "4"},
+            "a tool message has no tool_call_id (the id of the call that it answers), only role",
+        ),
+        (
+            {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "t"}}]},
+            "a tool call has no name, only id, function",
+        ),
     ],
 )
 def test_a_message_of_another_shape_is_refused_and_not_sent(

@@ -187,6 +187,9 @@ def test_the_file_in_the_docstring_is_a_script(tmp_path: Path) -> None:
         ([{"usage": {"input_token": 1}}], "/0/usage/input_token", "'input_tokens'"),
         ([{"usage": {"input_tokens": True}}], "/0/usage/input_tokens", "an integer"),
         ([{"error": {"code": "x"}}], "/0/error/message", "required"),
+        (["a", {"usage": {"input_tokens": -1}}], "/1/usage/input_tokens", "at least 0, not -1"),
+        ([{"error": {"code": "x", "message": "y"}, "text": "z"}], "/0", "error alone, not text"),
+        ({"a": [{"name": ""}]}, "/a/0/tool_calls/0/name", "a tool's name, not an empty text"),
     ],
 )
 def test_a_script_is_refused_where_it_is_wrong(replies: Any, pointer: str, expected: str) -> None:

@@ -1,0 +1,46 @@
+"""Checks that messages have the neutral shape, before a model is asked.
+
+Used by the clients and by scripts, so that a test finds what a provider would refuse. Messages of a
+record, and those for a program's own models, are not checked. Rules: CONTRACT.md §11.5.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from refold.engine.encoding.strict import nearest
+from refold.engine.errors import ModelError
+from refold.engine.wire.parts.texts import short
+
+_ROLES: Final = ("system", "user", "assistant", "tool")
+_NEEDED: Final = {"assistant": (), "tool": ("content", "tool_call_id")}
+"""Members that a message needs, by its role; only an assistant may say nothing."""
+
+
+def role_refused(model: str, role: str) -> ModelError:
+    """Return the error for a message that the neutral shape does not know."""
+    there = f"system, user, assistant or tool{nearest(role, _ROLES)}"
+    return ModelError(model, f"messages have no role {short(repr(role))}: {there}", "messages")
+
+
+def check_messages(model: str, messages: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse messages, and tool calls in them, that lack a member.
+
+    Raises:
+        ModelError: `messages`: one does.
+    """
+    for message in messages:
+        role = message.get("role")
+        if role not in _ROLES:
+            raise role_refused(model, str(message.get("role", "")))
+        kind = "tool message" if role == "tool" else "message"
+        _check(model, kind, message, _NEEDED.get(role, ("content",)))
+        for call in message.get("tool_calls") or ():
+            _check(model, "tool call", call, ("id", "name", "arguments"))
+
+
+def _check(model: str, what: str, found: Mapping[str, Any], needed: Iterable[str]) -> None:
+    for name in needed:
+        if name not in found:
+            meant = " (the id of the call that it answers)" if name == "tool_call_id" else ""
+            said = f"a {what} has no {name}{meant}, only {short(', '.join(found))}"
+            raise ModelError(model, said, "messages")
