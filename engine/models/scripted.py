@@ -82,6 +82,9 @@ class ScriptedModel:
     among those do not count.
     """
 
+    is_script: Final = True
+    """Whether a log marks the model as one that its name does not lead to."""
+
     def __init__(
         self,
         replies: Sequence[Reply] | Mapping[str, Sequence[Reply]],
@@ -157,6 +160,9 @@ class ScriptedModel:
 
 class FunctionModel:
     """A model that is a function of the request; the function must be pure and safe in threads."""
+
+    is_script: Final = True
+    """As of a `ScriptedModel`."""
 
     def __init__(
         self,

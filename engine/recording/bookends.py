@@ -5,7 +5,7 @@ This module draws the nonce of a log. Rules: CONTRACT.md §2.2, §6, §15.1.
 
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -18,7 +18,7 @@ from refold.engine.events.flags import NOW
 from refold.engine.events.outcome import Usage
 from refold.engine.log.blobs import encode_data
 from refold.engine.ports.offers import offer_of
-from refold.engine.ports.ports import Tool
+from refold.engine.ports.ports import Model, Tool
 from refold.engine.ports.programs import fingerprint_of, is_shipped
 from refold.engine.recording.run_request import RunRequest
 from refold.engine.state.digests import STATE_VERSION, state_digest
@@ -27,6 +27,10 @@ from refold.engine.state.folding import Fold
 FORMAT_VERSION: Final = 1
 ENGINE_VERSION: Final = 1
 """Of the rules by which the kernel schedules: a log names the ones it was made under."""
+
+
+SCRIPT: Final = "script_"
+"""Begins the members of `meta` that mark models as scripts; their numbers in `models` follow."""
 
 
 def versions() -> dict[str, Any]:
@@ -71,6 +75,22 @@ def started_of(request: RunRequest) -> RunStarted:
         untimed=request.clock is not None or request.supply is not None or None,
         labels=dict(request.labels) or None,
     )
+
+
+def script_marks(models: Mapping[str, Model]) -> dict[str, int]:
+    """Return the members of a first entry's `meta` that mark models as scripts of the program.
+
+    A script may have a provider's name, for its prices; without a mark, it would lead there.
+    """
+    numbered = enumerate(sorted(models))
+    return {
+        f"{SCRIPT}{at}": 1 for at, name in numbered if getattr(models[name], "is_script", False)
+    }
+
+
+def scripts_in(models: Iterable[str], meta: Mapping[str, Any]) -> set[str]:
+    """Return the names of the models that `meta` of a first entry marks as scripts."""
+    return {name for at, name in enumerate(sorted(models)) if f"{SCRIPT}{at}" in meta}
 
 
 def declared_volatile(tools: Iterable[Tool]) -> list[str]:

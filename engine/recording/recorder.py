@@ -71,7 +71,7 @@ from refold.engine.ports.ports import (
 )
 from refold.engine.program.run import faces_of
 from refold.engine.recording import blocked, interrupts
-from refold.engine.recording.bookends import started_of
+from refold.engine.recording.bookends import script_marks, started_of
 from refold.engine.recording.child_request import child_request
 from refold.engine.recording.driver import (
     Arrival,
@@ -167,9 +167,8 @@ class Recorder(World):
 
     def _begin(self) -> None:
         request, started = self.request, self._run_started()
-        writer = LogWriter.create(
-            request.log, started, durability=request.durability, meta=request.meta
-        )
+        meta = {**request.meta, **script_marks(request.models)}
+        writer = LogWriter.create(request.log, started, durability=request.durability, meta=meta)
         self._keep(Ledger.begun(writer, started))
         if started.input is not request.input:
             self.request = attrs.evolve(request, input=started.input)

@@ -44,6 +44,7 @@ from refold.engine.events.events import (
 from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.log.names import child_path
 from refold.engine.log.reader import Entry, read_entries
+from refold.engine.recording.bookends import scripts_in
 from refold.replay.difference.excuses import without_volatile
 from refold.replay.difference.pointer_diff import shown
 from refold.replay.index.asked_items import Item, item_of
@@ -131,7 +132,10 @@ class Book:
         self._finished: RunFinished | None = None
         self._has_handles = False
         entries = read_entries(log, resolve=True, torn_ok=True)
-        self.started = _started(log, next(entries, None))
+        first = next(entries, None)
+        self.started = _started(log, first)
+        self.scripts = scripts_in(self.started.models, first.meta if first is not None else {})
+        """Names of models that were scripts of the program."""
         for entry in entries:
             self._take(entry)
         self.end: dict[str, Json] = self._end(unfinished_ok=unfinished_ok)

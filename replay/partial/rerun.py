@@ -76,7 +76,7 @@ def request_again(book: Book, again: Again, log: Path, supply: BookSupply) -> Ru
         limits=Limits.from_json(started.limits),
         log=log,
         tools=known_tools(started, again.tools),
-        models=_with_stand_ins(started, again.models),
+        models=_with_stand_ins(book, again.models),
         runners=_Anyone({InProcess.name: InProcess()}),
         session=again.session,
         supply=supply,
@@ -107,9 +107,12 @@ class _Anyone(dict[str, ChildRunner]):
         return self[InProcess.name]
 
 
-def _with_stand_ins(started: RunStarted, models: Mapping[str, Model]) -> dict[str, Model]:
+def _with_stand_ins(book: Book, models: Mapping[str, Model]) -> dict[str, Model]:
     """Return the given models, and a stand-in for each recorded model that was not given."""
-    recorded: dict[str, Model] = {name: LoggedModel(full) for name, full in started.models.items()}
+    recorded: dict[str, Model] = {
+        name: LoggedModel(full, is_script=name in book.scripts)
+        for name, full in book.started.models.items()
+    }
     return {**recorded, **models}
 
 

@@ -26,9 +26,10 @@ from refold.engine.events.events import (
     ToolReturned,
 )
 from refold.engine.events.outcome import Outcome
-from refold.engine.log.reader import read_entries
+from refold.engine.log.reader import Entry, read_entries
 from refold.engine.ports.effects import AskModel, CallTool, RunChild
 from refold.engine.ports.ports import ChildRequest
+from refold.engine.recording.bookends import scripts_in
 from refold.replay.difference.excuses import KIND_ASKED, Excuses
 from refold.replay.index.by_call import AskedCall, Book, asked_of, label_of
 from refold.replay.reexecute.world import LoggedModel, LoggedTool
@@ -42,8 +43,20 @@ MODES: Final[tuple[SourceMode, ...]] = ("recorded", "live", "stub")
 
 _PLACES: Final = {"model": "model", "tool": "tools", "child": "children"}
 """By kind of a request: the member of `Sources`, and the option, for its source."""
-OPENED: Final = ("openai:", "anthropic:", "pydantic:")
+_OPENED: Final = ("openai:", "anthropic:", "pydantic:")
 """Prefixes of models that a log names well enough to ask them again."""
+
+
+def unasked(first: Entry) -> dict[str, str]:
+    """Return the models that a log does not name well enough to ask them again.
+
+    By name, with what to call them. A script of the program may have a provider's name.
+    """
+    models = first.data["models"]
+    found = {name: repr(full) for name, full in models.items() if not full.startswith(_OPENED)}
+    scripts = sorted(scripts_in(models, first.meta) - found.keys())
+    named = {name: f"a script in the program, with the name {models[name]!r}" for name in scripts}
+    return found | named
 
 
 def _a_mode(_instance: object, attribute: Any, value: object) -> None:
@@ -309,9 +322,10 @@ def _absent(effect: Any) -> tuple[str, str]:
     match effect:
         case CallTool(tool=LoggedTool(name=name)):
             return f"--tools FILE.py:{name}", f"tools=[{name}]"
-        case AskModel(model=LoggedModel(name=full), name=name):
+        case AskModel(model=LoggedModel(name=full) as logged, name=name):
             argument = f"models={{{name!r}: …}}" if name else "model=…"
-            return "--model live" if full.startswith(OPENED) else "--model SPEC", argument
+            is_named = full.startswith(_OPENED) and not logged.is_script
+            return "--model live" if is_named else "--model SPEC", argument
         case _:
             return "", ""
 

@@ -540,6 +540,7 @@ class LoggedModel:
 
     name: str
     reference: Reference | None = None
+    is_script: bool = False
 
     def complete(self, request: ModelRequest, /) -> ModelReply:
         """Refuse: replay asks no model."""

@@ -32,6 +32,7 @@ from refold.engine.log.names import child_path
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import Parentage
+from refold.engine.recording.bookends import SCRIPT
 from refold.engine.recording.ledger import Ledger
 
 OUTCOMES: Final = (ToolReturned, ModelAnswered, ChildFinished, InputGiven, ValueDrawn)
@@ -82,7 +83,7 @@ class _Copy:
                 break
             event: Any = structure(entry.kind, entry.data)
             if isinstance(event, RunStarted):
-                self._begin(event)
+                self._begin(event, entry.meta)
             elif isinstance(event, RunFinished):
                 self._ledger.step = entry.cause or 0
                 self._ledger.seal(event, {})
@@ -97,7 +98,7 @@ class _Copy:
         head, events = self._ledger.head, self._ledger.entries
         return ChildRef(run=self._run_id, head=head, events=events)
 
-    def _begin(self, event: RunStarted) -> None:
+    def _begin(self, event: RunStarted, meta: Mapping[str, Any]) -> None:
         parent = attrs.asdict(self._parent) if self._parent else None
         event = attrs.evolve(
             event,
@@ -106,7 +107,8 @@ class _Copy:
             origin=None if parent else self._plan.origin,
         )
         self._path, self._run_id = event.path, event.run_id
-        writer = LogWriter.create(self._new, event, durability="fast")
+        marks = {name: value for name, value in meta.items() if name.startswith(SCRIPT)}
+        writer = LogWriter.create(self._new, event, durability="fast", meta=marks)
         self._ledger = Ledger.begun(writer, event)
 
     def _changed(self, event: Any, call: str) -> Any:

@@ -20,6 +20,7 @@ from refold.engine.runners.recording import record
 from refold.page.one_run import OneRun
 from refold.tools.contract.tool_types import tool
 from tests.support.forks import TOOLS, model, report
+from tests.support.upstream import Upstream
 
 Invoke = Callable[..., Result]
 PROGRAM = ("--program", "tests.support.forks:report")
@@ -227,6 +228,54 @@ def test_a_live_fork_of_a_scripted_model_is_refused_with_the_model_to_name(
     assert "--live asks models live, and the model of this run was 'scripted'" in done.stderr
     assert done.stderr.splitlines()[-1].endswith(f"--live --into {tmp_path}/b.jsonl --model SPEC")
     assert not list(tmp_path.glob("b.*"))
+
+
+async def asking(run: Run, _: None) -> list[Any]:
+    """Ask two models, and draw a number."""
+    ask = [{"role": "user", "content": str(run.random().random())}]
+    return [(await run.model(ask, model=name)).message["content"] for name in ("", "judge")]
+
+
+@pytest.fixture
+def priced(tmp_path: Path) -> Path:
+    """A run whose models were scripts with the names of real ones."""
+    models = {
+        name: ScriptedModel(["one"], f"openai:gpt-5-{name or 'mini'}") for name in ("", "judge")
+    }
+    done = record(asking, log=tmp_path / "a.jsonl", models=models)
+    assert done.ok
+    return done.log
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (["fork", "--at", "0", "--live"], []),
+        (["fork", "--at", "0", "--model", "live"], ["--model", "SPEC"]),
+        (["drift", "--model", "live"], ["--model", "SPEC"]),
+        (["drift"], ["--model", "SPEC"]),
+    ],
+)
+def test_a_script_with_the_name_of_a_provider_never_leads_to_it(
+    priced: Path, tmp_path: Path, invoke: Invoke, words: list[str], extra: list[str]
+) -> None:
+    """The refusal has the whole command; with a model, it runs."""
+    (tmp_path / "model.py").write_text(
+        "from refold.engine.models import ScriptedModel\nMODEL = ScriptedModel(['two'])\n"
+    )
+    with Upstream() as upstream, pytest.MonkeyPatch.context() as patch:
+        for name, value in upstream.environment().items():
+            patch.setenv(name, value)
+        given = [*words, str(priced), "--program", "tests.cli.commands.test_fork:asking"]
+        said = invoke(*given)
+        asked = upstream.received
+
+    assert (said.exit_code, asked) == (2, []), said.output
+    lines = [line for line in said.stderr.splitlines() if line.startswith("refold ")]
+    assert "--model SPEC" in lines[0]
+    again = shlex.split(lines[0].replace("SPEC", f"{tmp_path}/model.py:MODEL"))[1:]
+    assert invoke(*again).exit_code in (0, 1)
+    assert not extra or "live" not in again[3:]
 
 
 def test_a_fork_that_is_refused_leaves_no_log(

@@ -297,9 +297,48 @@ def test_a_scripted_model_has_to_be_named_again(
     said = invoke("resume", agent_log, "--root", tmp_path)
 
     assert said.exit_code == 2
-    assert "the model of this run was scripted" in said.stderr
+    assert "the model of this run was 'scripted'" in said.stderr
     assert ": pass a model with --model SPEC" in said.stderr
     assert lines_of(agent_log) == before
+
+
+async def judged(run: Run, _: None) -> list[str]:
+    """Ask two models."""
+    ask = [{"role": "user", "content": "?"}]
+    return [(await run.model(ask, model=name)).message["content"] for name in ("", "judge")]
+
+
+@pytest.mark.parametrize("given", [[], ["judge=openai:gpt-5-judge"]])
+def test_a_script_with_the_name_of_a_provider_has_to_be_named_again(
+    given: list[str], tmp_path: Path, invoke: Invoke
+) -> None:
+    """No provider is asked, though there is a key; one script replaces all that were scripts."""
+    models: dict[str, Model] = {
+        "": ScriptedModel(["one"], "openai:gpt-5-mini"),
+        "judge": ScriptedModel(["yes"], "openai:gpt-5-judge"),
+    }
+    whole = record(judged, log=tmp_path / "whole.jsonl", models=models)
+    log = cut(whole.log, tmp_path / "a.jsonl", 2)
+    (tmp_path / "model.py").write_text(
+        "from refold.engine.models import ScriptedModel\nMODEL = ScriptedModel(['two'])\n"
+    )
+    words = ["resume", log, "--program", "tests.cli.commands.test_resume:judged"]
+    words += [word for spec in given for word in ("--model", spec)]
+    with Upstream() as upstream, pytest.MonkeyPatch.context() as patch:
+        for name, value in upstream.environment().items():
+            patch.setenv(name, value)
+        said = invoke(*words)
+        asked = upstream.received
+    shown = invoke("show", log)
+
+    assert (said.exit_code, asked) == (2, []), said.output
+    assert "was a script in the program, with the name 'openai:gpt-5-mini'" in said.stderr
+    assert "--model SPEC" in shown.output
+    line = said.stderr.splitlines()[-1]
+    assert all(f"--model {spec} " in line for spec in given)
+    model = f"{tmp_path}/model.py:MODEL"
+    again = shlex.split(line.replace("SPEC", model).replace("openai:gpt-5-judge", model))[1:]
+    assert invoke(*again).stdout == '["two","two"]\n'
 
 
 def test_an_agent_asks_before_a_tool_that_the_configuration_names(
@@ -480,7 +519,7 @@ def test_a_model_that_a_client_reaches_needs_no_name(
     config = invoke("resume", log, *words, "--config", tmp_path / "refold.yaml")
 
     assert (bare.exit_code, config.exit_code) == (2, 0), bare.output + config.output
-    assert "the model 'pool' of this run was scripted" in bare.stderr
+    assert "the model 'pool' of this run was 'scripted'" in bare.stderr
 
 
 def test_a_list_of_a_damaged_log_is_three(broken_off: Path, invoke: Invoke) -> None:

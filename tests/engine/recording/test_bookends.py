@@ -3,14 +3,23 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import refold
 from refold.engine.encoding.canonical import encode
 from refold.engine.events.data_digest import DataDigest
 from refold.engine.events.events import NoteAdded, RunFinished
 from refold.engine.events.flags import NOW
+from refold.engine.log.names import tree
 from refold.engine.log.reader import read_entries
-from refold.engine.models import ScriptedModel
-from refold.engine.recording.bookends import declared_volatile, nonce, sealed, versions
+from refold.engine.models import FunctionModel, OpenAICompatibleModel, ScriptedModel
+from refold.engine.recording.bookends import (
+    declared_volatile,
+    nonce,
+    scripts_in,
+    sealed,
+    versions,
+)
 from refold.engine.state.digests import state_digest
 from refold.engine.state.folding import Fold
 from refold.tools import tool
@@ -75,3 +84,38 @@ def test_what_tools_declare_volatile_is_among_the_rules() -> None:
         return {"time": 1}
 
     assert declared_volatile([clock]) == ["tool:clock/result/time"]
+
+
+async def asked_below(run: refold.Run, _: None) -> None:
+    """Start a child."""
+    await run.delegate(refold.Delegation(program=idle))
+
+
+async def idle(_run: refold.Run, _: None) -> None:
+    """Do nothing."""
+
+
+@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+def test_the_first_entry_marks_models_that_are_scripts(tmp_path: Path, runner: str) -> None:
+    """Also under a provider's name, in children and in the copy of a fork (§11.8)."""
+    models: dict[str, Any] = {
+        "judge": ScriptedModel(["yes"], "openai:gpt-5"),
+        "": OpenAICompatibleModel("gpt-5"),
+        "zed": FunctionModel(
+            lambda _request: "no",
+            "anthropic:claude",
+            reference=ScriptedModel(["no"], "anthropic:claude").reference,
+        ),
+    }
+
+    done = refold.record(asked_below, log=tmp_path / "a.jsonl", models=models, runner=runner)
+    fork = refold.fork(done.log, 1, asked_below, into=tmp_path / "b.jsonl")
+
+    assert done.ok
+    for log in (*tree(done.log), fork.log):
+        first = next(read_entries(log))
+        assert scripts_in(first.data["models"], first.meta) == {"judge", "zed"}
+        assert {name for name in first.meta if name.startswith("script")} == {
+            "script_1",
+            "script_2",
+        }

@@ -27,6 +27,7 @@ from refold.cli.arguments.loading import (
 from refold.cli.arguments.logs import (
     OpenedLog,
     as_one,
+    first_entry,
     place_of,
     program_started,
     refuse_damaged,
@@ -53,11 +54,12 @@ from refold.engine.errors import (
 )
 from refold.engine.events.events import RunStarted
 from refold.engine.log.names import tree
+from refold.engine.log.reader import Entry
 from refold.engine.ports.ports import Model, SessionPort, Tool
 from refold.engine.ports.programs import load_program, names_shipped
 from refold.programs.shipped import tools_of
 from refold.replay.index.by_call import Book
-from refold.replay.partial.sources import MODES, OPENED, SourceMode, Sources
+from refold.replay.partial.sources import MODES, SourceMode, Sources, unasked
 
 _MODEL: Final = "recorded|live|stub|SPEC"
 _OPTIONS: Final = (
@@ -108,18 +110,18 @@ class Live:
     is_live: bool = False
     """Whether everything without an option of its own is live: `fork --live`."""
 
-    def remedy(self, missing: OutcomeMissing, *, all_live: RunStarted | None = None) -> str:
+    def remedy(self, missing: OutcomeMissing, *, all_live: Entry | None = None) -> str:
         """Return this command with the options that a missing outcome needs; empty for none.
 
-        With `all_live`, the start of the run, `--live` replaces an option for a kind whose source
-        was not set.
+        With `all_live`, the first entry of the run, `--live` replaces an option for a kind whose
+        source was not set.
         """
         options = shlex.split(missing.options)
         modes = {"--model": self.models, "--tools": modes_and_tools(self.tools)[0]}
         modes["--children"] = self.children or ()
         kind = options[0] if options else ""
         if all_live and not self.is_live and kind in modes and not modes[kind]:
-            lacks = not self.models and any(map(_is_unnamed, all_live.models.values()))
+            lacks = not self.models and unasked(all_live)
             rest = options[2:] if options[1] == "live" else options
             options = [
                 "--live",
@@ -221,7 +223,8 @@ def _remedies(
             lacks_model = words[0] == "drift" and "--model" not in words and run.models
             yield again(*named, "--tools", tools, *(("--model", "SPEC") if lacks_model else ()))
         case ModelAbsent():
-            yield again(*named, "--model", "live" if error.full.startswith(OPENED) else "SPEC")
+            is_unnamed = error.name in unasked(first_entry(log.path))
+            yield again(*named, "--model", "SPEC" if is_unnamed else "live")
             yield again(*named, "--model", "recorded")
         case ModelNotFound():
             is_bare = ":" not in error.spec and error.spec not in run.models.values()
@@ -319,24 +322,17 @@ def _models(live: Live, log: OpenedLog) -> tuple[SourceMode | None, dict[str, Mo
     if specs:
         model = load_model(specs[-1], live.base_url)
         return "live", dict.fromkeys(recorded or ("",), model)
-    if mode == "live":
-        return "live", {name: load_model(spec, live.base_url) for name, spec in recorded.items()}
-    if mode is None and live.is_live:
-        for name, spec in recorded.items():
-            if _is_unnamed(spec):
-                which = f" {name!r}" if name else ""
-                problem = (
-                    f"--live asks models live, and the model{which} of this run "
-                    f"was {spec!r}: add --model SPEC, or keep its answers with --model recorded"
-                )
-                raise ForkRefused(output.shown_path(log.path), problem, ("--model", "SPEC"))
-        return None, {name: load_model(spec, live.base_url) for name, spec in recorded.items()}
-    return mode, {}  # type: ignore[return-value]  # one of the modes
-
-
-def _is_unnamed(spec: str) -> bool:
-    """Return whether the name of a recorded model is not enough to ask it."""
-    return not spec.startswith(OPENED)
+    if mode == "live" or (mode is None and live.is_live):
+        for name, was in unasked(first_entry(log.path)).items():
+            which = f" {name!r}" if name else ""
+            problem = (
+                f"{'--model live' if mode else '--live'} asks models live, and the model{which} of "
+                f"this run was {was}: add --model SPEC, such as FILE.py:NAME or openai:NAME, or "
+                "keep its answers with --model recorded"
+            )
+            raise ForkRefused(output.shown_path(log.path), problem, ("--model", "SPEC"))
+        return mode, {name: load_model(spec, live.base_url) for name, spec in recorded.items()}  # type: ignore[return-value]  # one of the modes
+    return mode, {}  # type: ignore[return-value]  # the same
 
 
 def modes_and_tools(values: Iterable[str]) -> tuple[list[str], str]:

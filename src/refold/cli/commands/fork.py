@@ -23,6 +23,7 @@ from refold.cli.arguments.live import (
 from refold.cli.arguments.logs import (
     OpenedLog,
     file_option,
+    first_entry,
     json_option,
     opened_log,
     started,
@@ -34,7 +35,7 @@ from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedFork
 from refold.engine.log.names import default_path
 from refold.replay.compare.diff import LogDiff, diff
-from refold.replay.partial.sources import MODES, OPENED
+from refold.replay.partial.sources import MODES, unasked
 from refold.replay.resume.fork import Fork
 from refold.replay.resume.open_ends import open_ends
 
@@ -165,7 +166,7 @@ def command(
             forked = fork(opened.path, at, program, **way)
         found = diff(forked.origin, forked.log) if forked.log.exists() else None
         document = _document(forked, found, opened)
-    remedies = [live.remedy(one, all_live=run) for one in forked.missing[:1]]
+    remedies = [live.remedy(one, all_live=first_entry(forked.origin)) for one in forked.missing[:1]]
     if forked.missing and document.log is not None:
         remedies = [_resume_line(forked, sources, program, live)]
     is_fine = forked.recording is not None and forked.recording.ok
@@ -183,7 +184,7 @@ def _resume_line(forked: Fork, sources: LiveOptions, program: str | None, live: 
     known = {tool.name for tool in sources.tools}
     left = [f"FILE.py:{offer['name']}" for offer in run.tools if offer["name"] not in known]
     specs = [spec for spec in live.models if spec not in MODES][-1:]
-    if not specs and any(not spec.startswith(OPENED) for spec in run.models.values()):
+    if not specs and unasked(first_entry(forked.log)):
         specs = ["SPEC"]
     doubts = {doubt.key for doubt in open_ends(forked.log).doubts}
     never_ran = tuple(one.key for one in forked.missing if one.key in doubts)

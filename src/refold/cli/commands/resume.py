@@ -22,6 +22,7 @@ from refold.cli.arguments.foreign import (
     resume_caps_options,
     resume_options,
 )
+from refold.cli.arguments.live import again as this_command
 from refold.cli.arguments.loading import (
     base_url_option,
     import_from_here,
@@ -35,6 +36,7 @@ from refold.cli.arguments.loading import (
 from refold.cli.arguments.logs import (
     LOG,
     as_one,
+    first_entry,
     json_option,
     opened_log,
     place_of,
@@ -54,11 +56,12 @@ from refold.engine.log.names import PACKED_SUFFIX
 from refold.engine.log.reader import scan
 from refold.engine.ports.ports import Model, Tool
 from refold.engine.ports.programs import names_shipped
+from refold.engine.recording.bookends import scripts_in
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.shipped import RUNNERS
 from refold.programs.shipped import tools_of
 from refold.replay.index.guarantee import refuse_observed
-from refold.replay.partial.sources import OPENED
+from refold.replay.partial.sources import unasked
 from refold.replay.resume.open_ends import OpenEnds, open_ends
 from refold.replay.resume.resume import ATTEMPTS_MAX
 
@@ -222,8 +225,7 @@ def resume_line(log: Path) -> str:
 
 def _unnamed(given: Given, run: RunStarted) -> str:
     """Return the command with placeholders for the program, and for models that no log can name."""
-    lacks = not given.model and any(not spec.startswith(OPENED) for spec in run.models.values())
-    model = ("SPEC",) if lacks else given.model
+    model = given.model or ("SPEC",) * bool(unasked(first_entry(given.log)))
     return attrs.evolve(given, program=place_of(run.program), model=model).again()
 
 
@@ -333,22 +335,30 @@ def _models(given: Given, start: RunStarted) -> dict[str, Model]:
     from refold.tools.configuration.prepared_run import pool_models  # noqa: PLC0415 - imports the tools
 
     pools = pool_models(_project(given))
-    found = {}
+    first = first_entry(given.log)
+    scripts, lacking = scripts_in(names, first.meta), unasked(first)
+    found, wanted = dict[str, Model](), list[str]()
     for name, full in names.items():
-        is_plain = not name or "" not in names or full.startswith("scripted")
+        is_script = full.startswith("scripted") or name in scripts
+        is_plain = not name or "" not in names or is_script
         spec = said.get(name) or said.get("*") or (said.get("") if is_plain else None)
         if spec is not None:
             found[name] = made[spec]
         elif name in pools:
             found[name] = pools[name]
-        elif full.partition(":")[0] in ("openai", "anthropic", "pydantic"):
+        elif name not in lacking:
             found[name] = load_model(full, given.base_url)
         else:
-            which = f"the model {name!r}" if name else "the model"
-            raise UsageError(
-                f"{which} of this run was {full}: pass a model with --model SPEC, such as "
-                "--model FILE.py:NAME for one in a file"
-            )
+            wanted.append(name)
+    if wanted:
+        which = f"the model {wanted[0]!r}" if wanted[0] else "the model"
+        error = UsageError(
+            f"{which} of this run was {lacking[wanted[0]]}: pass a model with --model SPEC, such "
+            "as FILE.py:NAME for one in a file, or openai:NAME"
+        )
+        specs = [*given.model, *(f"{name}=SPEC" if name else "SPEC" for name in wanted)]
+        error.add_note(this_command(*(word for spec in specs for word in ("--model", spec))))
+        raise error
     return found
 
 
