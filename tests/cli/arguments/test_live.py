@@ -7,7 +7,7 @@ import pytest
 
 from refold.cli.arguments.live import Live, edits_of, live_of
 from refold.cli.arguments.logs import OpenedLog
-from refold.engine.errors import ModelNotFound, UsageError
+from refold.engine.errors import UsageError
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.partial.sources import Sources
@@ -31,7 +31,7 @@ def test_what_is_not_said_is_the_commands_own_default(log: OpenedLog) -> None:
 
 def test_a_live_model_is_the_recorded_one(log: OpenedLog) -> None:
     """A script is none that can be asked again by its name alone."""
-    with pytest.raises(ModelNotFound, match="model 'scripted'"):
+    with pytest.raises(ForkRefused, match="the model of this run was 'scripted': add --model SPEC"):
         live_of(log, PROGRAM, "recorded", Live(models=("live",)))
 
 
