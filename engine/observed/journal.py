@@ -43,6 +43,7 @@ class ObservedLog:
         rules: Mapping[str, Any] | None = None,
         origin: dict[str, Any] | None = None,
         labels: Mapping[str, str] | None = None,
+        meta: Mapping[str, int | str] | None = None,
     ) -> None:
         """Make the log and write its first line.
 
@@ -62,7 +63,7 @@ class ObservedLog:
                 labels=dict(labels or {}) or None,
             )
         )
-        self._writer = LogWriter.create(path, started)
+        self._writer = LogWriter.create(path, started, meta=meta)
         self._took(started, "run.started", None, 0)
 
     @property

@@ -45,6 +45,8 @@ from refold.engine.workspace.left_out import OF_AIDER
 from refold.replay.index.guarantee import refuse_program
 
 _MARKER: Final = b"[redacted"
+MOVED: Final = "moved"
+"""The member of `run.started`'s meta with the routes to other servers, joined by `_`."""
 OUTPUT: Final = "output"
 """The member of `run.started.rules` with the comparison mode of the output."""
 
@@ -156,6 +158,8 @@ class ObservedRecord:
     """Of a record that resumes another: what that one left of the folder."""
     entries: int = 0
     head: str = ""
+    moved: tuple[str, ...] = ()
+    """The routes of the command that led to other servers than the providers'."""
 
     @property
     def exit_code(self) -> int:
@@ -249,6 +253,7 @@ class _Reading:
             with self._sensible(entry):
                 if record is None:
                     record = self._begun(self._event(entry))
+                    record.moved = tuple(filter(None, str(entry.meta.get(MOVED, "")).split("_")))
                 else:
                     self._follow(record, entry)
             assert record is not None

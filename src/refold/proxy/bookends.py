@@ -33,7 +33,7 @@ from refold.proxy.command import KEPT_BYTES, CommandEnd, Size, is_typed_at
 from refold.proxy.desks.keys import Secrets, is_key_name
 from refold.proxy.desks.recording import MARKS, MODEL, READ_NOW, READS
 from refold.proxy.http.routes import keys_of, others_of
-from refold.replay.observed.record import OUTPUT, ObservedRecord
+from refold.replay.observed.record import MOVED, OUTPUT, ObservedRecord
 
 PLACEHOLDER: Final = "refold-replay"
 """How the keys begin that a replay gives where one is missing."""
@@ -229,8 +229,10 @@ def new_log(
     rules: dict[str, Json],
     origin: dict[str, Any] | None = None,
     labels: Mapping[str, str] | None = None,
+    *,
+    moved: Iterable[str] = (),
 ) -> ObservedLog:
-    """Begin the log of a command.
+    """Begin the log of a command; `moved` are the routes that lead to servers of its own.
 
     Raises:
         LogExists: a log is never overwritten.
@@ -238,7 +240,7 @@ def new_log(
     program = program_of(given["command"])
     return ObservedLog(
         path, program=program, input=given, vault=secrets, rules=rules, origin=origin,
-        labels=labels,
+        labels=labels, meta={MOVED: "_".join(moved)} if moved else None,
     )  # fmt: skip
 
 

@@ -64,6 +64,7 @@ from refold.proxy.desks.resuming import Resuming
 from refold.proxy.http.routes import (
     environment_of,
     led_to,
+    moved_of,
     routes_of,
     why_nothing_came,
     with_recorded,
@@ -305,7 +306,7 @@ def replay_command(
         raise UsageError(f"--on-miss recorded cannot be used with {option}")
     look(record, record.head)
     known = said or shipped_as(record.profile)
-    routes = with_recorded(routes_of(upstreams), others_in(record), is_live=on_miss == "live")
+    routes = _routes_again(record, known, upstreams, is_live=on_miss == "live")
     session = _Session(
         command, known, routes, redaction_in(record), write, terminal_in(record), follows=False
     )
@@ -327,7 +328,7 @@ def replay_command(
         notes += [_TYPED] if typed_at_in(record) else []
         notes += [_SCREEN] if is_painted else []
         notes += [*desk.order.notes(), *notes_on(mcp, on_miss, pace)]
-        notes += [*session.place.notes, *more]
+        notes += [*session.place.notes, *desk.refused, *more]
         return attrs.evolve(report, notes=(*report.notes, *notes), profile=known.name)
 
 
@@ -407,7 +408,7 @@ def fork_command(
     record = kept.record
     look(record, kept.head)
     known = profile_of(command, profile) if profile else shipped_as(record.profile)
-    routes = with_recorded(routes_of(upstreams), others_in(record), is_live=True)
+    routes = _routes_again(record, known, upstreams, is_live=True)
     terminal = terminal_here() if write is None else None
     session = _Session(command, known, routes, redaction_in(record), write, terminal)
     keys = placeholders(record.started.rules, routes, is_live=True)
@@ -435,7 +436,7 @@ def fork_command(
             served=desk.served,
             live=desk.live,
             otherwise=asked_otherwise(record, desk.matcher),
-            notes=session.place.notes,
+            notes=(*session.place.notes, *desk.refused),
         )
 
 
@@ -478,9 +479,7 @@ def resume_command(
     record.output = output or record.output
     look(resumed, record.head)
     known = said or shipped_as(record.profile)
-    routes = with_recorded(
-        routes_of([*known.upstreams, *upstreams]), others_in(record), is_live=True
-    )
+    routes = _routes_again(record, known, upstreams, is_live=True)
     terminal = terminal_here() if write is None else None
     timeout = caps.timeout if caps is not None else None
     session = _Session(
@@ -532,8 +531,16 @@ def resume_command(
             unasked=len(desk.matcher.left()),
             different=tuple(desk.different),
             reached=desk.spending.reached if desk.spending is not None else {},
-            notes=session.place.notes,
+            notes=(*session.place.notes, *desk.refused),
         )
+
+
+def _routes_again(
+    record: ObservedRecord, known: Profile, upstreams: Iterable[str], *, is_live: bool
+) -> tuple[Route, ...]:
+    """Return the routes of a recorded command; none leads to a provider in place of its server."""
+    routes = routes_of([*known.upstreams, *upstreams], moved=record.moved)
+    return with_recorded(routes, others_in(record), is_live=is_live)
 
 
 @attrs.frozen(kw_only=True)
@@ -622,7 +629,8 @@ class _Session:
     ) -> ObservedLog:
         """Begin the log of the command."""
         given = input_of(self.command, self.terminal, self.routes)
-        return new_log(path, given, self.secrets, rules, origin, labels)
+        moved = moved_of(self.routes)
+        return new_log(path, given, self.secrets, rules, origin, labels, moved=moved)
 
     def again(
         self, into: str | os.PathLike[str] | None, record: ObservedRecord

@@ -7,7 +7,7 @@ import pytest
 
 from refold.cli.arguments.live import Live, edits_of, live_of
 from refold.cli.arguments.logs import OpenedLog
-from refold.engine.errors import UsageError
+from refold.engine.errors import ForkRefused, UsageError
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.partial.sources import Sources

@@ -206,6 +206,33 @@ def test_a_fork_goes_on_live_from_an_edited_answer(
     assert again.exit_code == 0, again.output
 
 
+@pytest.mark.parametrize("verb", ["fork", "resume", "replay"])
+@pytest.mark.parametrize("is_said", [True, False])
+def test_a_request_never_leads_to_a_provider_in_place_of_the_recorded_server(
+    verb: str,
+    is_said: bool,  # noqa: FBT001 - a parameter of the test
+    folder: Path,
+    invoke: Invoke,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A recording with `--upstream`, which the address of no log can replace (§16.1)."""
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
+        monkeypatch.delenv(name, raising=False)
+    (folder / "fails.py").write_text(f"{SCRIPT}\nraise SystemExit(3)\n")
+    (folder / "asks.py").write_text(SCRIPT.replace("Oslo?", "Rome?"))
+    rule = Rule(name="sun", when={}, then=Reply(text="The sun shines."))
+    words = {"fork": ["--at", "1"]}.get(verb, ["--on-miss", "live"])
+    with Upstream([rule]) as upstream:
+        server = ["--upstream", f"openai={upstream.openai_url}"]
+        invoke("record", *server, "--log", "r.jsonl", "--", sys.executable, "fails.py")
+        more = [*words, *server * is_said, "--into", "f.jsonl"]
+        said = invoke(verb, "r.jsonl", *more, "--", sys.executable, "asks.py")
+
+    assert len(upstream.received) == 1 + is_said, said.output
+    if not is_said:
+        assert "pass --upstream OPENAI_BASE_URL=URL" in said.stderr
+
+
 @pytest.mark.parametrize("as_json", [True, False])
 def test_a_fork_whose_command_fails_is_five(
     as_json: bool,  # noqa: FBT001 - a parameter of the test

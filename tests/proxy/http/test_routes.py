@@ -7,6 +7,7 @@ from refold.engine.errors import UsageError
 from refold.engine.wire.parts.format import ANTHROPIC, Route
 from refold.proxy.http.routes import (
     environment_of,
+    moved_of,
     others_of,
     routes_of,
     why_nothing_came,
@@ -169,6 +170,22 @@ def test_variables_of_a_record_lead_here_again() -> None:
     assert live[-1].upstream == "https://b"
     with pytest.raises(UsageError, match="address with --upstream GROQ_BASE_URL=URL"):
         with_recorded(routes_of([], {}), ["GROQ_BASE_URL"], is_live=True, environment={})
+
+
+def test_a_moved_route_leads_nowhere_until_its_server_is_said() -> None:
+    """An option or a variable says it; other routes lead to their providers."""
+    own = {"OPENAI_BASE_URL": "http://h"}
+    usual = {route.name: route.upstream for route in routes_of([], {})}
+
+    assert moved_of(routes_of(["anthropic=http://h"], own)) == ["openai", "anthropic"]
+    assert moved_of(routes_of([], {"AWS_REGION": "eu"})) == []
+    left = {route.name: route.upstream for route in routes_of([], {}, moved=["openai"])}
+    assert left == usual | {"openai": ""}
+    for given, environment in ((["openai=http://h"], {}), (["http://h"], {}), ([], own)):
+        routes = routes_of(given, environment, moved=["openai", "unknown"])
+        assert routes[0].upstream == "http://h"
+    said = routes_of([f"openai={usual['openai']}"], {}, moved=["openai"])
+    assert said[0].upstream == usual["openai"]
 
 
 def test_variables_that_lead_past_the_proxy_are_found() -> None:

@@ -206,7 +206,11 @@ def _why_not(route: Route, incoming: Incoming) -> str:
         return _SIGNED
     if not route.upstream:
         name = route.variables[0]
-        return f"the target of {name} is unknown: set AWS_REGION, or pass --upstream {name}=URL"
+        known = "set AWS_REGION, or " if route.regions else ""
+        return (
+            f"the target of {name} is unknown, because no log has the address of a server that is "
+            f"not the provider's: {known}pass --upstream {name}=URL"
+        )
     return ""
 
 

@@ -100,6 +100,8 @@ class Replaying:
             log or Nowhere(), secrets, routes, profile or record.profile, reads_of(rules),
             folder, caps,
         )  # fmt: skip
+        self.refused = self._passing.refused
+        """Why requests were not passed on, each once."""
         self._observer = self._passing.observer
         self._model = model or str(rules.get(MODEL, ""))
         # How often something is only read hangs on timing: no other answer waits for it.

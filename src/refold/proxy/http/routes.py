@@ -27,27 +27,33 @@ _FROM_RECORDS: Final = re.compile(
 
 
 def routes_of(
-    upstreams: Iterable[str] = (), environment: Mapping[str, str] = os.environ
+    upstreams: Iterable[str] = (),
+    environment: Mapping[str, str] = os.environ,
+    *,
+    moved: Iterable[str] = (),
 ) -> tuple[Route, ...]:
     """Return all routes: the known ones, and those that `upstreams` add.
 
     Each of `upstreams` is `URL` (for all known ones), `openai=URL`, `anthropic=URL`, or
     `VARIABLE=URL`, also for a client of another provider.  Without one, a known route leads to
     where its variables did in `environment` (default: this process's), else to the provider: of
-    Bedrock, to the region that it names.
+    Bedrock, to the region that it names. `moved` are known ones that lead nowhere by default.
 
     Raises:
         UsageError: one has another form.
     """
     known = {route.name: _as_was(route, environment) for route in known_routes()}
+    given = set(moved_of(known.values()))
     for upstream in upstreams:
         name, equals, url = upstream.partition("=")
         if not equals or "://" in name:
             for route in known_routes():
                 base = _checked(upstream).removesuffix(route.version)  # clients add it
                 known[route.name] = attrs.evolve(route, upstream=base)
+            given |= known.keys()
         elif (at := _known_as(name)) is not None:
             known[at] = attrs.evolve(known[at], upstream=_checked(url))
+            given.add(at)
         elif _VARIABLE.fullmatch(name) and name.upper() == name:
             known[name.lower()] = Route(name.lower(), (name,), _checked(url))
         else:
@@ -55,7 +61,15 @@ def routes_of(
                 f"--upstream {upstream}: expected URL, openai=URL, anthropic=URL or "
                 "VARIABLE=URL; the client reads its base URL from VARIABLE"
             )
+    for name in known.keys() & set(moved) - given:
+        known[name] = attrs.evolve(known[name], upstream="")
     return tuple(known.values())
+
+
+def moved_of(routes: Iterable[Route]) -> list[str]:
+    """Return the names of known routes that lead to a server other than the provider's."""
+    usual = {route.name: route.upstream for route in known_routes() if not route.regions}
+    return [one.name for one in routes if usual.get(one.name, one.upstream) != one.upstream]
 
 
 _ELSEWHERE: Final = {
