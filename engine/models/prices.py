@@ -38,7 +38,7 @@ def priced(usage: Usage, name: str) -> Usage:
     """
     if usage.cost_usd_micros is not None or not (usage.input_tokens or usage.output_tokens):
         return usage
-    cost = _cost(usage, name)
+    cost = _cost(usage, name) if has_price(name) else None
     if cost is None:
         return usage
     return attrs.evolve(usage, cost_usd_micros=cost, prices=_table()[1])
@@ -76,6 +76,7 @@ def has_prices() -> bool:
     return _table()[0] is not None
 
 
+@functools.lru_cache  # the table remembers the models that it has found, and searches for others
 def has_price(name: str) -> bool:
     """Return whether the table has a price of the model `name`."""
     return _cost(Usage(input_tokens=1, output_tokens=1), name) is not None

@@ -7,9 +7,11 @@ delivery, so that a program receives exactly the same values in a replay (CONTRA
 """
 
 import binascii
+import functools
 import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import is_
 from typing import Any, Final, Literal, Protocol, get_origin
 
 import attrs
@@ -296,7 +298,7 @@ class Finder(Protocol):
 
 def scrubbed(value: Any, pattern: Finder, name_of: Callable[[re.Match[str]], str]) -> Any:
     """Return `value`, an event or a JSON value, without exact secrets; itself if it has none."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind is str:
         if pattern.search(value) is None:
             return value
@@ -306,21 +308,25 @@ def scrubbed(value: Any, pattern: Finder, name_of: Callable[[re.Match[str]], str
             scrubbed(key, pattern, name_of): scrubbed(item, pattern, name_of)
             for key, item in value.items()
         }
-        same = all(a is b for a, b in zip(members, value, strict=False))
-        same = same and all(members.get(key) is item for key, item in value.items())
+        same = all(map(is_, members, value)) and all(map(is_, members.values(), value.values()))
         return value if same else members
     if kind is list or kind is tuple:
         items = [scrubbed(item, pattern, name_of) for item in value]
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else kind(items)
-    if attrs.has(kind) and kind not in _WHOLE:
-        changed = {}
-        for field in attrs.fields(kind):
-            old = getattr(value, field.name)
-            new = old if get_origin(field.type) is Literal else scrubbed(old, pattern, name_of)
-            if new is not old:
-                changed[field.name] = new
-        return attrs.evolve(value, **changed) if changed else value
-    return value
+        return value if all(map(is_, items, value)) else kind(items)
+    changed = {}
+    for name in _searched(kind):
+        old = getattr(value, name)
+        if (new := scrubbed(old, pattern, name_of)) is not old:
+            changed[name] = new
+    return attrs.evolve(value, **changed) if changed else value
+
+
+@functools.cache
+def _searched(kind: type) -> tuple[str, ...]:
+    """Return the fields in which secrets are looked for: of an event, all but its fixed words."""
+    if not attrs.has(kind) or kind in _WHOLE:
+        return ()
+    return tuple(each.name for each in attrs.fields(kind) if get_origin(each.type) is not Literal)
 
 
 # --- paths and tools -------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class ChatSpeaker(Speaker):
 
     def event(self, name: str, data: bytes, /) -> None:
         """Take a chunk of a streamed answer, or its end."""
-        if data.strip() == b"[DONE]":
+        if not data.startswith(b"{") and data.strip() == b"[DONE]":
             self._is_over = True
         else:
             super().event(name, data)
@@ -59,11 +59,12 @@ class ChatSpeaker(Speaker):
         for place, given in enumerate(objects(chunk.get("choices"))):
             index = given.get("index")
             at = index if type(index) is int else place
-            if at not in self._choices:
+            choice = self._choices.get(at)
+            if choice is None:
                 if not self._budget.part():
                     continue
-                self._choices[at] = _Choice(self._budget, is_streamed=member == "delta")
-            self._choices[at].take(given, member)
+                choice = self._choices[at] = _Choice(self._budget, is_streamed=member == "delta")
+            choice.take(given, member)
         self._usage = chunk.get("usage") or self._usage
 
     def _is_cut(self) -> bool:
@@ -106,8 +107,9 @@ class _Choice:
             return
         self.is_said = True
         self._said.add({name: delta[name] for name in delta if name not in ("role", "tool_calls")})
-        for call in objects(delta.get("tool_calls")):
-            self._take_call(call)
+        if "tool_calls" in delta:
+            for call in objects(delta["tool_calls"]):
+                self._take_call(call)
 
     def _take_call(self, delta: dict[str, Any]) -> None:
         index, call_id = delta.get("index"), text_of(delta.get("id"))

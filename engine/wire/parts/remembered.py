@@ -62,15 +62,15 @@ class _Body:
         """How many characters it has."""
         return len(self.text) + len(self.tail.text)
 
-    def shared(self, text: str) -> int:
-        """Return with how many of the items `text` begins."""
+    def shared(self, text: str, least: int) -> int:
+        """Return with how many of the items `text` begins; at most `least` if not with more."""
+        at = self.ends[least - 1] if least else 0
+        # Of many bodies with the same beginning, one look at the next item rules out most.
+        if not text.startswith(self.text[at : self.ends[least]], at):
+            return 0
         if text.startswith(self.text):
             return len(self.ends)
-        step = 1
-        while step <= len(self.ends) and self._begins(text, step):
-            step *= 2
-        least = step // 2
-        longer = range(least + 1, min(step, len(self.ends)) + 1)
+        longer = range(least + 1, len(self.ends) + 1)
         return least + bisect_left(longer, 1, key=lambda count: not self._begins(text, count))
 
     def _begins(self, text: str, count: int) -> bool:
@@ -109,7 +109,7 @@ class Remembered:
         best, most = None, 0
         for body in reversed(self._bodies):
             is_longer = body.name == name and len(body.ends) > most
-            if is_longer and (count := body.shared(text)) > most:
+            if is_longer and (count := body.shared(text, most)) > most:
                 best, most = body, count
         return best, most
 

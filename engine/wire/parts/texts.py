@@ -18,6 +18,8 @@ def text_of(value: Json) -> str:
     """Return text that a log can hold: half a surrogate pair becomes U+FFFD; not text is empty."""
     if not isinstance(value, str):
         return ""
+    if value.isascii():
+        return value
     return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

@@ -18,12 +18,20 @@ SHAPES = {
     "anthropic": "sk-ant-api03-" + DRAWN * 3,
     "github": "ghp_" + DRAWN + "abcdefghij1234567",
     "github fine": "github_pat_" + DRAWN * 2,
+    "github app": "gho_" + DRAWN + "abcdefghij1234567",
+    "gitlab": "glpat-" + DRAWN,
     "aws": "AKIAIOSFODNN7EXAMPLE",
+    "aws session": "ASIAIOSFODNN7EXAMPLE",
     "slack": "xoxb-12345678901-" + DRAWN,
     "google": "AIza" + "SyA-" + DRAWN + "abcdefghijk",
     "jwt": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0." + DRAWN,
     "hugging face": "hf_" + DRAWN + "abcdefghijklmn",
     "stripe": "sk_live_" + DRAWN,
+    "stripe test": "rk_test_" + DRAWN,
+    "groq": "gsk_" + DRAWN,
+    "npm": "npm_" + DRAWN + "abcdefghij123456",
+    "pypi": "pypi-" + DRAWN * 2,
+    "google token": "ya29." + DRAWN,
     "pem": "-----BEGIN RSA PRIVATE KEY-----\nMIIE" + DRAWN + "\n-----END RSA PRIVATE KEY-----",
 }
 
@@ -37,7 +45,7 @@ def scrub(secrets: Secrets, value: Any) -> Any:
 @pytest.mark.parametrize("around", ["{}", "the key: {}, ok", '{{"a":"\\n{}"}}', "KEY={} \\n"])
 def test_a_text_of_the_shape_of_a_key_is_taken_out(key: str, around: str) -> None:
     """Wherever it stands, in short texts and in long ones."""
-    for filling in ("", " lorem ipsum " * 1000):
+    for filling in ("", " lorem ipsum ", " lorem ipsum é" * 1000):
         found = scrub(Secrets(), filling + around.format(key) + filling)
 
         assert found == filling + around.format("[redacted:key]") + filling
@@ -199,7 +207,7 @@ _KEY = "sk-proj-abcdefghij0123456789"
 
 @given(
     pieces=st.lists(
-        st.sampled_from(["word " * 600, f" {_KEY} ", "sk-", "kept-secret"]), max_size=4
+        st.sampled_from(["word " * 600, f" {_KEY} ", "ta", _KEY, "sk-", "kept-secret"]), max_size=4
     ),
     cuts=st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 4000)), max_size=3),
 )
@@ -210,11 +218,14 @@ def test_what_was_looked_through_before_changes_nothing(
     whole, seen = "".join(pieces), Secrets()
     texts = [whole, *(part for a, b in cuts for part in (whole[:a], whole[b:], whole[a:b]))]
 
-    for text in texts:
+    for text in texts * 2:
         assert seen.scrubbed(text) == Secrets().scrubbed(text)
     seen.learn("KEY", "kept-secret")
     for text in texts:
         assert "kept-secret" not in seen.scrubbed(text)
+    seen.learn_cookie("sid=word word")
+    for text in texts:
+        assert "word word" not in seen.scrubbed(text)
 
 
 def test_a_cookie_of_an_answer_is_found_as_it_is() -> None:
