@@ -37,6 +37,8 @@ and tools of the run that was asked for."""
 
 _SHOWN: Final = 8
 """Places of one difference that its text shows."""
+FORK_LINES: Final = 40
+"""Lines of differences that the report of a fork shows."""
 _HASH: Final = re.compile(r"\b([0-9a-f]{16})[0-9a-f]{16,48}\b")
 
 
@@ -124,18 +126,25 @@ class LogDiff(Document):
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
-    def lines(self) -> Iterator[str]:
-        """Yield the lines of it as text."""
+    def lines(self, most: int | None = None, command: str = "") -> Iterator[str]:
+        """Yield the lines of it as text: at most so many of differences; `command` lists all."""
         what = counted(self.count, "difference") if self.count else "no differences"
         modes = [f"match {self.match}"] * (self.match != "strict")
         modes += [f"arguments {self.arguments}"] * (self.arguments != "exact")
         said = f" ({', '.join(modes)})" if modes else ""
         entries = counted(self.entries, "entry", "entries")
         yield f"{what}: {entries} in {counted(self.runs, 'run')} compared{said}"
+        left, count = most, 0
         for difference in self.differences:
-            yield from str(difference).split("\n")
-        if self.count > len(self.differences):
-            yield f"and {counted(self.count - len(self.differences), 'difference')} more"
+            text = str(difference).split("\n")
+            left = left - len(text) if left is not None else None
+            if left is not None and left < 0:
+                break
+            yield from text
+            count += 1
+        if self.count > count:
+            advice = f": to list all, use {command}" if command else ""
+            yield f"and {counted(self.count - count, 'difference')} more{advice}"
         yield from (f"note: {printable(note)}" for note in self.notes)
         for each in self.context:
             for place in each.differences:

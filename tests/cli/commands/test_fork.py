@@ -230,6 +230,38 @@ def test_a_live_fork_of_a_scripted_model_is_refused_with_the_model_to_name(
     assert not list(tmp_path.glob("b.*"))
 
 
+async def chain(run: Run, _: None) -> int:
+    """Make each of many calls with the result of the first."""
+    first = await run.tool("get", key="a")
+    return sum([await run.tool("get", key="k" * (first + n)) for n in range(50)])
+
+
+def test_a_fork_prints_forty_lines_of_differences_and_the_command_for_all(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    """The document has them all, and so has `refold diff --all`."""
+    log = record(chain, None, log=tmp_path / "a.jsonl", tools=TOOLS).log
+    words = ["--program", "tests.cli.commands.test_fork:chain", "--set", "0#1=99", "--live"]
+    words += ["--yes", "--tools", "tests.support.forks:TOOLS"]
+
+    said = invoke("fork", log, *words, "--into", tmp_path / "b.jsonl")
+    document = json.loads(
+        invoke("fork", log, *words, "--into", tmp_path / "c.jsonl", "--json").stdout
+    )
+
+    lines = said.stdout.splitlines()
+    last = next(line for line in lines if line.startswith("and "))
+    command = f"refold diff {log} {tmp_path}/b.jsonl --all"
+    assert (said.exit_code, len(lines) <= 45) == (0, True), said.output
+    assert last.endswith(f" differences more: to list all, use {command}")
+    whole = invoke(*shlex.split(command)[1:]).stdout
+    assert (
+        whole.count(" (0#") + 1
+        == document["diff"]["count"]
+        == int(last.split()[1]) + said.stdout.count(" (0#")
+    )
+
+
 async def asking(run: Run, _: None) -> list[Any]:
     """Ask two models, and draw a number."""
     ask = [{"role": "user", "content": str(run.random().random())}]

@@ -24,6 +24,7 @@ from refold.engine.encoding.canonical import text_of_json
 from refold.engine.log.reader import read_entries
 from refold.page.output_files import OutputFile
 from refold.replay.compare.diff import diff
+from refold.replay.compare.log_diff import FORK_LINES
 from refold.replay.explain.divergence import Divergence
 from refold.replay.explain.junit import JUnitCase, JUnitSuite, junit_xml
 from refold.replay.index.guarantee import is_observed
@@ -156,7 +157,8 @@ def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options:
         served = words.counted(forked.served, "request")
         told = f"  forked from {log} at entry {forked.at}: {served} served, {forked.live} live"
         output.told((document.status, output.status_style(document.status)), told)
-        output.told_lines(str(found))
+        command = shlex.join(["refold", "diff", document.origin, new, "--all"])
+        output.told_lines("\n".join(found.lines(FORK_LINES, command)))
         shown = shlex.quote(new)
         for note in forked.notes:
             output.told((f"note: {note}", "yellow"))

@@ -35,6 +35,7 @@ from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedFork
 from refold.engine.log.names import default_path
 from refold.replay.compare.diff import LogDiff, diff
+from refold.replay.compare.log_diff import FORK_LINES
 from refold.replay.partial.sources import MODES, unasked
 from refold.replay.resume.fork import Fork
 from refold.replay.resume.open_ends import open_ends
@@ -166,13 +167,14 @@ def command(
             forked = fork(opened.path, at, program, **way)
         found = diff(forked.origin, forked.log) if forked.log.exists() else None
         document = _document(forked, found, opened)
+        origin = forked.origin if opened.path == log else log
     remedies = [live.remedy(one, all_live=first_entry(forked.origin)) for one in forked.missing[:1]]
     if forked.missing and document.log is not None:
         remedies = [_resume_line(forked, sources, program, live)]
     is_fine = forked.recording is not None and forked.recording.ok
     code = MISSING if forked.missing else FINE if is_fine else NOT_COMPLETED
     return output.answer(
-        document, lambda: _describe(document, forked.unreached, found, log, remedies), code
+        document, lambda: _describe(document, forked.unreached, found, log, origin, remedies), code
     )
 
 
@@ -223,6 +225,7 @@ def _describe(
     unreached: Iterable[str],
     found: LogDiff | None,
     log: Path,
+    origin: Path,
     remedies: Iterable[str],
 ) -> None:
     status = forked.status
@@ -234,8 +237,10 @@ def _describe(
         return
     for key in unreached:
         output.complain(f"the edit of {key} has no effect: the fork never reaches it")
-    output.lines(str(found))
     shown = shlex.quote(forked.log)
+    if found is not None:
+        command = shlex.join(["refold", "diff", output.shown_path(origin), forked.log, "--all"])
+        output.lines("\n".join(found.lines(FORK_LINES, command)))
     output.hint(f"\n1 log: {shown}; refold show {shown}")
     for each in remedies:
         output.hint(f"the log can be resumed: {each}")
