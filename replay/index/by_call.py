@@ -118,6 +118,8 @@ class Book:
         self.given_up_after: dict[str, str] = {}
         """By call key of tools and models that the program cancelled: the key of the last delivery
         before that; empty for none."""
+        self.cancelled_children: set[str] = set()
+        """Call keys of children that the program cancelled."""
         self.looks: list[ClockRead] = []
         self.markers: set[str] = set()
         self.snapshot: dict[str, Any] | None = None
@@ -248,6 +250,8 @@ class Book:
                 self.markers.add(event.id)
             case EffectCancelled(kind="tool" | "model"):
                 self.given_up_after[call] = next(reversed(self.answers), "")
+            case EffectCancelled(kind="child"):
+                self.cancelled_children.add(call)
             case RunFinished():
                 self._finished = event
             case _:

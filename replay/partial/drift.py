@@ -69,7 +69,9 @@ def drifted(
             again_otherwise = comparison(new, second, rules, paths).rows()
             noise = {row.where for row in again_otherwise if row.verdict == "result_changed"}
             rows = [
-                attrs.evolve(row, noise=row.verdict == "result_changed" and row.where in noise)
+                attrs.evolve(row, noise=row.noise or row.where in noise)
+                if row.verdict == "result_changed"
+                else row
                 for row in rows
             ]
     if missing:  # the run stopped there: what it did not come to is no drift of its own

@@ -35,7 +35,7 @@ class CallDrift(Document):
     consequent: bool = False
     """Whether it may follow from an earlier result that changed."""
     noise: bool = False
-    """Whether the result differs between two live runs as well."""
+    """Whether two live runs can differ here."""
     recorded: Json = None
     now: Json = None
     diff: tuple[Difference, ...] = ()
@@ -94,7 +94,7 @@ class DriftReport(Document):
                 name=row.where,
                 seconds=0.0,
                 failure=(row.verdict, row_text(row)) if row.is_drift else None,
-                skipped="noise: two live runs differ here as well" if row.noise else "",
+                skipped="noise: two live runs can differ here" if row.noise else "",
             )
             for row in self.calls
         ]

@@ -44,15 +44,20 @@ class _Records:
         names: tuple[str, ...],
         rules: Mapping[str, Comparator],
         volatile: Sequence[str],
+        *,
+        cancelled: bool = False,
     ) -> None:
         self._old = old
         self._new = new
         self._names = names
         self._rules = rules
         self._volatile = volatile
+        self._cancelled = cancelled
+        """Whether both were cancelled by the run above, each at the point that it had reached."""
         declared = (*new.rules.get("volatile", ()), *volatile)
         self._excuses = Excuses(str(old.log), old.rules, declared)
         self._has_drifted = False
+        self._was_cut = False
         self.requests: list[AskedCall] = []
         """The requests of the new run and of children that ran in both, as rows are made."""
         self.ignored: list[Ignored] = self._excuses.ignored
@@ -72,6 +77,7 @@ class _Records:
                 yield row
                 if row.is_drift and row.verdict == "result_changed":
                     self._has_drifted = True
+                self._was_cut = self._was_cut or (self._cancelled and row.noise)
         if self._new.end and self._old.end:
             yield self._output()
 
@@ -97,7 +103,9 @@ class _Records:
         )
         if one is None or other is None:
             verdict: DriftVerdict = "new" if one is None else "missing"
-            yield attrs.evolve(row, verdict=verdict, consequent=self._has_drifted)
+            yield attrs.evolve(
+                row, verdict=verdict, consequent=self._has_drifted, noise=self._cancelled
+            )
             return
         if not self._asks_the_same(one, other):
             found = differences(one.item.arguments, other.item.arguments)
@@ -106,6 +114,7 @@ class _Records:
                 row,
                 verdict="arguments_changed",
                 consequent=self._has_drifted,
+                noise=self._was_cut,
                 recorded=one.item.as_json(),
                 now=other.item.as_json(),
                 diff=diff,
@@ -134,9 +143,17 @@ class _Records:
             row,
             verdict="result_changed",
             consequent=any(one.is_drift for one in below),
+            noise=self._is_cut(one, other),
             recorded=recorded,
             now=now,
             diff=differences(recorded, now),
+        )
+
+    def _is_cut(self, one: AskedCall, other: AskedCall) -> bool:
+        """Return whether the results can differ because a run was cancelled at another point."""
+        asked = (self._old, one.call), (self._new, other.call)
+        return all(call in book.cancelled_children for book, call in asked) or (
+            self._cancelled and not all(call in book.answers for book, call in asked)
         )
 
     def _is_excused(self, one: AskedCall, recorded: Json, now: Json, rule: Comparator) -> bool:
@@ -167,7 +184,8 @@ class _Records:
             books = Book(old, unfinished_ok=True), Book(new, unfinished_ok=True)
         except (LogError, LogMissing):  # one that is not there was never begun, or is gone
             return
-        below = _Records(*books, (*self._names, name), self._rules, self._volatile)
+        names, cancelled = (*self._names, name), self._is_cut(one, other)
+        below = _Records(*books, names, self._rules, self._volatile, cancelled=cancelled)
         yield from below.rows()
         self.requests += below.requests
         self.ignored += below.ignored
@@ -200,6 +218,7 @@ class _Records:
             row,
             verdict="result_changed",
             consequent=self._has_drifted,
+            noise=self._cancelled,
             recorded=ends[0],
             now=ends[1],
             diff=differences(*ends),

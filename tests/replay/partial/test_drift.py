@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import itertools
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,52 @@ def test_noise_is_what_two_live_runs_differ_in(log: Path) -> None:
     noise = [row.where for row in found.calls if row.noise]
     assert 'report > get#1 in 0/1 (key="a")' in noise
     assert found.counts["noise"] == len(noise)
+
+
+@pytest.mark.parametrize("answer", [1, 2])
+def test_noise_is_where_a_cancelled_child_stopped(tmp_path: Path, answer: int) -> None:
+    """It came further in the record than in the live run; what its parent got counts."""
+    reached, is_live = threading.Event(), False
+
+    @refold.tool(effect="reads")
+    async def step() -> int:
+        if is_live:
+            await asyncio.Event().wait()
+        return 1
+
+    @refold.tool(effect="reads")
+    async def reach() -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    @refold.tool(effect="reads")
+    def gate() -> int:
+        assert reached.wait(60)
+        return answer if is_live else 1
+
+    async def child(run: refold.Run, _: None) -> int:
+        first = await run.tool(step)
+        await run.tool(reach)
+        return first
+
+    async def parent(run: refold.Run, _: None) -> int:
+        task = asyncio.create_task(run.delegate(refold.Delegation(program=child)))
+        got = await run.tool(gate)
+        task.cancel()
+        return got
+
+    log = tmp_path / "run.jsonl"
+    tools: list[Any] = [step, reach, gate]
+    refold.record(parent, None, log=log, tools=tools)
+    is_live = True
+
+    sources = Sources(tools="live", children="live")
+    found = refold.drift(log, parent, sources=sources, tools=tools)
+
+    cut = [row for row in found.calls if row.noise]
+    assert {row.verdict for row in cut} == {"result_changed", "missing"}
+    assert all("child" in row.where for row in cut)
+    assert found.identical is (answer == 1)
 
 
 COUNTER = itertools.count(1)
