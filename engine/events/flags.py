@@ -8,7 +8,7 @@ To add one: a field whose default is the old rule, its value in `NOW`, a sentenc
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import attrs
 
@@ -96,9 +96,11 @@ class Flags:
         return attrs.asdict(self)
 
     @classmethod
-    def of_log(cls, versions: Mapping[str, Any]) -> Self:
+    def of_log(cls, versions: Mapping[str, Any]) -> "Flags":
         """Return the rules of a log by its `versions`; `unknown_flags` lists the unknown ones."""
         recorded = versions.get("flags")
+        if recorded == _NOW:  # as in every new log
+            return NOW
         known = recorded if isinstance(recorded, Mapping) else {}
         return cls(**{name: known[name] for name in _TYPES if name in known})
 
@@ -125,7 +127,8 @@ NOW: Final = Flags(
 )
 """The rules of runs that are recorded now."""
 
-_TYPES: Final = {name: type(value) for name, value in NOW.as_json().items()}
+_NOW: Final = NOW.as_json()
+_TYPES: Final = {name: type(value) for name, value in _NOW.items()}
 
 
 def unknown_flags(versions: Mapping[str, Any]) -> list[str]:
@@ -133,8 +136,11 @@ def unknown_flags(versions: Mapping[str, Any]) -> list[str]:
     recorded = versions.get("flags", {})
     if not isinstance(recorded, Mapping):
         return [f"{recorded!a:.40}"]
-    return [
-        f"{name}={value!a:.40}"
-        for name, value in sorted(recorded.items())
-        if type(value) is not _TYPES.get(name)
-    ]
+    types = _TYPES
+    return sorted(
+        [
+            f"{key}={flag!a:.40}"
+            for key, flag in recorded.items()
+            if type(flag) is not types.get(key)
+        ]
+    )

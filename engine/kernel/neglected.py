@@ -78,8 +78,13 @@ class Neglected:
         names = [each.name if each.tool else each.kind for each in calls]
         self._left = (*names, *["subagent"] * len(joins))
 
-    def slips(self, program: Callable[..., Any], started: int, value: Any) -> Iterator[Slip]:
-        """Yield the warnings for a program that returned `value` and started so many children."""
+    def slips(self, program: Callable[..., Any], started: int, value: Any) -> list[Slip]:
+        """Return the warnings for a program that returned `value` and started so many children."""
+        said = [*self._messages(started, value)]
+        place = place_of(program) if said else ()
+        return [each if isinstance(each, Slip) else Slip(each, *place) for each in said]
+
+    def _messages(self, started: int, value: Any) -> Iterator[str | Slip]:
         unread = len(self._failed.keys() - self._alone.keys())
         alone = len(self._alone)
         was = "were" if alone > 1 else "was"
@@ -87,20 +92,15 @@ class Neglected:
             (unread, "did not complete, and nobody read status, error or result()"),
             (alone, f"{was} never joined: what still ran was cancelled"),
         ]
-        place = place_of(program)
         if self._left:
             counts = Counter(self._left).items()
             named = ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in counts)
-            yield Slip(_LEFT.format(named), *place)
+            yield _LEFT.format(named)
         if any(isinstance(one, Child) for one in (value if _is_array(value) else [value])):
-            yield Slip(_HANDLE, *place)
+            yield _HANDLE
+        yield from self._bools.values()
         yield from (
-            *self._bools.values(),
-            *(
-                Slip(f"{count} of {_children(started)} {text}: {_SHOW}", *place)
-                for count, text in texts
-                if count
-            ),
+            f"{count} of {_children(started)} {text}: {_SHOW}" for count, text in texts if count
         )
 
 

@@ -193,7 +193,7 @@ class Held:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        self._proof: tuple[Signature, object] | None = None
+        self._proof: tuple[Signature, Any, list[bytes]] = (), None, []
 
     def __del__(self) -> None:
         os.close(self.descriptor)  # when the last view is gone
@@ -205,12 +205,16 @@ class Held:
     @property
     def proof(self) -> Any:
         """What `prove` was given, unless the file has changed; else `None`."""
-        known = self._proof
-        return known[1] if known is not None and known[0] == self.signature() else None
+        return self.proved(os.fstat(self.descriptor))[0] if self._proof[0] else None
 
-    def prove(self, before: Signature, found: object) -> None:
-        """Keep what was found out about the file as it was `before`."""
-        self._proof = before, found
+    def proved(self, now: os.stat_result) -> tuple[Any, list[bytes]]:
+        """Return what `prove` was given about the file that is `now`; else `None`, no lines."""
+        before, found, lines = self._proof
+        return (found, lines) if before == _signature(now) else (None, [])
+
+    def prove(self, before: Signature, found: object, lines: list[bytes]) -> None:
+        """Keep what was found out about the file as it was `before`; the lines of a small one."""
+        self._proof = before, found, lines
 
 
 class _Holding:
@@ -263,6 +267,16 @@ def held_file(
     return io.BufferedReader(_View(held), size)
 
 
+def proved(path: str | os.PathLike[str]) -> tuple[Any, list[bytes]]:
+    """Return the proof of the log at `path`, and its lines if they were kept; else `None`, []."""
+    block = _HOLDING.get()
+    held = block.logs.get(os.fspath(path)) if block is not None and block.is_open else None
+    if held is not None:
+        with contextlib.suppress(OSError):  # as `open_log` will say
+            return held.proved(os.stat(path))  # noqa: PTH116 - a path object's takes longer
+    return None, []
+
+
 def held_of(file: BinaryIO) -> Held | None:
     """Return what holds a file that `held_file` returned; `None` for any other."""
     raw = getattr(file, "raw", None)
@@ -272,7 +286,7 @@ def held_of(file: BinaryIO) -> Held | None:
 def _is_at(path: str, held: Held) -> bool:
     """Return whether the name still leads to the open file: it may have been replaced."""
     try:
-        return os.path.samestat(Path(path).stat(), os.fstat(held.descriptor))
+        return os.path.samestat(os.stat(path), os.fstat(held.descriptor))  # noqa: PTH116 - as above
     except (OSError, ValueError):
         return False
 

@@ -27,7 +27,7 @@ from refold.engine.errors import LogDamaged, LogMissing, LogUnsupported
 from refold.engine.events.events import Recorded
 from refold.engine.log.blobs import DOLLAR, BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL, ChainEnd, Damage, format_of, judge, lines
-from refold.engine.log.descriptors import CLOEXEC, NONBLOCK, held_file, held_of
+from refold.engine.log.descriptors import CLOEXEC, NONBLOCK, held_file, held_of, proved
 from refold.engine.log.line import (
     FIRST,
     FORMAT,
@@ -155,16 +155,15 @@ def scan(path: str | os.PathLike[str], look: Look | None = None) -> Scan:
         LogMissing: the file does not exist, or cannot be read.
         LogUnsupported: it was written by a newer version.
     """
+    proof: Scan | None = proved(path)[0] if look is None else None
+    if proof is not None:
+        return proof
     with open_log(path) as file, reading(path):
         return scan_file(file, os.fspath(path), look)
 
 
 def scan_file(file: BinaryIO, path: str, look: Look | None = None) -> Scan:
     """Verify the chain of an open log."""
-    held = held_of(file)
-    proof: Scan | None = held.proof if held is not None else None
-    if proof is not None and look is None:
-        return proof
     chain = Chain(file, path, look=look)
     for _ in chain:
         pass
@@ -203,6 +202,7 @@ class Chain:
                 offset = after if is_whole else end.offset + sum(map(len, lines))
                 self._end = ChainEnd(end.path, end.seq + sound, offset, head)
                 self._last = lines[-1]
+                self._prove(lines if end.seq == 0 and self._end.offset <= _CHUNK else [])
                 yield end.seq, end.offset, lines
             if not is_whole:
                 return
@@ -220,10 +220,13 @@ class Chain:
         torn = wrong if wrong is not None and wrong.what == TORN_TAIL else None
         damage, sealed = None if torn else wrong, ended and is_sound
         head = end.previous.decode()
-        found = Scan(end.path, end.seq, head, end.offset, damage, torn, sealed, ended)
-        if is_sound and self._verify and self._held is not None:
-            self._held.prove(self._before, found)
-        return found
+        return Scan(end.path, end.seq, head, end.offset, damage, torn, sealed, ended)
+
+    def _prove(self, whole: list[bytes]) -> None:
+        """Keep the scan of a log that holds to its end, before its last lines are used."""
+        held = self._held if self._verify else None
+        if held is not None and self._end.offset == os.fstat(held.descriptor).st_size:
+            held.prove(self._before, self.scan(), whole)
 
 
 def _batches(file: BinaryIO) -> Iterator[list[bytes]]:
@@ -289,6 +292,9 @@ def read_lines(
     Raises:
         LogError: any error of `read_entries`.
     """
+    if whole := proved(path)[1]:
+        yield 0, 0, whole
+        return
     with open_log(path) as file, reading(path):
         chain = Chain(file, os.fspath(path), verify=verify)
         yield from chain
@@ -346,6 +352,9 @@ def lines_of(path: str | os.PathLike[str]) -> Iterator[bytes]:
     Raises:
         LogMissing: the file does not exist, or cannot be read.
     """
+    if whole := proved(path)[1]:
+        yield from whole
+        return
     with open_log(path) as file, reading(path):
         yield from lines(file)
 

@@ -117,6 +117,8 @@ def load_program(program: Program | Reference | str) -> Program:
 
 def _checked(program: Program) -> Program:
     """Refuse a program that cannot be called with a run and its input, before anything is made."""
+    if _takes_two(program):
+        return program
     try:
         signature = signature_of(program)
     except (TypeError, ValueError):  # a builtin, say, that does not tell
@@ -126,6 +128,16 @@ def _checked(program: Program) -> Program:
     except TypeError:
         raise ProgramRefused(program_name(program), str(signature)) from None
     return program
+
+
+def _takes_two(program: Program) -> bool:
+    """Return whether it is a function of two parameters: its signature takes 30 times as long."""
+    if (
+        type(program) is not FunctionType or program.__dict__
+    ):  # wrapped, or with a made-up signature
+        return False
+    code = program.__code__
+    return code.co_argcount == 2 and not code.co_kwonlyargcount  # noqa: PLR2004 - a run, its input
 
 
 def signature_of(program: Program) -> inspect.Signature:

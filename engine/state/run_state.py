@@ -187,7 +187,7 @@ class Counted:
     root_id: str = ""
     state_version: int | None = None
     """Of the engine that recorded; digests are comparable only under the same one."""
-    limits: Limits = attrs.field(factory=Limits)
+    limits: Limits = Limits()
     """As granted."""
     status: str = "running"
     """`running`, or the status in `run.finished`."""
@@ -198,9 +198,9 @@ class Counted:
     iterations: int = 0
     """Model requests."""
     model_errors: int = 0
-    usage: Usage = attrs.field(factory=Usage)
+    usage: Usage = Usage()
     """The run's own."""
-    children_usage: Usage = attrs.field(factory=Usage)
+    children_usage: Usage = Usage()
     children_started: int = 0
     tokens_reserved: int = 0
     """By children whose spending is not known yet."""

@@ -7,6 +7,7 @@ The lines of a log that was already verified are parsed only as far as needed. M
 bytes that the program is expected to emit, and `take_if` compares these without parsing.
 """
 
+import functools
 import os
 import re
 from collections import deque
@@ -18,7 +19,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.errors import LogDamaged
 from refold.engine.events.codec import structure
 from refold.engine.events.events import FROM_WORLD, MEASURED, UNSEEN, Recorded
-from refold.engine.log.blobs import BlobStore
+from refold.engine.log.blobs import BlobStore, is_marked
 from refold.engine.log.line import TRAILER
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry, entry_of, lines_of, read_entries, whole_data
@@ -31,6 +32,7 @@ _HEAD: Final = b'{"seq":%d,"kind":"%b","call":"%b","cause":%d,"data":'
 _META_BEGIN: Final = b',"meta":{"wall_us":'
 _META: Final = re.compile(rb',"meta":\{"wall_us":[1-9][0-9]{0,18},"mono_us":[1-9][0-9]{0,18}\}')
 _MONO: Final = re.compile(rb'"mono_us":([0-9]+)')
+_KIND: Final = re.compile(rb'\{"seq":[0-9]+,"kind":"([a-z0-9._-]+)"')
 
 
 def _is_end(line: bytes, at: int) -> bool:
@@ -62,7 +64,6 @@ class Cursor:
         self._seq = 0
         self._offset = 0
         self._entries = self._parsed() if verified else read_entries(log, torn_ok=True)
-        self._blobs = BlobStore(blobs_of(Path(log)))
         self._ahead: deque[Entry] = deque()
         self.taken = 0
         """Entries behind the cursor, those passed over included."""
@@ -77,6 +78,18 @@ class Cursor:
         self.has_resumed = False
         """Whether the next line is of a later attempt, which has a different clock."""
         self._read()
+
+    @functools.cached_property
+    def _blobs(self) -> BlobStore:
+        return BlobStore(blobs_of(Path(self.path)))
+
+    def next_kind(self) -> str:
+        """Return the kind of the next line, parsed only if it may be skipped; empty at the end."""
+        found = None if self._ahead else _KIND.match(self._line)
+        kind = found[1].decode() if found is not None else ""
+        if not kind or kind in _PASSED_OVER or kind.startswith("x-"):
+            return entry.kind if (entry := self.peek()) is not None else ""
+        return kind
 
     def peek(self) -> Entry | None:
         """Return the next line, data as logged; `None` at the end of the record."""
@@ -152,6 +165,8 @@ class Cursor:
         Raises:
             LogDamaged: a blob is missing or has changed; also kept as `broken`.
         """
+        if not is_marked(entry.line):
+            return entry.data
         try:
             return whole_data(entry, self.path, self._blobs)
         except LogDamaged as error:

@@ -76,26 +76,29 @@ def replay_tree(again: RunAgain, watch: Watch | None = None) -> ReplayReport:
     tree = _Tree(again.log, watch)
     with counted() as executed:
         tree.replay(again)
-    tools_executed = executed.tools + tree.report.tools_executed
-    return attrs.evolve(
-        tree.report, tools_executed=tools_executed, children=tree.report.children - 1
-    )
+    return tree.report(executed.tools)
 
 
 class _Tree:
     """One re-execution of a tree of runs."""
 
     def __init__(self, log: Path, watch: Watch | None) -> None:
+        self._log = log
         self._watch = watch
-        self.report = ReplayReport(log=log)
-        """The report so far; its root counts as a child.
+        self._runs = 0
+        self._found: ReplayReport | None = None
+        """The sum so far; of the root at first."""
 
-        It counts tools only of runs that were re-executed in isolation; tools in this process are
-        counted as they run.
-        """
+    def report(self, tools_executed: int) -> ReplayReport:
+        """Return the sum, with the tools that were executed in this process."""
+        if tools_executed or self._runs > 1 or self._found is None:
+            self._add(children=self._runs - 1, tools_executed=tools_executed)
+        assert self._found is not None
+        return self._found
 
-    def _add(self, **found: Any) -> None:
-        self.report = self.report.plus(ReplayReport(log=self.report.log, **found))
+    def _add(self, part: ReplayReport | None = None, **found: Any) -> None:
+        part = part or ReplayReport(log=self._log, **found)
+        self._found = self._found.plus(part) if self._found is not None else part
 
     def _add_damaged(self, again: RunAgain, recorded: str, now: str | None = None) -> None:
         self._add(divergences=(damaged(again.log, again.names, recorded, now),))
@@ -104,7 +107,7 @@ class _Tree:
         """Replay one run, then its children; `found` is the chain's scan, if already made."""
         log = again.log
         found = found or scan(log)
-        self._add(children=1)
+        self._runs += 1
         if found.damage is not None or found.entries == 0:
             damage = found.damage or found.torn
             self._add_damaged(again, str(damage.as_error()) if damage else "no entry")
@@ -147,7 +150,7 @@ class _Tree:
         )
         answer = reexecute_apart(again, lambda watch: replay_tree(again, watch))
         if answer.report is not None:
-            self.report = self.report.plus(answer.report)
+            self._add(answer.report)
         elif answer.reached_end:
             self._add(ends_early=(again.log.name,), entries=scan(again.log).entries)
         else:

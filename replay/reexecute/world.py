@@ -128,8 +128,7 @@ class Replayed(World):
         started = self.started
         self.excuses = Excuses(str(log), started.rules, volatile)
         _check_rules(log, started)
-        python = ".".join(platform.python_version_tuple()[:2])
-        self._is_other_python = started.versions.get("python") != python
+        self._is_other_python = started.versions.get("python") != _PYTHON
         self.fold.apply(started, None, 0)
         self.kernel = Kernel(
             self,
@@ -319,8 +318,7 @@ class Replayed(World):
         Raises:
             SessionNeeded: names the missing session.
         """
-        entry = self.cursor.peek()
-        if entry is not None and entry.kind == "session.seeded" and self.kernel.session is None:
+        if self.kernel.session is None and self.cursor.next_kind() == "session.seeded":
             raise SessionNeeded(self.cursor.path, "of its own")
 
     def advance(self) -> bool:
@@ -462,6 +460,7 @@ class Replayed(World):
 
 
 _LAST_SHOWN: Final = 5
+_PYTHON: Final = ".".join(platform.python_version_tuple()[:2])
 _CALLED: Final = b"tool.called"
 
 

@@ -25,6 +25,7 @@ from refold.engine.encoding.plain import to_json
 from refold.engine.errors import OptionRefused, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import T
+from refold.engine.log.descriptors import holding
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.ports.ports import (
     ChildRunner,
@@ -301,10 +302,12 @@ def reexecute(
         ProgramNotFound: no program was passed, and the log's program does not come with Refold.
         ToolNeeded: a tool is missing in `tools`.
     """
-    given = _given("reexecute", **locals())
-    from refold.replay.reexecute import reexecute as replay  # noqa: PLC0415 - who only records needs none
+    options = locals()
+    with holding():  # all looks at the log read it once
+        given = _given("reexecute", **options)
+        from refold.replay.reexecute import reexecute as replay  # noqa: PLC0415 - who only records needs none
 
-    return replay.reexecute(program=program, **given)
+        return replay.reexecute(program=program, **given)
 
 
 @names_nearest

@@ -32,7 +32,9 @@ def _has(*names: str) -> Callable[[Any], bool]:
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+    return isinstance(value, tuple | list) or (
+        isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+    )
 
 
 def _are_texts(values: Iterable[Any]) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import contextvars
+import itertools
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from refold.engine.errors import LogDamaged, LogError, LogMissing
 from refold.engine.events.events import NoteAdded, RunStarted
 from refold.engine.log.descriptors import held_of, holding
-from refold.engine.log.reader import open_log, read_entries, scan
+from refold.engine.log.reader import lines_of, open_log, read_entries, scan
 from refold.engine.log.writer import LogWriter
 
 
@@ -39,16 +40,17 @@ def _answers(path: Path) -> list[Any]:
         except LogError as error:
             return type(error), error.args
 
-    return [[*entries()], scanned(), [*entries()], scanned()]
+    first = [*itertools.islice(entries(), 2)]
+    return [first, [*entries()], scanned(), [*entries()], scanned(), [*lines_of(path)]]
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of several reads; its bytes would be too long for a report."""
+@pytest.fixture(scope="module", params=[300, 4])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of several reads, and one that is kept; its bytes would be too long for a report."""
     path = tmp_path_factory.mktemp("held") / "audit.jsonl"
     started = RunStarted("p", None, 0, {}, "00", [], {"format": 1}, {}, {}, "", "run", "run")
     with LogWriter.create(path, started, durability="fast") as log:
-        for at in range(300):
+        for at in range(request.param):
             log.append(NoteAdded("noted " * 30, at), f"0#{at + 1}")
     return path
 
@@ -118,7 +120,7 @@ def test_a_change_during_the_block_is_found(
 
 
 def test_a_log_is_hashed_once(make_log: Callable[[int], Path]) -> None:
-    """By whichever way it was read to its end; one with a break has no proof."""
+    """By whichever way its end was reached; one with a break has no proof."""
     path = make_log(7)
     with open_log(path) as file:
         assert held_of(file) is None
@@ -128,9 +130,8 @@ def test_a_log_is_hashed_once(make_log: Callable[[int], Path]) -> None:
             held = held_of(file)
         assert held is not None
         list(read_entries(path, verify=False))
-        next(read_entries(path))
         assert not held.proof
-        list(read_entries(path))
+        next(read_entries(path))  # all of it is read with the first
         assert held.proof == scan(path)
         assert held.proof.entries == 7
         with path.open("ab") as more:
@@ -138,6 +139,20 @@ def test_a_log_is_hashed_once(make_log: Callable[[int], Path]) -> None:
         assert not held.proof
         assert scan(path).torn is not None
         assert not held.proof
+
+
+def test_a_log_of_several_parts_is_proved_at_its_end(make_log: Callable[[int], Path]) -> None:
+    path = make_log(300)
+    with holding():
+        entries = read_entries(path)
+        next(entries)
+        with open_log(path) as file:
+            held = held_of(file)
+        assert held is not None
+        assert not held.proof
+        list(entries)
+        assert held.proof == scan(path)
+        assert not held.proved(path.stat())[1]
 
 
 def test_two_readings_at_once_have_their_own_place(make_log: Callable[[int], Path]) -> None:

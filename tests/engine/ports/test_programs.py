@@ -16,7 +16,7 @@ import attrs
 import pytest
 
 import refold.programs
-from refold.engine.errors import ProgramNotFound
+from refold.engine.errors import ProgramNotFound, ProgramRefused
 from refold.engine.events.events import RunStarted
 from refold.engine.log.reader import read_entries
 from refold.engine.ports import programs
@@ -34,6 +34,7 @@ from refold.engine.ports.programs import (
     reference_from,
     reference_of,
     ship,
+    signature_of,
 )
 from refold.engine.runners.recording import record
 from tests.support import child_programs
@@ -56,6 +57,48 @@ def test_a_log_shows_the_programs_own_name() -> None:
     assert program_name("agent") == "agent"
     assert program_name(functools.partial(works)) == "works"
     assert program_name(Callable()) == "Callable"
+
+
+@functools.wraps(works)  # its signature is theirs, its code is not
+def _wrapped() -> None: ...
+
+
+def _changed(_run: Any, _input: Any) -> None: ...
+
+
+_changed.__signature__ = inspect.Signature()  # type: ignore[attr-defined]  # as decorators set it
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        works,
+        _wrapped,
+        _changed,
+        Callable(),
+        Callable,
+        print,
+        functools.partial(works, None),  # type: ignore[arg-type]  # as of a caller without types
+        lambda: None,
+        lambda _run: None,
+        lambda _run, _input: None,
+        lambda _run, _input=1, /: None,
+        lambda _run, _input, _more: None,
+        lambda _run, _input, _more=1: None,
+        lambda _run, _input, *, more: more,
+        lambda _run, _input, *, more=1: more,
+        lambda *_all, **_named: None,
+    ],
+)
+def test_a_program_is_called_with_a_run_and_its_input(program: Any) -> None:
+    """Whatever has no place for both is refused before it is called, by its signature."""
+    try:
+        signature_of(program).bind(None, None)
+    except TypeError:
+        with pytest.raises(ProgramRefused):
+            load_program(program)
+    else:
+        assert load_program(program) is program
 
 
 def test_the_forms_of_a_name() -> None:

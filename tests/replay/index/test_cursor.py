@@ -156,6 +156,22 @@ def test_a_line_that_is_expected_is_taken_unparsed(tmp_path: Path) -> None:
     assert [entry.kind for entry in cursor.rest()] == ["note.added"]
 
 
+def test_the_kind_of_the_next_line_leaves_it_unparsed(tmp_path: Path) -> None:
+    """It is that of the line that comes next, also where lines that no program sees come first."""
+    expected = list(written(tmp_path, *EVERY_SORT).rest())
+    cursor = Cursor(tmp_path / "a.jsonl", verified=True)
+    found = []
+    for _ in expected:
+        found.append(cursor.next_kind())
+        cursor.take()
+
+    assert [*found, cursor.next_kind()] == [*(entry.kind for entry in expected), ""]
+    cursor = Cursor(tmp_path / "a.jsonl", verified=True)
+    cursor.take()
+    assert cursor.next_kind() == "tool.called"
+    assert cursor.take_if(b"tool.called", "0#1", 0, expected[1].data_bytes) is not None
+
+
 def test_a_line_with_more_than_clocks_is_left_to_be_parsed(tmp_path: Path) -> None:
     """Nothing is taken unparsed unless all around its data is as a writer makes it for a call."""
     log = tmp_path / "a.jsonl"
