@@ -152,7 +152,25 @@ def test_a_folder_that_is_none_is_refused(runs: Path, invoke: Callable[..., Resu
         said = invoke("mcp", each)
 
         assert said.exit_code == 2
-        assert "expected a folder of runs" in said.stderr
+        assert "expected a folder or store of runs" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("file://{}", "no runs are stored there"),
+        ("file://{}/runs.jsonl", "expected a folder or store of runs"),
+        ("bogus://{}", "expected the URL of a store: s3://BUCKET/PREFIX"),
+    ],
+)
+def test_a_url_without_runs_is_refused_at_the_start(
+    url: str, said: str, tmp_path: Path, invoke: Callable[..., Result]
+) -> None:
+    """And not in the first call of an agent, which nobody reads."""
+    refused = invoke("mcp", url.format(tmp_path))
+
+    assert refused.exit_code == 2
+    assert said in refused.stderr
 
 
 def test_nothing_is_written(runs: Path) -> None:

@@ -24,7 +24,7 @@ from refold.engine.encoding.canonical import encode
 from refold.engine.errors import ExtraMissing, RefoldError
 from refold.engine.log.names import tree
 from refold.engine.log.reader import read_entries
-from refold.store.place import StoredRun, stored_run
+from refold.store.place import ObjectStore, StoredRun, stored_run
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -64,8 +64,10 @@ def command(*, folder: Path | StoredRun) -> int:
 
     FOLDER is a folder of runs (by default runs/), or the URL of a store.
     """
-    if isinstance(folder, Path) and not folder.is_dir():
-        raise click.UsageError(f"{output.shown_path(folder)}: expected a folder of runs")
+    if isinstance(folder, StoredRun) and not folder.name:
+        ObjectStore(folder.url)  # a wrong URL fails here, and not in an agent's first call
+    elif isinstance(folder, StoredRun) or not folder.is_dir():
+        raise click.UsageError(f"{output.shown_path(folder)}: expected a folder or store of runs")
     try:
         made = server(folder)
     except ModuleNotFoundError as error:
