@@ -63,6 +63,7 @@ def test_the_help_of_record_explains_each_of_them() -> None:
         ("limits", {"max_depth": 1}, "refold.Limits(timeout_seconds=…)"),
         ("session", {}, "a refold.Session()"),
         ("session", refold.Session, "a refold.Session()"),
+        ("limits", refold.Session(), "refold.Limits(timeout_seconds=…)"),
         ("tools", word_count, "a list: tools=[word_count]"),
         ("tools", "word_count", "a list of tools and functions"),
         ("tools", {"word_count": word_count}, "a list of tools and functions"),
@@ -98,6 +99,7 @@ def test_an_option_of_another_kind_is_refused_by_name(
     assert refused.value.call == "record"
     assert refused.value.option.startswith(option)
     assert expected in refused.value.expected
+    assert "refold.engine" not in refused.value.found
     assert list(tmp_path.iterdir()) == []  # nothing was recorded
 
 

@@ -10,6 +10,7 @@ Pure: no clock, no file.  Hashes belong to `engine.encoding.digest`, lines to `e
 
 import math
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -174,7 +175,18 @@ def kind_of(value: object) -> str:
     """Return the class of a value that is not JSON, as an error shows it."""
     kind = type(value)
     advice = next((f" ({said})" for name, said in _ADVICE.items() if hasattr(kind, name)), "")
-    return f"{kind.__module__}.{kind.__qualname__}{advice}"
+    return f"{name_of(kind)}{advice}"
+
+
+def name_of(kind: type) -> str:
+    """Return the name of a class as programs write it; of an internal one of ours, without module.
+
+    Modules inside `refold` are no names that a program imports from.
+    """
+    name, module = kind.__qualname__, kind.__module__
+    if module.partition(".")[0] != "refold":
+        return f"{module}.{name}"
+    return f"refold.{name}" if name in getattr(sys.modules.get("refold"), "__all__", ()) else name
 
 
 _ADVICE: Final = {

@@ -12,6 +12,7 @@ from typing import Any, Final, get_args
 
 import attrs
 
+from refold.engine.encoding.canonical import name_of
 from refold.engine.errors import ModelNotFound, OptionRefused
 from refold.engine.events.limits import Limits
 from refold.engine.ports.ports import Durability, Tool
@@ -143,6 +144,10 @@ def checked(call: str, **options: Any) -> dict[str, Any]:
 
 def shown(value: object) -> str:
     """Return the kind and the text of an argument, in at most 80 characters."""
+    if isinstance(value, type):
+        return f"the class {name_of(value)}"[:80]
+    if type(value).__repr__ is object.__repr__:  # a private module and an address
+        return name_of(type(value))
     return f"{type(value).__name__} {value!r}"[:80]
 
 

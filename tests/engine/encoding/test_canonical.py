@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import refold
 from refold.engine.encoding.canonical import (
     DEPTH_MAX,
     check,
@@ -17,11 +18,13 @@ from refold.engine.encoding.canonical import (
     encode_sorted,
     escape_tags,
     join,
+    kind_of,
     loads,
     text_of_json,
     unescaped,
 )
 from refold.engine.errors import NotCanonical
+from refold.engine.kernel.pending import Child
 
 SCALARS = (
     st.none()
@@ -193,3 +196,13 @@ def test_a_key_has_levels_beside_those_of_the_deepest_value() -> None:
     for refuses, value in ((encode, ["kind", deepest]), (encode_key, [float("nan"), deepest])):
         with pytest.raises(NotCanonical):
             refuses(value)
+
+
+@pytest.mark.parametrize("name", refold.__all__)
+def test_a_message_names_a_public_class_as_programs_write_it(name: str) -> None:
+    """And not by the private module that holds it; an internal class has no module at all."""
+    kind = getattr(refold, name)
+    if isinstance(kind, type):
+        new: Any = kind.__new__
+        assert kind_of(new(kind)) == f"refold.{name}"
+    assert kind_of(Child.__new__(Child)) == "Child"
