@@ -52,7 +52,9 @@ def problems_of(error: Exception, pointer: str = "") -> Iterator[NotCanonical]:
         case ForbiddenExtraKeysError():
             known = tuple(hints.member_hints(error.cl))
             for name in sorted(error.extra_fields):
-                yield unknown(name, known, pointer)
+                found = unknown(name, known, pointer)
+                of = f"{found.found}{_of_subclass(error.cl, name)}"
+                yield NotCanonical(found.pointer, found.expected, of)
         case KeyError() if pointer.endswith(join("", str(error.args[0]))):
             yield missing(pointer)
         case _:
@@ -65,6 +67,17 @@ def unknown(name: str, known: Iterable[str], pointer: str = "") -> NotCanonical:
     known_names = f"one of {', '.join(names)}" if names else "no member at all"
     return NotCanonical(
         join(pointer, name), known_names, f"the unknown name {name!r}{nearest(name, names)}"
+    )
+
+
+def _of_subclass(kind: type, name: str) -> str:
+    """Return that a subclass has this member, for a value that was one; empty if none has."""
+    below: list[type] = kind.__subclasses__()
+    owners = sorted(each.__qualname__ for each in below if name in (hints.field_names(each) or ()))
+    if not owners:
+        return ""
+    return (
+        f", a field of the subclass {owners[0]}: a value crosses as the annotated {kind.__name__}"
     )
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from refold.engine.encoding.canonical import text_of_json
+from refold.engine.encoding.canonical import Json, text_of_json
 from refold.replay.difference.pointer_diff import Difference, reordered
 
 _BY_LOOKS: Final = {
@@ -22,6 +22,8 @@ _BY_LOOKS: Final = {
     re.compile(r"0x[0-9a-f]{6,}"): ("a memory address in a text: define __repr__ for the object"),
 }
 """Patterns for the two texts at a place, the most reliable first."""
+
+_WORD: Final = re.compile(r"\w+")
 
 _BY_KIND: Final = {
     "reordered": "the result depends on the order of a set or a directory listing: sort it first",
@@ -86,4 +88,12 @@ def likely_cause(
 
 
 def _is_shuffled(diff: tuple[Difference, ...]) -> bool:
-    return bool(diff) and all(reordered(one.before, one.after) for one in diff)
+    """Return whether all values are the same in another order: lists, lines, or words of a text."""
+    return bool(diff) and all(
+        reordered(one.before, one.after) or reordered(_words(one.before), _words(one.after))
+        for one in diff
+    )
+
+
+def _words(value: Json) -> list[str]:
+    return _WORD.findall(value) if isinstance(value, str) else []

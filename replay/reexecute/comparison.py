@@ -289,10 +289,15 @@ class Comparison:
         if first is not None and first.is_moved and "program" not in changes:
             assert first.recorded is not None
             assert first.now is not None
+            why = "a task, gather, task group or shield was added or removed"
+            if "source" not in changes:
+                why = (
+                    "the order of a set or a directory listing: sort it first; or code that the "
+                    "program calls added or removed a task"
+                )
             return (
                 f"the call has moved to another task: recorded as {first.recorded.call}, asked "
-                f"now as {first.now.call} (a task, gather, task group or shield was added or "
-                "removed)"
+                f"now as {first.now.call} ({why})"
             )
         raised = self._raised_now() if name in _OF_RAISING else ""
         is_timer = sides.now is not None and sides.now.get("kind") == "timer"

@@ -45,7 +45,10 @@ _UNSEEN: Final = (
     "the working directory, or values that are kept in a module"
 )
 
-_UNIMPORTABLE: Final = "it cannot import the program, or a tool that it needs"
+_UNIMPORTABLE: Final = (
+    "it cannot import the program, or a tool that it needs (does the file call refold.record "
+    'outside of `if __name__ == "__main__":`?)'
+)
 
 _UNCHECKED: Final = ("suspended",)
 """A run that waits for a person has not ended: nothing to compare its end with."""

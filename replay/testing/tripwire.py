@@ -57,7 +57,7 @@ _SLEEP: Final = "use run.sleep(seconds)"
 _RANDOM: Final = 'use run.random("name")'
 _UUID: Final = "use run.uuid()"
 _ENVIRONMENT: Final = 'use run.environment("NAME")'
-_FILE: Final = "use run.read_text(path), or make it a tool"
+_FILE: Final = "use run.read_text(path) to read a file, and a tool to write"
 _TOOL: Final = "make it a tool"
 _PERSON: Final = "use run.ask(question)"
 _ORDER: Final = "differs in every process, so do not depend on it"
@@ -82,8 +82,8 @@ _WATCHED: Final[dict[tuple[str, str], str]] = {
     **_all("_uuid", "generate_time_safe generate_time", _UUID),
     **_all("posix", "getpid getppid getcwd uname times getloadavg cpu_count", _TOOL),
     **_all("io", "open open_code", _FILE),
-    **_all("posix", "open listdir scandir stat lstat access readlink", _FILE),
-    **_all("posix", "mkdir rmdir unlink remove rename replace", _TOOL),
+    **_all("posix", "open stat lstat access", _FILE),
+    **_all("posix", "listdir scandir readlink mkdir rmdir unlink remove rename replace", _TOOL),
     **_all("posix", "system fork posix_spawn posix_spawnp execv execve popen", _TOOL),
     **_all("_posixsubprocess", "fork_exec", _TOOL),
     **_all("_thread", "start_new_thread start_joinable_thread", _TOOL),

@@ -198,7 +198,7 @@ def test_a_key_has_levels_beside_those_of_the_deepest_value() -> None:
             refuses(value)
 
 
-@pytest.mark.parametrize("name", refold.__all__)
+@pytest.mark.parametrize("name", dir(refold))
 def test_a_message_names_a_public_class_as_programs_write_it(name: str) -> None:
     """And not by the private module that holds it; an internal class has no module at all."""
     kind = getattr(refold, name)

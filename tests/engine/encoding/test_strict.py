@@ -214,3 +214,25 @@ def test_the_member_of_a_union_is_chosen_by_its_tag() -> None:
         "at /home: expected a string, found integer 3"
     ]
     assert "expected Cat or Dog" in problems(Cat | Dog, {"kind": "cow", "home": "x"})[0]
+
+
+@attrs.frozen
+class Ticket:
+    number: int
+
+
+@attrs.frozen
+class Urgent(Ticket):
+    until: str
+
+
+def test_a_member_of_a_subclass_says_what_crosses() -> None:
+    """A value is read as its annotated class, whatever subclass it was made of."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - `problems_of` explains it
+        hook_for(Ticket)({"number": 1, "until": "noon"})
+
+    (problem,) = problems_of(caught.value)
+    assert problem.found == (
+        "the unknown name 'until', a field of the subclass Urgent: a value crosses as the "
+        "annotated Ticket"
+    )

@@ -54,7 +54,9 @@ READS: list[tuple[Callable[[], object], str, str]] = [
     (lambda: "HOME" in os.environ, "os.environ", "run.environment("),
     (lambda: open(__file__).close(), "open", "run.read_text("),  # noqa: PTH123 - that is the point
     (lambda: pathlib.Path(__file__).read_text(), "pathlib.Path.read_text", "run.read_text("),
-    (lambda: os.listdir("/"), "os.listdir", "run.read_text("),  # noqa: PTH208 - the same
+    (lambda: open("/dev/null", "w").close(), "open", "a tool to write"),  # noqa: PTH123 - the same
+    (lambda: os.makedirs("/", exist_ok=True), "os.makedirs", "a tool"),  # noqa: PTH103 - the same
+    (lambda: os.listdir("/"), "os.listdir", "make it a tool"),  # noqa: PTH208 - the same
     (lambda: os.path.exists("/"), "os.path.exists", "run.read_text("),  # noqa: PTH110 - the same
     (socket.gethostname, "socket.gethostname", "make it a tool"),
     (os.getpid, "os.getpid", "make it a tool"),
