@@ -8,7 +8,7 @@ that a model request adds, and a child's number, which depends on the interleavi
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from struct import Struct
@@ -25,7 +25,7 @@ from refold.engine.log.reader import Entry, open_log, read_entries
 from refold.replay.compare.measured import Declared
 from refold.replay.difference.align import Key
 from refold.replay.difference.excuses import KIND_ASKED, without_volatile
-from refold.replay.difference.volatile import is_volatile, stable
+from refold.replay.difference.volatile import is_volatile, stable, without_rest
 from refold.replay.index.asked_items import named
 
 NO_OUTCOME: Final[Json] = {"status": "no outcome"}
@@ -174,6 +174,7 @@ class RunCalls:
         """The data of `run.started`."""
         self.finished: dict[str, Any] | None = None
         """The data of `run.finished`; `None` for a log that is not sealed."""
+        self._limits: Mapping[str, Any] = {}
         self.entries = 0
         self._blobs = BlobStore(blobs_of(path))
         end = 0
@@ -209,6 +210,7 @@ class RunCalls:
         match entry.kind:
             case "run.started":
                 self.started = dict(self.declared.value(self._resolved(entry.data, entry.line)))
+                self._limits = self.started.get("limits") or {}
             case "run.finished":
                 finished = self.declared.value(self._resolved(entry.data, entry.line))
                 self.finished = without_volatile("run", finished, self.volatile)
@@ -230,7 +232,10 @@ class RunCalls:
 
     def _begin(self, entry: Entry) -> Call:
         kind, name = _identified(entry.kind, entry.data)
-        data = without_volatile(f"{kind}:{name}", self._compared(entry), self.volatile)
+        data = self._compared(entry)
+        if kind == "child":
+            data = without_rest(data, self._limits)
+        data = without_volatile(f"{kind}:{name}", data, self.volatile)
         asked = _digest(entry, _asked(entry.kind, data))
         call = Call(entry.call or "", kind, name, entry.seq, asked, entry.offset)
         if entry.kind == "child.started":
@@ -262,6 +267,8 @@ class RunCalls:
         row = loads(line)
         kind, data = row["kind"], self._resolved(row["data"], line)
         data = self.declared.without(self.path, kind, call.key, data)
+        if kind == "child.started":
+            data = without_rest(data, self._limits)
         return view(kind, without_volatile(f"{call.kind}:{call.name}", data, self.volatile))
 
     def _resolved(self, data: dict[str, Any], line: bytes) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from refold.replay.compare.calls import RETRIES, Call, RunCalls
 from refold.replay.compare.log_diff import DiffCategory, LogDiff, LogDifference, RunContext
 from refold.replay.compare.pairing import ArgumentMode, MatchMode, Paired, is_alike, pairs_of
 from refold.replay.difference.pointer_diff import Difference, differences
+from refold.replay.difference.volatile import SPENT
 from refold.replay.index.guarantee import MATCHED, is_observed
 from refold.replay.observed.folder import FileDifference
 
@@ -284,7 +285,8 @@ class _Comparison:
             return False
         child_a = RunCalls(logs[0], a.volatile, a.declared)
         child_b = RunCalls(logs[1], b.volatile, b.declared)
-        self._explain(_source(child_a.started), _source(child_b.started), where)
+        above = a.started.get("limits") or {}
+        self._explain(_source(child_a.started, above), _source(child_b.started, above), where)
         return self.runs_differ(child_a, child_b, where)
 
     def _call_differs(
@@ -337,10 +339,12 @@ def _tools(started: dict[str, Any]) -> list[dict[str, Any]]:
     return [each for each in started.get("tools", ()) if isinstance(each, dict)]
 
 
-def _source(started: dict[str, Any]) -> Json:
-    """Return what explains a child: all else it has from its parent."""
+def _source(started: dict[str, Any], above: dict[str, Any]) -> Json:
+    """Return what explains a child: its program, and its parts of the limits `above` it."""
     fingerprint = started.get("fingerprint")
-    return {"fingerprint": fingerprint if isinstance(fingerprint, dict) else {}}
+    caps = started.get("limits") or {}
+    parts = {name: caps[name] for name in sorted(SPENT & above.keys() & caps.keys())}
+    return {"fingerprint": fingerprint if isinstance(fingerprint, dict) else {}, "limits": parts}
 
 
 def _status(finished: dict[str, Any] | None) -> Json:

@@ -5,12 +5,15 @@ is volatile here if and only if it is there. `meta` is never compared, so it nee
 `replay.compare.measured` has the values that tools and notes themselves declare to vary.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
 
 from refold.engine.events.events import KINDS, TAILS, UNDIGESTED
 
+SPENT: Final = frozenset({"model_tokens", "cost_usd"})
+"""Caps that a run shares with its children, each of which is granted a part of the rest."""
 _WALL_TIME: Final = "timeout_seconds"
 
 
@@ -50,6 +53,21 @@ def stable(kind: str, data: dict[str, Any]) -> dict[str, Any]:
             return _without(data, frozenset({"observed"}))
         case _:
             return data
+
+
+def without_rest(started: dict[str, Any], limits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data of a child's start without the caps that are parts of its parent's.
+
+    `limits` are its parent's. What is left of them hangs on which run spent first. `started` is the
+    data of `run.started` or `child.started`.
+    """
+    rest = frozenset(SPENT & limits.keys())
+    match started:
+        case {"limits": dict(caps)}:
+            return started | {"limits": _without(caps, rest)}
+        case {"delegation": dict(asked)}:
+            return started | {"delegation": without_rest(asked, limits)}
+    return started
 
 
 def _without(data: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:

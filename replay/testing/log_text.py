@@ -15,7 +15,7 @@ from refold.engine.encoding.canonical import Json, encode, encode_key
 from refold.engine.events.call_key import in_order, scope_of
 from refold.engine.log.reader import Entry, read_entries
 from refold.replay.compare.measured import Declared
-from refold.replay.difference.volatile import is_volatile, stable
+from refold.replay.difference.volatile import is_volatile, stable, without_rest
 from refold.replay.index.guarantee import MATCHED
 from refold.replay.tree.delegation_tree import delegation_tree
 from refold.replay.tree.run_node import RunNode
@@ -36,18 +36,22 @@ def log_text(log: str | PathLike[str]) -> str:
     """
     node = delegation_tree(fspath(log))
     declared = Declared(Path(log))
-    return "".join(f"{printable(line)}\n" for line in _lines(node, "", declared))
+    return "".join(f"{printable(line)}\n" for line in _lines(node, "", declared, {}))
 
 
-def _lines(node: RunNode, run: str, declared: Declared) -> Iterator[str]:
+def _lines(node: RunNode, run: str, declared: Declared, above: dict[str, Any]) -> Iterator[str]:
     if node.log_state == "read":
         entries = [entry for entry in read_entries(node.log) if not is_volatile(entry.kind)]
         is_watched = node.guarantee == MATCHED
         steady = Steady(entries[0].data["rules"]).value if is_watched else lambda data: data
         for entry in sorted(entries, key=_sort_key):
             line: dict[str, Json] = {"run": run} if run else {}
+            limits = above if entry.kind == "run.started" else node.limits
             line |= {"call": entry.call} if entry.call else {}
-            line |= {"kind": entry.kind, "data": steady(_shown(entry, Path(node.log), declared))}
+            line |= {
+                "kind": entry.kind,
+                "data": steady(_shown(entry, Path(node.log), declared, limits)),
+            }
             if left_out := declared.places(Path(node.log), entry.call, entry.kind):
                 line["not_compared"] = list(left_out)
             yield encode_key(line, is_sorted=False).decode()
@@ -56,7 +60,7 @@ def _lines(node: RunNode, run: str, declared: Declared) -> Iterator[str]:
     children = sorted(node.children, key=lambda child: in_order(child.call))
     for child in children:
         name = f"{child.name} ({child.call})"
-        yield from _lines(child, f"{run} > {name}" if run else name, declared)
+        yield from _lines(child, f"{run} > {name}" if run else name, declared, node.limits)
 
 
 def _sort_key(entry: Entry) -> tuple[int, Any]:
@@ -68,8 +72,10 @@ def _sort_key(entry: Entry) -> tuple[int, Any]:
     return 1, in_order(scope_of(entry.call))
 
 
-def _shown(entry: Entry, log: Path, declared: Declared) -> Json:
+def _shown(entry: Entry, log: Path, declared: Declared, limits: dict[str, Any]) -> Json:
     data = stable(entry.kind, declared.without(log, entry.kind, entry.call, entry.data))
+    if entry.kind in ("run.started", "child.started"):
+        data = without_rest(data, limits)
     match entry.kind:
         case "run.started":
             started: dict[str, Json] = {name: data[name] for name in ("program", "input")}

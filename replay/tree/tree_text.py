@@ -14,6 +14,7 @@ from refold.engine.encoding.canonical import encode
 from refold.engine.events.call_key import in_order
 from refold.engine.events.outcome import Priced, Usage
 from refold.replay.difference.pointer_diff import counted
+from refold.replay.difference.volatile import SPENT
 from refold.replay.tree.run_node import UNFINISHED, RunNode, ToolUse
 
 CHARACTERS_MAX: Final = 500
@@ -62,7 +63,7 @@ def render_text(node: RunNode, *, volatile: bool, files: bool = False) -> str:
     order of starts, and long texts are cut. Without it (for snapshots), none of that applies. With
     `files`, each conversation has the files that only it can have changed, and the command has all.
     """
-    lines = _lines(node, 0, volatile=volatile, files=files)
+    lines = _lines(node, 0, {}, volatile=volatile, files=files)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -120,10 +121,12 @@ def scrubbed(message: str) -> str:
     return _HEX.sub("<hex>", _PATH.sub("<path>", message))
 
 
-def _lines(node: RunNode, level: int, *, volatile: bool, files: bool) -> Iterator[str]:
+def _lines(
+    node: RunNode, level: int, above: dict[str, Any], *, volatile: bool, files: bool
+) -> Iterator[str]:
     indent = "    " * level
     yield f"{indent[2:]}→ {heading(node)}" if level else heading(node)
-    for line in _facts(node, volatile=volatile):
+    for line in _facts(node, above, volatile=volatile):
         yield f"{indent}    {line}"
     for use in filter(lambda use: use.is_sole, node.files if files else ()):
         yield f"{indent}    file {use.change}: {printable(use.path)}"
@@ -131,15 +134,16 @@ def _lines(node: RunNode, level: int, *, volatile: bool, files: bool) -> Iterato
     if not volatile:  # conversations of one call, by what they are and were asked
         children = sorted(children, key=lambda each: (in_order(each.call), each.name, each.brief))
     for child in children:
-        yield from _lines(child, level + 1, volatile=volatile, files=files)
+        yield from _lines(child, level + 1, node.limits, volatile=volatile, files=files)
 
 
-def _facts(node: RunNode, *, volatile: bool) -> Iterator[str]:
+def _facts(node: RunNode, above: dict[str, Any], *, volatile: bool) -> Iterator[str]:
     yield from _task(node, volatile=volatile)
     if node.tools_granted is not None:
         yield f"granted: {printable(', '.join(node.tools_granted)) or 'no tools'}"
-    if node.narrowed:
-        yield "limits: " + ", ".join(f"{k} {_json(v)}" for k, v in node.narrowed.items())
+    rest = () if volatile else SPENT & above.keys()
+    if caps := [f"{name} {_json(cap)}" for name, cap in node.narrowed.items() if name not in rest]:
+        yield f"limits: {', '.join(caps)}"
     yield from _spent(node, volatile=volatile)
     yield from _end(node, volatile=volatile)
     if node.log_state not in ("read", "none"):

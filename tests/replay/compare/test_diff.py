@@ -1,17 +1,27 @@
+import asyncio
+import tempfile
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from refold.engine.errors import LogDamaged, LogMissing
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact
 from refold.engine.log.reader import read_entries
+from refold.engine.models import FunctionModel
 from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import ModelRequest
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.replay.compare.diff import ArgumentMode, LogDiff, MatchMode, diff
 from refold.replay.difference.pointer_diff import Difference
+from refold.replay.testing.log_text import log_text
+from refold.replay.testing.snapshot import delegation_text
 from refold.tools.contract.tool_types import tool
 from tests.support.delegating import child, read, recorded, search
 from tests.support.peaks import bytes_per_entry
@@ -332,3 +342,94 @@ def test_a_diff_takes_a_few_bytes_an_entry(tmp_path: Path, match: MatchMode) -> 
         assert diff(log, log, match=match).identical
 
     assert bytes_per_entry(compared) < (100 if match == "strict" else 250)
+
+
+class Turns:
+    """Answers requests of branches in a given order: each when the one before has its child."""
+
+    def __init__(self, order: Sequence[str]) -> None:
+        self._began = {name: threading.Event() for name in order}
+        self._before = dict(zip(order[1:], order, strict=False))
+
+    def model(self) -> FunctionModel:
+        """Return a model with a price."""
+        return FunctionModel(self._answer, "openai:gpt-5-mini")
+
+    def _answer(self, request: ModelRequest) -> dict[str, Any]:
+        kind, _, name = str(request.messages[-1]["content"]).partition(" ")
+        if kind == "child":
+            self._began[name].set()
+        elif name in self._before:
+            assert self._began[self._before[name]].wait(60)
+        usage = {"input_tokens": 10, "output_tokens": 5, "cost_usd_micros": 2000}
+        return {"text": name, "usage": usage}
+
+
+async def below(run: Run, task: list[Any]) -> str:
+    """Ask as a child; with a level left, start one more."""
+    name, levels = task
+    await run.model([{"role": "user", "content": f"child {name}"}])
+    if levels:
+        await run.delegate(Delegation(program=below, input=[name, levels - 1]))
+    return str(name)
+
+
+async def branches(run: Run, task: dict[str, Any]) -> list[str]:
+    """Three branches in parallel: each asks, and starts a child that inherits what is left."""
+    caps = Limits(**task.get("caps", {}))
+
+    async def branch(name: str) -> str:
+        await run.model([{"role": "user", "content": f"branch {name}"}])
+        child = Delegation(program=below, input=[name, 1], limits=caps)
+        return (await run.delegate(child)).result()
+
+    return await asyncio.gather(*map(branch, "abc"))
+
+
+@given(a=st.permutations("abc"), b=st.permutations("abc"))
+@settings(max_examples=6)
+def test_the_rest_of_a_budget_hangs_on_the_order_of_spending_and_is_not_compared(
+    a: list[str], b: list[str]
+) -> None:
+    """In diffs and snapshots; the diff tells what each was granted (§13.2)."""
+    with tempfile.TemporaryDirectory() as folder:
+        limits = Limits(model_tokens=4000, cost_usd=1)
+        one, other = (
+            record(
+                branches, {}, log=f"{folder}/{at}.jsonl", model=Turns(order).model(),
+                limits=limits, durability="fast", seed=1,
+            )
+            for at, order in enumerate((a, b))
+        )  # fmt: skip
+        found = diff(one.log, other.log)
+        texts = [(log_text(log), delegation_text(log)) for log in (one.log, other.log)]
+
+    assert (one.ok, other.ok, found.count) == (True, True, 0), str(found)
+    assert texts[0] == texts[1]
+    assert bool(found.context) is (a != b), "each parallel child has another part"
+    places = {each.pointer for run in found.context for each in run.differences}
+    assert places <= {"/limits/model_tokens", "/limits/cost_usd"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "caps", "category"),
+    [
+        ([{"model_tokens": 4000}, {"model_tokens": 5000}], [{}, {}], "header"),
+        ([{}, {}], [{"model_tokens": 400}, {"model_tokens": 500}], "arguments"),
+        ([{"cost_usd": 1}] * 2, [{"max_children": 3}, {"max_children": 2}], "arguments"),
+    ],
+)
+def test_a_limit_that_somebody_changed_is_a_difference(
+    limits: list[dict[str, Any]], caps: list[dict[str, Any]], category: str, tmp_path: Path
+) -> None:
+    """A root's own, a child's where its parent has none to share, and caps that nobody spends."""
+    logs = [
+        record(
+            branches, {"caps": own}, log=tmp_path / f"{at}.jsonl", model=Turns("abc").model(),
+            limits=Limits(**cap),
+        ).log
+        for at, (cap, own) in enumerate(zip(limits, caps, strict=True))
+    ]  # fmt: skip
+
+    found = {each.category for each in diff(*logs).differences} - {"input"}
+    assert found == {category}
