@@ -183,6 +183,11 @@ async def child(run: Run, number: Any) -> Any:
     return size + 1
 
 
+async def generated(_: Run, number: Any) -> Any:
+    """Run as a child where an edit says so; random programs have one of this name, too."""
+    return number
+
+
 # --- delegating ------------------------------------------------------------------------------
 
 
@@ -284,7 +289,7 @@ BASES: Final = (
     Base(("grouped",), ["p", "q", "r"]),
     Base(("racing", "quick", "slow"), ["u", "v", "w"], is_cut_off=True),
     Base(("timed",), "gamma"),
-    Base(("parent", "child"), [1, 2], children=("child",)),
+    Base(("parent", "child", "generated"), [1, 2], children=("child",)),
     Base(("delegating", "helper"), "first task", own_tool="helper"),
     Base(("asking",), "What is it?"),
     Base(("plainly",), ["k", "l"]),
