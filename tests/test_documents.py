@@ -565,9 +565,9 @@ def _texts_of_code() -> dict[str, tuple[list[str], list[str]]]:
                 continue
             folder = str(file.parent.relative_to(ROOT))
             docstrings, messages = texts.setdefault(folder, ([], []))
-            tree = ast.parse(file.read_text(encoding="utf-8"))
-            alone = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
-            found = (each for each in ast.walk(tree) if isinstance(each, ast.Constant))
+            nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+            alone = {id(each.value) for each in nodes if isinstance(each, ast.Expr)}
+            found = (each for each in nodes if isinstance(each, ast.Constant))
             for each in found:
                 if isinstance(each.value, str) and id(each) in alone:
                     docstrings.append(each.value)

@@ -364,11 +364,12 @@ _QUALIFIED: Final = {
     "uuid.uuid1": "random",
     "uuid.uuid4": "random",
 }
+_LAST: Final = {name.rpartition(".")[2] for name in _QUALIFIED}
 
 
-def _touched(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def _touched(nodes: list[ast.AST]) -> Iterator[tuple[str, int]]:
     """Yield what a file touches, and the line."""
-    for node in ast.walk(tree):
+    for node in nodes:
         for what in _touched_by(node):
             yield what, getattr(node, "lineno", 0)
 
@@ -389,7 +390,7 @@ def _touched_by(node: ast.AST) -> Iterator[str]:
             yield _OS[name]
         case ast.Attribute(value=ast.Name(id="random" | "_random")):
             yield "random"
-        case ast.Attribute() if ast.unparse(node) in _QUALIFIED:
+        case ast.Attribute(attr=attr) if attr in _LAST and ast.unparse(node) in _QUALIFIED:
             yield _QUALIFIED[ast.unparse(node)]
         case _:
             pass
@@ -421,13 +422,14 @@ class Facts:
 @functools.cache
 def _facts(source: str) -> Facts:
     tree = _parsed(source)
+    nodes = list(ast.walk(tree))
     return Facts(
         docstring=ast.get_docstring(tree),
-        touched=tuple(_touched(tree)),
-        named=tuple(_named_modules(tree)),
+        touched=tuple(_touched(nodes)),
+        named=tuple(_named_modules(nodes)),
         classes=frozenset(node.name for node in tree.body if isinstance(node, ast.ClassDef)),
         types=frozenset(_types_of(tree)),
-        taken=tuple(_taken(tree)),
+        taken=tuple(_taken(nodes)),
     )
 
 
@@ -475,13 +477,13 @@ def _module(source: str) -> str:
 _MODULES_OF: Final = {_module(source): source for source in SOURCES}
 
 
-def _named_modules(tree: ast.Module) -> Iterator[tuple[str, bool]]:
+def _named_modules(nodes: list[ast.AST]) -> Iterator[tuple[str, bool]]:
     """Yield the modules of ours that a file names, and whether by a text.
 
     Imports in functions and for type checkers count; docstrings do not.
     """
-    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         match node:
             case ast.Import():
                 yield from ((alias.name, False) for alias in node.names)
@@ -566,8 +568,8 @@ def test_one_name_is_one_thing() -> None:
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
 
 
-def _taken(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
+def _taken(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
+    for node in nodes:
         if isinstance(node, ast.ImportFrom):
             yield from ((node.module or "", alias.name) for alias in node.names)
 

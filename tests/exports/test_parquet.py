@@ -31,15 +31,14 @@ def tables(log: Path, folder: Path, *, content: bool = False) -> Spans:
     return spans
 
 
-def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
-    """Return the rows of a query; a table has the name of its file."""
+def rows(folder: Path, *queries: str) -> list[list[tuple[Any, ...]]]:
+    """Return the rows of each query; a table has the name of its file."""
     import duckdb  # noqa: PLC0415 - kept by a module, it reports leaks as Python ends
 
-    with duckdb.connect() as connection:
+    with duckdb.connect(config={"threads": 1}) as connection:
         for name in FILES:
             connection.sql(f"create view {name[:-8]} as from '{folder / name}'")
-        found: list[tuple[Any, ...]] = connection.sql(query).fetchall()
-    return found
+        return [connection.sql(query).fetchall() for query in queries]
 
 
 def nested(node: RunNode, above: str = "") -> list[tuple[Any, ...]]:
@@ -58,17 +57,17 @@ def test_tables_tell_what_the_tree_tells(name: str, tmp_path: Path) -> None:
     spans = tables(log, made, content=True)
     spent = ", ".join([*SPENT, *(f"own_{each}" for each in SPENT)])
 
-    told = rows(
+    told, called, times, [(agents, calls)] = rows(
         made,
         f"""with recursive placed as (
             select *, '/' || name as place from agents where parent_agent is null union all
             select a.*, p.place || '/' || a.name from agents a join placed p
             on a.parent_agent = p.agent)
         select place, status, requests, {spent} from placed""",
+        "select name, count(*) from calls where kind = 'execute_tool' group by 1",
+        "select epoch_us(started), epoch_us(ended) from calls",
+        "select agents, calls from runs",
     )
-    called = rows(made, "select name, count(*) from calls where kind = 'execute_tool' group by 1")
-    times = rows(made, "select epoch_us(started), epoch_us(ended) from calls")
-    ((agents, calls),) = rows(made, "select agents, calls from runs")
 
     assert sorted(told, key=str) == sorted(nested(tree), key=str)
     uses = Counter[str]()
@@ -89,14 +88,11 @@ def test_messages_are_rows_in_their_order(tmp_path: Path) -> None:
     """And a result names the call of a tool that an answer asked for."""
     tables(LOGS / "watched.jsonl", tmp_path / "made", content=True)
 
-    told = rows(
+    told, answered = rows(
         tmp_path / "made",
         """select role, is_answer, text from messages join agents using (agent)
         where parent_agent is not null and brief = 'Plan a day in Bergen.'
         order by (select entry from calls where calls.call = messages.call), position""",
-    )
-    answered = rows(
-        tmp_path / "made",
         """select t.name, r.text from messages m, unnest(m.tool_calls) u(t)
         join messages r on r.tool_call_id = t.id order by t.id""",
     )
@@ -136,7 +132,7 @@ def test_a_group_of_rows_is_bounded_and_its_rows_stay(
     monkeypatch.setattr(parquet, "_GROUP_BYTES", 2_000)
     tables(log, tmp_path / "many", content=True)
 
-    groups = rows(
+    (groups,) = rows(
         tmp_path / "many",
         f"""select row_group_num_rows, max(row_group_bytes) from
         parquet_metadata('{tmp_path}/many/messages.parquet') group by row_group_id, 1 order by 1""",
@@ -190,5 +186,5 @@ def test_seventy_seven_subagents_are_the_same_bytes_twice(
     assert made[0] == made[1]
     assert len(made[0]) == 6
     assert not any(b"secret" in content for content in made[0].values())
-    ((agents,),) = rows(tmp_path / "secret0" / "tables", "select agents from runs")
+    [[(agents,)]] = rows(tmp_path / "secret0" / "tables", "select agents from runs")
     assert agents == 78

@@ -123,7 +123,6 @@ def test_no_event_is_refused_in_any_state(kind: Any, data: st.DataObject) -> Non
     assert repr(before) == repr(kept)
 
 
-@hypothesis.settings(max_examples=80, deadline=None)
 @hypothesis.given(lines=LINES)
 def test_a_fold_is_evolve_over_many(lines: Lines) -> None:
     """The mutable fold and the pure step have one set of rules."""
@@ -134,7 +133,6 @@ def test_a_fold_is_evolve_over_many(lines: Lines) -> None:
     assert repr(folded(lines)) == repr(stepped)  # repr, for a NaN is not equal to itself
 
 
-@hypothesis.settings(max_examples=60, deadline=None)
 @hypothesis.given(lines=LINES)
 def test_a_fold_can_be_taken_up_from_its_state(lines: Lines) -> None:
     """Nothing is in a fold that its state does not hold."""
@@ -143,7 +141,6 @@ def test_a_fold_can_be_taken_up_from_its_state(lines: Lines) -> None:
     assert repr(Fold.of(state).state()) == repr(state)
 
 
-@hypothesis.settings(max_examples=60, deadline=None)
 @hypothesis.given(lines=LINES)
 def test_equal_states_have_equal_digests(lines: Lines) -> None:
     """A digest is a function of the state alone, however the state came about."""
@@ -180,7 +177,6 @@ DELEGATIONS = st.builds(
 FIELDS = [field.name for field in attrs.fields(Limits)]
 
 
-@hypothesis.settings(max_examples=100, deadline=None)
 @hypothesis.given(limits=LIMITS, depth=st.integers(0, 4), delegation=DELEGATIONS)
 def test_limits_only_narrow(limits: Limits, depth: int, delegation: Delegation) -> None:
     """No cap of a child is wider than its parent's, whatever is asked."""
@@ -194,7 +190,6 @@ def test_limits_only_narrow(limits: Limits, depth: int, delegation: Delegation) 
         assert given.max_depth <= depth + delegation.levels
 
 
-@hypothesis.settings(max_examples=100, deadline=None)
 @hypothesis.given(limits=LIMITS, depth=st.integers(0, 4), data=st.data())
 def test_no_run_uses_more_than_its_limits(limits: Limits, depth: int, data: st.DataObject) -> None:
     """Whatever is asked, in whatever order: children, requests and reserved tokens keep the caps.
@@ -224,7 +219,6 @@ def test_no_run_uses_more_than_its_limits(limits: Limits, depth: int, data: st.D
         assert so_far.children_started == 0
 
 
-@hypothesis.settings(max_examples=50, deadline=None)
 @hypothesis.given(limits=LIMITS, asks=st.integers(0, 60))
 def test_no_run_asks_a_model_more_often_than_it_may(limits: Limits, asks: int) -> None:
     so_far = Fold.of(RunState(limits=limits))

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.engine.encoding.canonical import encode, encode_sorted
@@ -124,7 +124,6 @@ def test_a_path_that_says_something_is_kept() -> None:
 
 @pytest.mark.parametrize("api", BODIES)
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_two_bodies_are_equal_exactly_if_they_ask_the_same(api: str, data: st.DataObject) -> None:
     """One change, wherever it is, is seen unless it is one of notation."""
@@ -144,7 +143,6 @@ def test_two_bodies_are_equal_exactly_if_they_ask_the_same(api: str, data: st.Da
 
 @pytest.mark.parametrize("api", BODIES)
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_messages_do_not_depend_on_what_follows_them(api: str, data: st.DataObject) -> None:
     """So that a request that goes on with a conversation begins with the same messages."""
@@ -164,7 +162,6 @@ def test_messages_do_not_depend_on_what_follows_them(api: str, data: st.DataObje
 
 
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=100, deadline=None)
 @given(
     method=st.sampled_from(["POST", "GET"]),
     path=st.sampled_from([*PATHS.values(), "/x", "/v1/responses?a=\udcff"]),
@@ -196,7 +193,6 @@ def test_whatever_a_body_is_a_log_can_hold_what_is_read(
 
 
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=100, deadline=None)
 @given(
     api=st.sampled_from([*PATHS]),
     status=st.sampled_from([200, 204, 302, 400, 429, 500]),

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
@@ -48,7 +48,6 @@ CALLED = {"id": "c", "name": "f", "arguments": {"a": 1}}
 
 
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=70, deadline=None)
 @given(body=CHAT_BODY, random=st.randoms(use_true_random=False))
 def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) -> None:
     """Whatever the pieces; calls interleaved, arguments invalid, usage at the end."""
@@ -63,7 +62,6 @@ def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) 
 
 
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=70, deadline=None)
 @given(body=CHAT_BODY)
 def test_an_answer_equals_what_a_client_repeats(body: dict[str, Any]) -> None:
     """The SDK's own dump, with and without null members."""

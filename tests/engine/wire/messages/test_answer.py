@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.engine.events.outcome import Usage
@@ -34,7 +34,6 @@ def use(call_id: str = "c", **members: Any) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=70, deadline=None)
 @given(body=MESSAGES_BODY, random=st.randoms(use_true_random=False))
 def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) -> None:
     """Whatever the pieces; inputs, thinking and signatures too."""
@@ -48,7 +47,6 @@ def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) 
 
 
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=70, deadline=None)
 @given(body=MESSAGES_BODY)
 def test_an_answer_equals_what_a_client_repeats(body: dict[str, Any]) -> None:
     """The content of the answer as it came, and as the SDK sends its objects."""

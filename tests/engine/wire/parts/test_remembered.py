@@ -59,7 +59,6 @@ TEXTS = st.text(alphabet='{}[]":, \n\\amesginput10.-eé\U0001f600', max_size=40)
 
 
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=100, deadline=None)
 @given(st.lists(TEXTS, max_size=4), st.data())
 def test_what_is_no_json_is_none(texts: list[str], data: st.DataObject) -> None:
     """Wherever it leaves what was read before."""

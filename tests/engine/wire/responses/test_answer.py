@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.responses import Response
 
@@ -43,7 +43,6 @@ def called(call_id: str = "c") -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=70, deadline=None)
 @given(body=RESPONSES_BODY, random=st.randoms(use_true_random=False))
 def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) -> None:
     """Whatever the pieces; cut before its end, it has said nearly the same."""
@@ -61,7 +60,6 @@ def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) 
 
 
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=70, deadline=None)
 @given(body=RESPONSES_BODY)
 def test_an_answer_equals_what_a_client_repeats(body: dict[str, Any]) -> None:
     """The items as they came, and as the SDK sends its objects."""
