@@ -9,7 +9,7 @@ compares and shrinks orders. Rules: CONTRACT.md §12.8.
 
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 import attrs
@@ -22,7 +22,7 @@ from refold.engine.log.names import child_path
 from refold.engine.loop.loop import Task
 from refold.engine.ports.programs import program_name
 from refold.replay.difference.pointer_diff import differences
-from refold.replay.index.by_call import label_of
+from refold.replay.index.by_call import Book, label_of
 from refold.replay.reexecute.world import task_place
 from refold.replay.what_if.order_report import (
     HEADLINES,
@@ -32,7 +32,7 @@ from refold.replay.what_if.order_report import (
     OrderStep,
 )
 from refold.replay.what_if.orders import DeliveryOrder, Move, continued, deferred, moves, shrunk
-from refold.replay.what_if.outstanding import CHOICES_MAX
+from refold.replay.what_if.outstanding import CHOICES_MAX, ended_by_cancel
 from refold.replay.what_if.rehearsal import RehearsalPlan, Rehearsed
 from refold.replay.what_if.stage import Stage
 
@@ -64,6 +64,14 @@ class Orders:
     """Called after each order with the number tried so far."""
 
 
+def _untried(book: Book, tried: Collection[str]) -> Iterator[str]:
+    """Yield the calls whose own end is unknown because the program cancelled them."""
+    yield from (call for call in book.given_up if call not in tried)
+    for call, answer in book.answers.items():
+        if ended_by_cancel(book, call, answer.event):
+            yield call
+
+
 def explored(stage: Stage, orders: Orders, above: tuple[str, ...] = ()) -> ExploreReport:
     """Rehearse a run in different orders of completion, as `refold.explore` does.
 
@@ -87,7 +95,7 @@ def explored(stage: Stage, orders: Orders, above: tuple[str, ...] = ()) -> Explo
         findings=tuple(search.findings()),
         outstanding=max(map(len, baseline.choices), default=0),
         given_up=tuple(book.label(call) for call in book.given_up),
-        untried=tuple(book.label(call) for call in book.given_up if call not in search.keys),
+        untried=tuple(book.label(call) for call in _untried(book, search.keys)),
         timers=orders.timers,
         timers_armed=baseline.timers,
         children_left=0 if orders.children else len(baseline.children),

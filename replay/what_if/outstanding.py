@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from refold.engine.events.events import Event, SessionChanged, TimerFired
+from refold.engine.events.events import ChildFinished, Event, SessionChanged, TimerFired
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.loop.loop import Timer
 from refold.replay.index.by_call import Answer, Book
@@ -64,6 +64,8 @@ class Outstanding:
         self._now_us = 0
         self.timers = 0
         """How many were armed."""
+        self.cancelled: set[str] = set()
+        """Children that the program has cancelled."""
 
     def arm(self, timer: Timer) -> None:
         """Remember when a timer is due, by a clock that only timers move."""
@@ -142,7 +144,8 @@ class Outstanding:
             elif call not in kernel.children:
                 self._drop(call)
             elif kernel.wants_child(call) and not self._has_changes(kernel, call):
-                yield choice
+                is_known = not ended_by_cancel(self._book, choice.key, choice.event)
+                yield from [choice] * (is_known or call in self.cancelled)
 
     def _has_changes(self, kernel: Kernel, call: str) -> bool:
         """Return whether a child has still to change the session that it shares."""
@@ -201,6 +204,12 @@ class Outstanding:
             return 0, self._order[key], 0
         position = self._book.position(key)
         return new or (1, _NEVER if position is None else position, 0)
+
+
+def ended_by_cancel(book: Book, key: str, event: Event) -> bool:
+    """Return whether a child ended because the recorded program cancelled it: not before that."""
+    is_cancelled = isinstance(event, ChildFinished) and event.outcome.status == "cancelled"
+    return is_cancelled and key in book.cancelled_children
 
 
 def _is_by(event: Event, path: str) -> bool:

@@ -18,6 +18,7 @@ from refold.engine.errors import OutsideLoop
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import (
     ClockRead,
+    EffectCancelled,
     Event,
     PatchMarked,
     SessionSeeded,
@@ -198,6 +199,8 @@ class Rehearsal(World):
         is_asked = isinstance(event, REQUESTS)
         self._step(lets_go=is_asked or isinstance(event, ValueDrawn))
         self.fold.apply(event, call)
+        if isinstance(event, EffectCancelled) and call is not None:
+            self._outstanding.cancelled.add(call)
         if isinstance(event, REQUESTS):
             asked = self._matcher.recognised(asked_of(event, call or ""))
             self._asked[asked.call] = asked

@@ -46,6 +46,49 @@ def test_a_race_is_found_and_shrunk_to_one_move(tmp_path: Path) -> None:
         assert finding.file.endswith("racing.py")
 
 
+async def mirror(run: Run, name: str) -> str:
+    """Fetch a page, at once or very late."""
+    if name == "slow":
+        await run.sleep(600)
+    page: str = await run.tool("fetch", name=name)
+    return page
+
+
+async def first_child(run: Run, names: list[str]) -> str:
+    """Take the first of two children, and cancel the other."""
+    kids = [await run.start(Delegation(program=mirror, input=name)) for name in names]
+    winner = await run.join_first(*kids)
+    for kid in kids:
+        if kid is not winner:
+            run.cancel(kid)
+    outcomes = await run.join(*kids)
+    return next(str(one.output) for one in outcomes if one.status == "completed")
+
+
+async def first_delegation(run: Run, names: list[str]) -> str:
+    """The same, with tasks that delegate."""
+    kids = [
+        asyncio.ensure_future(run.delegate(Delegation(program=mirror, input=name)))
+        for name in names
+    ]
+    done, rest = await asyncio.wait(kids, return_when=asyncio.FIRST_COMPLETED)
+    for kid in rest:
+        kid.cancel()
+    return next(str(one.result().output) for one in done)
+
+
+@pytest.mark.parametrize("program", [first_child, first_delegation])
+def test_a_child_that_was_cancelled_cannot_win(program: Any, tmp_path: Path) -> None:
+    """It ended so because it had lost; how it would have ended is in no log."""
+    report = explored(tmp_path, program, ["slow", "a"], tools=[fetch])
+
+    assert (report.orders, report.findings) == (1, ()), str(report)
+    (left,) = report.untried
+    assert left.startswith("child mirror#1")
+    assert '"slow"' in left
+    assert not report.children
+
+
 async def raced_later(run: Run, names: list[str]) -> Any:
     """Waits for something else before."""
     await asyncio.sleep(0.001)
