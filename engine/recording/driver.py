@@ -25,7 +25,6 @@ from typing import Any
 
 import attrs
 
-from refold.engine.children.unfinished import take_up
 from refold.engine.encoding.canonical import Json, kind_of
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import (
@@ -447,6 +446,8 @@ def _go_on(runner: ChildRunner, request: ChildRequest) -> Outcome | Suspended:
     """
     while True:
         try:
+            from refold.engine.children.unfinished import take_up  # noqa: PLC0415 - few runs are resumed
+
             taken = take_up(request)
         except RefoldError as error:
             raise ChildStopped(str(request.log), type(error).__name__, str(error)) from None

@@ -8,7 +8,6 @@ because a model could not fix it. Rules: CONTRACT.md §10.4.
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from refold.engine.children.envelope import why_no_model, why_no_session, why_unreachable
 from refold.engine.encoding.strict import nearest
 from refold.engine.errors import NotReady, ProgramNotFound, UsageError
 from refold.engine.ports.delegation import Children
@@ -66,6 +65,12 @@ def _missing(request: RunRequest, children: Children) -> Iterator[str]:
 
 def _unreachable(request: RunRequest, children: Children) -> Iterator[str]:
     """Yield what children have and no other process can make."""
+    from refold.engine.children.envelope import (  # noqa: PLC0415 - few runs have such children
+        why_no_model,
+        why_no_session,
+        why_unreachable,
+    )
+
     offered = _offered(request)
     try:
         reference_of(children.program)

@@ -25,7 +25,6 @@ from refold.engine.recording.nested import check_may_start
 from refold.engine.recording.workers import in_thread
 from refold.engine.secrets.vault import checked_volatile
 from refold.replay.explain.divergence import Divergence
-from refold.replay.reexecute.apart import reexecute_apart
 from refold.replay.reexecute.comparison import Comparison
 from refold.replay.reexecute.report import ReplayReport, RunAgain, Watch, damaged
 from refold.replay.reexecute.world import Replayed, first_event, program_of
@@ -148,6 +147,8 @@ class _Tree:
             program=again.program if again.program is not None else program_of(None, started),
             names=again.names or (started.program,),
         )
+        from refold.replay.reexecute.apart import reexecute_apart  # noqa: PLC0415 - few are unfinished
+
         answer = reexecute_apart(again, lambda watch: replay_tree(again, watch))
         if answer.report is not None:
             self._add(answer.report)

@@ -16,7 +16,6 @@ from refold.engine.encoding.canonical import name_of
 from refold.engine.errors import ModelNotFound, OptionRefused
 from refold.engine.events.limits import Limits
 from refold.engine.ports.ports import Durability, Tool
-from refold.tools.contract.tool_types import as_tool, is_tool
 
 Tools = Sequence[Tool | Callable[..., Any]]
 """Tools, and functions, which become tools that are taken to change the world."""
@@ -152,6 +151,10 @@ def shown(value: object) -> str:
 
 
 def _tools(call: str, tools: Any) -> list[Tool]:
+    if tools == ():
+        return []
+    from refold.tools.contract.tool_types import as_tool, is_tool  # noqa: PLC0415 - not by default
+
     if is_tool(tools) or callable(tools):
         name = getattr(tools, "name", getattr(tools, "__name__", "…"))
         raise OptionRefused(call, "tools", f"a list: tools=[{name}]", "one tool")

@@ -143,6 +143,9 @@ def rows(against: Path | None, *, rounds: int, words: Sequence[str] = ()) -> lis
         ]
     names = [*dict.fromkeys(name for job in listed for name in (job.base, job.name) if name)]
     taken: dict[tuple[str, bool], list[float]] = {}
+    for job in names:  # once for nothing: modules are compiled and loaded
+        for worker in {here, there}:
+            worker.ask(job)
     for _ in range(rounds):
         for job in order.sample(names, len(names)):
             for ours in order.sample([True, False], 2):

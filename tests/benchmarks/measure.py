@@ -13,6 +13,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -115,10 +116,18 @@ class Worker:
 
     @classmethod
     def of(cls, module: str, *arguments: str, path: Path = ROOT / "src") -> "Worker":
-        """Start a module of the benchmarks, with the `refold` of `path`."""
+        """Start a module of the benchmarks, with the `refold` of `path`.
+
+        What it starts finds its modules compiled, as after an installation: neither checkout may
+        have them, or be written to.
+        """
+        env = {name: each for name, each in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        compiled = opened.enter_context(tempfile.TemporaryDirectory())
+        env |= {"PYTHONPATH": os.pathsep.join([str(path), str(ROOT)])}
+        env |= {"PYTHONPYCACHEPREFIX": compiled}
         process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(path), str(ROOT)])},
+            env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

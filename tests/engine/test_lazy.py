@@ -188,38 +188,83 @@ _LIGHT = """
 import sys
 
 class Refused:
-    def find_spec(self, name, path=None, target=None):
-        if name.startswith({absent}):
-            raise AssertionError(f"{{name}} is loaded")
+    present = ()
 
-sys.meta_path.insert(0, Refused())
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        known = sys.stdlib_module_names - {heavy} | {needed}
+        if top != "refold":  # what is optional is asked for, too
+            if top not in known:
+                raise ModuleNotFoundError(f"{{name}} is loaded", name=name)
+        elif not (name + ".").startswith(self.present):
+            if not any(each.startswith(name + ".") for each in self.present):
+                raise AssertionError(f"{{name}} is loaded")
+
+log, also, refused = *sys.argv[1:], Refused()
+sys.meta_path.insert(0, refused)
+refused.present = {imported}
 import refold
+
+refused.present += {recorded}
+assert refold.record(lambda run, _: None, log=log).ok
+refused.present += {verified}
+assert refold.verify(log).intact
+refused.present += {replayed}
+assert refold.reexecute(log, lambda run, _: None).identical
+refused.present += {called}
 
 @refold.tool
 def double(n: int) -> int:
     return 2 * n
 
-recording = refold.record(lambda run, n: run.tool(double, n=n), 4, log=sys.argv[1])
-assert recording.output == 8, recording
-assert refold.verify(recording.log).intact
+def program(run, n):
+    return run.tool(double, n=n)
+
+assert refold.record(program, 4, log=also).output == 8
+assert refold.verify(also).intact
+assert refold.reexecute(also, program).identical
 """
-_ABSENT = (
-    *(f"refold.engine.{each}" for each in ("observed", "process", "session", "signing", "wire")),
-    *(f"refold.engine.models.{each}" for each in ("scripted", "parse", "endpoint")),
-    *(f"refold.engine.runners.{each}" for each in ("in_", "on_", "child")),
-    *(f"refold.tools.{each}" for each in ("agents", "configuration", "delegation", "files")),
-    *(f"refold.{each}" for each in ("cli", "exports", "page", "proxy", "store", "testing")),
-    "click", "jsonschema", "psutil", "rich", "structlog", "yaml", "zipfile",
-)  # fmt: skip
-"""What a run of a tool and its verification load nothing of."""
 
 
-def test_a_run_is_recorded_and_verified_with_nothing_else_there(tmp_path: Path) -> None:
+def _within(package: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{package}.{name}." for name in names.split())
+
+
+_PRESENT = {
+    "imported": _within("refold", "adapters engine.lazy engine.loop.frameworks"),
+    "recorded": (
+        *_within("refold", "api options programs replay.__init__"),
+        *_within(
+            "refold.engine",
+            "children.tree_digest encoding errors events kernel log loop models.prices ports "
+            "program recording secrets state",
+        ),
+        *_within("refold.engine.runners", "preflight recorded recording shipped"),
+    ),
+    "verified": (
+        *_within("refold.engine", "workspace.paths"),
+        *_within("refold.replay.audit", "causal signed verify"),
+    ),
+    "replayed": (
+        *_within("refold.engine", "session"),
+        *_within("refold.replay", "audit.session_fold difference explain index reexecute"),
+    ),
+    "called": _within("refold", "tools.contract"),
+    "needed": {"attr", "attrs", "cattrs", "orjson", "typing_extensions"},
+    "heavy": {
+        *("argparse", "ctypes", "email", "http", "multiprocessing", "pydoc", "sqlite3", "tempfile"),
+        *("unittest", "xml", "zipfile"),
+    },
+}
+"""What each step of a small program loads, beside the steps before it; anything else is absent."""
+
+
+def test_a_run_is_recorded_verified_and_replayed_with_nothing_else_there(tmp_path: Path) -> None:
     """The start of a process is what users wait for."""
     program = tmp_path / "light.py"
-    program.write_text(_LIGHT.format(absent=_ABSENT), encoding="utf-8")
+    program.write_text(_LIGHT.format(**_PRESENT), encoding="utf-8")
 
-    words: list[str | Path] = [sys.executable, program, tmp_path / "light.jsonl"]
+    words: list[str | Path] = [sys.executable, program, *(tmp_path / f"{n}.jsonl" for n in "ab")]
     ran = run(words, capture_output=True, text=True, check=False)
 
     assert (ran.returncode, ran.stderr) == (0, "")
