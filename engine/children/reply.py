@@ -29,10 +29,11 @@ from refold.engine.events.outcome import (
 )
 from refold.engine.ports.ports import Policy
 from refold.engine.state.folding import Fold
+from refold.engine.values import Value
 
 
 @attrs.frozen
-class Members:
+class Members(Value):
     """An object's shape: the shapes of its required and of its optional members, by name.
 
     A shape is one of these, a list of the one that all its items have, or a type: `str`, `int` for

@@ -15,6 +15,7 @@ from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json, encode
 from refold.engine.encoding.secret import refuse_handles
 from refold.engine.errors import UsageError
+from refold.engine.values import Value
 
 _REMEMBERED: Final = 1024
 """The number of messages that are remembered; more for a longer conversation."""
@@ -23,7 +24,7 @@ _CONVERSATIONS: Final = 128
 
 
 @attrs.frozen
-class ConversationPrefix:
+class ConversationPrefix(Value):
     """The messages of a conversation that a log has, and the new ones."""
 
     base: int

@@ -15,6 +15,7 @@ import attrs
 from refold.engine.encoding.canonical import Json, join, unescaped
 from refold.engine.encoding.hints import field_names
 from refold.engine.errors import UsageError
+from refold.engine.values import Value
 
 MEMBER: Final = "$secret"
 _TEXT: Final = ": pass the handle itself, not its text>"
@@ -22,7 +23,7 @@ _TEXT: Final = ": pass the handle itself, not its text>"
 
 
 @attrs.frozen
-class Secret:
+class Secret(Value):
     """A handle to a secret; its JSON holds the name alone, and it has no text.
 
     Its `repr`, which Python writes of a list that holds it, is refused where it is sent.

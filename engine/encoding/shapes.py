@@ -42,6 +42,7 @@ from refold.engine.encoding.hints import (
 )
 from refold.engine.encoding.strict import JSON_KINDS, Hook, read_members
 from refold.engine.errors import ToolRefused
+from refold.engine.values import Value
 
 DATE: Final = r"^\d{4}-\d{2}-\d{2}$"
 TIME: Final = r"^\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2}(:\d{2})?)?$"
@@ -53,7 +54,7 @@ DECIMAL: Final = r"^-?\d+(\.\d+)?(E[+-]?\d+)?$"
 
 
 @attrs.frozen(kw_only=True)
-class Shape:
+class Shape(Value):
     """How the values of one type look in JSON, and how they are read."""
 
     schema: dict[str, Any]
@@ -74,7 +75,7 @@ class Shape:
 
 
 @attrs.frozen
-class _Place:
+class _Place(Value):
     """The judge's place in a tool's signature, and the classes around it."""
 
     tool: str

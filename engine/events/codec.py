@@ -24,6 +24,7 @@ from refold.engine.encoding.shapes import hook_for
 from refold.engine.encoding.strict import problems_of
 from refold.engine.errors import EventMalformed, LogUnsupported
 from refold.engine.events.events import KIND_OF, KINDS, TAILS, Event, Extension, Recorded
+from refold.engine.values import Value
 
 Data = dict[str, Any]
 """The `data` of an entry: a JSON object."""
@@ -95,7 +96,9 @@ def _twin(event: type[Event]) -> type:
     instance of the twin becomes a frozen event by a change of class: no field is set twice.
     """
     fields = {field.name: attrs.field() for field in attrs.fields(event)}
-    return attrs.make_class(event.__name__, fields, init=False, slots=True, weakref_slot=False)
+    return attrs.make_class(
+        event.__name__, fields, bases=(Value,), init=False, slots=True, weakref_slot=False
+    )
 
 
 def _loader(event: type[Event]) -> Callable[[Any], Event]:

@@ -17,13 +17,14 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.outcome import Fault, Outcome, Usage
+from refold.engine.values import Value
 
 EffectClass = Literal["pure", "idempotent", "reads", "changes"]
 """A tool's effect on the world; undeclared means `changes`."""
 
 
 @attrs.frozen(weakref_slot=False)
-class RunStarted:
+class RunStarted(Value):
     """A run began.  First event of every log, and only the first."""
 
     program: str
@@ -72,7 +73,7 @@ class RunStarted:
 
 
 @attrs.frozen(weakref_slot=False)
-class ToolCalled:
+class ToolCalled(Value):
     """The program asked for a tool.  Written before the tool starts."""
 
     tool: str
@@ -84,7 +85,7 @@ class ToolCalled:
 
 
 @attrs.frozen(weakref_slot=False)
-class ToolReturned:
+class ToolReturned(Value):
     """A tool ended.  Written before the program sees it."""
 
     status: Literal["ok", "error"]
@@ -94,7 +95,7 @@ class ToolReturned:
 
 
 @attrs.frozen(weakref_slot=False)
-class ModelAsked:
+class ModelAsked(Value):
     """The program asked a model. Names the conversation so far and the added messages."""
 
     model: str
@@ -111,7 +112,7 @@ class ModelAsked:
 
 
 @attrs.frozen(weakref_slot=False)
-class ModelAnswered:
+class ModelAnswered(Value):
     """A model answered, or failed to."""
 
     status: Literal["ok", "error"]
@@ -125,7 +126,7 @@ class ModelAnswered:
 
 
 @attrs.frozen(weakref_slot=False)
-class ChildStarted:
+class ChildStarted(Value):
     """The program started a child run.  Written before the runner starts it."""
 
     delegation: dict[str, Any]
@@ -137,7 +138,7 @@ class ChildStarted:
 
 
 @attrs.frozen(weakref_slot=False)
-class ChildFinished:
+class ChildFinished(Value):
     """A child's outcome was delivered to the program; or a start was rejected."""
 
     delegation: dict[str, Any] | None = attrs.field(default=None, kw_only=True)
@@ -146,7 +147,7 @@ class ChildFinished:
 
 
 @attrs.frozen(weakref_slot=False)
-class TimerFired:
+class TimerFired(Value):
     """A timer was due.  Its arming and disarming follow from the program."""
 
     virtual_us: int
@@ -159,7 +160,7 @@ class TimerFired:
 
 
 @attrs.frozen(weakref_slot=False)
-class ClockRead:
+class ClockRead(Value):
     """The program looked at the clock; at most once a step."""
 
     time_us: int
@@ -169,7 +170,7 @@ class ClockRead:
 
 
 @attrs.frozen(weakref_slot=False)
-class ValueDrawn:
+class ValueDrawn(Value):
     """The program drew a value from outside itself."""
 
     source: Literal["uuid", "random", "file", "environment", "session", "settings", "tokens"]
@@ -181,7 +182,7 @@ class ValueDrawn:
 
 
 @attrs.frozen(weakref_slot=False)
-class InputAsked:
+class InputAsked(Value):
     """The program asked a person."""
 
     question: str
@@ -189,7 +190,7 @@ class InputAsked:
 
 
 @attrs.frozen(weakref_slot=False)
-class InputGiven:
+class InputGiven(Value):
     """A person answered."""
 
     answer: Json
@@ -197,7 +198,7 @@ class InputGiven:
 
 
 @attrs.frozen(weakref_slot=False)
-class EffectCancelled:
+class EffectCancelled(Value):
     """The program gave up on an effect: what still comes of it is late.
 
     Or, with `run` and without a call, the run itself was cancelled from outside.
@@ -207,7 +208,7 @@ class EffectCancelled:
 
 
 @attrs.frozen(weakref_slot=False)
-class EffectLate:
+class EffectLate(Value):
     """An effect ended after the program had stopped waiting for it. Never delivered."""
 
     kind: Literal["tool", "model", "child", "input"]
@@ -215,7 +216,7 @@ class EffectLate:
 
 
 @attrs.frozen(weakref_slot=False)
-class LimitHit:
+class LimitHit(Value):
     """A limit refused an effect, or stopped the run."""
 
     limit: str
@@ -227,21 +228,21 @@ class LimitHit:
 
 
 @attrs.frozen(weakref_slot=False)
-class SessionSeeded:
+class SessionSeeded(Value):
     """The session started from a snapshot."""
 
     snapshot: dict[str, Any]
 
 
 @attrs.frozen(weakref_slot=False)
-class SessionRestored:
+class SessionRestored(Value):
     """The session was rolled back to a snapshot."""
 
     snapshot: dict[str, Any]
 
 
 @attrs.frozen(weakref_slot=False)
-class SessionChanged:
+class SessionChanged(Value):
     """An event was dispatched to the session; its reducers follow from it."""
 
     event: str
@@ -252,7 +253,7 @@ class SessionChanged:
 
 
 @attrs.frozen(weakref_slot=False)
-class TokensGranted:
+class TokensGranted(Value):
     """A child that had used up its `model_tokens` was given more of its parent's."""
 
     tokens: int
@@ -261,14 +262,14 @@ class TokensGranted:
 
 
 @attrs.frozen(weakref_slot=False)
-class PatchMarked:
+class PatchMarked(Value):
     """The program passed a change marker."""
 
     id: str
 
 
 @attrs.frozen(weakref_slot=False)
-class NoteAdded:
+class NoteAdded(Value):
     """The program wrote a remark."""
 
     text: str
@@ -276,7 +277,7 @@ class NoteAdded:
 
 
 @attrs.frozen(weakref_slot=False)
-class RunResumed:
+class RunResumed(Value):
     """A crashed or suspended run continued in the same log."""
 
     attempt: int
@@ -290,7 +291,7 @@ class RunResumed:
 
 
 @attrs.frozen(weakref_slot=False)
-class RunFinished:
+class RunFinished(Value):
     """The run ended.  Last event of every sealed log; nothing follows."""
 
     status: str
@@ -324,7 +325,7 @@ class RunFinished:
 
 
 @attrs.frozen(weakref_slot=False)
-class Extension:
+class Extension(Value):
     """A third party's own event: carried, verified, and ignored.  Not of the closed set."""
 
     kind: str

@@ -12,9 +12,11 @@ from typing import Any, Final
 
 import attrs
 
+from refold.engine.values import Value
+
 
 @attrs.frozen(kw_only=True)
-class Flags:
+class Flags(Value):
     """The rules that one run follows; a default is the rule of a log without the flag."""
 
     scope_hashes: bool = False

@@ -17,6 +17,7 @@ import attrs
 
 from refold.engine.encoding.parameters import names_nearest
 from refold.engine.errors import LimitRefused
+from refold.engine.values import Value
 
 _MAY_BE_ZERO: Final = ("max_depth", "max_children")
 _UNITS: Final = {"cost_usd": "US dollars"}
@@ -25,7 +26,7 @@ _UNITS: Final = {"cost_usd": "US dollars"}
 
 @names_nearest
 @attrs.frozen(kw_only=True)
-class Limits:
+class Limits(Value):
     """Limits of one run.  `None` sets no limit; a child still has its parent's.
 
     A root gets the defaults in `CEILINGS`, and its caller may raise them.  Programs and models can

@@ -10,6 +10,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import ChildFailed
+from refold.engine.values import Value
 
 if TYPE_CHECKING:
     from typing import Generic as Generic  # noqa: PLC0414 - for the classes that import it
@@ -55,7 +56,7 @@ ArtifactKind = Literal["note", "path", "diff", "json"]
 
 
 @attrs.frozen(kw_only=True)
-class Artifact:
+class Artifact(Value):
     """A named, typed, bounded piece of a child's output."""
 
     kind: ArtifactKind
@@ -67,7 +68,7 @@ class Artifact:
 
 
 @attrs.frozen(kw_only=True)
-class Report:
+class Report(Value):
     """A return value with a summary and artifacts for the parent."""
 
     summary: str
@@ -79,7 +80,7 @@ class Report:
 
 
 @attrs.frozen(kw_only=True)
-class Fault:
+class Fault(Value):
     """Why something did not succeed, as data."""
 
     code: str
@@ -89,7 +90,7 @@ class Fault:
 
 
 @attrs.frozen(kw_only=True)
-class Truncated:
+class Truncated(Value):
     """The cut of a child's text by a limit."""
 
     kept_bytes: int
@@ -99,7 +100,7 @@ class Truncated:
 
 
 @attrs.frozen(kw_only=True)
-class Usage:
+class Usage(Value):
     """A run's spending on models, including its children's."""
 
     input_tokens: int = 0
@@ -142,7 +143,7 @@ class Usage:
 
 
 @attrs.frozen(kw_only=True)
-class Priced:
+class Priced(Value):
     """The known cost of some answers, of which some may have no known cost."""
 
     usd_micros: int = 0
@@ -175,7 +176,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 @attrs.frozen(kw_only=True)
-class ChildRef:
+class ChildRef(Value):
     """Identifies the run, and the head of its log when the parent joined."""
 
     run: str
@@ -187,7 +188,7 @@ class ChildRef:
 
 
 @attrs.frozen(kw_only=True)
-class OutcomeFields:
+class OutcomeFields(Value):
     """The fields of `Outcome`.  `duration_ms` and `child` are last: they are volatile (§6.2)."""
 
     status: Status

@@ -19,10 +19,11 @@ from refold.engine.events.outcome import Usage, failed
 from refold.engine.ports.delegation import Delegation
 from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import RunState
+from refold.engine.values import Value
 
 
 @attrs.frozen
-class RequestChild:
+class RequestChild(Value):
     """Start a child run."""
 
     delegation: Delegation

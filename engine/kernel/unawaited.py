@@ -18,6 +18,8 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import attrs
 
+from refold.engine.values import Value
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -31,7 +33,7 @@ Add = Callable[[Any, CodeType, int], None]
 
 
 @attrs.frozen
-class Slip:
+class Slip(Value):
     """A warning about a program, reported at its end.
 
     It is about a call that was never awaited; an unretrieved exception of a task, a callback or an

@@ -37,13 +37,14 @@ from refold.engine.events.outcome import Artifact, Fault, Report
 from refold.engine.log.blobs import DATA_MAX, encode_data
 from refold.engine.loop.loop import CALLBACKS_MAX, Loop, Task, is_asyncios, is_engines, is_librarys
 from refold.engine.ports.program_types import PLAIN, ProgramTypes
+from refold.engine.values import Value
 
 _END_BYTES_MAX: Final = DATA_MAX - 32 * 1024
 """The size limit of the program's data in a run's end; the rest of its entry needs space too."""
 
 
 @attrs.frozen
-class Verdict:
+class Verdict(Value):
     """How a run ended, before it is written down."""
 
     status: str
@@ -58,7 +59,7 @@ class Verdict:
 
 
 @attrs.frozen
-class ProgramResult:
+class ProgramResult(Value):
     """What became of the program's own code."""
 
     value: Any = None

@@ -29,6 +29,7 @@ from refold.engine.log.line import (
     stored_hash,
     trailer,
 )
+from refold.engine.values import Value
 
 TORN_TAIL: Final = "torn tail"
 
@@ -41,7 +42,7 @@ _TWO: Final = b'"}{"seq":'
 
 
 @attrs.frozen
-class Damage:
+class Damage(Value):
     """One damaged place of a log."""
 
     path: str
@@ -64,7 +65,7 @@ class Damage:
 
 
 @attrs.frozen
-class ChainEnd:
+class ChainEnd(Value):
     """Up to where a chain holds."""
 
     path: str

@@ -38,6 +38,7 @@ from refold.engine.log.line import (
     trailer,
 )
 from refold.engine.log.names import blobs_of
+from refold.engine.values import Value
 
 _BUFFER: Final = 64 * 1024  # more only costs page faults, less costs calls
 _CHUNK: Final = 32 * 1024
@@ -84,7 +85,7 @@ class Entry(NamedTuple):
 
 
 @attrs.frozen
-class Scan:
+class Scan(Value):
     """The chain of a log, without parsed lines."""
 
     path: str

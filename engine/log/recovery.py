@@ -16,6 +16,7 @@ import attrs
 
 from refold.engine.log.damage import after_hole
 from refold.engine.log.descriptors import CLOEXEC, DIRECTORY, NOFOLLOW, read_at, sync
+from refold.engine.values import Value
 
 TAIL_MAX: Final = 64 * 1024**2
 """Bytes of a tail that are hashed whole."""
@@ -24,7 +25,7 @@ _PIECE: Final = 1024 * 1024
 
 
 @attrs.frozen
-class Cut:
+class Cut(Value):
     """The part cut off the end of a log."""
 
     bytes: int

@@ -51,6 +51,7 @@ from refold.engine.log.names import blobs_of, check_root, root_of
 from refold.engine.log.reader import open_plain, scan_file
 from refold.engine.log.recovery import Cut, cut_tail, sync_folder
 from refold.engine.ports.ports import Durability
+from refold.engine.values import Value
 
 GROUP: Final = 256
 """Entries after which `group` syncs at the latest."""
@@ -72,7 +73,7 @@ class SystemDisk:
 
 
 @attrs.frozen
-class Resumed:
+class Resumed(Value):
     """A log that was opened again."""
 
     writer: "LogWriter"

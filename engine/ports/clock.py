@@ -5,12 +5,13 @@ import datetime as dt
 import attrs
 
 from refold.engine.errors import OptionRefused
+from refold.engine.values import Value
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @attrs.frozen
-class FixedClock:
+class FixedClock(Value):
     """A clock that does not move, so that two live runs see the same time."""
 
     at: dt.datetime = _EPOCH

@@ -11,11 +11,12 @@ from refold.engine.errors import UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Generic, T_co
 from refold.engine.ports.ports import Policy, Program, ProgramOf, Reference, Tool
+from refold.engine.values import Value
 
 
 @names_nearest
 @attrs.frozen(kw_only=True)
-class Delegation(Generic[T_co]):
+class Delegation(Value, Generic[T_co]):
     """The task of a child, and its limits."""
 
     program: ProgramOf[T_co] | Reference | str
@@ -92,7 +93,7 @@ class Delegation(Generic[T_co]):
 
 
 @attrs.frozen(kw_only=True)
-class Children:
+class Children(Value):
     """What all children of a delegation tool need: checked before a run begins (§10.4.8)."""
 
     program: Program | Reference | str = "agent"

@@ -11,10 +11,11 @@ from refold.engine.events.limits import Limits
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Model, ModelRequest, Tool
 from refold.engine.ports.program_types import PLAIN, ProgramTypes
+from refold.engine.values import Value
 
 
 @attrs.frozen
-class CallTool:
+class CallTool(Value):
     """Run a leaf tool on JSON arguments."""
 
     call: str
@@ -25,7 +26,7 @@ class CallTool:
 
 
 @attrs.frozen
-class AskModel:
+class AskModel(Value):
     """Send one request to a model."""
 
     call: str
@@ -37,7 +38,7 @@ class AskModel:
 
 
 @attrs.frozen
-class RunChild:
+class RunChild(Value):
     """Start one child run, inside the limits that were granted."""
 
     call: str
@@ -50,7 +51,7 @@ class RunChild:
 
 
 @attrs.frozen
-class AskPerson:
+class AskPerson(Value):
     """Put a question to a person."""
 
     call: str
@@ -59,7 +60,7 @@ class AskPerson:
 
 
 @attrs.frozen
-class GiveUp:
+class GiveUp(Value):
     """End an effect that the program no longer wants."""
 
     call: str

@@ -33,6 +33,7 @@ from refold.engine.events.events import EffectClass
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import ArtifactKind, ChildRef, Outcome, Report, T, Usage
 from refold.engine.secrets.vault import Vault
+from refold.engine.values import Value
 
 Program = Callable[..., Any]
 """`async def program(run, input)` or `def program(run, input)`: agent code."""
@@ -56,7 +57,7 @@ its default, Any.  mypy prefers `Awaitable[T]` to T only in a recursive union.""
 
 
 @attrs.frozen
-class Reference:
+class Reference(Value):
     """How another process finds an object: spawn-style, by module or file, and name."""
 
     source: str
@@ -68,7 +69,7 @@ class Reference:
 
 
 @attrs.frozen(kw_only=True)
-class CallContext:
+class CallContext(Value):
     """Facts about the current call of a tool.
 
     Refold passes it to a parameter with this annotation; models do not see the parameter.
@@ -165,7 +166,7 @@ class Tool(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class ToolDefinition:
+class ToolDefinition(Value):
     """A tool as a model sees it."""
 
     name: str
@@ -179,7 +180,7 @@ class ToolDefinition:
 
 
 @attrs.frozen(kw_only=True)
-class ModelRequest:
+class ModelRequest(Value):
     """One request to a model.  Messages are neutral; each adapter translates (`engine.models`)."""
 
     messages: tuple[dict[str, Any], ...]
@@ -195,7 +196,7 @@ class ModelRequest:
 
 
 @attrs.frozen(kw_only=True)
-class ModelReply:
+class ModelReply(Value):
     """The answer of a model."""
 
     message: dict[str, Any]
@@ -320,7 +321,7 @@ class Clock(Protocol):
 
 @names_nearest
 @attrs.frozen(kw_only=True)
-class Policy:
+class Policy(Value):
     """Limits on the report of a child (CONTRACT.md §8.4)."""
 
     summary_bytes: int = 64 * 1024
@@ -354,7 +355,7 @@ Durability = Literal["fast", "group", "strict"]
 
 
 @attrs.frozen(kw_only=True)
-class Parentage:
+class Parentage(Value):
     """The `child.started` entry that a child run answers."""
 
     run: str
@@ -363,7 +364,7 @@ class Parentage:
 
 
 @attrs.frozen(kw_only=True)
-class Identity:
+class Identity(Value):
     """Who a run is.  Derived, never drawn by a child (CONTRACT.md §9.1)."""
 
     run_id: str
@@ -426,7 +427,7 @@ class CancelSignal:
 
 
 @attrs.frozen(kw_only=True)
-class Question:
+class Question(Value):
     """An open question to a person."""
 
     key: str
@@ -445,7 +446,7 @@ class Question:
 
 
 @attrs.frozen(kw_only=True)
-class Suspended:
+class Suspended(Value):
     """A child run that waits for a person: no outcome yet, and its log is unfinished."""
 
     questions: tuple[Question, ...]
@@ -453,7 +454,7 @@ class Suspended:
 
 
 @attrs.frozen(kw_only=True)
-class Stopped:
+class Stopped(Value):
     """A child that could not be resumed: its log is as it was, and its parent's run stops there."""
 
     code: str
@@ -462,7 +463,7 @@ class Stopped:
 
 
 @attrs.frozen(kw_only=True)
-class People:
+class People(Value):
     """Answers a run's questions: from the given answers, or by asking somebody."""
 
     answers: Mapping[str, Json] = attrs.field(factory=dict)
@@ -526,7 +527,7 @@ class Supply(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class Terms:
+class Terms(Value):
     """A run's task, resources and limits: for a root and for a child."""
 
     program_name: str

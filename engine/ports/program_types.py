@@ -23,13 +23,14 @@ from refold.engine.errors import ToolRefused, TypeRefused, ValueRefused
 from refold.engine.events.outcome import Report
 from refold.engine.ports.ports import Program
 from refold.engine.ports.programs import program_name, signature_of
+from refold.engine.values import Value
 
 _UNKNOWN: Final = (NameError, TypeError, AttributeError, SyntaxError)
 _MODULE: Final = "import the type at run time, at module level, or annotate Any for plain JSON"
 
 
 @attrs.frozen
-class ProgramTypes:
+class ProgramTypes(Value):
     """How the values of one program are read."""
 
     name: str

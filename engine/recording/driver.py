@@ -58,10 +58,11 @@ from refold.engine.ports.ports import (
 )
 from refold.engine.recording.host import Host
 from refold.engine.recording.workers import WORKERS_MAX, Workers, on_spare
+from refold.engine.values import Value
 
 
 @attrs.frozen
-class Arrival:
+class Arrival(Value):
     """Something that came back from the world."""
 
     call: str

@@ -34,6 +34,7 @@ from refold.engine.recording.bookends import sealed
 from refold.engine.recording.driver import Arrival
 from refold.engine.state.folding import Fold
 from refold.engine.state.rules import tool_served
+from refold.engine.values import Value
 
 _REQUESTS: Final = frozenset(REQUESTS)
 
@@ -182,7 +183,7 @@ class Ledger:
 
 
 @attrs.frozen(kw_only=True)
-class Handed:
+class Handed(Value):
     """The data with which a recorder continues at the end of an unfinished record."""
 
     ledger: Ledger

@@ -14,6 +14,7 @@ from refold.engine.ports.ports import Program, Question, Terms, Tool
 from refold.engine.ports.program_types import PLAIN, ProgramTypes
 from refold.engine.secrets.vault import Vault
 from refold.engine.state.folding import Fold
+from refold.engine.values import Value
 
 
 @attrs.frozen(kw_only=True)
@@ -30,7 +31,7 @@ class RunRequest(Terms):
 
 
 @attrs.frozen(kw_only=True)
-class RecordedRun:
+class RecordedRun(Value):
     """One recorded run: its last event and its log's path."""
 
     finished: RunFinished

@@ -30,6 +30,7 @@ from refold.engine.events.events import (
     ToolReturned,
 )
 from refold.engine.events.outcome import ChildRef, Truncated, Usage
+from refold.engine.values import Value
 
 LENGTH_MIN: Final = 4
 """Characters of an exact secret; a shorter one would be found everywhere."""
@@ -85,7 +86,7 @@ def check_pointer(pointer: str, where: str) -> None:
 
 @names_nearest
 @attrs.frozen(kw_only=True)
-class Redaction:
+class Redaction(Value):
     """Values to remove from the texts of tools, models and callers.
 
     Raises:

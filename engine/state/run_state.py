@@ -14,12 +14,13 @@ import attrs
 
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome, Usage
+from refold.engine.values import Value
 
 CallKind = Literal["tool", "model", "child", "input"]
 
 
 @attrs.frozen
-class OpenCall:
+class OpenCall(Value):
     """An effect asked for and not ended: in flight, or in doubt once nobody runs it."""
 
     call: str
@@ -32,7 +33,7 @@ class OpenCall:
 
 
 @attrs.frozen
-class ToolCount:
+class ToolCount(Value):
     """How often a tool was called, and how its calls ended."""
 
     tool: str
@@ -43,7 +44,7 @@ class ToolCount:
 
 
 @attrs.frozen
-class ChildState:
+class ChildState(Value):
     """One child, or one start that was rejected."""
 
     call: str
@@ -66,7 +67,7 @@ class ChildState:
 
 
 @attrs.frozen
-class Turn:
+class Turn(Value):
     """An entry that stores messages of a conversation."""
 
     seq: int
@@ -77,7 +78,7 @@ class Turn:
 
 
 @attrs.frozen
-class Conversation:
+class Conversation(Value):
     """The last conversation in a scope: the places of its messages, not their text."""
 
     scope: str
@@ -98,7 +99,7 @@ class Conversation:
 
 
 @attrs.frozen
-class LimitCount:
+class LimitCount(Value):
     """A limit that was hit in a scope, and how often."""
 
     limit: str
@@ -112,7 +113,7 @@ class LimitCount:
 
 
 @attrs.frozen
-class Seal:
+class Seal(Value):
     """The `run.finished` event's data about the whole log."""
 
     in_doubt: tuple[str, ...]
@@ -124,7 +125,7 @@ class Seal:
 
 
 @attrs.frozen
-class Left:
+class Left(Value):
     """The remaining budget of a run; `None` without a cap."""
 
     levels: int | None
@@ -137,7 +138,7 @@ class Left:
 
 
 @attrs.frozen
-class Margin:
+class Margin(Value):
     """The part of a run's budgets kept for its own next model request (CONTRACT.md §8.3)."""
 
     last: Usage = Usage()
@@ -229,7 +230,7 @@ class Counted:
 
 
 @attrs.frozen(kw_only=True)
-class RunState(Counted):
+class RunState(Value, Counted):
     """The state of a run after some entry of its log.  Equal logs give equal states."""
 
     open: tuple[OpenCall, ...] = ()

@@ -20,6 +20,7 @@ from refold.engine.encoding.canonical import Json, encode, join, loads
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import ArgumentsRefused, NotCanonical, ToolRefused
 from refold.engine.ports.ports import CallContext
+from refold.engine.values import Value
 
 _SECTION: Final = re.compile(
     r"^(?:Args|Arguments|Parameters):[ \t]*\n((?:[ \t].*\n?|\n)*)", re.MULTILINE
@@ -30,7 +31,7 @@ _FIXABLE: Final = (NameError, TypeError, AttributeError, SyntaxError)
 
 
 @attrs.frozen(kw_only=True)
-class Parameters:
+class Parameters(Value):
     """How JSON arguments become keyword arguments."""
 
     schema: dict[str, Any]
@@ -82,7 +83,7 @@ class Parameters:
 
 
 @attrs.frozen(kw_only=True)
-class ResultType:
+class ResultType(Value):
     """How a result becomes JSON, and a typed value again."""
 
     typed: bool

@@ -39,6 +39,7 @@ from refold.engine.ports.delegation import Children
 from refold.engine.ports.executed import count_tool
 from refold.engine.ports.ports import CallContext, Reference, Tool
 from refold.engine.ports.programs import load
+from refold.engine.values import Value
 from refold.tools.contract.references import place_of
 from refold.tools.contract.signature import parameters_of, result_of, summary_of, unwrapped
 
@@ -196,7 +197,7 @@ class Handler(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class KernelTool:
+class KernelTool(Value):
     """A tool that is program code: it starts children and is re-executed in replay."""
 
     name: str = attrs.field(validator=lambda _self, _field, name: checked_name(name))
