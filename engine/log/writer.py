@@ -14,7 +14,7 @@ import os
 import re
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -334,6 +334,25 @@ class LogWriter:
             raise self._refusal()
         if self.durable_seq + 1 < self.entries:
             self._sync()
+
+    @contextlib.contextmanager
+    def syncing(self) -> Iterator[Callable[[], None]]:
+        """Give a function that syncs the entries so far, as a barrier does; they are, at the end.
+
+        Another thread may call it, while this one appends.
+
+        Raises:
+            LogLocked, LogPoisoned: as `barrier`.
+        """
+        if self._refusal is not None and not self._is_sealed:
+            raise self._refusal()
+        seq = self.entries - 1
+        try:
+            self._check_the_file()
+            yield partial(self._disk.sync, self._descriptor)
+        except OSError as error:
+            raise self._poisoned_by(error) from None
+        self.durable_seq = max(self.durable_seq, seq)
 
     def _outside(self, members: Data) -> bytes:
         try:

@@ -4,8 +4,9 @@ This module writes files. The observer chooses the entries; `engine.log` handles
 Secrets are removed from each event before it is written. Calls come from one thread at a time.
 """
 
+import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -57,6 +58,7 @@ class ObservedLog:
         self._fold = Fold()
         self._digest = DataDigest()
         self._priced = Priced()
+        self._syncing: asyncio.Future[None] | None = None
         started = vault.scrubbed(
             attrs.evolve(
                 _started(program, input, {**vault.rules(), **(rules or {})}, origin),
@@ -99,6 +101,25 @@ class ObservedLog:
     def sync(self) -> None:
         """Return when all entries are on disk, as the durability mode promises."""
         self._writer.barrier()
+
+    async def synced(self, run: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
+        """Return when all entries so far are on disk, as `sync`; those that wait share one sync.
+
+        `run` calls a function on another thread. Entries may be appended meanwhile.
+        """
+        seq = self.entries - 1
+        while self._syncing is not None and self._writer.durable_seq < seq:
+            await asyncio.wait((self._syncing,))
+        if self._writer.durable_seq < seq:
+            self._syncing = asyncio.ensure_future(self._synced(run))
+            await asyncio.shield(self._syncing)  # who is cancelled leaves it to the others
+
+    async def _synced(self, run: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
+        try:
+            with self._writer.syncing() as sync:
+                await run(sync)
+        finally:
+            self._syncing = None
 
     def seal(
         self, status: str, reason: str, output: Json = None, error: Fault | None = None

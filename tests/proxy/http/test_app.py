@@ -1,8 +1,10 @@
 """What passes through the proxy's HTTP side, and what becomes of it when either side leaves."""
 
+import asyncio
 import contextlib
 import http.client
 import json
+import queue
 import re
 import socket
 import threading
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import attrs
 import pytest
 
 from refold.engine.errors import LogPoisoned
@@ -417,6 +420,53 @@ def test_a_fault_on_the_way_never_looks_like_an_answer(
 
     assert outcomes == [500 if place == "head" else http.client.IncompleteRead]
     assert capfd.readouterr() == ("", "")
+
+
+class Slow(Failing):
+    """A desk whose disk takes its time."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__("", url)
+        self.waits: queue.Queue[tuple[bool, threading.Event]] = queue.Queue()
+        """Whether each that waited for the disk was alone, and what lets it go on."""
+
+    def begin(self, incoming: Incoming) -> Forward | Serve:
+        """Pass on."""
+        decided = super().begin(incoming)
+        assert isinstance(decided, Forward)
+        return attrs.evolve(decided, kept=self._kept)
+
+    async def _kept(self, alone: bool, /) -> None:  # noqa: FBT001 - of `Forward.kept`
+        told = threading.Event()
+        self.waits.put((alone, told))
+        await asyncio.to_thread(told.wait, TIMEOUT_SECONDS)
+
+
+def test_nothing_passes_before_it_is_on_disk() -> None:
+    """Neither a request nor the end of an answer; what is not alone lets others go on."""
+    with (
+        Upstream() as upstream,
+        served(desk := Slow(upstream.openai_url), ["openai"]) as base,
+        ThreadPoolExecutor() as threads,
+    ):
+        first = threads.submit(said, base, question("Hello"))
+        is_alone, asked_first = desk.waits.get(timeout=TIMEOUT_SECONDS)
+        second = threads.submit(said, base, question("Hello"))
+        others = [desk.waits.get(timeout=TIMEOUT_SECONDS)]
+        assert upstream.received == []
+        asked_first.set()
+        others.append(desk.waits.get(timeout=TIMEOUT_SECONDS))
+        assert len(upstream.received) == 1
+        assert not first.done()
+        others[0][1].set()
+        others.append(desk.waits.get(timeout=TIMEOUT_SECONDS))
+        assert len(upstream.received) == 2
+        assert not second.done()
+        for _, told in others:
+            told.set()
+
+        assert [first.result()[0], second.result()[0]] == [200, 200]
+    assert (is_alone, [each for each, _ in others]) == (True, [False] * 3)
 
 
 def test_a_log_that_cannot_be_written_lets_nothing_pass(tmp_path: Path) -> None:

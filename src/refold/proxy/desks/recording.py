@@ -3,9 +3,10 @@
 Rules: CONTRACT.md §16.3, §16.4.
 """
 
+import asyncio
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -44,6 +45,10 @@ class Log(Journal, Protocol):
 
     def sync(self) -> None:
         """Return when all entries are on disk, as the durability mode promises."""
+        ...
+
+    async def synced(self, run: Callable[[Callable[[], None]], Awaitable[None]], /) -> None:
+        """Return when they are, while `run` syncs on another thread."""
         ...
 
 
@@ -102,9 +107,15 @@ class RecordingDesk:
             LogPoisoned: the log cannot be written: nothing passes any more.
         """
         turn = self.written(self.read(incoming), incoming)
-        self.log.sync()
         self.look()
         return self.passed_on(turn, incoming)
+
+    async def kept(self, alone: bool) -> None:  # noqa: FBT001 - of `Forward.kept`
+        """Return when all that was written down is on disk."""
+        if alone:  # nobody else waits, and a thread takes as long as some syncs
+            self.log.sync()
+        else:
+            await self.log.synced(asyncio.to_thread)
 
     def look(self) -> None:
         """Begin to look at the folder, if calls have ended that may have changed it."""
@@ -187,7 +198,9 @@ class RecordingDesk:
             return self._capped(turn, passing, hit)
         url = route.url_of(incoming.target)
         redirected = partial(route.redirected, url)
-        return Forward(url=url, passing=passing, body=incoming.body, redirected=redirected)
+        return Forward(
+            url=url, passing=passing, body=incoming.body, kept=self.kept, redirected=redirected
+        )
 
     def _capped(self, turn: RequestUnderway, passing: "Kept", hit: CapReached | str) -> Serve:
         """Refuse a request over a cap, and name the cap in an entry of its own."""
@@ -292,6 +305,7 @@ class Kept:
             return self._told(said, code, message)
         self._wire.end("cut")
         self._answered(self._reader.answered())
+        self._log.sync()
         return said
 
     def refused(self, why: str) -> Serve:
@@ -304,6 +318,7 @@ class Kept:
             self.chunk(content)
         self._wire.end("whole")
         self._answered(ModelAnswered("error", error={"code": code, "message": message}))
+        self._log.sync()
         return said
 
     def gone(self) -> None:
@@ -312,6 +327,7 @@ class Kept:
             return
         if self._is_said():
             self.end()
+            self._log.sync()
             return
         if self._has_begun:
             self._wire.end("cut")
@@ -340,7 +356,6 @@ class Kept:
             self._observer.answered(self._turn, scrubbed, answer_id)
         except NotCanonical:
             self._observer.answered(self._turn, _as_text(scrubbed), answer_id)
-        self._log.sync()
 
 
 def _as_text(answered: ModelAnswered) -> ModelAnswered:

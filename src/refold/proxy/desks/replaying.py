@@ -7,7 +7,7 @@ CONTRACT.md §16.6.
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -47,6 +47,9 @@ class Nowhere:
         self._entries = 0
 
     def sync(self) -> None:
+        """Do nothing."""
+
+    async def synced(self, _run: Callable[..., object], /) -> None:
         """Do nothing."""
 
     def append(self, event: Recorded, call: str | None = None, cause: int | None = None) -> int:

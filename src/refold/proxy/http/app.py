@@ -69,7 +69,9 @@ class Application:
             rf"(?:{'|'.join(map(re.escape, names)) or OF_HOSTS}):{port}", re.IGNORECASE
         )
         self._word = word
-        self._closing = asyncio.Event()
+        self._is_closing = False
+        self._doing: set[asyncio.Task[None]] = set()
+        """The requests in flight."""
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -89,7 +91,9 @@ class Application:
 
     def close(self) -> None:
         """Cancel all requests in flight, and all later ones; from the loop's thread."""
-        self._closing.set()
+        self._is_closing = True
+        for task in self._doing:
+            task.cancel()
 
     def _foreign(self, word: str, incoming: Incoming) -> str:
         """Return why a request is not the program's; empty for one that is."""
@@ -124,6 +128,7 @@ class Application:
 
     async def _forward(self, decided: Forward, incoming: Incoming, answer: "_Answer") -> None:
         passing = decided.passing
+        await decided.kept(len(self._doing) == 1)
         try:
             async with self._upstream.asked(
                 incoming.method,
@@ -148,18 +153,24 @@ class Application:
             await asyncio.sleep(_READ_SECONDS)
             return  # without an end: the connection breaks as the server's did
         passing.end()
+        await decided.kept(len(self._doing) == 1)
         await answer.end()
 
     async def _until_left(self, work: Coroutine[Any, Any, None], receive: Receive) -> None:
         """Work until it is done, the program leaves, or all ends; raise its exception."""
-        doing = asyncio.create_task(work)
-        others = [asyncio.create_task(_left(receive)), asyncio.create_task(self._closing.wait())]
+        doing, leaving = asyncio.create_task(work), asyncio.create_task(_left(receive))
+        leaving.add_done_callback(lambda _left: doing.cancel())
+        self._doing.add(doing)
+        if self._is_closing:
+            doing.cancel()
         try:
-            await asyncio.wait((doing, *others), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((doing,))
         finally:
-            for task in (doing, *others):
-                task.cancel()  # of no effect where it is done
-            await asyncio.gather(doing, *others, return_exceptions=True)
+            leaving.cancel()
+            if not doing.done():
+                doing.cancel()
+                await asyncio.wait((doing,))
+            self._doing.discard(doing)
         if not doing.cancelled() and (error := doing.exception()) is not None:
             raise error
 

@@ -75,6 +75,10 @@ class Passing(Protocol):
         ...
 
 
+async def _at_once(_alone: bool, /) -> None:  # noqa: FBT001 - of `Forward.kept`
+    """Wait for nothing."""
+
+
 @attrs.frozen(kw_only=True)
 class Forward:
     """Pass it on."""
@@ -83,6 +87,9 @@ class Forward:
     passing: Passing
     body: bytes | None = None
     """The forwarded body in place of the request's; `None` for that."""
+    kept: Callable[[bool], Awaitable[None]] = _at_once
+    """Returns when all that was noted is on disk; unless told that no other request is passed on,
+    others go on meanwhile."""
     redirected: Callable[[str], str] = str
     """Says where a `location` of the answer leads from the program's point of view."""
 
