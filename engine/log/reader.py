@@ -47,6 +47,9 @@ _BODY: Final = slice(None, -TRAILER)
 _TRAILER: Final = slice(-TRAILER, None)
 _OWN: Final = slice(-67, -3)
 """The place of the hash in a line."""
+_HASHED: Final = sha256(EVENT)
+_BETWEEN: Final = '"}\n,"hash":"'
+"""Between the hashes of trailers that follow each other."""
 _new: Final = tuple.__new__  # what a named tuple's own constructor does, at half the price
 _members: Final = operator.itemgetter("kind", "data", "meta", "hash")
 _SEAL: Final = b'{"seq":%d,"kind":"run.finished",'
@@ -327,13 +330,18 @@ def _head(batch: list[bytes], seq: int, previous: bytes, path: str, *, verify: b
         if not _is_first(batch[0], path):
             return b""
         seq, previous, rest = 1, batch[0][_OWN], batch[1:]
-    if not verify:
-        previous = batch[-1][_OWN]
-    for line in rest if verify else ():
-        own = sha256(EVENT + previous + line[_BODY]).hexdigest().encode()
-        if line[_TRAILER] != b',"hash":"%b"}\n' % own:
+    own = [line[_OWN] for line in rest]
+    if verify and rest:
+        found = []
+        for before, line in zip((previous, *own), rest, strict=False):
+            hashed = _HASHED.copy()  # to join the parts first would cost more
+            hashed.update(before)
+            hashed.update(line[_BODY])
+            found.append(hashed.hexdigest())
+        ends = b"".join([line[_TRAILER] for line in rest])
+        if ends != f',"hash":"{_BETWEEN.join(found)}"}}\n'.encode():
             return b""
-        previous = own
+    previous = batch[-1][_OWN]
     return previous if _are_numbered(rest, seq) else b""
 
 
