@@ -26,7 +26,7 @@ from refold.engine.encoding.digest import EVENT
 from refold.engine.errors import LogDamaged, LogMissing, LogUnsupported
 from refold.engine.events.events import Recorded
 from refold.engine.log.blobs import DOLLAR, BlobBroken, BlobStore, is_marked, resolved
-from refold.engine.log.damage import TORN_TAIL, ChainEnd, Damage, format_of, judge, lines
+from refold.engine.log.damage import TORN_TAIL, ChainEnd, Damage, format_of, judge
 from refold.engine.log.descriptors import CLOEXEC, NONBLOCK, held_file, held_of, proved
 from refold.engine.log.line import (
     FIRST,
@@ -365,7 +365,8 @@ def lines_of(path: str | os.PathLike[str]) -> Iterator[bytes]:
         yield from whole
         return
     with open_log(path) as file, reading(path):
-        yield from lines(file)
+        for batch in _batches(file):
+            yield from batch
 
 
 def last_line(path: str | os.PathLike[str]) -> bytes:

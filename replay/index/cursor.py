@@ -31,13 +31,9 @@ _ENDS_STEP: Final = FROM_WORLD | {"run.finished"}
 _HEAD: Final = b'{"seq":%d,"kind":"%b","call":"%b","cause":%d,"data":'
 _META_BEGIN: Final = b',"meta":{"wall_us":'
 _META: Final = re.compile(rb',"meta":\{"wall_us":[1-9][0-9]{0,18},"mono_us":[1-9][0-9]{0,18}\}')
+"""All between the data and the trailer of a line, as a writer makes it."""
 _MONO: Final = re.compile(rb'"mono_us":([0-9]+)')
 _KIND: Final = re.compile(rb'\{"seq":[0-9]+,"kind":"([a-z0-9._-]+)"')
-
-
-def _is_end(line: bytes, at: int) -> bool:
-    """Return whether `meta` begins at a place of a line, and has what a writer gives it."""
-    return _META.fullmatch(line, at, len(line) - TRAILER) is not None
 
 
 Unparsed = tuple[bytes, int, int]
@@ -109,9 +105,10 @@ class Cursor:
         """
         line = self._line
         head = _HEAD % (self._seq, kind, call.encode(), cause) + data
-        if self._ahead or not line.startswith(head) or not _is_end(line, len(head)):
+        if self._ahead or not line.startswith(head):
             return None
-        return self.take_line()
+        is_plain = _META.fullmatch(line, len(head), len(line) - TRAILER)
+        return self.take_line() if is_plain else None
 
     def data_if(self, kind: bytes, call: str, cause: int) -> bytes | None:
         """Return the next line's data, unparsed, if the rest of it is as a writer makes it.
@@ -123,7 +120,7 @@ class Cursor:
         if not line.startswith(head) or self._ahead:
             return None
         at = line.rfind(_META_BEGIN)
-        return line[len(head) : at] if _is_end(line, at) else None
+        return line[len(head) : at] if _META.fullmatch(line, at, len(line) - TRAILER) else None
 
     def take_line(self) -> Unparsed:
         """Take the line of which `data_if` gave the data."""
