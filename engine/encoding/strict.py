@@ -171,6 +171,10 @@ def _describe(value: Json) -> str:
     return f"{kind} {value!r:.60}"
 
 
+_TAKEN: Final[dict[Hook | None, type]] = {}
+"""The type that a hook takes as it is: an array of it is checked at once."""
+
+
 def exactly(kind: type) -> Hook:
     """Return what takes values of a type as they are."""
 
@@ -179,6 +183,7 @@ def exactly(kind: type) -> Hook:
             _expect(kind, value)
         return value
 
+    _TAKEN[read] = kind
     return read
 
 
@@ -236,11 +241,13 @@ def listed(values: dict[tuple[type, Any], Any]) -> Hook:
 
 def array(item: Hook, make: Callable[[list[Any]], Any] = list) -> Hook:
     """Return what reads arrays, and makes of their items what `make` does."""
+    taken = {_TAKEN.get(item)}
 
     def read(value: Json) -> Any:
         _expect(list, value)
         try:
-            items = [item(part) for part in value]
+            is_plain = taken.issuperset(map(type, value))
+            items = [*value] if is_plain else [item(part) for part in value]
         except Exception:  # noqa: BLE001  once more, to say all that is wrong and where
             items = _each((at, item, part) for at, part in enumerate(value))
         return items if make is list else make(items)

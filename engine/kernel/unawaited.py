@@ -66,8 +66,11 @@ class Unawaited:
 
     def add(self, coroutine: Any, code: CodeType, at: int) -> None:
         """Keep a coroutine that was just made; now and then, let go of those that have begun."""
-        self._made.append((coroutine, code, at))
-        if len(self._made) > self._kept_max:
+        made = self._made
+        if made and made[-1][0].cr_frame is None:  # it has ended, as most of a sequence have
+            made.pop()
+        made.append((coroutine, code, at))
+        if len(made) > self._kept_max:
             self._made = [one for one in self._made if _is_fresh(one[0])]
             self._kept_max = max(_KEPT_MIN, 2 * len(self._made))
 

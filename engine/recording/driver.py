@@ -149,7 +149,7 @@ class Driver:
         return not tool.is_async or (self._may_wait and self._host.is_here() and not self.flights)
 
     def in_place(
-        self, tool: Tool, arguments: dict[str, Json], context: CallContext
+        self, call: str, tool: Tool, arguments: dict[str, Json], context: CallContext
     ) -> ToolReturned | None:
         """Run a tool in this thread, outside the program's loop and context.
 
@@ -163,7 +163,7 @@ class Driver:
         try:
             self.is_in_place = True
             if tool.is_async:
-                return self._awaited_here(tool, arguments, context)
+                return self._awaited_here(call, tool, arguments, context)
             return self._context.copy().run(call_tool, tool, arguments, context)
         finally:
             self.is_in_place = False
@@ -172,12 +172,11 @@ class Driver:
                 sys.set_asyncgen_hooks(*hooks)
 
     def _awaited_here(
-        self, tool: Tool, arguments: dict[str, Json], context: CallContext
+        self, call: str, tool: Tool, arguments: dict[str, Json], context: CallContext
     ) -> ToolReturned | None:
         task = self._host.run_here(await_tool(tool, arguments, context), self._context.copy())
         if task.done():
             return _returned_by(task)
-        call = context.call
         self.flights[call] = Flight(CallTool(call, tool, arguments))
         arrivals = self._arrivals
         self._host.call(

@@ -150,7 +150,13 @@ class Recorder(World):
         """Whether the program has ended while its remaining effects may still finish."""
         self._is_over = False
         self._verdict: Verdict | None = None
-        self._origin = f"{request.identity.root_id}\0{request.identity.path}"
+        identity = request.identity
+        self._facts = CallContext(
+            call="",
+            run_id=identity.run_id,
+            depth=identity.depth,
+            origin=f"{identity.root_id}\0{identity.path}",
+        )
         self._deadline_us = (
             None if (seconds := request.limits.timeout_seconds) is None else microseconds(seconds)
         )
@@ -365,7 +371,7 @@ class Recorder(World):
         returned = result = None
         if self._arrivals.empty():
             self._before(tool)
-            returned = self._driver.in_place(tool, arguments, self._context(call))
+            returned = self._driver.in_place(call, tool, arguments, self._context(tool, call))
             if returned is not None and returned.status == "ok":
                 result = call_data.returned(returned.result)
         if returned is None or result is None or self._interrupted or self._vault.is_active:
@@ -388,8 +394,9 @@ class Recorder(World):
         revealed = self._revealed(effect)
         if isinstance(revealed, ToolReturned):
             return revealed
-        context = self._context(effect.call)
-        returned = self._driver.in_place(effect.tool, revealed.arguments, context)
+        call, tool = effect.call, effect.tool
+        context = self._context(tool, call)
+        returned = self._driver.in_place(call, tool, revealed.arguments, context)
         if returned is None or not self._interrupted:
             return returned
         self._driver.arrived(revealed, returned)
@@ -490,7 +497,7 @@ class Recorder(World):
                 if isinstance(revealed, ToolReturned):
                     self._arrivals.put(Arrival(call, revealed))
                     return
-                self._driver.call_tool(revealed, self._context(call))
+                self._driver.call_tool(revealed, self._context(tool, call))
                 self._timers.watch(effect)
             case AskModel():
                 self._ledger.barrier()
@@ -905,11 +912,12 @@ class Recorder(World):
 
     _after = _before
 
-    def _context(self, call: str) -> CallContext:
-        identity = self.request.identity
-        return CallContext(
-            call=call, run_id=identity.run_id, depth=identity.depth, origin=self._origin
-        )
+    def _context(self, tool: Tool, call: str) -> CallContext:
+        """Return the facts about a call; to a tool that takes none, those of no call."""
+        run = self._facts
+        if not getattr(tool, "takes_context", True):
+            return run
+        return CallContext(call=call, run_id=run.run_id, depth=run.depth, origin=run.origin)
 
     def _run_started(self) -> RunStarted:
         started = started_of(self.request)

@@ -120,11 +120,11 @@ class _Driver(Driver):
         return self._fast
 
     def in_place(
-        self, tool: Tool, arguments: dict[str, Json], context: CallContext
+        self, call: str, tool: Tool, arguments: dict[str, Json], context: CallContext
     ) -> ToolReturned | None:
         self._now.us += latency_us(arguments)
         if not tool.is_async:
-            return super().in_place(tool, arguments, context)
+            return super().in_place(call, tool, arguments, context)
         return _awaited(await_tool(tool, arguments, context))  # type: ignore[no-any-return]  # of this kind
 
     def call_tool(self, effect: CallTool, context: CallContext) -> None:

@@ -92,6 +92,7 @@ class FunctionTool(Generic[P, R]):
         self.delegates: Final = False
         self.is_async: Final = inspect.iscoroutinefunction(function)
         self._parameters: Final = parameters_of(function, self.name)
+        self.takes_context: Final = bool(self._parameters.context)
         self._result: Final = result_of(function, self.name)
         self.parameters: Final = self._parameters.schema
         """JSON schema of the arguments."""

@@ -9,6 +9,8 @@ from uuid import UUID
 import attrs
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from refold.engine.encoding.plain import to_json
 from refold.engine.encoding.shapes import hook_for, shape_of
@@ -154,6 +156,35 @@ def test_nothing_is_coerced(hint: Any, value: Any, problem: str) -> None:
     [found] = problems(hint, value)
 
     assert problem in found
+
+
+def outcome(hint: Any, value: Any) -> tuple[Any, list[tuple[str, str, str]]]:
+    """Return what is read, or else the problems."""
+    try:
+        return hook_for(hint)(value), []
+    except Exception as error:  # noqa: BLE001  whatever it is, it must be explained
+        return None, [(each.pointer, each.expected, each.found) for each in problems_of(error)]
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+
+
+@given(st.sampled_from([int, str, bool, type(None)]), st.data())
+def test_an_array_is_read_as_its_items_are(hint: Any, data: st.DataObject) -> None:
+    """It is checked at once where its type is plain: with the same result, and as a copy."""
+    own = SCALARS.filter(lambda item: type(item) is hint)
+    items = data.draw(st.lists(own, max_size=4) | st.lists(own | SCALARS, max_size=4))
+
+    alone = [outcome(hint, item) for item in items]
+    problems = [
+        (f"/{at}", expected, found)
+        for at, (_, wrong) in enumerate(alone)
+        for _, expected, found in wrong
+    ]
+    read, wrong = outcome(list[hint], items)
+    assert wrong == problems
+    assert wrong or read == items
+    assert read is not items
 
 
 @pytest.mark.parametrize("hint", [float | None, float | str])

@@ -103,18 +103,24 @@ def test_what_was_begun_or_cancelled_is_no_slip(
 
 
 def test_what_has_begun_is_let_go_of() -> None:
-    """A long run keeps no more than its last calls."""
+    """A long run keeps its last call, and of those that wait no more than its last ones."""
 
-    async def call() -> None:
-        """Do nothing."""
+    async def call(pauses: int) -> None:
+        for _ in range(pauses):
+            await asyncio.sleep(0)
 
     kept = Unawaited()
     for _ in range(10_000):
-        coroutine = call()
+        coroutine = call(0)
         kept.add(coroutine, call.__code__, 0)
         with pytest.raises(StopIteration):
             coroutine.send(None)
+    assert len(kept._made) == 1
 
+    waiting = [call(1) for _ in range(1_000)]
+    for coroutine in waiting:
+        coroutine.send(None)
+        kept.add(coroutine, call.__code__, 0)
     assert len(kept._made) <= 257
     assert kept.taken() == ()
 

@@ -52,7 +52,7 @@ def test_tools_arrive_with_their_results() -> None:
     driver, arrivals = driver_with(host)
     expected = ToolReturned("ok", 4)
 
-    assert driver.in_place(double, {"x": 2}, CONTEXT) == expected
+    assert driver.in_place("0#1", double, {"x": 2}, CONTEXT) == expected
     for call, which in (("0#2", double), ("0#3", slow_double)):
         driver.call_tool(CallTool(call, which, {"x": 2}), CONTEXT)
         driver.launch()
@@ -93,7 +93,7 @@ def test_a_tool_ends_alike_wherever_it_runs(end: int) -> None:
     for which in (plain, awaited):
         host = Host()
         driver, arrivals = driver_with(host)
-        here = driver.in_place(which, {}, CONTEXT)
+        here = driver.in_place("0#1", which, {}, CONTEXT)
         driver.call_tool(CallTool("0#2", which, {}), CONTEXT)
         driver.launch()
 
@@ -128,7 +128,7 @@ def test_arguments_that_do_not_fit_are_a_failure() -> None:
     """Everything that is wrong with them, in one message."""
     driver, _ = driver_with(Host())
 
-    returned = driver.in_place(double, {"x": "no", "y": 1}, CONTEXT)
+    returned = driver.in_place("0#1", double, {"x": "no", "y": 1}, CONTEXT)
 
     assert returned is not None
     assert returned.error is not None

@@ -409,6 +409,36 @@ def test_idempotency_keys_are_stable_and_distinct(tmp_path: Path) -> None:
     assert all(len(key) == 64 for key in seen)
 
 
+def test_a_tool_that_says_nothing_of_a_context_is_given_it(tmp_path: Path) -> None:
+    """One of a user's own, and a function that has a parameter for it beside others."""
+    seen: list[str] = []
+
+    @tool(effect="reads")
+    def keyed(n: int, context: CallContext | None = None) -> int:
+        seen.append(context.call if context is not None else "")
+        return n
+
+    class Own:
+        def __getattr__(self, name: str) -> Any:
+            if name == "takes_context":
+                raise AttributeError(name)
+            return {"name": "own", "call": self.run}.get(name) or getattr(keyed, name)
+
+        def run(self, _arguments: Any, context: CallContext) -> int:
+            seen.append(context.call)
+            return 0
+
+    async def program(run: Run, _input: Any) -> None:
+        await run.tool("keyed", n=1)
+        await run.tool("own")
+        await asyncio.gather(run.tool("keyed", n=2), run.tool("own"))
+
+    record(program, log=tmp_path / "a.jsonl", tools=[keyed, Own()])
+
+    assert seen[:2] == ["0#1", "0#2"]
+    assert sorted(seen[2:]) == ["0/1#1", "0/2#1"]
+
+
 # --- failures of tools are data ----------------------------------------------------------------
 
 
