@@ -85,6 +85,17 @@ class _Start:
     late: str = ""
     """The status of an outcome that came too late to be delivered."""
     tool: str = ""
+    is_cancelled: bool = False
+    is_dropped: bool = False
+    """Whether the program cancelled it on purpose, such as the loser of a race."""
+
+
+_MAIN: Final = "0"
+"""The scope of the program itself, whose calls its own end cannot cancel."""
+_AT_THE_END: Final = frozenset(
+    {"effect.cancelled", "effect.late", "child.finished", "run.finished"}
+)
+"""Kinds of entries that may follow the end of a program; any other shows that it went on."""
 
 
 class _Reading(Walk):
@@ -104,10 +115,16 @@ class _Reading(Walk):
         """Whether any request offered tools."""
         self._last_failed = ""
         self._own_usage = Usage()
+        self._has_cancelled = False
+        """Whether a child was cancelled, and the run has done nothing since."""
 
     def take(self, entry: Entry) -> None:
         """Count it, and keep starts, outcomes and the ends of the run."""
         data, call = entry.data, entry.call or ""
+        if entry.kind not in _AT_THE_END:
+            for start in self._starts.values() if self._has_cancelled else ():
+                start.is_dropped = start.is_dropped or start.is_cancelled
+            self._has_cancelled = False
         match entry.kind:
             case "tool.called":
                 self._open[call] = tool = str(data.get("tool"))
@@ -121,6 +138,10 @@ class _Reading(Walk):
                 self._requests += 1
                 self._offers = self._offers or bool(data.get("tools"))
                 self._models[str(data.get("model"))] = None
+            case "effect.cancelled" if call in self._starts:
+                start, self._has_cancelled = self._starts[call], True
+                start.is_cancelled = True
+                start.is_dropped = scope_of(call) == _MAIN
             case "effect.cancelled":
                 self._tool_ended(call, cancelled=True)
             case "effect.late" if call in self._starts:
@@ -206,7 +227,10 @@ class _Reading(Walk):
             models=tuple(self._models),
             offered=self._offered(),
             last_failed=self._last_failed,
-            outlived_by=sum(_is_outlived(child) for child in children),
+            outlived_by=sum(
+                _is_outlived(child) and not self._starts[child.call].is_dropped
+                for child in children
+            ),
             requests=self._requests,
             own_usage=self._own_usage,
             children=children,

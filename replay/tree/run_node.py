@@ -116,7 +116,8 @@ class RunNode(Document):
     last_failed: str = ""
     """The tool of its last call, if that call failed."""
     outlived_by: int = 0
-    """How many of its children had no answer yet when it ended; those that it cancelled count."""
+    """How many of its children had no answer yet when it ended; those that its program cancelled
+    before, such as the loser of a race, do not count."""
     is_empty: bool = False
     """Whether its answer is blank."""
     requests: int = 0

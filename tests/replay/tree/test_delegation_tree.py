@@ -1,3 +1,4 @@
+import asyncio
 import contextlib
 import shutil
 from pathlib import Path
@@ -388,6 +389,40 @@ def _dig(where: str) -> str:
     if where == "garden":
         raise ToolError("_dig", "not here", "denied")
     return "a worm"
+
+
+async def _hangs(run: Run, _given: Any) -> None:
+    await run.sleep(3600)
+
+
+async def _races(run: Run, how: str) -> str:
+    """Drop a child: by name, in a task, or by ending while a task waits for it."""
+    child = Delegation(program=_hangs)
+    if how == "cancel":
+        kid = await run.start(child)
+        await run.tool(_dig, where="sand")
+        run.cancel(kid)
+        return how
+    task = asyncio.ensure_future(run.delegate(child))
+    await run.tool(_dig, where="sand")
+    if how == "task":
+        task.cancel()
+        await run.tool(_dig, where="sand")
+    return how
+
+
+@pytest.mark.parametrize(("how", "seen"), [("cancel", False), ("task", False), ("forgotten", True)])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_child_that_its_program_dropped_is_nothing_of_note(
+    how: str,
+    seen: bool,  # noqa: FBT001 - a parameter of the test
+    tmp_path: Path,
+) -> None:
+    """Such as the loser of a race; one that the program forgot is."""
+    tree = delegation_tree(record(_races, how, log=tmp_path / "a.jsonl", tools=[_dig]).log)
+
+    assert tree.status == "completed"
+    assert ("outlived" in tree.notable) is seen
 
 
 @pytest.mark.parametrize(
