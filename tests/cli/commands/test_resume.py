@@ -1,8 +1,10 @@
 """`refold resume` goes on with a run; what people have to say is listed, to paste (§14.15)."""
 
 import json
+import os
 import re
 import shlex
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,12 +15,14 @@ from click.testing import Result
 from refold.cli.schema.documents import schema
 from refold.engine.log.pack import pack
 from refold.engine.models import ScriptedModel, model_from
+from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Model
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.programs.survey import survey_tools
 from refold.proxy.desks.caps import Caps
 from refold.proxy.sessions import record_command
+from refold.tools.contract.tool_types import tool
 from tests.proxy.test_sessions import program
 from tests.support import resumable
 from tests.support.resumable import TOOLS, executed
@@ -443,6 +447,47 @@ def test_a_run_that_has_ended_is_not_resumed_whatever_follows_its_end(
         assert said.exit_code == 3
         assert "is complete, so nothing can be appended" in said.stderr
     assert whole.log.read_bytes() == before
+
+
+@tool(effect="reads")
+def interrupted(n: int) -> int:
+    """Press Ctrl-C once."""
+    if n == 2 and not executed:
+        executed.append(("interrupted", {}))
+        os.kill(os.getpid(), signal.SIGINT)
+    return n
+
+
+async def counts(run: Run, _: None) -> list[int]:
+    """Call a tool four times, and once in a child."""
+    await run.delegate(Delegation(program=counted))
+    return [await run.tool("interrupted", n=n) for n in range(4)]
+
+
+async def counted(run: Run, _: None) -> int:
+    """Call it once."""
+    return int(await run.tool("interrupted", n=0))
+
+
+@pytest.mark.parametrize("words", [[], ["--list"], ["--program", "SAID", "--tools", "TOOL"]])
+def test_an_interrupted_run_is_refused_with_the_fork_that_continues_it(
+    words: list[str], tmp_path: Path, invoke: Invoke
+) -> None:
+    """The whole command, which runs what had no answer."""
+    log = tmp_path / "a.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        record(counts, None, log=log, tools=[interrupted])
+    here = "tests.cli.commands.test_resume"
+    given = {"SAID": f"{here}:counts", "TOOL": f"{here}:interrupted"}
+
+    said = invoke("resume", log, *(given.get(word, word) for word in words))
+    line = said.stderr.splitlines()[-1].replace("FILE.py", here)
+    done = invoke(*shlex.split(line)[1:], "--into", tmp_path / "b.jsonl")
+
+    assert said.exit_code == 3
+    assert line.startswith(f"refold fork {log} --at ")
+    assert done.exit_code == 0, done.output
+    assert rows_of(tmp_path / "b.jsonl")[-1]["data"]["output"] == [0, 1, 2, 3]
 
 
 async def _publishes(run: Run, text: str) -> str:

@@ -50,10 +50,10 @@ from refold.cli.output.exit_codes import USAGE
 from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedEnds
 from refold.cli.output.recorded import answer
-from refold.engine.errors import Diverged, InDoubt, LogSealed, ToolNeeded, UsageError
+from refold.engine.errors import Diverged, InDoubt, LogError, LogSealed, ToolNeeded, UsageError
 from refold.engine.events.events import RunStarted
 from refold.engine.log.names import PACKED_SUFFIX
-from refold.engine.log.reader import scan
+from refold.engine.log.reader import read_entries, scan
 from refold.engine.ports.ports import Model, Tool
 from refold.engine.ports.programs import names_shipped
 from refold.engine.recording.bookends import scripts_in
@@ -124,6 +124,10 @@ _KEPT: Final = (
     "program", "tools", "session", "agent", "model", "base_url", "runner", "root", "config", "ask",
 )  # fmt: skip
 """Options that a run takes each time that it continues."""
+
+
+_INTERRUPTED: Final = "effect.cancelled"
+"""The kind of the entry, without a call, that ends a run from outside."""
 
 
 @click.command("resume", cls=WithCommand, epilog=page(_PAGE))
@@ -229,12 +233,32 @@ def _unnamed(given: Given, run: RunStarted) -> str:
     return attrs.evolve(given, program=place_of(run.program), model=model).again()
 
 
+def _ended(given: Given, run: RunStarted) -> LogSealed:
+    """Return that the run has ended; if it was interrupted, with the command that continues it."""
+    shown, at = output.shown_path(given.log), 0
+    with contextlib.suppress(LogError):
+        entries = read_entries(given.log, torn_ok=True)
+        at = next((one.seq for one in entries if one.kind == _INTERRUPTED and not one.call), 0)
+    error = LogSealed(shown)
+    if at:
+        program = given.program or ("" if names_shipped(run) else place_of(run.program))
+        model = [*given.model] or ["SPEC"] * bool(unasked(first_entry(given.log)))
+        options = {"--program": program, "--tools": given.tools, "--model": "".join(model[:1])}
+        said = [word for name, value in options.items() if value for word in (name, value)]
+        line = shlex.join(["refold", "fork", shown, "--at", str(at - 1), "--live", *said])
+        error.add_note(
+            "the run was interrupted; to continue before that in a new log, and ask live what had "
+            f"no answer:\n{line}"
+        )
+    return error
+
+
 def _gone_on(given: Given) -> int:
     """Continue the run, and report its end."""
     log = given.log
     run = refuse_observed(log, started(log))
     if scan(log).ended:  # then to name the program or a model would be of no use
-        raise LogSealed(output.shown_path(log))
+        raise _ended(given, run)
     if given.program is None and not names_shipped(run):
         raise unnamed(run.program, _unnamed(given, run))
     import_from_here(given.program)
@@ -370,7 +394,7 @@ def _listed(given: Given) -> int:
     if found.damage is not None:
         raise found.damage.as_error()
     if found.ended:
-        raise LogSealed(output.shown_path(given.log))
+        raise _ended(given, started(given.log))
     ends = open_ends(given.log)
     again = given.again() if given.program else resume_line(given.log)
     return output.answer(_printed(given, ends), lambda: describe_ends(ends, again))
