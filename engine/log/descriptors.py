@@ -8,7 +8,6 @@ import contextlib
 import errno
 import io
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
@@ -159,7 +158,7 @@ def unfinished(stem: str, folder: int | None = None) -> Iterator[tuple[str, Bina
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
     while True:
-        name = f"{stem}.{secrets.token_hex(4)}"
+        name = f"{stem}.{os.urandom(4).hex()}"
         descriptor = os.open(name, flags, 0o600, dir_fd=folder)
         with contextlib.suppress(OSError):  # of a file system without locks: no log is made there
             flock(descriptor, waits=True)

@@ -7,7 +7,6 @@ until all of them exist. `cli.output.exit_codes` handles errors. Rules: CONTRACT
 
 import codecs
 import contextlib
-import difflib
 import gc
 import os
 import sys
@@ -122,6 +121,8 @@ class Commands(click.Group):
         """Find the command, or name the nearest; keep the words of the line."""
         ctx.meta[WORDS] = tuple(args)
         if args and args[0] not in (*COMMANDS, "help") and not args[0].startswith("-"):
+            import difflib  # noqa: PLC0415 - most commands are known
+
             near = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.7)
             advice = f"did you mean {near[0]}?" if near else f"known: {', '.join(COMMANDS)}"
             raise click.UsageError(f"unknown command {args[0]!r}; {advice}", ctx)
