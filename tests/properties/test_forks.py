@@ -56,6 +56,8 @@ from tests.support.trees import Latency, Node, random_tree, tools_with, tree_pro
 CHUNK: Final = 20
 LONG_CASES: Final = 1_500
 LIVE: Final = Sources(model="live", tools="live", children="live", may_change=True)
+HALF: Final = settings(max_examples=settings().max_examples // 2)
+"""Of the profile's examples: one whose run is unfinished is replayed by processes, 0.5 s each."""
 
 
 def _recorded(folder: Path, seed: int) -> tuple[Node, Recording]:
@@ -377,7 +379,7 @@ def _check_edited(folder: Path, data: st.DataObject, runner: str) -> None:
 )
 @pytest.mark.usefixtures("_said")
 @given(data=st.data())
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(HALF, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_differs_in_a_fork_is_in_its_edits(data: st.DataObject, _turn: int) -> None:
     """Over random trees, with edits anywhere, at every entry, of each log; and the fork replays."""
     with tempfile.TemporaryDirectory() as folder:
