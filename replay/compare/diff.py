@@ -21,6 +21,7 @@ from refold.engine.log.reader import read_entries
 from refold.replay.compare.calls import RETRIES, Call, RunCalls
 from refold.replay.compare.log_diff import DiffCategory, LogDiff, LogDifference, RunContext
 from refold.replay.compare.pairing import ArgumentMode, MatchMode, Paired, is_alike, pairs_of
+from refold.replay.difference.excuses import unmatched
 from refold.replay.difference.pointer_diff import Difference, differences
 from refold.replay.difference.volatile import SPENT
 from refold.replay.index.guarantee import MATCHED, is_observed
@@ -79,6 +80,10 @@ def diff(
     comparison = _Comparison(match, arguments, None if is_watched else most, pairs)
     if volatile:
         comparison.notes.append(f"not compared (volatile): {', '.join(sorted(volatile))}")
+        if not is_watched:
+            offered = _offered(log_a) | _offered(log_b)  # these may declare places of rare calls
+            given = [path for path in sorted(volatile) if path.partition("/")[0] not in offered]
+            comparison.notes += unmatched(log_b, unmatched(log_a, given)).values()
     runs = _runs(log_a, log_b, volatile)
     for listed in sorted({line for run in runs for line in run.declared.listed()}):
         comparison.notes.append(f"not compared (as declared): {listed}")
@@ -146,6 +151,12 @@ def _volatile(log: Path) -> list[str]:
     """Return the paths that a log's rules declare volatile (CONTRACT.md §12.7)."""
     first = next(iter(read_entries(log, torn_ok=True)), None)
     return list((first.data.get("rules") or {}).get("volatile", ())) if first is not None else []
+
+
+def _offered(log: Path) -> set[str]:
+    """Return the tools that a run was offered, as volatile paths name them."""
+    first = next(iter(read_entries(log, torn_ok=True)), None)
+    return {f"tool:{each['name']}" for each in (first.data.get("tools", ()) if first else ())}
 
 
 @attrs.frozen

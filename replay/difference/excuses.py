@@ -8,13 +8,17 @@ always leave out.
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
+from refold.engine.encoding.strict import nearest
 from refold.engine.events.events import REQUEST_KINDS
+from refold.engine.log.names import tree
+from refold.engine.log.reader import read_entries
 from refold.engine.secrets.redaction import MARKER, REDACTED, replaced
 from refold.engine.secrets.vault import checked_volatile
 from refold.replay.difference.pointer_diff import Difference, counted, differences, shown
@@ -24,6 +28,8 @@ IGNORED_MAX: Final = 1000
 IGNORED_SHOWN: Final = 10
 """The number shown in the text of a report."""
 _CHAIN: Final = "/predecessor"
+_NOWHERE: Final = "\0"
+"""A value that no log holds by chance."""
 KIND_ASKED: Final = {kind.partition(".")[0]: kind for kind in REQUEST_KINDS}
 """By kind of item, such as `tool`: the kind of its request entry, `tool.called`."""
 
@@ -192,10 +198,34 @@ def words_of(ignored: Iterable[Ignored], count: int, shown_max: int) -> list[str
     return [f"ignored: {counted(count, 'value')} that changed", *lines, *rest]
 
 
-def without_volatile(what: str, data: Any, paths: Iterable[str]) -> Any:
+def without_volatile(what: str, data: Any, paths: Iterable[str], inside: Json = None) -> Any:
     """Return the data of an entry about `what` with volatile places made alike."""
     for path in paths:
         subject, _, rest = path.partition("/")
         if subject in (what, f"{what.partition(':')[0]}:*"):
-            data = replaced(data, rest.split("/"), None)
+            data = replaced(data, rest.split("/"), inside)
     return data
+
+
+def unmatched(log: Path, paths: Iterable[str]) -> dict[str, str]:
+    """Return the volatile paths that no place of a run has, each with a sentence about it.
+
+    A path of a tool that the run was offered, but never called, has no place either.
+    """
+    left, subjects = dict.fromkeys(paths), {"run"}
+    for each in tree(log) if left else ():
+        asked: dict[str | None, str] = {}
+        for entry in read_entries(each, resolve=True, torn_ok=True):
+            what = subject_of(entry.kind, entry.data)
+            if entry.kind in REQUEST_KINDS:
+                asked[entry.call] = what
+            what = asked.get(entry.call, what)
+            subjects.add(what)
+            for path in [*left]:
+                if without_volatile(what, entry.data, [path], _NOWHERE) != entry.data:
+                    del left[path]
+    return {
+        path: f"the volatile path {path!r} matches nothing in this run"
+        f"{nearest(path.partition('/')[0], subjects - {path.partition('/')[0]})}"
+        for path in left
+    }

@@ -57,15 +57,27 @@ def _versions(recorded: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, str
             yield name, (str(recorded.get(name)), str(now))
 
 
-def _tools(
+def redefined(offers: Iterable[Mapping[str, Any]], tools: Mapping[str, Tool]) -> tuple[str, ...]:
+    """Return the names of tools that are defined differently than recorded."""
+    return tuple(offer["name"] for offer, _ in _redefined(offers, tools))
+
+
+def _redefined(
     offers: Iterable[Mapping[str, Any]], tools: Mapping[str, Tool]
-) -> Iterator[tuple[str, tuple[str, str]]]:
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     for offer in offers:
         tool = tools.get(offer["name"])
         if tool is not None and tool.description:
             now = offer_of(tool)
             if now["digest"] != offer["digest"]:
-                yield from _definition(f"tool {offer['name']}", offer, now)
+                yield offer, now
+
+
+def _tools(
+    offers: Iterable[Mapping[str, Any]], tools: Mapping[str, Tool]
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    for offer, now in _redefined(offers, tools):
+        yield from _definition(f"tool {offer['name']}", offer, now)
 
 
 def _definition(

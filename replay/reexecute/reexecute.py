@@ -5,6 +5,7 @@ every request and the end of every run; nothing may remain unconsumed.
 """
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from refold.engine.errors import LogMissing
+from refold.engine.errors import LogError, LogMissing
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.log.descriptors import holding
 from refold.engine.log.names import child_path
@@ -24,7 +25,9 @@ from refold.engine.ports.programs import UNRULY, program_name
 from refold.engine.recording.nested import check_may_start
 from refold.engine.recording.workers import in_thread
 from refold.engine.secrets.vault import checked_volatile
+from refold.replay.difference.excuses import unmatched
 from refold.replay.explain.divergence import Divergence
+from refold.replay.explain.fingerprints import redefined
 from refold.replay.reexecute.comparison import Comparison
 from refold.replay.reexecute.report import ReplayReport, RunAgain, Watch, damaged
 from refold.replay.reexecute.world import Replayed, first_event, program_of
@@ -62,8 +65,14 @@ def reexecute(
         volatile=checked_volatile(volatile),
     )
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
-        return in_thread(lambda: replay_tree(again))
-    return replay_tree(again)
+        report = in_thread(lambda: replay_tree(again))
+    else:
+        report = replay_tree(again)
+    used = {one.rule for one in report.ignored}
+    with contextlib.suppress(LogError):  # which the report has
+        idle = unmatched(again.log, [each for each in again.volatile if each not in used])
+        report = attrs.evolve(report, unmatched=tuple(idle.values()))
+    return report
 
 
 @holding()
@@ -123,6 +132,12 @@ class _Tree:
         if watch is not None:
             watch.on_return()
         replayed = run.replayed
+        if not again.names and again.program is not None:  # a root's, and not of a shipped program
+            offers = [each for each in replayed.started.tools if not each.get("delegates")]
+            self._add(
+                unpassed=tuple(each["name"] for each in offers if each["name"] not in again.tools),
+                redefined=redefined(offers, again.tools),
+            )
         self._add(
             divergences=(divergence,) if divergence is not None else (),
             entries=replayed.cursor.taken,

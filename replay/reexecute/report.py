@@ -64,6 +64,12 @@ class ReplayReport(Document):
 
     behind: tuple[str, ...] = ()
     """Logs with bytes behind their end, which no run wrote."""
+    unmatched: tuple[str, ...] = ()
+    """Sentences about volatile paths that match nothing in the run."""
+    unpassed: tuple[str, ...] = ()
+    """Tools of the run that were not passed, so that their definitions were not compared."""
+    redefined: tuple[str, ...] = ()
+    """Tools that were passed and whose definitions have changed; no request shows it."""
 
     def plus(self, other: "ReplayReport") -> "ReplayReport":
         """Return the report of both, under the name of this one's log."""
@@ -79,6 +85,12 @@ class ReplayReport(Document):
         unread = [f"{timer}, which would have fired" for timer in self.struck[:_STRUCK_SHOWN]]
         unread += [f"{child}, which left no log" for child in self.unread]
         unread += [f"the bytes after the end of {name}" for name in self.behind]
+        if self.unpassed:
+            names = f"{counted(len(self.unpassed), 'tool')} ({', '.join(self.unpassed)})"
+            unread.append(f"the definitions of {names}: pass tools=… (--tools)")
+        unread += [
+            f"what the tool {name} does: its definition has changed" for name in self.redefined
+        ]
         return (timers, *unread) if self.timers else tuple(unread)
 
     @property
@@ -97,7 +109,7 @@ class ReplayReport(Document):
 
     def __str__(self) -> str:
         if self.divergences:
-            return "\n\n".join(str(divergence) for divergence in self.divergences)
+            return "\n\n".join(str(each) for each in (*self.divergences, *self.unmatched))
         runs = counted(self.children, "child run")
         text = f"identical: {self.entries} entries, {runs}; "
         text += f"tool calls executed: {self.tools_executed}"
@@ -105,6 +117,7 @@ class ReplayReport(Document):
             text += f"; the recording of {', '.join(self.ends_early)} ends before its run did"
         if self.not_compared:
             text += f"; not compared: {', '.join(self.not_compared)}"
+        text += "".join(f"; {each}" for each in self.unmatched)
         if self.ignored_count:
             text += f"; ignored: {counted(self.ignored_count, 'value')}"
             text += "".join(f"\n  {one}" for one in self.ignored[:IGNORED_SHOWN])

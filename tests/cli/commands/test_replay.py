@@ -314,6 +314,15 @@ def test_a_command_runs_again_for_one_log(log: Path, invoke: Invoke) -> None:
     assert "with -- COMMAND or --list-effects, replay one log at a time" in said.stderr
 
 
+def test_a_volatile_path_that_matches_nothing_is_noted(
+    survey_log: Path, invoke: Callable[..., Result]
+) -> None:
+    done = invoke("replay", survey_log, "--volatile", "tool:nothing/arguments/a")
+
+    assert done.exit_code == 0
+    assert "note: the volatile path 'tool:nothing/arguments/a' matches nothing" in done.stdout
+
+
 def test_what_is_identical_and_was_not_compared_is_said(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

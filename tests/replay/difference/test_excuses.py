@@ -55,6 +55,36 @@ def test_what_policy_allows_still_fails_elsewhere(tmp_path: Path) -> None:
     assert refold.reexecute(recording, program, volatile=["tool:*/arguments/ts"]).identical
 
 
+def test_a_path_that_matches_nothing_is_noted_with_the_nearest_subject(tmp_path: Path) -> None:
+    """In reports of both kinds, as a misspelt path looks like a divergence or an all-clear."""
+    recording = recorded(tmp_path)
+    given = ["tool:fetch/arguments/ts", "tool:fetsh/arguments/ts", "run/output/at", "tool:*/zzz"]
+
+    good = refold.reexecute(recording, program, volatile=given)
+    bad = refold.reexecute(recording, program, volatile=given[1:])
+
+    said = "the volatile path 'tool:fetsh/arguments/ts' matches nothing in this run"
+    assert good.identical
+    assert not bad.identical
+    assert good.unmatched == bad.unmatched
+    assert good.unmatched[0] == f"{said}, did you mean 'tool:fetch'?"
+    assert [each.split("'")[1] for each in good.unmatched] == given[1:]
+    assert said in str(good)
+    assert said in str(bad)
+    assert refold.reexecute(recording, program, volatile=["tool:fetch/arguments"]).unmatched == ()
+
+
+def test_a_diff_notes_a_path_that_matches_nothing_in_either_run(tmp_path: Path) -> None:
+    """But not one of a tool that was offered: tools declare places that a call may lack."""
+    paths = ["tool:fetsh/arguments/ts", "tool:fetch/arguments/ts"]
+    one = recorded(tmp_path, volatile=paths, tools=[stamped])
+    other = refold.record(program, "u", log=tmp_path / "b.jsonl", volatile=paths, tools=[stamped])
+
+    notes = [each for each in refold.diff(one, other).notes if "matches nothing" in each]
+
+    assert [each.split("'")[1] for each in notes] == paths[:1]
+
+
 def test_the_rule_is_in_the_log(tmp_path: Path) -> None:
     """Whoever replays need not know it; and what is ignored is always seen."""
     recording = recorded(tmp_path, volatile=["tool:fetch/arguments/ts"])

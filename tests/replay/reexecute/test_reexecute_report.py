@@ -204,7 +204,7 @@ def test_a_limit_that_did_not_strike_is_listed(
     log = refold.record(is_in_time, None, log=tmp_path / "a.jsonl", tools=[found]).log
     spread(log, 10_000_000)
 
-    report = refold.reexecute(log, functools.partial(is_in_time, seconds=seconds))
+    report = refold.reexecute(log, functools.partial(is_in_time, seconds=seconds), tools=[found])
 
     assert report.identical
     timer = "the length of 1 timer (cancelled before it fired, or recorded without a length)"
@@ -234,6 +234,31 @@ def _answer(value: str) -> refold.DelegationTool:
 
 async def asks(run: refold.Run, _: None) -> object:
     return await run.tool("answer")
+
+
+@refold.tool(name="found", effect="reads")
+def found_otherwise(place: str = "") -> str:
+    """Find something in a place."""
+    return f"found {place}"
+
+
+async def finds(run: refold.Run, _: None) -> object:
+    return await run.tool("found")
+
+
+def test_a_report_says_which_tools_were_not_compared(tmp_path: Path) -> None:
+    """Those that were not passed, and those that were and whose change no request shows."""
+    log = refold.record(finds, None, log=tmp_path / "a.jsonl", tools=[found]).log
+
+    unpassed = refold.reexecute(log, finds)
+    passed = refold.reexecute(log, finds, tools=[found])
+    changed = refold.reexecute(log, finds, tools=[found_otherwise])
+
+    assert unpassed.identical
+    assert unpassed.not_compared == ("the definitions of 1 tool (found): pass tools=… (--tools)",)
+    assert passed.not_compared == ()
+    assert changed.identical
+    assert changed.not_compared == ("what the tool found does: its definition has changed",)
 
 
 def test_a_delegation_tool_that_returns_something_else_is_a_changed_result(tmp_path: Path) -> None:

@@ -306,7 +306,9 @@ def describe(report: ReplayReport, *, is_all: bool = False) -> None:
 
 
 def _describe_ignored(report: ReplayReport, *, is_all: bool) -> None:
-    """Print the differences that a rule ignored."""
+    """Print the volatile paths without a place, and the differences that a rule ignored."""
+    for each in report.unmatched:
+        output.line((f"note: {each}", "yellow"))
     if not report.ignored_count:
         return
     values = words.counted(report.ignored_count, "value")
