@@ -29,12 +29,14 @@ def pytest_configure() -> None:
     Where CI is set, runs of pytest within tests would say more than elsewhere.  No test asks a
     server by TLS, but each client that is made reads all certificates of the machine, 25 ms long:
     here they are looked for in a folder, one by one and when needed, and this one has none.
-    Which runs were recorded here is kept beside, and not where it is for the user.
+    Which runs were recorded here, and how far long logs were read, is kept beside, and not where it
+    is for the user.
     """
     for name in ("CI", "BUILD_NUMBER", "SSL_CERT_FILE"):
         os.environ.pop(name, None)
     os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
-    os.environ["XDG_STATE_HOME"] = str(Path(gettempdir(), f"refold-tests-of-{os.getuid()}"))
+    kept = str(Path(gettempdir(), f"refold-tests-of-{os.getuid()}"))
+    os.environ["XDG_STATE_HOME"] = os.environ["XDG_CACHE_HOME"] = kept
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -266,6 +266,7 @@ SHELL: Final = {
     "engine/workspace/restoring.py": ("files", "writes a recorded folder's files"),
     "engine/workspace/watching.py": ("threads", "looks at the folder while a model thinks"),
     "engine/workspace/git.py": ("processes environment", "asks git, with a clean environment"),
+    "replay/index/kept_folds.py": ("files environment", "keeps how far logs were read"),
     "replay/observed/folder.py": ("files", "a folder for objects that were packed"),
     "replay/reexecute/apart.py": ("threads environment", "a re-execution out of harm's way"),
     "replay/reexecute/apart_child.py": ("files processes threads", "the process of such a one"),

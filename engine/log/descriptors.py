@@ -199,7 +199,7 @@ class Held:
 
     def signature(self) -> Signature:
         """Return the file's signature now."""
-        return _signature(os.fstat(self.descriptor))
+        return signature_of(os.fstat(self.descriptor))
 
     @property
     def proof(self) -> Any:
@@ -209,7 +209,7 @@ class Held:
     def proved(self, now: os.stat_result) -> tuple[Any, list[bytes]]:
         """Return what `prove` was given about the file that is `now`; else `None`, no lines."""
         before, found, lines = self._proof
-        return (found, lines) if before == _signature(now) else (None, [])
+        return (found, lines) if before == signature_of(now) else (None, [])
 
     def prove(self, before: Signature, found: object, lines: list[bytes]) -> None:
         """Keep what was found out about the file as it was `before`; the lines of a small one."""
@@ -290,7 +290,8 @@ def _is_at(path: str, held: Held) -> bool:
         return False
 
 
-def _signature(found: os.stat_result) -> Signature:
+def signature_of(found: os.stat_result) -> Signature:
+    """Return the signature of a file."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 

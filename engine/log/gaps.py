@@ -8,8 +8,9 @@ are CONTRACT.md §3.6 and §4.6.
 import hashlib
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from refold.engine.encoding.canonical import Json, loads
@@ -23,15 +24,25 @@ _OF_PACKS: Final = ("sha1", "sha256")
 """Digests of repositories of git."""
 
 
-def named_blobs(log: Path) -> Iterator[tuple[int, int, str, int]]:
+Marked = tuple[Sequence[int], int, int]
+"""What is known of a log: number and byte of each line with blobs, one after the other, and where
+the lines end that were looked at: how many they are, and the byte."""
+
+
+def named_blobs(log: Path, known: Marked = ((), 0, 0)) -> Iterator[tuple[int, int, str, int]]:
     """Yield, for each blob that a line of `log` names: line (1-based), byte, digest, size.
 
     Raises:
         LogMissing: the log does not exist.
     """
-    byte = 0
+    marked, count, byte = known
     with open_log(log) as file, reading(log):
-        for number, line in enumerate(lines(file), 1):
+        for seq, at in zip(marked[::2], marked[1::2], strict=True):
+            file.seek(at)
+            for name, size in _names(file.readline(LINE_MAX + 1)):
+                yield seq + 1, at, name, size
+        file.seek(byte)
+        for number, line in enumerate(lines(file), count + 1):
             if len(line) > LINE_MAX:
                 break  # no log from here on, and perhaps a hole of gigabytes
             if is_marked(line):
@@ -40,7 +51,9 @@ def named_blobs(log: Path) -> Iterator[tuple[int, int, str, int]]:
             byte += len(line)
 
 
-def blob_gaps(log: str | os.PathLike[str]) -> list[Damage]:
+def blob_gaps(
+    log: str | os.PathLike[str], known: Mapping[Path, Marked] = MappingProxyType({})
+) -> list[Damage]:
     """Return the damage of blobs that the log at `log`, and those below it, name.
 
     Raises:
@@ -51,7 +64,7 @@ def blob_gaps(log: str | os.PathLike[str]) -> list[Damage]:
     for path in tree(Path(log)):
         if path != Path(log) and not path.is_file():
             continue  # of a log's name, and none
-        for line, byte, name, size in named_blobs(path):
+        for line, byte, name, size in named_blobs(path, *filter(None, [known.get(path)])):
             try:
                 store.get(name, size)
             except BlobBroken as broken:

@@ -177,24 +177,32 @@ def scan_file(file: BinaryIO, path: str, look: Look | None = None) -> Scan:
 class Chain:
     """The lines of an open log, verified some at a time.
 
-    Of a file that is held open and was found sound, hashes are not checked again.
+    Of a file that is held open and was found sound, hashes are not checked again. They are read
+    from `start` on, up to which the chain is known to hold.
     """
 
     def __init__(
-        self, file: BinaryIO, path: str, *, verify: bool = True, look: Look | None = None
+        self,
+        file: BinaryIO,
+        path: str,
+        *,
+        verify: bool = True,
+        look: Look | None = None,
+        start: ChainEnd | None = None,
     ) -> None:
         self._file = file
         self._verify = verify
         self._look = look
         self._held = held_of(file)
         self._before = self._held.signature() if self._held is not None else ()
-        self._end = ChainEnd(path, 0, 0, NO_HASH)
+        self._start = self._end = start or ChainEnd(path, 0, 0, NO_HASH)
         self._last = b""
 
     def __iter__(self) -> Iterator[tuple[int, int, list[bytes]]]:
         """Yield seq, offset and lines of each part of it, to its end or to where it breaks."""
         proof = self._held.proof if self._held is not None else None
         trusted = proof.offset if proof is not None else 0
+        self._file.seek(self._start.offset)
         for batch in _batches(self._file):
             if self._look is not None:
                 self._look(batch)
@@ -228,7 +236,7 @@ class Chain:
 
     def _prove(self, whole: list[bytes]) -> None:
         """Keep the scan of a log that holds to its end, before its last lines are used."""
-        held = self._held if self._verify else None
+        held = self._held if self._verify and not self._start.seq else None
         if held is not None and self._end.offset == os.fstat(held.descriptor).st_size:
             held.prove(self._before, self.scan(), whole)
 
@@ -265,11 +273,13 @@ def read_entries(
     verify: bool = True,
     resolve: bool = False,
     torn_ok: bool = False,
+    start: ChainEnd | None = None,
 ) -> Iterator[Entry]:
     """Yield the entries of the log at `path`, each after its own bytes have been verified.
 
     With `resolve`, blobs are read and wrapped objects unwrapped.  With `torn_ok`, a torn tail ends
-    the entries like the end of the file.  Without `verify`, hashes are not checked.
+    the entries like the end of the file.  Without `verify`, hashes are not checked.  Those before
+    `start`, where a chain is known to hold up to, are passed over.
 
     Raises:
         LogDamaged: the next line does not verify; a torn tail has that word as its `what`.
@@ -278,7 +288,7 @@ def read_entries(
     """
     name = os.fspath(path)
     store = BlobStore(blobs_of(Path(path))) if resolve else None
-    for seq, offset, batch in read_lines(path, verify=verify, torn_ok=torn_ok):
+    for seq, offset, batch in read_lines(path, verify=verify, torn_ok=torn_ok, start=start):
         for line in batch:
             entry = entry_of(line, name, seq, offset)
             if store is not None and DOLLAR in line:
@@ -289,18 +299,22 @@ def read_entries(
 
 
 def read_lines(
-    path: str | os.PathLike[str], *, verify: bool = True, torn_ok: bool = False
+    path: str | os.PathLike[str],
+    *,
+    verify: bool = True,
+    torn_ok: bool = False,
+    start: ChainEnd | None = None,
 ) -> Iterator[tuple[int, int, list[bytes]]]:
     """Yield seq, offset and bytes of the lines of the log at `path`, some at a time.
 
     Raises:
         LogError: any error of `read_entries`.
     """
-    if whole := proved(path)[1]:
+    if (start is None or not start.seq) and (whole := proved(path)[1]):
         yield 0, 0, whole
         return
     with open_log(path) as file, reading(path):
-        chain = Chain(file, os.fspath(path), verify=verify)
+        chain = Chain(file, os.fspath(path), verify=verify, start=start)
         yield from chain
         found = chain.scan()
     if wrong := found.damage or (None if torn_ok else found.torn):

@@ -12,6 +12,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -30,6 +31,7 @@ from refold.engine.log.descriptors import holding
 from refold.engine.log.names import blobs_of, check_seq, child_path, log_path, parent_of
 from refold.engine.log.reader import Entry, read_entries, whole_data
 from refold.replay.explain.divergence import line_of
+from refold.replay.index.kept_folds import LogFold, entries_at, fold_log
 from refold.replay.index.run_end import raised_at
 
 How = Literal[
@@ -43,6 +45,8 @@ it; `concerns` it, for example cancels it; is the first line of a run `started b
 `earlier`, in its scope or in one below.
 """
 
+_LINK, _BESIDE = 1, 2
+"""Whether an entry is a link of a chain, or only led to one."""
 _NONE: Final = -1
 """Stands for no cause."""
 
@@ -120,7 +124,10 @@ def causes(log: str | PathLike[str], seq: int, *, every: bool = False, most: int
     logs = _Logs({path: asked}, every=every)
     links = _ancestors(logs, (path, at)) if every else _chain(logs, (path, at))
     found = [*islice(links, most)]
-    return Causes(_causes(found), len(found) + sum(1 for _ in links))
+    if every:
+        return Causes(_causes(logs, found), len(found) + sum(1 for _ in links))
+    logs.tell_beside()
+    return Causes(_causes(logs, found), logs.told())
 
 
 def direct_causes(
@@ -139,8 +146,8 @@ def direct_causes(
             yield (path, seq), tuple(logs.direct((path, seq)))
 
 
-def _causes(found: list["_Link"]) -> tuple[Cause, ...]:
-    entries = _entries(found)
+def _causes(logs: "_Logs", found: list["_Link"]) -> tuple[Cause, ...]:
+    entries = _entries(logs, found)
     at = {link.place: number for number, link in enumerate(found)}
     causes = []
     for link in found:
@@ -182,8 +189,7 @@ class _Link:
 
 def _chain(logs: "_Logs", first: Place) -> Iterator[_Link]:
     """Yield the chain, walked twice, so that its links are not repeated as secondary causes."""
-    for link, _ in _walk(logs, first):
-        logs.tell(link.place)
+    logs.tell_chain(first)
     for link, beside in _walk(logs, first):
         yield link
         for how, place in beside:
@@ -214,7 +220,11 @@ def _ancestors(logs: "_Logs", first: Place) -> Iterator[_Link]:
     yield from sorted(found.values(), key=lambda link: (order[link.place[0]], -link.place[1]))
 
 
-def _entries(links: list[_Link]) -> dict[Place, Entry]:
+_SOUGHT_MAX: Final = 1000
+"""Entries of a log that are looked for one by one; for more, it is read."""
+
+
+def _entries(logs: "_Logs", links: list[_Link]) -> dict[Place, Entry]:
     """Read the entries of the links, each log once."""
     wanted: dict[Path, set[int]] = {}
     for link in links:
@@ -222,9 +232,13 @@ def _entries(links: list[_Link]) -> dict[Place, Entry]:
         wanted.setdefault(path, set()).add(seq)
     found: dict[Place, Entry] = {}
     for path, numbers in wanted.items():
-        for entry in islice(read_entries(path, torn_ok=True), max(numbers) + 1):
-            if entry.seq in numbers:
-                found[path, entry.seq] = entry
+        if len(numbers) <= _SOUGHT_MAX:
+            sought = entries_at(path, sorted(numbers), logs.end(path))
+            found |= {(path, entry.seq): entry for entry in sought}
+        if not all((path, number) in found for number in numbers):
+            for entry in islice(read_entries(path, torn_ok=True), max(numbers) + 1):
+                if entry.seq in numbers:
+                    found[path, entry.seq] = entry
     return found
 
 
@@ -239,12 +253,45 @@ class _Logs:
         self._every = every
         self._told: dict[Path, bytearray] = {}
 
-    def tell(self, place: Place) -> bool:
+    def tell(self, place: Place, what: int = _BESIDE) -> bool:
         """Return whether this is the first time that an entry is reported."""
         path, seq = place
         told = self._told.setdefault(path, bytearray(self._logs[path].entries))
-        is_first, told[seq] = not told[seq], True
+        is_first = not told[seq]
+        told[seq] = told[seq] or what
         return is_first
+
+    def told(self) -> int:
+        """Return how many entries were reported."""
+        return sum(len(told) - told.count(0) for told in self._told.values())
+
+    def end(self, path: Path) -> int:
+        """Return up to which byte a log was read."""
+        return self._logs[path].end
+
+    def tell_chain(self, place: Place) -> None:
+        """Report the links of a chain, which may be very long."""
+        while True:
+            self.tell(place, _LINK)
+            path, seq = place
+            causes, told = self._logs[path].causes, self._told[path]
+            while causes[seq] >= 0:
+                seq = causes[seq]
+                told[seq] = _LINK
+            direct = next(self.direct((path, seq)), None)
+            if direct is None:
+                return
+            place = direct[1]
+
+    def tell_beside(self) -> None:
+        """Report what led to the links of a chain that was reported."""
+        for path, told in [*self._told.items()]:
+            log = self._logs[path]
+            for seq, at in zip(log.of, log.beside, strict=True):
+                told[at] = told[at] or (told[seq] == _LINK and _BESIDE)
+            for seq in log.ends:
+                for _, place in self.direct((path, seq)) if told[seq] == _LINK else ():
+                    self.tell(place)
 
     def direct(self, place: Place) -> Iterator[tuple[How, Place]]:
         """Yield what led to an entry directly, that which comes in the chain first."""
@@ -254,11 +301,12 @@ class _Logs:
             yield from self._parent(path)
             return
         direct: dict[int, How] = {}
+        role = log.roles[seq]
+        other: How = "answers" if role & _ANSWERS else "concerns" if role & _CONCERNS else "carries"
         if log.causes[seq] != _NONE:
-            direct[log.causes[seq]] = "after"
-        direct |= dict.fromkeys(log.carried(seq), "carries")
-        if log.requests[seq] != _NONE and log.roles[seq] & (_ANSWERS | _CONCERNS):
-            direct[log.requests[seq]] = "answers" if log.roles[seq] & _ANSWERS else "concerns"
+            direct[log.causes[seq]] = other if role & _ASKED else "after"
+        if role & _MORE:
+            direct |= dict.fromkeys(log.causes_beside(seq), other)
         yield from ((how, (path, at)) for at, how in direct.items())
         yield from self._end_of_child(path, seq)
 
@@ -316,7 +364,9 @@ class _Logs:
         return self._logs[path]
 
 
-_ANSWERS, _CONCERNS, _WORLDS, _LAST = 1, 2, 4, 8
+_ANSWERS, _CONCERNS, _WORLDS, _LAST, _ASKED, _MORE = 1, 2, 4, 8, 16, 32
+"""What an entry is: `_ASKED`, its cause is the request that it is about; `_MORE`, it has other
+direct causes."""
 _ROLES: Final = {
     **dict.fromkeys(FROM_WORLD | UNSEEN, _WORLDS),
     **dict.fromkeys(COMPLETES, _ANSWERS),
@@ -327,19 +377,21 @@ _ROLES: Final = {
 """The relation of each kind of entry to the program; a kind that is missing is the program's."""
 
 
-class _Log:
+class _Log(LogFold):
     """The causes in one log: numbers without data, and call keys only of open requests."""
 
+    UNKEPT = frozenset({"_path", "_blobs"})
+
     def __init__(self, path: Path, last: int | None, *, every: bool = False) -> None:
+        super().__init__()
         self._path = path
         self._blobs = BlobStore(blobs_of(path))
         self._every = every
         self.roles = bytearray()
-        self.causes = array("q")
-        self.requests = array("q")
-        """By entry: the one that asked under its call key."""
-        self._carriers, self._carried = array("q"), array("q")
-        """Requests, and entries that they carry; in the order of the requests."""
+        self.causes = array("i")
+        self.of, self.beside = array("i"), array("i")
+        """Entries with `_MORE`, and for each one direct cause: the request that it is about, or an
+        entry that a request to a model carries."""
         self.ends: dict[int, tuple[int, int, str]] = {}
         """Of a `child.finished`: the child's number, how many entries its log had, and the hash of
         its start."""
@@ -357,24 +409,17 @@ class _Log:
         self._starts: dict[str, tuple[Json, str]] = {}
         """By call key: the child's number, and the hash of its start."""
         self._talk = _Talk()
-        most = None if last is None else min(last + 1, sys.maxsize)
-        for entry in islice(read_entries(path, torn_ok=True), most):
-            self._take(entry)
+        fold_log(path, self, last=last, torn_ok=True, keeps=not every)
 
-    @property
-    def entries(self) -> int:
-        """How many entries were read."""
-        return len(self.roles)
-
-    def carried(self, seq: int) -> Sequence[int]:
-        """Return the entries whose messages a model's request carries."""
-        return self._carried[bisect_left(self._carriers, seq) : bisect_right(self._carriers, seq)]
+    def causes_beside(self, seq: int) -> Sequence[int]:
+        """Return the direct causes of an entry beside `causes`."""
+        return self.beside[bisect_left(self.of, seq) : bisect_right(self.of, seq)]
 
     def scope_of_code(self, seq: int) -> str:
         """Return the scope of an entry that the program made; empty for one that the world did."""
         if self.roles[seq] & _LAST:
             return "0"
-        is_outcome = self.roles[seq] & _ANSWERS and self.causes[seq] == self.requests[seq]
+        is_outcome = self.roles[seq] & _ANSWERS and self.roles[seq] & _ASKED
         return "" if is_outcome or self.roles[seq] & _WORLDS else self._scope_of[seq]
 
     def back_to_code(self, scope: str, seq: int) -> list[int]:
@@ -407,13 +452,24 @@ class _Log:
         if call:
             self._scopes.setdefault(scope, array("q")).append(seq)
 
-    def _take(self, entry: Entry) -> None:
+    def _take_beside(self, seq: int, cause: int) -> None:
+        self.roles[seq] |= _MORE
+        self.of.append(seq)
+        self.beside.append(cause)
+
+    def take(self, entry: Entry) -> None:
+        """Take the next entry."""
         call, kind = entry.call or "", entry.kind
         role = _ROLES.get(kind, 0)
+        cause = entry.cause if type(entry.cause) is int and 0 <= entry.cause < entry.seq else _NONE
         self.roles.append(role)
-        is_cause = type(entry.cause) is int and 0 <= entry.cause < entry.seq
-        self.causes.append(entry.cause if is_cause else _NONE)  # type: ignore[arg-type]  # an int
-        self.requests.append(self._open.get(call, _NONE))
+        self.causes.append(cause)
+        super().take(entry)
+        if role & (_ANSWERS | _CONCERNS) and call in self._open:
+            if self._open[call] == cause:
+                self.roles[-1] |= _ASKED
+            else:
+                self._take_beside(entry.seq, self._open[call])
         if kind in REQUEST_KINDS:
             self._open[call] = entry.seq
         elif role & _ANSWERS or kind == "effect.late":
@@ -434,6 +490,7 @@ class _Log:
                 number, start = self._starts.pop(call, (None, ""))
                 if type(number) is int and type(events) is int:
                     self.ends[entry.seq] = (number, events, start)
+                    self.roles[-1] |= _MORE
             case "model.asked" | "model.answered" | "tool.called" | "tool.returned":
                 self._take_talk(entry, call)
             case _:
@@ -443,12 +500,12 @@ class _Log:
         try:
             data = whole_data(entry, self._path, self._blobs)
         except LogDamaged:  # which message it was is not known; the rest of the log is
+            self.is_whole = False
             return
         match entry.kind:
             case "model.asked":
                 for at in self._talk.asked(entry.seq, call, data):
-                    self._carriers.append(entry.seq)
-                    self._carried.append(at)
+                    self._take_beside(entry.seq, at)
             case "model.answered":
                 self._talk.answered(entry.seq, call, data)
             case "tool.called":
@@ -545,7 +602,7 @@ class _Places:
 
     def get(self, name: str) -> int | None:
         """Return the place of a digest, if it has one."""
-        at = self._slot(hash(name))
+        at = self._slot(_key(name))
         return self._places[at] if self._keys[at] else None
 
     def add(self, name: str, place: int) -> None:
@@ -556,9 +613,9 @@ class _Places:
             for key, each in old:
                 at = self._slot(key)
                 self._keys[at], self._places[at] = key, each
-        at = self._slot(hash(name))
+        at = self._slot(_key(name))
         if not self._keys[at]:
-            self._keys[at], self._places[at] = hash(name), place
+            self._keys[at], self._places[at] = _key(name), place
             self._count += 1
 
     def _slot(self, key: int) -> int:
@@ -566,3 +623,8 @@ class _Places:
         while self._keys[at] not in (0, key):
             at = (at + 1) % len(self._keys)
         return at
+
+
+def _key(name: str) -> int:
+    """Return a number for a digest, the same in every process: a kept state has them."""
+    return int.from_bytes(sha256(name.encode()).digest()[:8], "big", signed=True)

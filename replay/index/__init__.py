@@ -8,5 +8,6 @@ Imports `difference` and `refold.engine`.  Rules: CONTRACT.md §12.1, §12.2.
     asked_items    a program's requests, as items that can be compared
     armed_timers   finds the program's timer for a recorded firing
     run_end        how a run ended, in one form for both sides
+    kept_folds     how far commands read long logs, kept in the user's cache folder
     guarantee      distinguishes logs of programs from logs of watched commands
 """

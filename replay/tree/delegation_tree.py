@@ -118,7 +118,7 @@ class _Reading(Walk):
         self._has_cancelled = False
         """Whether a child was cancelled, and the run has done nothing since."""
 
-    def take(self, entry: Entry) -> None:
+    def note(self, entry: Entry) -> None:
         """Count it, and keep starts, outcomes and the ends of the run."""
         data, call = entry.data, entry.call or ""
         if entry.kind not in _AT_THE_END:

@@ -5,6 +5,7 @@ nodes from it. A missing or damaged blob does not stop them, because the tree do
 rules are CONTRACT.md §13.9.
 """
 
+from array import array
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,9 +19,11 @@ from refold.engine.events.codec import structure
 from refold.engine.events.events import ModelAnswered, Recorded, RunFinished, RunStarted
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL
+from refold.engine.log.gaps import Marked
 from refold.engine.log.names import blobs_of
-from refold.engine.log.reader import Entry, read_entries
+from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
+from refold.replay.index.kept_folds import LogFold, fold_log
 from refold.replay.tree.run_node import LogState
 
 _Members = TypeVar("_Members", bound=attrs.AttrsInstance)
@@ -66,10 +69,13 @@ class Span:
         return (self._last_us - self._first_us) // 1000
 
 
-class Walk:
+class Walk(LogFold):
     """The entries of one log, read to its end or to where it does not verify."""
 
+    UNKEPT = frozenset({"path", "wrong", "_blobs", "_prices"})
+
     def __init__(self, path: Path, prices: Prices | None = None) -> None:
+        super().__init__()
         self.path = path
         self._prices = prices
         """For answers whose cost is not in the log; `None`: it stays unknown."""
@@ -79,14 +85,25 @@ class Walk:
         self._span = Span()
         self.started: RunStarted | None = None
         self.finished: RunFinished | None = None
-        self.entries = 0
-        """Entries that verify, so far."""
         self.head = ""
         """The hash of the last of them."""
         self.wrong: LogError | None = None
         """What stopped the reading; `None`: nothing did."""
+        self._marked = array("q")
+        """Number and offset of each entry with large texts."""
 
     def take(self, entry: Entry) -> None:
+        """Take the next entry."""
+        if self._prices is not None and entry.kind == "model.asked":
+            self._to_price[entry.call] = entry.data
+        if is_marked(entry.line):
+            self._marked.extend((entry.seq, entry.offset))
+        self.note(entry)
+        super().take(entry)
+        self.head = entry.hash
+        self._span.take(entry)
+
+    def note(self, entry: Entry) -> None:
         """Keep an entry's data for the tree; subclasses define which."""
 
     def read(self) -> None:
@@ -97,17 +114,16 @@ class Walk:
             LogUnsupported: it was written by a newer version.
         """
         try:
-            for entry in read_entries(self.path):
-                if self._prices is not None and entry.kind == "model.asked":
-                    self._to_price[entry.call] = entry.data
-                self.take(entry)
-                self.entries, self.head = entry.seq + 1, entry.hash
-                self._span.take(entry)
+            fold_log(self.path, self, keeps=self._prices is None)
         except (LogDamaged, EventMalformed) as error:
             self.wrong = error
         except (AttributeError, LookupError, TypeError, ValueError, LimitRefused) as error:
             # Nonsense whose chain holds.
             self.wrong = EventMalformed("entry", "", "the data of its kind", str(error))
+
+    def marked(self) -> Marked:
+        """Return which of the lines that were taken name large texts."""
+        return self._marked, self.entries, self.end
 
     def event(self, entry: Entry) -> Recorded:
         """Return the event of an entry, with its large texts inserted.
@@ -135,6 +151,7 @@ class Walk:
         try:
             return self._blobs.get(name, size)
         except BlobBroken as broken:
+            self.is_whole = False
             return f"({broken.what}: {size} bytes)"
 
     def facts(self) -> dict[str, Any]:

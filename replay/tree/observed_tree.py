@@ -6,6 +6,7 @@ the first two messages of each conversation are kept. Rules: CONTRACT.md §16.5;
 `replay.tree.run_node` defines a node.
 """
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -122,10 +123,10 @@ def observed_tree(path: Path, prices: Prices | None = None) -> RunNode:
 class _Reading(Walk):
     """Reads one log."""
 
+    UNKEPT = Walk.UNKEPT | {"_profile", "_steady"}
+
     def __init__(self, path: Path, prices: Prices | None) -> None:
         super().__init__(path, prices)
-        self._profile = NO_PROFILE
-        self._steady = Steady({})
         self._offers: dict[str, tuple[str, ...]] = {}
         """By the digest of tools: their names."""
         self._talks: dict[str, _Talk] = {}
@@ -147,6 +148,14 @@ class _Reading(Walk):
         self._ends: dict[str, str] = {}
         """By open request: the chain digest of all that was asked."""
 
+    @functools.cached_property
+    def _profile(self) -> Profile:
+        return NO_PROFILE if self.started is None else Profile.in_rules(self.started.rules)
+
+    @functools.cached_property
+    def _steady(self) -> Steady:
+        return Steady({} if self.started is None else self.started.rules)
+
     def model_name(self, asked: Mapping[str, Any]) -> str:
         """Return the model of a request, with the provider of its API."""
         from refold.engine.wire.apis import FORMATS, spoken  # noqa: PLC0415 - only with prices
@@ -156,7 +165,7 @@ class _Reading(Walk):
         route = FORMATS[said["api"]].route.name if said.get("api") in FORMATS else ""
         return f"{(found and found[1].provider) or route}:{asked.get('model')}"
 
-    def take(self, entry: Entry) -> None:
+    def note(self, entry: Entry) -> None:
         """Keep the data of an entry that describes its conversation."""
         if entry.kind in (events.WIRE, events.FOLDER):
             self._note_files(entry)
@@ -165,8 +174,6 @@ class _Reading(Walk):
         match self.event(entry):
             case events.RunStarted() as started:
                 self.started = started
-                self._profile = Profile.in_rules(started.rules)
-                self._steady = Steady(started.rules)
             case events.RunFinished() as finished:
                 self.finished = finished
             case events.Extension(kind=kind, data=data):

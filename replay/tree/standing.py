@@ -14,7 +14,8 @@ from refold.engine.errors import LogError
 from refold.engine.events.events import COMPLETES
 from refold.engine.log.lock import is_locked
 from refold.engine.log.names import child_path
-from refold.engine.log.reader import read_entries
+from refold.engine.log.reader import Entry
+from refold.replay.index.kept_folds import LogFold, fold_log
 from refold.replay.tree.run_node import UNFINISHED, RunNode
 
 OpenStatus = Literal["running", "waits_for_you", "broke_off"]
@@ -62,18 +63,33 @@ def _stood(node: RunNode, root: RunNode, above: str) -> RunNode:
     return attrs.evolve(stood, children=children)
 
 
+class _Waiting(LogFold):
+    """Finds the open questions of a log, and the children that were not joined."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_ended = False
+        self.waiting: dict[str | None, int | None] = {}
+        """By call: a child's number, or `None` for a question."""
+
+    def take(self, entry: Entry) -> None:
+        """Take the next entry."""
+        self.has_ended = self.has_ended or entry.kind == "run.finished"
+        if entry.kind == "input.asked":
+            self.waiting[entry.call] = None
+        elif entry.kind == "child.started":
+            self.waiting[entry.call] = int(entry.data.get("number", 0))
+        elif entry.kind in _ENDS:
+            self.waiting.pop(entry.call, None)
+
+
 def _asks(log: Path) -> bool:
     """Return whether a question is open in a log, or in one of a child that was not joined."""
-    waiting: dict[str | None, Path | None] = {}
+    found = _Waiting()
     with contextlib.suppress(LogError):
-        for entry in read_entries(log, torn_ok=True):
-            if entry.kind == "run.finished":
-                return False
-            if entry.kind == "input.asked":
-                waiting[entry.call] = None
-            elif entry.kind == "child.started":
-                waiting[entry.call] = child_path(log, int(entry.data.get("number", 0)))
-            elif entry.kind in _ENDS:
-                waiting.pop(entry.call, None)
-    below = [child for child in waiting.values() if child is not None and not child.is_symlink()]
-    return None in waiting.values() or any(map(_asks, below))
+        fold_log(log, found, torn_ok=True)
+    if found.has_ended:
+        return False
+    numbers = [number for number in found.waiting.values() if number is not None]
+    below = [child for each in numbers if not (child := child_path(log, each)).is_symlink()]
+    return None in found.waiting.values() or any(map(_asks, below))

@@ -21,7 +21,10 @@ from refold.engine.errors import EventMalformed, LogDamaged, LogUnsupported
 from refold.engine.log.line import FIRST, NO_HASH, TRAILER, header_hash, stored_hash, trailer
 from refold.engine.log.pack import pack
 from refold.engine.log.reader import read_entries
+from refold.engine.program.run import PlainRun
+from refold.engine.runners.recording import record
 from refold.store.place import StoredRun
+from refold.tools import tool
 from tests.support import watched
 
 
@@ -311,3 +314,48 @@ def test_a_command_opens_each_log_once_and_says_the_same(tmp_path: Path) -> None
     assert [each[:4] for each in held if each[1] not in (0, 1)] == []
     assert [(each[0], each[4]) for each in held if set(each[4].values()) != {1}] == []
     assert sum(max(each[4].values()) > 1 for each in opened_often) == len(_READERS)
+
+
+@tool(effect="pure")
+def echo(text: str) -> str:
+    """Return the text."""
+    return text
+
+
+def says(run: PlainRun, count: int) -> None:
+    for _ in range(count):
+        run.tool(echo, text="x" * 1000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["show", "LOG", "--json"], "show"),
+        (["show", "LOG", "--details"], ""),
+        (["show", "LOG", "--entry", "-1"], "event"),
+        (["show", "LOG", "--entry", "700"], "event"),
+        (["why", "LOG", "-1", "--json"], "why"),
+        (["why", "LOG", "700"], ""),
+    ],
+)
+def test_a_long_log_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], name: str
+) -> None:
+    """The next command prints the same, and says that it did not verify what it did not read."""
+    log = record(says, 700, log=tmp_path / "a.jsonl", tools=[echo]).log
+    asked = [str(log) if each == "LOG" else each for each in arguments]
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "off"))
+    (tmp_path / "off").write_bytes(b"")  # no folder can be made there
+    off = CliRunner().invoke(refold, asked)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    cold, warm = (CliRunner().invoke(refold, asked) for _ in "12")
+
+    assert (cold.exit_code, cold.stdout, cold.stderr) == (0, off.stdout, off.stderr)
+    if name:
+        jsonschema.validate(json.loads(warm.stdout), schema(name))
+    assert "not verified now; to verify them: refold verify " in warm.stderr
+    said = ',\n  "verified": false'
+    assert warm.stdout.replace(said, "") == cold.stdout
+    assert (said in warm.stdout) is (name in ("show", "why"))
+    assert "intact" not in warm.output

@@ -224,3 +224,21 @@ def test_a_file_is_no_folder_of_runs(folder: Path, invoke: Invoke) -> None:
     assert said.exit_code == 2
     assert "is not a folder" in said.stderr
     assert (folder / "survey.jsonl").exists()
+
+
+def test_what_commands_kept_of_a_run_goes_with_it(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its texts are in there."""
+
+    async def notes(run: Run, count: int) -> None:
+        for _ in range(count):
+            run.annotate("x" * 1000)
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    log = record(notes, 1100, log=tmp_path / "a.jsonl").log
+    invoke("show", log)
+    assert [*tmp_path.glob("cache/refold/folds/*")]
+
+    invoke("rm", log)
+    assert not [*tmp_path.glob("cache/refold/folds/*")]

@@ -34,6 +34,7 @@ from refold.engine.log.names import SUFFIX, root_of
 from refold.engine.log.pack import opened
 from refold.engine.log.reader import Entry, read_entries
 from refold.replay.index.guarantee import MATCHED, OBSERVED, is_observed, refuse_observed
+from refold.replay.index.kept_folds import KeptFolds, cache_folder, keeping
 from refold.store.place import StoredRun
 
 Command = Callable[..., Any]
@@ -179,6 +180,20 @@ def opened_log(given: Path | StoredRun) -> Iterator[OpenedLog]:
             if damage is None:
                 raise
             raise damage from None
+
+
+@contextlib.contextmanager
+def continuing(log: OpenedLog) -> Iterator[KeptFolds]:
+    """Let folds continue from what earlier commands read of a log; say what was not read now."""
+    kept = KeptFolds(cache_folder() if log.path == log.given else None)
+    with keeping(kept):
+        yield kept
+    if kept.skipped:
+        count = f"{sum(kept.skipped.values()):,} entries"
+        line = f"refold verify {shlex.quote(output.shown_path(log.given))}"
+        output.hint(
+            f"{count} were read by an earlier command and not verified now; to verify them: {line}"
+        )
 
 
 def _damage(log: OpenedLog, error: Exception) -> RefoldError | None:

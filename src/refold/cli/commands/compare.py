@@ -13,6 +13,7 @@ from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
 from refold.cli.output.printed import ComparedRun
 from refold.engine.errors import ContentMissing
+from refold.engine.log.gaps import blob_gaps
 from refold.engine.log.names import without_children
 from refold.replay.compare.diff import diff
 from refold.replay.observed.folder import FileDifference
@@ -60,7 +61,7 @@ def _row(log: Path, first: Path) -> ComparedRun:
     with opened_log(log) as opened, opened_log(first) as reference:
         started(opened.path)  # a file without a first entry is no run
         tree = with_standing(delegation_tree(opened.path))
-        gaps = gaps_of(opened, tree)
+        gaps = gaps_of(opened, tree, blob_gaps(opened.path))
         files = list[FileDifference]()
         try:
             found = diff(reference.path, opened.path, most=1, files=files) if log != first else None

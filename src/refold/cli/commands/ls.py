@@ -18,6 +18,7 @@ from refold.cli.output.pages import page
 from refold.engine.errors import LogError, UsageError
 from refold.engine.events.outcome import Status
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
+from refold.replay.index.kept_folds import KeptFolds, cache_folder, keeping
 from refold.replay.tree.standing import STANDINGS
 from refold.store.place import StoredRun
 
@@ -99,7 +100,7 @@ def command(
     if not folder.is_dir():
         shown = output.shown_path(folder)
         raise UsageError(f"{shown}: no such folder; {advice}")
-    with output.progress(f"reading {folder}"):
+    with output.progress(f"reading {folder}"), keeping(KeptFolds(cache_folder())):
         listed = listed_runs(folder, is_whole=bool(text))
         found = [each for each in listed if _is_asked_for(each, status, program, since, text)]
         found = [each for each in found if _is_notable(each)] if is_notable else found

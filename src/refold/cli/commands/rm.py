@@ -26,6 +26,7 @@ from refold.engine.log.names import (
     tree,
     without_children,
 )
+from refold.replay.index.kept_folds import KeptFolds, cache_folder
 
 _ENDED: Final = (*get_args(Status), "broke_off", "unreadable")
 _PAGE: Final = """
@@ -84,6 +85,7 @@ def command(
     if chooses and logs and not (is_dry or is_sure):
         _ask(logs, size)
     if not is_dry:
+        KeptFolds(cache_folder()).forget(found)
         for path in found:
             is_folder = path.is_dir() and not path.is_symlink()  # of a link, the link goes
             shutil.rmtree(path) if is_folder else path.unlink()

@@ -2,13 +2,14 @@
 
 import contextlib
 import shlex
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import click
 
-from refold.cli.arguments.logs import OpenedLog, json_option, opened_log
+from refold.cli.arguments.logs import OpenedLog, continuing, json_option, opened_log
 from refold.cli.arguments.run_names import RUN
 from refold.cli.commands.tail import say_what_is_torn, tell_entries
 from refold.cli.output import output, words
@@ -18,15 +19,18 @@ from refold.cli.output.trees import print_tree
 from refold.engine.children.tree_digest import tree_digest_of
 from refold.engine.encoding.canonical import loads
 from refold.engine.errors import EntryMissing, LogLocked
+from refold.engine.log.blobs import BlobStore
+from refold.engine.log.damage import Damage
 from refold.engine.log.gaps import blob_gaps
 from refold.engine.log.lock import refuse_if_locked
-from refold.engine.log.names import root_of
-from refold.engine.log.reader import read_entries, scan
+from refold.engine.log.names import blobs_of, root_of
+from refold.engine.log.reader import read_entries, scan, whole_data
 from refold.engine.models.prices import Prices
-from refold.replay.index.guarantee import is_observed
+from refold.replay.index.kept_folds import KeptFolds, LogFold, entries_at, fold_log, keeping
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from refold.replay.tree.log_walk import Walk
 from refold.replay.tree.run_node import COMPLETED
-from refold.replay.tree.standing import with_standing
+from refold.replay.tree.standing import STANDINGS, with_standing
 from refold.replay.tree.totals import below, totals
 
 _PAGE: Final = """
@@ -101,7 +105,7 @@ def command(
         raise click.UsageError(
             "--files prints diffs; for the recorded change, use --entry N --json"
         )
-    with opened_log(log) as opened, output.progress(f"reading {log}"):
+    with opened_log(log) as opened, continuing(opened) as kept, output.progress(f"reading {log}"):
         if at is not None:
             output.document(_entry(opened, at))
         elif is_files:
@@ -112,7 +116,7 @@ def command(
         else:
             prices = Prices() if is_priced else None
             part = {"failed": is_failed, "notable": is_notable}
-            return _tree(opened, prices, details=details, **part)
+            return _tree(opened, prices, kept, details=details, **part)
     return FINE
 
 
@@ -132,14 +136,28 @@ def _changes(log: Path) -> None:
 
 
 def _tree(
-    log: OpenedLog, prices: Prices | None, *, details: bool, failed: bool, notable: bool
+    log: OpenedLog,
+    prices: Prices | None,
+    kept: KeptFolds,
+    *,
+    details: bool,
+    failed: bool,
+    notable: bool,
 ) -> int:
     """Show the delegation tree; report missing logs, and return the exit code."""
     tree = with_standing(delegation_tree(log.path, prices=prices))
+    known = {path: fold.marked() for path, fold in kept.folds.items() if isinstance(fold, Walk)}
+    blobs = blob_gaps(log.path, known)
+    if blobs and kept.skipped:  # a text may have been there that is not now
+        kept.skipped.clear()
+        with keeping(None):
+            tree = with_standing(delegation_tree(log.path, prices=prices))
     shown = _part(tree, failed=failed, notable=notable) if failed or notable else tree
     if output.is_json():
         document = (shown or attrs.evolve(tree, children=())).as_json()
         whole: dict[str, Any] = {"totals": totals(tree), "tree_digest": _digest(log, tree)}
+        if kept.skipped:
+            whole["verified"] = False
         if prices is not None:
             whole["priced_now"] = {"answers": prices.answers, "prices": prices.table}
         output.document(log.named(document, "children") | whole)
@@ -159,8 +177,8 @@ def _tree(
             output.hint(f"no cost was recorded; to compute it now: {line}")
         if details and (digest := _digest(log, tree)):
             output.line((f"digest {digest}", "dim"))
-        _print_open_ends(log)
-    gaps = gaps_of(log, tree)
+        _print_open_ends(log, tree)
+    gaps = gaps_of(log, tree, blobs)
     for gap in gaps:
         output.complain(gap)
     return DAMAGED if gaps else FINE
@@ -179,10 +197,10 @@ def _digest(log: OpenedLog, tree: RunNode) -> str:
     return tree_digest_of(log.path) if tree.reason else ""
 
 
-def gaps_of(log: OpenedLog, tree: RunNode) -> tuple[str, ...]:
+def gaps_of(log: OpenedLog, tree: RunNode, blobs: list[Damage]) -> tuple[str, ...]:
     """Return which logs and large texts of a run are not there to be shown and counted."""
-    blobs = (f"{log.shown(gap.path)}:{gap.line}: {gap.what}" for gap in blob_gaps(log.path))
-    return (*log_gaps(log, tree), *blobs)
+    texts = (f"{log.shown(gap.path)}:{gap.line}: {gap.what}" for gap in blobs)
+    return (*log_gaps(log, tree), *texts)
 
 
 def log_gaps(log: OpenedLog, tree: RunNode) -> tuple[str, ...]:
@@ -194,11 +212,11 @@ def log_gaps(log: OpenedLog, tree: RunNode) -> tuple[str, ...]:
     )
 
 
-def _print_open_ends(log: OpenedLog) -> None:
+def _print_open_ends(log: OpenedLog, tree: RunNode) -> None:
     """For a run without an end and without a writer, print its needs."""
-    found = scan(log.path)
-    if is_observed(log.path):
+    if tree.status not in STANDINGS or tree.guarantee:
         return  # nobody can go on with a command that has ended
+    found = scan(log.path)
     if found.ended or found.damage is not None or found.entries == 0:
         return
     with contextlib.suppress(LogLocked):
@@ -253,14 +271,12 @@ def _entry(log: OpenedLog, at: int) -> dict[str, Any]:
     Raises:
         EntryMissing: the log has no such entry.
     """
-    if at < 0:
-        count = sum(1 for _ in read_entries(log.path, torn_ok=True))
-        at, asked = count + at, at
-        if at < 0:
-            raise EntryMissing(str(log.given), asked, count)
-    seen = 0
-    for entry in read_entries(log.path, resolve=True, torn_ok=True):
-        seen += 1
-        if entry.seq == at:
-            return {**loads(entry.line), "data": entry.data}
-    raise EntryMissing(str(log.given), at, seen)
+    count = LogFold()
+    fold_log(log.path, count, last=at if at >= 0 else None, torn_ok=True)
+    seq = at if at >= 0 else count.entries + at
+    if not 0 <= seq < count.entries:
+        raise EntryMissing(str(log.given), at, count.entries)
+    whole = islice(read_entries(log.path, torn_ok=True), seq, None)
+    entry = next(chain(entries_at(log.path, [seq], count.end), whole))
+    data = whole_data(entry, log.path, BlobStore(blobs_of(log.path)))
+    return {**loads(entry.line), "data": data}

@@ -1,12 +1,13 @@
 """`refold why`: what led to an entry, back to the first line of its root (CONTRACT.md §14.14)."""
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import click
 
 from refold.cli.arguments.logs import (
+    continuing,
     edited_in,
     guarantee_of,
     json_option,
@@ -61,13 +62,14 @@ def command(*, log: Path, entry: int, every: bool) -> int:
     children and their parents.  Other direct causes of an entry are listed below it.  Nothing is
     executed.
     """
-    with opened_log(log) as opened:
+    with opened_log(log) as opened, continuing(opened) as kept:
         with output.progress(f"reading {log}"):
             started(opened.path)  # a file without a first entry has no causes
             most = None if every else output.LINES_MAX
             found = causes(opened.path, entry, every=every, most=most)
         shown = [opened.shown(cause.log) for cause in found.first]
-        guarantee = guarantee_of(opened.path)
+        guarantee: dict[str, Any] = {**guarantee_of(opened.path)}
+        guarantee |= {"verified": False} if kept.skipped else {}
         placed = zip(found.first, shown, strict=True)
         document = PrintedCauses(
             log=output.shown_path(log),
@@ -79,7 +81,7 @@ def command(*, log: Path, entry: int, every: bool) -> int:
         def describe() -> None:
             with output.at_most(most, "link", found.count - len(found.first)):
                 _describe(found.first, shown, every=every)
-            say_guarantee(guarantee)
+            say_guarantee(guarantee_of(opened.path))
 
         return output.answer(document.as_json() | guarantee, describe)
 

@@ -48,6 +48,8 @@ from refold.store.push import Moved
 _DAMAGE: Final = derived(Damage, line={"type": "integer", "minimum": 1})
 
 
+_UNVERIFIED: Final = {"verified": {"const": False}}
+"""Only where not all entries were verified now."""
 _HASHES: Final = {"head": HASH, "tree_digest": HASH}
 
 
@@ -132,6 +134,7 @@ def _show() -> Schema:
             **run["properties"],
             "totals": record(told),
             "tree_digest": HASH,
+            **_UNVERIFIED,
             "priced_now": record({"answers": COUNT, "prices": TEXT}),
         },
         "required": [*run["required"], "totals", "tree_digest"],
@@ -143,8 +146,8 @@ _GUARANTEE: Final = {"guarantee": {"const": "matched"}}
 """Only of a watched command's log."""
 
 
-def _perhaps_matched(schema: Schema) -> Schema:
-    return {**schema, "properties": {**schema["properties"], **_GUARANTEE}}
+def _perhaps_matched(schema: Schema, **more: Schema) -> Schema:
+    return {**schema, "properties": {**schema["properties"], **_GUARANTEE, **more}}
 
 
 def _state() -> Schema:
@@ -157,6 +160,10 @@ def _state() -> Schema:
 
 def _states() -> Schema:
     return _perhaps_matched(_of(printed.PrintedStates, before_digest=HASH, after_digest=HASH))
+
+
+def _why() -> Schema:
+    return _perhaps_matched(_of(printed.PrintedCauses), **_UNVERIFIED)
 
 
 def _recover() -> Schema:
@@ -188,7 +195,7 @@ def _verify() -> Schema:
 def _events() -> Schema:
     entry = entry_schema()
     definitions = entry.pop("$defs")
-    events = record({"log": TEXT, "entries": list_of(entry)}, _GUARANTEE)
+    events = record({"log": TEXT, "entries": list_of(entry)}, _GUARANTEE | _UNVERIFIED)
     return {**events, "$defs": definitions}
 
 
@@ -232,7 +239,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "state": ("refold state --json", _state),
     "files": ("refold files --json", lambda: _of(printed.PrintedFiles, digest=HASH)),
     "state-diff": ("refold state --diff N M --json", _states),
-    "why": ("refold why --json", lambda: _perhaps_matched(_of(printed.PrintedCauses))),
+    "why": ("refold why --json", _why),
     "ls": ("refold ls --json", _ls),
     "recover": ("refold recover --json", _recover),
     "pack": (
