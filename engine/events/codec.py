@@ -24,7 +24,6 @@ from refold.engine.encoding.shapes import hook_for
 from refold.engine.encoding.strict import problems_of
 from refold.engine.errors import EventMalformed, LogUnsupported
 from refold.engine.events.events import KIND_OF, KINDS, TAILS, Event, Extension, Recorded
-from refold.engine.values import Value
 
 Data = dict[str, Any]
 """The `data` of an entry: a JSON object."""
@@ -97,7 +96,7 @@ def _twin(event: type[Event]) -> type:
     """
     fields = {field.name: attrs.field() for field in attrs.fields(event)}
     return attrs.make_class(
-        event.__name__, fields, bases=(Value,), init=False, slots=True, weakref_slot=False
+        event.__name__, fields, bases=event.__bases__, init=False, slots=True, weakref_slot=False
     )
 
 

@@ -237,7 +237,7 @@ _PRESENT = {
         *_within(
             "refold.engine",
             "children.tree_digest encoding errors events kernel log loop models.prices ports "
-            "program recording secrets state",
+            "program recording secrets state values",
         ),
         *_within("refold.engine.runners", "preflight recorded recording shipped"),
     ),
