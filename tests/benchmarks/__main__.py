@@ -10,6 +10,7 @@ checkout that `--against` names.  `peers` compares with other libraries (extra `
 """
 
 import argparse
+import os
 import platform
 import tempfile
 from collections.abc import Callable, Sequence
@@ -70,6 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = options.sections or [*(set(_SECTIONS) - {*_NAMED}), "memory"]
     render = measure.as_markdown if options.markdown else measure.as_text
     with tempfile.TemporaryDirectory() as name, measure.opened:
+        os.environ["XDG_CACHE_HOME"] = name  # commands keep there how far they have read logs
         print(f"Python {platform.python_version()}, medians of up to {options.rounds} rounds\n")
         for section in [_SECTIONS[key] for key in _SECTIONS if key in chosen]:
             rounds = max(1, options.rounds // section.slower)
@@ -80,12 +82,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if "memory" in chosen:
             found = memory.peaks(Path(name), log_bytes=10**9 if options.large else 10**8)
             print((memory.as_markdown if options.markdown else memory.as_text)(*found), end="\n\n")
+            print(memory.of_second_calls(Path(name)), end="\n\n")
             print(memory.of_commands(Path(name), large=options.large))
         if "page" in chosen:
             print(bench_page.as_text(bench_page.shown(Path(name))))
         if "goals" in chosen:
             rows = goals.rows(options.against, rounds=options.rounds, words=options.only)
-            print(render("What users wait for", rows), flush=True)
+            print(render("What users wait for", rows), goals.floors(rows), sep="\n\n", flush=True)
         if "peers" in chosen:
             data = peers.measured(
                 rounds=options.rounds, words=options.only or [], build=options.build

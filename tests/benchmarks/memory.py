@@ -1,5 +1,6 @@
 """How much memory reading takes, each time in a new process: it must not grow with the log."""
 
+import time
 from pathlib import Path
 
 import attrs
@@ -24,6 +25,15 @@ COMMANDS = (
     ("tail", "{}"),
     ("tail", "--verify", "{}"),
 )
+
+AT_THE_END = (
+    ("ls", "{folder}"),
+    ("show", "{}"),
+    ("show", "{}", "--entry", "-1"),
+    ("tail", "{}"),
+    ("why", "{}", "--", "-1"),
+)
+"""What is asked again and again about a log that grows; the second call reads only what is new."""
 
 _PEAK = """
 import re, sys
@@ -95,6 +105,23 @@ def of_commands(folder: Path, *, large: bool) -> str:
         ]
         name = " ".join(each for each in command if each not in ("{}", "--", "-o", "-"))
         lines.append(f"{name:36}" + "".join(f"{_size(peak):>12}" for peak in peaks))
+    return "\n".join(lines)
+
+
+def of_second_calls(folder: Path) -> str:
+    """Return a table of what the first and the second call take on the large log of `peaks`."""
+    log = folder / "large.jsonl"
+    title = f"First and second call, on a log of {_size(log.stat().st_size)}"
+    lines = [f"{title}\n{'-' * len(title)}"]
+    for command in AT_THE_END:
+        words = [each.format(log, folder=folder) for each in command]
+        taken = []
+        for _ in range(2):
+            begin = time.perf_counter()
+            peak = int(call_python(_COMMAND, *words)) * 1024
+            taken.append(f"{time.perf_counter() - begin:8.2f} s {_size(peak):>8}")
+        name = " ".join(each for each in command if each[0] != "{" and each != "--")
+        lines.append(f"{name:36}" + "".join(taken))
     return "\n".join(lines)
 
 
