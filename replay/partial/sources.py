@@ -64,7 +64,9 @@ def _a_mode(_instance: object, attribute: Any, value: object) -> None:
         raise UsageError(f"{attribute.name} is one of {', '.join(MODES)}; found {value!r:.40}")
 
 
-def _modes(_instance: object, _attribute: Any, value: Mapping[str, object]) -> None:
+def _modes(_instance: object, _attribute: Any, value: object) -> None:
+    if not isinstance(value, Mapping):
+        raise UsageError(f"tool maps tools' names to {', '.join(MODES)}; found {value!r:.40}")
     for name, mode in value.items():
         if mode not in MODES:
             raise UsageError(f"tool {name!r} is one of {', '.join(MODES)}; found {mode!r:.40}")

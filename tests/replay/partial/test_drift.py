@@ -472,6 +472,8 @@ def test_what_is_live_has_to_be_passed(log: Path) -> None:
         refold.drift(log, report, model=model())
     with pytest.raises(UsageError, match="model"):
         refold.drift(log, report, tools=TOOLS)
+    with pytest.raises(UsageError, match="maps tools' names to recorded, live, stub"):
+        Sources(tool="live")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="recorded, live, stub"):
         Sources(model="lively")  # type: ignore[arg-type]  # the mistake
     with pytest.raises(UsageError, match="recorded, live, stub"):
