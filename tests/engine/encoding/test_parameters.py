@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import refold
+from refold.engine.encoding.parameters import names_nearest
 
 api: Any = refold
 """Seen by no type checker, so that calls can be wrong."""
@@ -53,12 +54,12 @@ def test_other_type_errors_stay_as_they_are(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'zzz'$"):
         api.Limits(zzz=1)
     with pytest.raises(TypeError, match=r"^from inside$"):
-        api.replay_all(Failing(), [])
+        failing()
 
 
-class Failing:
-    def __fspath__(self) -> str:
-        raise TypeError("from inside")
+@names_nearest
+def failing() -> None:
+    raise TypeError("from inside")
 
 
 def test_signatures_are_unchanged() -> None:

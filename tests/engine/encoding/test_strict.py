@@ -172,7 +172,7 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
 @given(st.sampled_from([int, str, bool, type(None)]), st.data())
 def test_an_array_is_read_as_its_items_are(hint: Any, data: st.DataObject) -> None:
     """It is checked at once where its type is plain: with the same result, and as a copy."""
-    own = SCALARS.filter(lambda item: type(item) is hint)
+    own = st.from_type(hint)
     items = data.draw(st.lists(own, max_size=4) | st.lists(own | SCALARS, max_size=4))
 
     alone = [outcome(hint, item) for item in items]
