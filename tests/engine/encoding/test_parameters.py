@@ -54,11 +54,11 @@ def test_other_type_errors_stay_as_they_are(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'zzz'$"):
         api.Limits(zzz=1)
     with pytest.raises(TypeError, match=r"^from inside$"):
-        failing()
+        failing(names=1)
 
 
 @names_nearest
-def failing() -> None:
+def failing(*, _name: int = 0, **_more: int) -> None:
     raise TypeError("from inside")
 
 

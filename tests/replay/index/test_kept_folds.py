@@ -183,6 +183,17 @@ def test_a_damaged_state_is_none_and_is_made_anew(place: _Place, damage: str) ->
     assert damage == "folder" or place.check(-1) > 0
 
 
+def test_a_state_of_which_a_text_changed_is_not_used(place: _Place) -> None:
+    """It can still be read, but as another run."""
+    name = ROOTS[0].stem.encode()
+    states = {state: state.read_bytes() for state in _states(place)}
+    assert any(name in content for content in states.values())
+    for state, content in states.items():
+        state.write_bytes(content.replace(name, name.swapcase()))
+
+    assert _answers(place.log, place.kept(), -1) == _answers(place.log, None, -1)
+
+
 def test_a_state_names_no_other_code(place: _Place) -> None:
     """A file of a cache that somebody else made runs nothing, though its digest holds."""
 

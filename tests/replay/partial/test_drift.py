@@ -213,10 +213,18 @@ def test_noise_is_where_a_cancelled_child_stopped(tmp_path: Path, answer: int) -
         assert reached.wait(60)
         return answer if is_live else 1
 
+    @refold.tool(effect="reads")
+    async def leave(steps: int) -> int:
+        return steps
+
     async def child(run: refold.Run, _: None) -> int:
-        first = await run.tool(step)
-        await run.tool(reach)
-        return first
+        steps = 0
+        try:
+            steps += await run.tool(step)
+            await run.tool(reach)
+        finally:
+            await run.tool(leave, steps=steps)
+        return steps
 
     async def parent(run: refold.Run, _: None) -> int:
         task = asyncio.create_task(run.delegate(refold.Delegation(program=child)))
@@ -225,7 +233,7 @@ def test_noise_is_where_a_cancelled_child_stopped(tmp_path: Path, answer: int) -
         return got
 
     log = tmp_path / "run.jsonl"
-    tools: list[Any] = [step, reach, gate]
+    tools: list[Any] = [step, reach, leave, gate]
     refold.record(parent, None, log=log, tools=tools)
     is_live = True
 
@@ -233,7 +241,7 @@ def test_noise_is_where_a_cancelled_child_stopped(tmp_path: Path, answer: int) -
     found = refold.drift(log, parent, sources=sources, tools=tools)
 
     cut = [row for row in found.calls if row.noise]
-    assert {row.verdict for row in cut} == {"result_changed", "missing"}
+    assert {row.verdict for row in cut} == {"result_changed", "arguments_changed", "missing"}
     assert all("child" in row.where for row in cut)
     assert found.identical is (answer == 1)
 
