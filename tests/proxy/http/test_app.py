@@ -187,6 +187,59 @@ def test_chunks_are_served_as_they_came(tmp_path: Path) -> None:
     assert body == b"".join(chunks)
 
 
+def test_chunks_that_come_at_once_pass_as_one(tmp_path: Path) -> None:
+    """What comes later does not wait for them."""
+    log, said_first = tmp_path / "run.jsonl", threading.Event()
+
+    def in_two(connection: socket.socket, _head: bytes) -> None:
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+        connection.sendall(head + b"transfer-encoding: chunked\r\n\r\n" + b"2\r\nab\r\n" * 100)
+        said_first.wait(TIMEOUT_SECONDS)
+        connection.sendall(b"1\r\nc\r\n" * 100 + b"0\r\n\r\n")
+
+    with (
+        RawServer(in_two) as server,
+        recorded(log, server.url) as base,
+        asked(base, question("Hello", stream=True)) as response,
+    ):
+        first = response.read(200)
+        said_first.set()
+        rest = response.read()
+
+    (wire,) = data_of(log, "x-refold.wire")
+    assert (first, rest) == (b"ab" * 100, b"c" * 100)
+    assert wire["text"] == "ab" * 100 + "c" * 100
+    assert wire["sizes"] == [200, 100]
+
+
+def test_a_program_that_does_not_read_slows_its_server_down() -> None:
+    """An answer is read no faster than it is passed on."""
+    stopped = threading.Event()
+    desk_got: list[int] = []
+    chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+
+    def flood(connection: socket.socket, _head: bytes) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        connection.settimeout(0.2)  # by then nobody reads any more, or it is too late to fail
+        with contextlib.suppress(OSError):
+            for _ in range(2000):
+                connection.sendall(chunk)
+        stopped.set()
+
+    class Counting(Failing):
+        def chunk(self, content: bytes, /) -> None:
+            desk_got.append(len(content))
+
+    with (
+        RawServer(flood) as server,
+        served(Counting("", server.url), ["openai"]) as base,
+        sent(base, {}),
+    ):
+        assert stopped.wait(TIMEOUT_SECONDS)
+
+    assert sum(desk_got) < 1000 * 65536
+
+
 def test_a_route_that_is_none_is_named(tmp_path: Path) -> None:
     """With those that there are; nothing is recorded of it."""
     log = tmp_path / "run.jsonl"
@@ -419,6 +472,29 @@ def test_a_fault_on_the_way_never_looks_like_an_answer(
         serve_one(upstream.openai_url)
 
     assert outcomes == [500 if place == "head" else http.client.IncompleteRead]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_fault_ends_an_answer_though_its_server_is_silent(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The program does not wait for the next chunk."""
+    ended = threading.Event()
+
+    def half(connection: socket.socket, _head: bytes) -> None:
+        head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+        connection.sendall(head + b"1\r\na\r\n")
+        ended.wait(TIMEOUT_SECONDS)
+
+    def serve_one(url: str) -> None:
+        with served(Failing("chunk", url), ["openai"]) as base:
+            with pytest.raises(http.client.IncompleteRead):
+                said(base, question("Hello"))
+            ended.set()
+
+    with RawServer(half) as server, pytest.raises(RuntimeError, match="unwell"):
+        serve_one(server.url)
+
     assert capfd.readouterr() == ("", "")
 
 
