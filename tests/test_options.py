@@ -1,6 +1,7 @@
 """Options of the public calls are checked before anything happens, and by type checkers (§9.6)."""
 
 import asyncio
+import contextvars
 import gc
 import inspect
 import re
@@ -9,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from click.testing import CliRunner
@@ -78,6 +79,7 @@ def test_the_help_of_record_explains_each_of_them() -> None:
         ("redaction", {"secrets": ["x"]}, "refold.Redaction(…)"),
         ("secrets", ["KEY"], "a dict"),
         ("secrets", {"KEY": 3}, "a dict of strings by name"),
+        ("secrets", {"KEY": None, "OTHER": "a-value"}, "a dict of strings by name"),
         ("volatile", "tool:x/result", "a list of strings"),
         ("volatile", [1], "a list of strings"),
         ("volatile", None, "a list of strings"),
@@ -170,7 +172,7 @@ def test_secrets_that_are_refused_are_not_shown() -> None:
     with pytest.raises(OptionRefused) as refused:
         refold.record(greet, "Ada", secrets={"KEY": "hush", "PORT": 3})  # type: ignore[dict-item]
 
-    assert refused.value.found == "dict"
+    assert refused.value.found == "dict with int for 'PORT'"
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -370,6 +372,15 @@ def test_a_mistake_that_python_words_in_its_own_terms_is_told_what_to_write(
 _ASKED: list[dict[str, Any]] = [{"role": "user", "content": "?"}]
 
 
+_CONTEXT: Final = contextvars.ContextVar[str]("_CONTEXT")
+
+
+@refold.tool(effect="reads")
+def asks_a_context() -> str:
+    """Read a variable that the program has set."""
+    return _CONTEXT.get()
+
+
 async def _cancelled(run: Any) -> None:
     await run.cancel(await run.start(refold.Delegation(program=_idle)))
 
@@ -395,6 +406,8 @@ SLIPS: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda _run: refold.Delegation(program=_idle, timeout=5),  # type: ignore[call-arg]
         "limits=refold.Limits(timeout_seconds=…)",
     ),
+    "run and input swapped": (lambda _run: _got(asyncio.sleep(0, 1), "tool"), "(run, input)"),
+    "a context variable": (lambda run: run.tool(asks_a_context), "pass their values as arguments"),
 }  # fmt: skip
 
 

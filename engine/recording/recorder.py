@@ -921,7 +921,8 @@ class Recorder(World):
 
     def _run_started(self) -> RunStarted:
         started = started_of(self.request)
-        return attrs.evolve(started, input=self._redacted(started, None).input)
+        redacted = self._redacted(started, None)
+        return attrs.evolve(started, input=redacted.input, labels=redacted.labels)
 
 
 _KIND_OF_LATE: Final = {ToolReturned: "tool", ModelAnswered: "model", InputGiven: "input"}

@@ -243,7 +243,8 @@ def _check_program(call: str, program: object) -> None:
 
 
 def _is_checked(check: bool | None) -> bool:  # noqa: FBT001 - as `record` takes it
-    return os.environ.get("REFOLD_CHECK", "") not in ("", "0") if check is None else check
+    given = os.environ.get("REFOLD_CHECK", "").lower()
+    return given not in ("", "0", "false", "no", "off") if check is None else check
 
 
 def _warned(recording: Recording, stacklevel: int) -> Recording:

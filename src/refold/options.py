@@ -126,7 +126,7 @@ def checked(call: str, **options: Any) -> dict[str, Any]:
         is_log = name == "log" and not call.startswith("record")
         is_default = value is None and not (is_log or (call, name) in _NEEDED or name in _NEEDED)
         if not is_default and kind is not None and not kind.fits(value):
-            said = type(value).__name__ if name == "secrets" else shown(value)
+            said = _kinds_in(value) if name == "secrets" else shown(value)
             raise OptionRefused(call, name, kind.expected, said)
     ready = {name: value for name, value in options.items() if name not in ("program", "input")}
     if "tools" in options:
@@ -139,6 +139,17 @@ def checked(call: str, **options: Any) -> dict[str, Any]:
             for name, model in options["models"].items()
         }
     return ready
+
+
+def _kinds_in(secrets: object) -> str:
+    """Return the kind of an argument, and of its first member that is not text; never a value."""
+    members = secrets.items() if isinstance(secrets, Mapping) else ()
+    wrong = (
+        f" with {type(of).__name__} for {name!r}"
+        for name, of in members
+        if not _are_texts((name, of))
+    )
+    return f"{type(secrets).__name__}{next(wrong, '')}"
 
 
 def shown(value: object) -> str:

@@ -318,7 +318,7 @@ def tool(
         approval=approval,
         volatile=volatile,
     )
-    return decorate if function is None else decorate(function)
+    return names_nearest(decorate) if function is None else decorate(function)
 
 
 def as_tool(thing: Tool | Callable[..., Any], /) -> Tool:

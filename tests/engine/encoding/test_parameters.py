@@ -91,3 +91,25 @@ def test_a_finding_names_the_line_that_called(
 
 def reads_a_variable(_run: refold.PlainRun, _input: object) -> str:
     return os.environ["READ_DIRECTLY"]
+
+
+def _untyped(number) -> int:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    return int(number)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: refold.record(child, b"1"),
+        lambda: refold.record(child, "1"),
+        lambda: refold.tool(effect="reads")(_untyped),
+        lambda: refold.tool(_untyped),
+    ],
+)
+def test_the_traceback_of_a_wrong_call_has_no_line_from_inside(call: Callable[[], Any]) -> None:
+    """The wrong line is the last but one."""
+    with pytest.raises(refold.RefoldError) as refused:
+        call()
+
+    files = [Path(str(each.path)).name for each in refused.traceback]
+    assert files[-2:] == ["test_parameters.py", "parameters.py"]

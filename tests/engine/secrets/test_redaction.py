@@ -94,6 +94,7 @@ def test_no_sink_has_a_secret(canary: str, tmp_path: Path) -> None:
         {"from the caller": f"Bearer {canary}"},
         log=log,
         secrets={"CANARY": canary},
+        labels={"customer": f"of {canary}"},
         model=FunctionModel(lambda _request: " ".join(replies)),
         check=True,
     )

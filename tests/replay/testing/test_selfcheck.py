@@ -170,9 +170,14 @@ async def says(run: refold.Run, word: str) -> int:
     return len(run.session.select_all(Said))
 
 
-def test_nothing_is_checked_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("value", [None, "", "0", "false", "No", "OFF"])
+def test_nothing_is_checked_unasked(
+    value: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It costs a second execution."""
-    monkeypatch.delenv("REFOLD_CHECK", raising=False)
+    monkeypatch.setenv("REFOLD_CHECK", value or "")
+    if value is None:
+        monkeypatch.delenv("REFOLD_CHECK")
 
     assert refold.record(clocked, 1, log=tmp_path / "a.jsonl").warnings == ()
     assert refold.record(unsteady, log=tmp_path / "b.jsonl").ok
