@@ -32,6 +32,7 @@ _KEYS: Final = re.compile(
 )
 _OF_A_LOG: Final = r"(\.\d+)*\.(jsonl(\..*)?|ray|(blobs|files)(/.*)?)"
 """Ends of the paths of a log's files, after its stem.  A program may have the same stem."""
+_ANY_LOG: Final = re.compile(rf"(.+?){_OF_A_LOG}")
 
 
 _VOLATILE: Final = ("*.pyc", "*.aider.tags.cache.v*/*", ".DS_Store", "*/.DS_Store")
@@ -90,8 +91,12 @@ def folder_of(here: Path, named: str = "") -> tuple[Path | None, str]:
 class LogFiles:
     """The files of the log itself, which are not recorded."""
 
-    def __init__(self, log: Path, top: Path, here: Path) -> None:
-        """Take the log; its folder is left out, unless the command is started in or below it."""
+    def __init__(self, log: Path, top: Path, here: Path, *, holds_others: bool = False) -> None:
+        """Take the log; its folder is left out, unless the command is started in or below it.
+
+        With `holds_others`, so are other logs that have the contents of a folder beside them.
+        """
+        self._others = top if holds_others else None
         log = log.parent.resolve() / log.name
         folder = "" if not log.is_relative_to(top) else os.fspath(log.parent.relative_to(top))
         self._folder = "" if here.is_relative_to(log.parent) or folder == "." else folder
@@ -101,4 +106,10 @@ class LogFiles:
     def hold(self, path: str) -> bool:
         """Return whether a path is one of them."""
         below = bool(self._folder) and f"{path}/".startswith(f"{self._folder}/")
-        return below or self._beside.fullmatch(path) is not None
+        return below or self._beside.fullmatch(path) is not None or self._is_of_another(path)
+
+    def _is_of_another(self, path: str) -> bool:
+        if self._others is None or (found := _ANY_LOG.fullmatch(path)) is None:
+            return False
+        stem = os.fspath(self._others / found[1])
+        return Path(f"{stem}.files").is_dir() and Path(f"{stem}.jsonl").is_file()

@@ -4,6 +4,7 @@ Every form of the report names the guarantee: requests were matched, and the com
 freely. Rules: CONTRACT.md §16.6.
 """
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -311,6 +312,11 @@ def left_otherwise(
     if not diff:
         return []
     cause = _why(diff, is_likely_consequence=is_likely_consequence)
+    ended = record.finished.output if record.finished is not None else None
+    printed = ended.get("stdout") if isinstance(ended, dict) else None
+    if kept := [path for path in before if printed and before[path] == printed]:
+        options = " ".join(f"--volatile-file {shlex.quote(path)}" for path in kept)
+        cause += f"; if a shell redirected the output there, ignore it: {options}"
     return [_end_changed(record, ends[0], ends[1], diff, diff, cause)]
 
 

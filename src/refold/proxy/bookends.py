@@ -258,7 +258,7 @@ def watched_folder(
     """
     here = Path.cwd() if copied is None else top / copied.below
     store = BlobStore(files_of(journal.path), sync=False)
-    log_files = LogFiles(journal.path, top, here)
+    log_files = LogFiles(journal.path, top, here, holds_others=True)
     scanner = Scanner(
         top, log_files, store.put, secrets.scrubbed_bytes, keeps_all=keeps_all,
         keeps_commits=copied is not None, listener=Listener(top, log_files),

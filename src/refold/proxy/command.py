@@ -10,6 +10,7 @@ import functools
 import os
 import select
 import signal
+import stat
 import subprocess
 import sys
 import termios
@@ -96,10 +97,19 @@ def terminal_here() -> Size | None:
 
 def is_typed_at() -> bool:
     """Return whether standard input is a terminal."""
+    return stat.S_ISCHR(_input_mode()) and os.isatty(sys.stdin.fileno())
+
+
+def is_fed() -> bool:
+    """Return whether standard input is a pipe or a file, which no log has the content of."""
+    return stat.S_ISFIFO(_input_mode()) or stat.S_ISREG(_input_mode())
+
+
+def _input_mode() -> int:
     try:
-        return os.isatty(sys.stdin.fileno())
+        return os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError, AttributeError):
-        return False
+        return 0
 
 
 def run_command(

@@ -136,6 +136,8 @@ class RecordedCommand:
     """Whether nothing is recorded but how it began and ended."""
     reached: Mapping[CapReached, int] = attrs.field(factory=dict)
     """Caps that refused requests, and how many."""
+    unanswered: tuple[str, ...] = ()
+    """Why requests got no answer, each once."""
 
 
 @attrs.frozen(kw_only=True)
@@ -259,6 +261,7 @@ def record_command(
             tuple(session.upgrades), why if folder is None else folder.summary,
             is_empty=journal.entries - beside <= _FIRST_AND_LAST,
             reached=desk.spending.reached if desk.spending is not None else {},
+            unanswered=tuple(desk.unanswered),
         )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,12 +64,66 @@ def test_options_of_the_command_are_the_commands(invoke: Invoke) -> None:
 
 
 def test_an_option_behind_the_command_is_the_commands_and_said_to_be(invoke: Invoke) -> None:
-    """Unless the log was named before it: then it is meant so."""
-    late = invoke("record", "echo", "--log", "x.jsonl")
+    """Unless it was given before it: then it is meant so, as are options that many have."""
+    late = invoke("record", "echo", "--log", "x.jsonl", "--max-requests=3", "--timeout", "9")
     meant = invoke("record", "--log", "y.jsonl", "echo", "--log", "x.jsonl")
 
-    assert "--log was passed to the command" in late.stderr
-    assert "--log was passed to the command" not in meant.stderr
+    assert "the command got --log, --max-requests=3: put options" in late.stderr
+    assert "the command got" not in meant.stderr
+
+
+def test_a_server_that_does_not_answer_is_named(invoke: Invoke) -> None:
+    """Once; clients often report the status alone."""
+    words = ["--log", "run.jsonl", "--upstream", "http://127.0.0.1:9/v1"]
+
+    done = invoke("record", *words, "--", sys.executable, "-c", _TWICE)
+
+    assert done.stdout == "502\n502\n"
+    assert done.stderr.count("a request got no answer: 127.0.0.1:9: ConnectError") == 1
+
+
+def test_an_input_that_is_piped_is_said_to_be_in_no_log() -> None:
+    """Nor is that of a file; nothing is said of /dev/null."""
+
+    def recorded(log: str, given: bytes | None) -> str:
+        words = [sys.executable, "-m", "refold", "record", "--log", log, "--", "true"]
+        how: dict[str, Any] = {"stdin": subprocess.DEVNULL} if given is None else {"input": given}
+        return str(subprocess.run(words, **how, capture_output=True, check=True).stderr)
+
+    said = "standard input is not recorded: if the command reads it, pass it to a replay, too"
+    assert said in recorded("a.jsonl", b"x")
+    assert said not in recorded("b.jsonl", None)
+
+
+def test_what_a_shell_writes_into_the_folder_is_told_apart(invoke: Invoke) -> None:
+    """`refold record -- COMMAND > out.txt`: no replay has the shell's file."""
+    writes = "print('hello'); open('out.txt', 'w').write('hello\\n')"
+    invoke("record", "--log", "run.jsonl", "--", sys.executable, "-c", writes)
+
+    done = invoke("replay", "run.jsonl", "--", sys.executable, "-c", "print('hello')")
+    other = invoke("replay", "run.jsonl", "--", sys.executable, "-c", "print('hullo')")
+
+    said = "if a shell redirected the output there, ignore it: --volatile-file out.txt"
+    assert (done.exit_code, other.exit_code) == (1, 1)
+    assert said in " ".join(done.stderr.split())
+
+
+def test_earlier_runs_in_the_folder_are_not_recorded(invoke: Invoke, tmp_path: Path) -> None:
+    """Each would hold all the others' contents; what only looks like a log is recorded."""
+    (tmp_path / "data.jsonl").write_text("{}\n")
+    (tmp_path / "more.files").mkdir()
+    (tmp_path / "more.files" / "a").write_text("a")
+    words = ["--", sys.executable, "-c", ASKS]
+    with Upstream() as upstream:
+        for name in ("one", "two", "three"):
+            invoke("record", "--log", f"{name}.jsonl", "--upstream", upstream.openai_url, *words)
+
+    listed = invoke("files", "three.jsonl").stdout
+
+    assert "one" not in listed
+    assert "data.jsonl" in listed
+    assert "more.files/a" in listed
+    assert invoke("replay", "two.jsonl", *words).exit_code == 0
 
 
 def test_a_command_that_asks_nobody_is_told_how_it_would(invoke: Invoke) -> None:

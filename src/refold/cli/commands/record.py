@@ -4,13 +4,19 @@ Rules: CONTRACT.md §16.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
-from refold.cli.arguments.foreign import Foreign, GivenCaps, caps_options, record_options
+from refold.cli.arguments.foreign import (
+    Foreign,
+    GivenCaps,
+    caps_options,
+    proxy_module,
+    record_options,
+)
 from refold.cli.arguments.logs import label_option, log_option
 from refold.cli.output import output, words
 from refold.cli.output.pages import page
@@ -110,16 +116,14 @@ def command(
             "every run, and lists them"
         )
         output.hint(f"{known}; to compare them, use --profile none")
-    if log is None and "--log" in command:
-        output.hint("--log was passed to the command: put options of `refold record` before it")
-    if recorded.ended.lost:
-        output.complain(f"standard output: {recorded.ended.lost}: part of the output was lost")
-    for why in recorded.refused:
-        output.complain(f"a request was not forwarded: {why}")
+    _say_what_failed(recorded)
+    if late := _passed_on(command):
+        output.hint(f"the command got {late}: put options of `refold record` before it")
+    if command and proxy_module("command").is_fed():
+        said = "if the command reads it, pass it to a replay, too"
+        output.hint(f"standard input is not recorded: {said}")
     if recorded.ended.timed_out:
         output.complain(f"the command was stopped by --timeout {spends.timeout:g}")
-    for cap, count in recorded.reached.items():
-        output.complain(f"{words.counted(count, 'request')} refused: {cap.why}")
     code: int = recorded.ended.exit_code
     if recorded.is_empty:
         output.complain("no requests were recorded, only the start and end of the command")
@@ -127,3 +131,36 @@ def command(
         for why in why_nothing_came(foreign.upstream, recorded.websockets, failure=failure):
             output.hint(why)
     return code
+
+
+def _say_what_failed(recorded: Any) -> None:
+    """Report lost output, and requests without an answer of their server."""
+    if recorded.ended.lost:
+        output.complain(f"standard output: {recorded.ended.lost}: part of the output was lost")
+    for why in recorded.refused:
+        output.complain(f"a request was not forwarded: {why}")
+    for why in recorded.unanswered:
+        output.complain(f"a request got no answer: {why}")
+    for cap, count in recorded.reached.items():
+        output.complain(f"{words.counted(count, 'request')} refused: {cap.why}")
+
+
+def _passed_on(command: Sequence[str]) -> str:
+    """Return the options of ours that the command got and that were not given before it."""
+    context = click.get_current_context()
+    ours = {
+        name: each.name
+        for each in context.command.params
+        for name in each.opts
+        if name.startswith("--") and name not in _ALSO_THEIRS
+    }
+    late = [
+        word
+        for word in command
+        if (of := ours.get(word.partition("=")[0])) and not context.params.get(of)
+    ]
+    return ", ".join(dict.fromkeys(late))
+
+
+_ALSO_THEIRS: Final = frozenset({"--output", "--profile", "--timeout", "--max-tokens"})
+"""Options that many commands have themselves."""

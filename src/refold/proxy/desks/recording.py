@@ -99,6 +99,8 @@ class RecordingDesk:
         self._reads = reads
         self.refused: dict[str, None] = {}
         """Why requests were not passed on, each once."""
+        self.unanswered: dict[str, None] = {}
+        """Why requests got no answer, each once."""
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Write a request down, and pass it on, or refuse it.
@@ -241,6 +243,7 @@ class Kept:
         self._secrets = desk.secrets
         self._turn = turn
         self._settle = desk.settle
+        self._unanswered = desk.unanswered
         self._wire = Wire(self._keep, desk.secrets.scrubbed_bytes)
         self._only: dict[str, Json] | None = None
         """The only part of an answer, until its whole content is known."""
@@ -302,6 +305,7 @@ class Kept:
         error = {"message": message, "type": f"refold_{code}"}
         said = Serve.json(BAD_GATEWAY, {"error": error})
         if not self._has_begun:
+            self._unanswered[message] = None
             return self._told(said, code, message)
         self._wire.end("cut")
         self._answered(self._reader.answered())
