@@ -73,6 +73,8 @@ def _signers(path: Path, lines: list[str]) -> Iterator[AllowedSigner]:
 def _signer(line: str) -> AllowedSigner | None:
     """Return the signer of a line; `None` if its key is not for logs."""
     words = _WORD.findall(line)
+    if IS_KEY.match(words[0]):
+        raise ValueError("a key without the signer's name before it")
     names, options = words[0].strip('"'), ""
     if len(words) > 1 and not IS_KEY.match(words[1]):
         options = words.pop(1)

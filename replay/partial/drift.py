@@ -19,7 +19,7 @@ from refold.engine.log.names import tree
 from refold.engine.recording.bookends import declared_volatile
 from refold.engine.secrets.vault import checked_volatile
 from refold.replay.difference.comparators import Comparator, comparator
-from refold.replay.difference.excuses import IGNORED_MAX
+from refold.replay.difference.excuses import IGNORED_MAX, unmatched
 from refold.replay.index.by_call import AskedCall, Book
 from refold.replay.partial.drift_report import DriftReport
 from refold.replay.partial.drift_rows import COMPARED_KINDS, comparison
@@ -52,7 +52,8 @@ def drifted(
             record; a volatile path is invalid.
     """
     book = Book(path)
-    paths = (*checked_volatile(again.volatile), *declared_volatile(again.tools.values()))
+    given = checked_volatile(again.volatile)
+    paths = (*given, *declared_volatile(again.tools.values()))
     again = attrs.evolve(again, volatile=paths)
     rules = {name: comparator(which) for name, which in compare.items()}
     if rules:
@@ -78,6 +79,7 @@ def drifted(
         rows = [
             attrs.evolve(row, consequent=row.consequent or row.verdict == "missing") for row in rows
         ]
+    used = {one.rule for one in found.ignored}
     return DriftReport(
         log=path,
         into=into,
@@ -87,6 +89,7 @@ def drifted(
         ignored=tuple(found.ignored[:IGNORED_MAX]),
         ignored_count=found.ignored_count,
         served=tuple(_served(found.requests, again.sources)),
+        unmatched=tuple(unmatched(path, [each for each in given if each not in used]).values()),
     )
 
 

@@ -67,6 +67,9 @@ class DriftReport(Document):
     """Calls whose results came from the record or were stubs, so that they could not drift:
     `tool pay (2)`, `model gpt-4o (1)`, by kind and name."""
 
+    unmatched: tuple[str, ...] = ()
+    """A sentence for each volatile path that was passed and matches nothing in the record."""
+
     @property
     def drifted(self) -> tuple[CallDrift, ...]:
         """What differs, noise left out, consequences included."""
@@ -115,6 +118,7 @@ class DriftReport(Document):
                 f"not compared, because their results were recorded ones: {', '.join(self.served)}"
             )
         lines += words_of(self.ignored, self.ignored_count, IGNORED_SHOWN)
+        lines += [f"note: {each}" for each in self.unmatched]
         return "\n".join(lines)
 
     def _counted(self, names: Iterable[str]) -> str:

@@ -69,6 +69,9 @@ def test_a_file_of_that_name_comes_first(three: Path) -> None:
         ("@-4", "@-4: runs has 3 runs"),
         ("./@last", "./@last: . has no run"),
         ("al", "al is ambiguous: 2 runs begin with it: alpha.jsonl"),
+        ("@lst", "@lst: no such run; did you mean @last, or @-2 for the one before it?"),
+        ("runs/alhpa.jsonl", "runs/alhpa.jsonl: no such run; did you mean runs/alpha.jsonl?"),
+        ("alhpa", "alhpa: no such run; did you mean runs/alpha.jsonl?"),
     ],
 )
 def test_what_names_no_run_or_several_is_refused(said: str, why: str, three: Path) -> None:

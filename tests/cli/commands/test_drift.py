@@ -121,6 +121,27 @@ def test_what_is_volatile_is_passed_over_and_listed(
     jsonschema.validate(document, schema("drift"))
 
 
+def test_a_volatile_path_that_matches_nothing_is_noted(log: Path, invoke: Invoke) -> None:
+    """With the nearest; it would be an all-clear for a misspelt path."""
+    given = (*GIVEN, *RECORDED, "--volatile", "tool:gte/result", "--volatile", "tool:get/result")
+
+    said = invoke("drift", log, *given)
+
+    assert said.exit_code == 0, said.output
+    assert said.stdout.count("matches nothing") == 1
+    assert "'tool:gte/result' matches nothing in this run, did you mean 'tool:get'?" in said.stdout
+
+
+def test_an_option_is_replaced_by_its_remedy(log: Path, tmp_path: Path, invoke: Invoke) -> None:
+    given = ("--set", "0/1#1=5", "--into", tmp_path / "b.jsonl", "--tools", "recorded")
+
+    said = invoke("fork", log, *GIVEN[:2], *given, "--model", "stub")
+
+    assert said.exit_code == 4, said.output
+    assert said.stderr.splitlines()[-1].endswith("--model stub --tools live --yes")
+    assert "--tools recorded" not in said.stderr.splitlines()[-1]
+
+
 def test_junit_is_written_too(log: Path, tmp_path: Path, invoke: Invoke) -> None:
     invoke("drift", log, *GIVEN, "--model", "recorded", "--junit", tmp_path / "d.xml")
 

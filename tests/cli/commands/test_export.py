@@ -209,3 +209,4 @@ def test_options_of_other_forms_are_refused(invoke: Invoke) -> None:
     assert invoke("export", log, "--to", "otlp", "--without-content").exit_code == 2
     assert invoke("export", log, "--to", "parquet", "--diff", log).exit_code == 2
     assert invoke("export", log, "--to", "parquet", "--endpoint", "http://x").exit_code == 2
+    assert invoke("export", log, "--to", "perfetto", "--diff", log).exit_code == 2

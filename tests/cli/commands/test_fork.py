@@ -43,6 +43,16 @@ def test_a_result_is_changed_and_the_run_goes_on(log: Path, tmp_path: Path, invo
     assert "/output/4: 3 → 77" in said.stdout
 
 
+def test_a_fork_that_fails_says_why(log: Path, tmp_path: Path, invoke: Invoke) -> None:
+    """A value of another type, for example."""
+    given = ("--set", '0/1#1="x"', "--into", tmp_path / "b.jsonl")
+
+    said = invoke("fork", log, *PROGRAM, *given)
+
+    assert said.exit_code == 5, said.output
+    assert "refold: raised: TypeError: can only concatenate str" in said.stderr
+
+
 def test_what_was_not_recorded_is_four_and_says_how_to_go_on(
     log: Path, tmp_path: Path, invoke: Invoke
 ) -> None:

@@ -107,11 +107,14 @@ def test_what_is_left_of_a_run_is_listed_and_removed_by_its_roots_name(
         ("notes.txt", "ends in .jsonl"),
         ("folder.jsonl", "a folder, not a log"),
         ("folder.refold", "a folder, not a log"),
+        ("", "to remove runs of it, add --older-than or --status, as in refold rm "),
+        ("data.jsonl", "data.jsonl: not a log; nothing was removed"),
     ],
 )
 def test_what_is_no_run_is_refused(folder: Path, invoke: Invoke, name: str, said: str) -> None:
     for each in ("folder.jsonl", "folder.refold"):
         (folder / each / "mine").mkdir(parents=True)
+    (folder / "data.jsonl").write_text('{"text": "of a data set"}\n')
     before = sorted(folder.rglob("*"))
 
     refused = invoke("rm", folder / name)

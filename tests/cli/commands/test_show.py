@@ -35,6 +35,29 @@ def test_the_tree_says_who_was_asked_what_and_how_it_ended(
     assert lines[3].startswith("└─ completed survey_package 3")
 
 
+@pytest.mark.parametrize("part", ["--failed", "--notable", "--details", "--prices"])
+@pytest.mark.parametrize("form", [("--events",), ("--entry", "1"), ("--files",)])
+def test_an_option_of_the_tree_is_refused_without_it(
+    part: str, form: tuple[str, ...], survey_log: Path, invoke: Invoke
+) -> None:
+    said = invoke("show", survey_log, *form, part)
+
+    assert said.exit_code == 2
+    assert "show the tree: they cannot be used with" in said.stderr
+
+
+@pytest.mark.parametrize("words", ["export --to html", "pack", "show", "state"])
+def test_a_folder_is_no_log(
+    words: str, invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in (".", "/"):
+        said = invoke(*words.split(), folder)
+
+        assert said.exit_code == 2
+        assert f"{folder} is a folder: refold ls {folder}" in said.stderr
+
+
 def test_details_add_limits_tools_and_files(survey_log: Path, invoke: Invoke) -> None:
     said = invoke("show", survey_log, "--details").stdout
 

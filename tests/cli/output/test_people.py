@@ -24,6 +24,22 @@ def test_a_value_is_json_or_the_text_that_it_is(text: str, value: object) -> Non
     assert said("--answer", [f"0#1 > 0#2={text}"]) == {"0#1 > 0#2": value}
 
 
+@pytest.mark.parametrize("text", ['{"a":', "[1,", '"a', "{", "[draft] Hello"])
+def test_what_only_begins_like_json_is_said_to_be_a_text(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bracket was forgotten, or a shell took the quotes."""
+    said("--set", ["0#2=a{", '0#3="{"', f"0#1={text}"])
+
+    told = f"--set 0#1 is not valid JSON, so it was taken as a text: {text}\n"
+    assert capsys.readouterr().err == told
+
+
+def test_a_file_that_is_not_there_is_named_with_its_option() -> None:
+    with pytest.raises(UsageError, match=r"^--set 0#1: none\.json: No such file or directory$"):
+        said("--set", ["0#1=@none.json"])
+
+
 def test_a_file_holds_one_value(tmp_path: Path) -> None:
     """`@FILE`."""
     (tmp_path / "a").write_text('{"b": 1}\n')

@@ -35,6 +35,7 @@ def test_lines_for_other_purposes_and_of_authorities_are_passed_over(tmp_path: P
     [
         ("ann", "a line without a key"),
         ("ann ssh-ed25519", "a line without a key"),
+        ("ssh-ed25519 AAAA ann@host", "a key without the signer's name before it"),
         ("ann ssh-ed25519 %%%", "base64|Only base64|Incorrect padding|Non-base64"),
         ("ann ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIA==", "not of the type"),
         ("ann forever ssh-rsa AAAA", "unknown option 'forever'"),

@@ -128,7 +128,8 @@ class Live:
                 *(("--model", "SPEC") if lacks and kind != "--model" else ()),
                 *rest,
             ]
-        return again(*options) if options else ""
+        drops = lambda name, mode: name in options and mode in ("recorded", "stub")  # noqa: E731
+        return again(*options, drops=drops) if options else ""
 
     @property
     def is_all_recorded(self) -> bool:
@@ -170,7 +171,7 @@ def again(*options: str, drops: Callable[[str, str], bool] = lambda _name, _valu
     left, rest = ["refold"], iter(words[:at])
     for word in rest:
         name, equals, value = word.partition("=")
-        if name not in (*_ONCE, "--set"):
+        if name not in (*_ONCE, "--set", "--tools"):
             left.append(word)
             continue
         given = [word] if equals else [word, next(rest, "")]

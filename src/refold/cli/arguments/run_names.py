@@ -36,9 +36,12 @@ class _Run(click.Path):
         if not isinstance(value, str) or os.path.lexists(path) or not path.name:
             return path
         try:
-            return self._found(value, path.name, path.parent) or path
+            found = self._found(value, path.name, path.parent)
         except OSError:  # no folder, or one that cannot be listed: the command says so
-            return path
+            found = None
+        if found is None and (near := _nearest(path)):
+            raise click.UsageError(f"{value}: no such run; did you mean {near}?")
+        return found or path
 
     def _stored(self, run: StoredRun, ctx: click.Context | None) -> Path | StoredRun:
         from refold.store.pull import fetched  # noqa: PLC0415 - few logs are in a store
@@ -67,6 +70,19 @@ class _Run(click.Path):
                 f"{value} is ambiguous: {len(begin)} runs begin with it: {names}"
             )
         return begin[0] if begin else None
+
+
+def _nearest(path: Path) -> str:
+    """Return how the run is named that was most likely meant, beside it or in `runs/`; or empty."""
+    if path.name.startswith("@"):
+        return "" if _AT.fullmatch(path.name) else "@last, or @-2 for the one before it"
+    from difflib import get_close_matches  # noqa: PLC0415 - only to complain
+
+    folders = {path.parent, *([Path("runs")] if path.parent == Path() else [])}
+    there = (each for at in folders if at.is_dir() for each in at.iterdir())
+    names = {each.name.partition(".")[0]: each for each in there if is_runs(each)}
+    near = get_close_matches(path.name.partition(".")[0], names, 1)
+    return output.shown_path(names[near[0]]) if near else ""
 
 
 RUN: Final = _Run(path_type=Path)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from refold.cli.arguments.logs import file_option, json_option, opened_log
+from refold.cli.arguments.logs import file_option, json_option, opened_log, refuse_folder
 from refold.cli.arguments.outputs import force_option, output_file
 from refold.cli.arguments.run_names import RUN
 from refold.cli.commands.pack import HARMLESS
@@ -108,6 +108,8 @@ def command(
         raise click.UsageError(
             f"--endpoint {endpoint}: expected a URL, such as http://localhost:4318/v1/traces"
         )
+    if other and to == "perfetto":
+        raise click.UsageError("--to perfetto cannot be used with --diff")
     if to in ("otlp", "atif", "parquet") and (other or without_content or (endpoint and out)):
         raise click.UsageError(
             f"--to {to} cannot be used with --diff or --without-content, nor -o with --endpoint"
@@ -117,6 +119,7 @@ def command(
         raise click.UsageError(
             "-o - and --json both print to standard output: use only one of them"
         )
+    refuse_folder(log)
     target = out or Path(log.with_suffix(_SUFFIXES[to]).name)
     if to == "parquet":
         if is_printed:

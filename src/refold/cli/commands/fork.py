@@ -39,6 +39,7 @@ from refold.replay.compare.log_diff import FORK_LINES
 from refold.replay.partial.sources import MODES, unasked
 from refold.replay.resume.fork import Fork
 from refold.replay.resume.open_ends import open_ends
+from refold.replay.tree.tree_text import advice
 
 _PAGE: Final = """
 Examples:
@@ -171,6 +172,8 @@ def command(
     remedies = [live.remedy(one, all_live=first_entry(forked.origin)) for one in forked.missing[:1]]
     if forked.missing and document.log is not None:
         remedies = [_resume_line(forked, sources, program, live)]
+    if forked.recording is not None and (error := forked.recording.error) is not None:
+        output.complain(f"{error.code}: {error.message}{advice(error.message)}")
     is_fine = forked.recording is not None and forked.recording.ok
     code = MISSING if forked.missing else FINE if is_fine else NOT_COMPLETED
     return output.answer(

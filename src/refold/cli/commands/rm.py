@@ -1,6 +1,7 @@
 """`refold rm`: remove a run whole (CONTRACT.md §14.10)."""
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -16,9 +17,11 @@ from refold.cli.output import output, words
 from refold.cli.output.pages import page
 from refold.engine.errors import LogMissing, LogNameRefused
 from refold.engine.events.outcome import Status
+from refold.engine.log.line import FIRST
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import (
     PACKED_SUFFIX,
+    SUFFIX,
     blobs_of,
     check_root,
     files_of,
@@ -76,6 +79,8 @@ def command(
         logs = tuple(_chosen(logs or (Path("runs"),), before, status))
     elif not logs:
         raise click.UsageError("expected a LOG, --older-than or --status")
+    elif other := next(filter(_is_other, logs), None):
+        raise LogNameRefused(output.shown_path(other), "not a log; nothing was removed")
     found = [
         path
         for log in without_children(dict.fromkeys(logs))
@@ -98,6 +103,14 @@ def command(
         output.line((f"{words.counted(len(names), 'file')} {said}, {words.size(size)}", "dim"))
 
     return output.answer({"removed": names, "bytes": size, "dry_run": is_dry}, describe)
+
+
+def _is_other(path: Path) -> bool:
+    """Return whether a file named like a log has never been one, such as a data set."""
+    if path.suffix != SUFFIX or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return not FIRST.startswith(file.read(len(FIRST)))
 
 
 def _chosen(
@@ -138,6 +151,12 @@ def _files(log: Path, *, is_forced: bool) -> list[Path]:
     """
     logs, beside = [log], []
     if log.suffix != PACKED_SUFFIX:
+        if log.suffix != SUFFIX and log.is_dir():
+            shown = shlex.quote(output.shown_path(log))
+            raise click.UsageError(
+                f"{shown} is a folder: to remove runs of it, add --older-than or --status, as in "
+                f"refold rm {shown} --older-than 30d"
+            )
         check_root(log)
         if log.parent.is_dir():
             logs, beside = tree(log), [blobs_of(log), files_of(log), *leftovers(log)]

@@ -101,6 +101,13 @@ def command(
     """
     if sum((is_events, is_files, at is not None)) > 1:
         raise click.UsageError("use only one of --events, --entry and --files")
+    if (is_events or is_files or at is not None) and (
+        details or is_failed or is_notable or is_priced
+    ):
+        raise click.UsageError(
+            "--details, --failed, --notable and --prices show the tree: they cannot be used with "
+            "--events, --entry or --files"
+        )
     if is_files and output.is_json():
         raise click.UsageError(
             "--files prints diffs; for the recorded change, use --entry N --json"

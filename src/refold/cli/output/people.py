@@ -42,7 +42,7 @@ def said(option: str, given: Iterable[str], *, example: str = "0#1=true") -> dic
             )
         if key in found:
             raise UsageError(f"{option}: {key} is given twice")
-        found[key] = _value(text.strip())
+        found[key] = _value(text.strip(), f"{option} {key}")
     return found
 
 
@@ -63,14 +63,18 @@ def answers(given: Iterable[str], log: Path) -> dict[str, Json]:
     return found
 
 
-def _value(text: str) -> Json:
+def _value(text: str, place: str) -> Json:
     if text.startswith("@"):
         path = Path(text[1:])
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{output.shown_path(path)}: {error}") from None
-    return value_of(text)
+            why = getattr(error, "strerror", None) or error
+            raise UsageError(f"{place}: {output.shown_path(path)}: {why}") from None
+    value = value_of(text)
+    if isinstance(value, str) and text[:1] in ("{", "[", '"') and value == text:
+        output.hint(f"{place} is not valid JSON, so it was taken as a text: {text:.60}")
+    return value
 
 
 def value_of(text: str) -> Json:
