@@ -129,13 +129,7 @@ class Usage(Value):
         if other == _NOTHING:
             return self
         known = {name: _sum(getattr(self, name), getattr(other, name)) for name in _PARTS}
-        return Usage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            requests=self.requests + other.requests,
-            prices=self.prices if self.prices == other.prices else None,
-            **known,
-        )
+        return Usage(prices=self.prices if self.prices == other.prices else None, **known)
 
     def as_json(self) -> dict[str, Any]:
         """Return the known values, by name: in the form of a log, a reply and a state's digest."""
@@ -154,7 +148,8 @@ class Priced(Value):
     def plus(self, other: "Priced") -> "Priced":
         """Return the sum of both."""
         return Priced(
-            usd_micros=self.usd_micros + other.usd_micros, unpriced=self.unpriced + other.unpriced
+            usd_micros=_sum(self.usd_micros, other.usd_micros),
+            unpriced=self.unpriced + other.unpriced,
         )
 
     @classmethod
@@ -167,12 +162,14 @@ class Priced(Value):
 
 _USAGE: Final = tuple(attrs.fields_dict(Usage))
 _NOTHING: Final = Usage()
-_PARTS: Final = tuple(each.name for each in attrs.fields(Usage) if each.type == int | None)
-"""Fields that are added up, and may be unknown."""
+_PARTS: Final = tuple(name for name in _USAGE if name != "prices")
+"""Fields that are added up, of which most may be unknown."""
+_MOST: Final = 2**63 - 1
+"""A sum that no log can hold stays at what one can."""
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+def _sum(one: int | None, other: int | None) -> Any:
+    return None if one is None or other is None else min(one + other, _MOST)
 
 
 @attrs.frozen(kw_only=True)

@@ -145,6 +145,35 @@ def test_what_is_no_log_is_said_to_be_unreadable(
     assert invoke("ls", tmp_path).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    "ended",
+    [
+        {"usage": {"input_tokens": [4], "output_tokens": 1}},
+        {"usage": {"input_tokens": "many"}},
+        {"usage": {"prices": ["a table"], "requests": 1}},
+        {"usage": [1]},
+        {"models": [{"a": 1}]},
+        {"models": 3},
+    ],
+)
+def test_a_log_with_members_of_other_types_keeps_no_other_from_the_list(
+    ended: dict[str, Any], folder: Path, invoke: Invoke
+) -> None:
+    """Whoever writes a log can write anything, and a folder may hold logs of others."""
+    first, *_, last = (folder / "survey.jsonl").read_bytes().splitlines()
+    data = json.loads(last)
+    data["data"] |= ended
+    started = json.loads(first)
+    started["data"]["labels"] = {"a": 1}
+    (folder / "odd.jsonl").write_bytes(
+        b"".join(json.dumps(each).encode() + b"\n" for each in (started, data))
+    )
+
+    said = invoke("ls", folder)
+
+    assert (said.exit_code, "survey.jsonl" in said.stdout) == (0, True)
+
+
 def test_an_empty_folder_and_none_at_all_say_what_to_do(tmp_path: Path, invoke: Invoke) -> None:
     empty, missing = invoke("ls", tmp_path), invoke("ls", tmp_path / "no")
 

@@ -6,7 +6,7 @@ from typing import get_args
 import attrs
 import pytest
 
-from refold.engine.events.outcome import STATUSES, Fault, Outcome, Status, Usage, failed
+from refold.engine.events.outcome import STATUSES, Fault, Outcome, Priced, Status, Usage, failed
 
 
 def test_the_statuses_are_those_of_the_type() -> None:
@@ -47,6 +47,15 @@ def test_usage_adds_up() -> None:
         input_tokens=11, output_tokens=22, requests=33
     )
     assert one.plus(Usage()) == one
+
+
+def test_a_sum_stays_one_that_a_log_can_hold() -> None:
+    """§3.5: a log can give any integer of 64 bits as a count, and each form of a sum has room."""
+    most = 2**63 - 1
+    one = Usage(input_tokens=most, output_tokens=1, cost_usd_micros=most)
+
+    assert one.plus(one) == Usage(input_tokens=most, output_tokens=2, cost_usd_micros=most)
+    assert Priced(usd_micros=most).plus(Priced(usd_micros=1)) == Priced(usd_micros=most)
 
 
 def test_what_is_volatile_stands_last() -> None:

@@ -138,7 +138,7 @@ def _with_ends(run: ListedRun, path: Path, *, is_whole: bool) -> ListedRun:
         forked={name: origin[name] for name in ("head", "at", "edits") if origin},
         who=run_name(str(data["program"]), data.get("input")),
         input=compact(shlex.join(given["command"]) if is_watched else given, _SHOWN),
-        labels=data.get("labels") or {},
+        labels={str(name): str(value) for name, value in (data.get("labels") or {}).items()},
         error=error_text(ended.get("error")).strip(),
         texts=texts,
         wall_us=int(began_us),
@@ -147,12 +147,15 @@ def _with_ends(run: ListedRun, path: Path, *, is_whole: bool) -> ListedRun:
     )
     if not ended:
         return attrs.evolve(run, status=standing(path))
-    usage = ended.get("usage")
+    usage: dict[str, Any] = {
+        name: str(value) if name == "prices" else int(value)
+        for name, value in (ended.get("usage") or {}).items()
+    }
     return attrs.evolve(
         run,
         status=str(ended["status"]),
         duration_ms=max(0, (last["meta"]["wall_us"] - began_us) // 1000),
-        models=tuple(ended.get("models") or ()),
+        models=tuple(map(str, ended.get("models") or ())),
         usage=Usage(**usage) if usage else None,
         priced=_priced_in(last["meta"]),
         failed_children=int(last["meta"].get("failed_children", 0)),
