@@ -23,13 +23,16 @@ def model_from(spec: str, base_url: str | None = None) -> Model:
     the protocol's version in it (`http://localhost:8000/v1`).
 
     Raises:
-        ModelNotFound: no such form, provider or name, or a `base_url` for a script.
+        ModelNotFound: no such form, provider or name, or a `base_url` for a script, or without
+            a scheme.
         ExtraMissing: the SDK that it needs is not installed.
         ScriptRefused: the file is not a script.
     """
     provider, _, name = spec.partition(":")
     if not name:
         raise ModelNotFound(spec, f"expected {_FORMS}")
+    if base_url is not None and not base_url.startswith(("http://", "https://")):
+        raise ModelNotFound(spec, f"base URL {base_url!r}: expected http://… or https://…")
     match provider:
         case "openai":
             _require("openai")

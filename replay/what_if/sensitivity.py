@@ -15,7 +15,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
-from refold.engine.errors import RefoldError
+from refold.engine.errors import RefoldError, UsageError
 from refold.engine.events.call_key import in_order
 from refold.engine.events.events import ChildFinished, Event, ToolReturned
 from refold.engine.ports.effects import RunChild
@@ -188,7 +188,8 @@ def influences(
 
     Raises:
         Diverged: the program does not match its log.
-        UsageError: the program cannot run again, or ends differently the second time.
+        UsageError: the program cannot run again, or ends differently the second time; or `only`
+            is in the label of no call.
     """
     book = stage.book
     baseline = stage.baseline()
@@ -196,6 +197,9 @@ def influences(
     outcomes = [key for key in (*book.answers, *book.values) if "@" not in key]
     outcomes = [key for key in outcomes if key in book.requests or key in book.values]
     named = [key for key in outcomes if only in label_of(_item_of(book, key))]
+    if outcomes and not named:
+        labels = few(sorted({label_of(_item_of(book, key)) for key in outcomes}), 3)
+        raise UsageError(f"only={only!r}: no call has this in its label; the labels are {labels}")
     keys = sorted(named, key=in_order)
     calls = []
     for number, key in enumerate(keys, 1):

@@ -19,6 +19,8 @@ import yaml
 from refold.engine.errors import ConfigRefused
 
 TABLE: Final = ("tool", "refold")
+_ALIKE: Final = 0.8
+"""How alike a table is that was meant to be ours: `reflod`."""
 """The path of the configuration table in a `pyproject.toml`."""
 
 Lines = Mapping[str, int]
@@ -117,7 +119,8 @@ def _content_of(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigRefused(str(file), 0, "", f"cannot be read: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise ConfigRefused(str(file), 0, "", f"cannot be read: {why}") from None
 
 
 def _yaml(file: Path) -> tuple[Any, Lines]:
@@ -165,7 +168,11 @@ def _toml(file: Path) -> tuple[Any, Lines]:
         line = re.search(r"at line (\d+)", str(error))
         raise ConfigRefused(str(file), int(line[1]) if line else 0, "", f"TOML: {error}") from None
     for name in TABLE:
-        values = values.get(name, {}) if isinstance(values, dict) else values
+        if isinstance(values, dict):
+            near = get_close_matches(name, values, 1, _ALIKE)
+            if near and near[0] != name and name == TABLE[-1]:
+                raise ConfigRefused(str(file), 0, f"tool.{near[0]}", "expected [tool.refold]")
+            values = values.get(name, {})
     return values, _toml_lines(text)
 
 

@@ -78,6 +78,7 @@ from refold.proxy.mcp.sessions import notes_on, serving_of, with_mcp
 from refold.proxy.profiles import led, profile_of, shipped_as
 from refold.proxy.recorded_here import remember
 from refold.proxy.signals import Signals
+from refold.replay.difference.pointer_diff import few
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.explaining import asked_otherwise
 from refold.replay.observed.folder import folder_at
@@ -359,6 +360,9 @@ def failed_answers(
         if turn.answer is not None and turn.answer.status == "ok" and can_spell(turn.asked)
         if only in place_of(record, turn)
     ]
+    if only and not turns:
+        places = few(sorted({place_of(record, turn) for turn in record.turns}), 3)
+        raise UsageError(f"--only {only}: no answered request is there; requests are at {places}")
     value = {"error": {"code": fault}}
     for turn in turns[:1]:
         kept_record(log, -1, {turn.call: value})

@@ -645,6 +645,6 @@ messages = [""",
     answers = checked("sensitivity-command", refused)["answers"]
     assert [(each["made"], each["exit_code"]) for each in answers] == [("gave up", 7)] * 2
     assert "2 answers to fail: 2 runs of the command" in retried.stderr
-    assert (wrong.exit_code, none.exit_code) == (2, 0)
+    assert (wrong.exit_code, none.exit_code) == (2, 2)
     assert "did you mean 'http_429'?" in wrong.stderr
-    assert "0 runs" in none.stderr
+    assert "--only no such: no answered request is there; requests are at " in none.stderr

@@ -51,6 +51,12 @@ def test_a_script_has_no_server(tmp_path: Path) -> None:
         model_from(f"scripted:{tmp_path / 'none.yaml'}")
 
 
+@pytest.mark.parametrize("spec", ["openai:m", "anthropic:m", "pydantic:test:m", "scripted:x"])
+def test_a_server_has_a_scheme(spec: str) -> None:
+    with pytest.raises(ModelNotFound, match=r"'localhost:8000': expected http://… or https://…"):
+        model_from(spec, "localhost:8000")
+
+
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 def test_a_missing_sdk_is_refused_at_once(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the command line, before a log is begun."""

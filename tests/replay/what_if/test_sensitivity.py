@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from refold import sensitivity
-from refold.engine.errors import Diverged, ToolError
+from refold.engine.errors import Diverged, ToolError, UsageError
 from refold.engine.events.outcome import Usage
 from refold.engine.models.scripted import FunctionModel
 from refold.engine.ports.delegation import Delegation
@@ -271,6 +271,8 @@ def test_others_are_left_alone_where_only_some_are_asked_for(tmp_path: Path) -> 
     log = recorded(tmp_path / "a.jsonl", searching).log
 
     assert [one.call for one in sensitivity(log, searching, only="unused").calls] == ["0#2"]
+    with pytest.raises(UsageError, match=r"only='unsued': no call has this in its label"):
+        sensitivity(log, searching, only="unsued")
 
 
 def test_a_report_is_a_document(tmp_path: Path) -> None:

@@ -85,6 +85,20 @@ def test_the_two_nearest_names_are_told(tmp_path: Path) -> None:
 def test_a_file_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"a: \xe9\n")
 
-    for name in ("absent.yaml", "latin.yaml"):
-        with pytest.raises(ConfigRefused, match="cannot be read"):
+    for name, why in (
+        ("absent.yaml", "No such file or directory$"),
+        ("latin.yaml", "'utf-8' codec"),
+    ):
+        with pytest.raises(ConfigRefused, match=f"cannot be read: {why}"):
             values_of(tmp_path / name)
+
+
+def test_a_table_that_is_nearly_ours_is_refused(tmp_path: Path) -> None:
+    """It would have no effect; those of other tools are theirs."""
+    file = tmp_path / "pyproject.toml"
+    file.write_text("[tool.ruff]\n[tool.rope]\n[tool.unfold]\n")
+    assert values_of(file)[0] == {}
+
+    file.write_text("[tool.reflod]\ntools = 1\n")
+    with pytest.raises(ConfigRefused, match=r"tool\.reflod: expected \[tool\.refold\]"):
+        values_of(file)
