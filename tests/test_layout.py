@@ -202,8 +202,8 @@ SHELL: Final = {
     "engine/log/gaps.py": ("files", "looks for large strings"),
     "engine/log/lock.py": ("files", "locks the log, asks who else does"),
     "engine/log/names.py": (
-        "files clock",
-        "lists the folder of a log; whether its change is settled",
+        "files clock random",
+        "lists the folder of a log; whether its change is settled; the name of a new run",
     ),
     "engine/log/pack.py": (
         "files environment processes threads",
@@ -230,7 +230,7 @@ SHELL: Final = {
     "engine/process/watchdog.py": ("clock files processes threads environment", "leaves in time"),
     "engine/ports/programs.py": ("files threads environment", "finds and imports programs"),
     "engine/recording/recorder.py": ("threads", "the living world of a kernel"),
-    "engine/runners/recording.py": ("clock random", "seeds and names of recordings"),
+    "engine/runners/recording.py": ("random", "seeds of recordings"),
     "engine/children/anchor.py": ("files", "reads a child's log"),
     "engine/runners/preflight.py": ("files", "whether the files of profiles are there"),
     "engine/runners/child.py": ("files", "writes the reply of a subprocess child"),

@@ -2,8 +2,8 @@
 
 `audit.jsonl` is a root run, `audit.1.jsonl` its first child, `audit.2.1.jsonl` the first child of
 its second; `audit.blobs/` has the large strings of the whole tree, `audit.files/` the contents of
-files in a watched command's folder. Pure, except for `Folder` and `listed`, which list one. The
-rule is CONTRACT.md §4.
+files in a watched command's folder. Pure, except for `Folder` and `listed`, which list one, and
+`fresh_path`, which names a new run. The rule is CONTRACT.md §4.
 """
 
 import functools
@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -245,6 +245,11 @@ def is_taken(path: Path) -> bool:
     name = names[-1] if names else ""
     is_log = name.endswith((SUFFIX, PACKED_SUFFIX)) or _LEFT.search(name) is not None
     return is_log or any(each.endswith((BLOBS_SUFFIX, FILES_SUFFIX)) for each in names)
+
+
+def fresh_path(name: str) -> Path:
+    """Return a new path below `runs/` in this folder, for a run of that name."""
+    return default_path(Path("runs"), name, time=datetime.now(UTC), short_id=os.urandom(3).hex())
 
 
 def default_path(folder: Path, name: str, *, time: datetime, short_id: str) -> Path:

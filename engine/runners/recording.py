@@ -6,7 +6,6 @@ A shell file.  Here a request is completed (ids, seed, log path, limits) and han
 
 import asyncio
 import contextlib
-import datetime as dt
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from refold.engine.encoding.plain import to_json
 from refold.engine.errors import NotCanonical, UsageError
 from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.kernel.unawaited import tell, tell_quietly
-from refold.engine.log.names import check_alone, default_path
+from refold.engine.log.names import check_alone, fresh_path
 from refold.engine.models.prices import check_priced
 from refold.engine.ports.people import ASK_FAILED
 from refold.engine.ports.ports import (
@@ -179,7 +178,7 @@ def root_request(
         input=_input(found, argument),
         identity=Identity(run_id=run_id, root_id=run_id, path="", depth=0, seed=seed_text),
         limits=(limits or CEILINGS).completed(CEILINGS),
-        log=check_alone(Path(log)) if log is not None else _fresh_path(name),
+        log=check_alone(Path(log)) if log is not None else fresh_path(name),
         tools=offered,
         models=known,
         runners=known_runners(runner, runners),
@@ -226,12 +225,6 @@ def _input(program: Program, value: object) -> Json:
         raise NotCanonical(error.pointer, error.expected, error.found, "input") from None
     types.read_input(plain)
     return plain
-
-
-def _fresh_path(name: str) -> Path:
-    return default_path(
-        Path("runs"), name, time=dt.datetime.now(dt.UTC), short_id=os.urandom(3).hex()
-    )
 
 
 def _hosted(

@@ -9,14 +9,14 @@ import platform
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.outcome import Fault
 from refold.engine.log.blobs import BlobStore
-from refold.engine.log.names import blobs_of, default_path, files_of
+from refold.engine.log.names import blobs_of, files_of
 from refold.engine.observed.binding import FOLDERS, NOTED, OTHER, ValuePlace
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import EXACT, NAMED, Profile
@@ -316,11 +316,4 @@ def redaction_in(record: ObservedRecord) -> Redaction:
     return Redaction(
         paths=told.get("paths", {}),
         tools=told.get("tools", ()),
-    )
-
-
-def fresh_path(command: Sequence[str]) -> Path:
-    """Return a name under runs/ that nobody has."""
-    return default_path(
-        Path("runs"), program_of(command), time=datetime.now(UTC), short_id=os.urandom(3).hex()
     )

@@ -18,7 +18,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.events.events import LEFT, Extension
-from refold.engine.log.names import packs_of
+from refold.engine.log.names import fresh_path, packs_of
 from refold.engine.observed.binding import Bindings
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import EXACT, Profile
@@ -34,7 +34,6 @@ from refold.proxy.bookends import (
     SCREEN,
     again_rules,
     first_rules,
-    fresh_path,
     here,
     input_of,
     new_log,
@@ -240,7 +239,7 @@ def record_command(
     if terminal and not how and known.output == EXACT:
         how = SCREEN
     told = first_rules(rules or VolatileRules(), known, how)
-    path = Path(log) if log is not None else fresh_path(command)
+    path = Path(log) if log is not None else fresh_path(program_of(command))
     top, why = folder_of(Path.cwd(), workspace) if listening is None else (None, "")
     with ExitStack() as stack:
         stack.enter_context(session.signals)
@@ -420,7 +419,7 @@ def fork_command(
     session = _Session(command, known, routes, redaction_in(record), write, terminal)
     keys = placeholders(record.started.rules, routes, is_live=True)
     session.secrets.learn_environment(keys)
-    path = Path(into) if into is not None else fresh_path([f"{program_of(command)}-fork"])
+    path = Path(into) if into is not None else fresh_path(f"{program_of(command)}-fork")
     place = placed(record.path, record.folder, command, copying or Copying())
     with contextlib.ExitStack() as left:
         left.enter_context(session.signals)
@@ -492,7 +491,7 @@ def resume_command(
     session = _Session(
         command, known, routes, redaction_in(record), write, terminal, timeout=timeout
     )
-    path = Path(into) if into is not None else fresh_path([f"{program_of(command)}-resume"])
+    path = Path(into) if into is not None else fresh_path(f"{program_of(command)}-resume")
     with ExitStack() as stack:
         stack.enter_context(session.signals)
         place = placed(record.path, record.folder, command, copying or Copying())

@@ -6,7 +6,6 @@ re-executes it, and compares two recordings of one part. The programs are those 
 """
 
 import contextlib
-import datetime as dt
 import os
 import shlex
 import shutil
@@ -30,7 +29,7 @@ from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedDemo
 from refold.cli.output.trees import print_tree
 from refold.engine.errors import LogExists
-from refold.engine.log.names import SUFFIX, check_root, children, default_path
+from refold.engine.log.names import SUFFIX, check_root, children, fresh_path
 from refold.engine.ports.clock import FixedClock
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
@@ -89,8 +88,7 @@ def _fresh(log: Path | None) -> Path:
         LogNameRefused: no root's log can have that name.
     """
     if log is None:
-        now, short_id = dt.datetime.now(dt.UTC), os.urandom(3).hex()
-        return default_path(Path("runs"), "demo", time=now, short_id=short_id)
+        return fresh_path("demo")
     check_root(log)
     for each in (log, *(_part_log(log, letter) for letter in _RUNNERS)):
         if each.exists():

@@ -1,7 +1,5 @@
 """`refold fork`: what if a result had been different?"""
 
-import datetime as dt
-import os
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,7 +31,7 @@ from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE, MISSING, NOT_COMPLETED
 from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedFork
-from refold.engine.log.names import default_path
+from refold.engine.log.names import fresh_path
 from refold.replay.compare.diff import LogDiff, diff
 from refold.replay.compare.log_diff import FORK_LINES
 from refold.replay.partial.sources import MODES, unasked
@@ -161,7 +159,7 @@ def command(
     with opened_log(log) as opened, remedied(opened, program, takes_command=True):
         sources = live_of(opened, program, "recorded", live)
         run = started(opened.path)
-        target = into or _fresh(run.program)
+        target = into or fresh_path(f"{run.program}-fork")
         with output.stdout_kept(), output.progress(f"forking {log}"):
             way: dict[str, Any] = {"into": target, "edits": edits_of(edits), **sources.passed()}
             way["again"] = redone
@@ -200,12 +198,6 @@ def _resume_line(forked: Fork, sources: LiveOptions, program: str | None, live: 
     return shlex.join(
         [*shlex.split(line), *(word for key in never_ran for word in ("--retry", key))]
     )
-
-
-def _fresh(program: str) -> Path:
-    """Return a name under runs/ that nobody has."""
-    now = dt.datetime.now(dt.UTC)
-    return default_path(Path("runs"), f"{program}-fork", time=now, short_id=os.urandom(3).hex())
 
 
 def _document(forked: Fork, found: LogDiff | None, log: OpenedLog) -> PrintedFork:

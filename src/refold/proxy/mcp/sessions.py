@@ -7,7 +7,6 @@ else in a log of its own. What `refold mcp-proxy` does, for Python too. Rules: C
 import os
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import RefoldError, UsageError
 from refold.engine.events.outcome import Fault
-from refold.engine.log.names import default_path
+from refold.engine.log.names import fresh_path
 from refold.engine.observed.binding import Bindings
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.mcp_messages import plain_name
@@ -219,7 +218,7 @@ def own_log(
     secrets = Secrets()
     secrets.learn_environment()
     learn_of(hello, secrets)
-    path = Path(log) if log is not None else _fresh(hello.server)
+    path = Path(log) if log is not None else fresh_path(f"mcp-{hello.server}")
     given = {"server": hello.server, **hello.how}
     told = (rules or VolatileRules()).as_json()
     journal = ObservedLog(path, program=hello.server, input=given, vault=secrets, rules=told)
@@ -234,8 +233,3 @@ def seal(journal: ObservedLog, ended: EndedServer) -> None:
     else:
         message = f"the server exited with status {ended.exit_code}"
         journal.seal("failed", "error", output, Fault(code="exit", message=message))
-
-
-def _fresh(server: str) -> Path:
-    name = f"mcp-{server}"
-    return default_path(Path("runs"), name, time=datetime.now(UTC), short_id=os.urandom(3).hex())
