@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.log.damage import after_hole
-from refold.engine.log.descriptors import CLOEXEC, DIRECTORY, NOFOLLOW, read_at, sync
+from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, read_at, sync
 from refold.engine.values import Value
 
 TAIL_MAX: Final = 64 * 1024**2
@@ -93,12 +93,12 @@ def _keep(descriptor: int, offset: int, size: int, kept: Path) -> None:
         file.truncate(size)
         file.flush()
         sync(file.fileno())
-    sync_folder(kept.parent)
+    sync_path(kept.parent)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY | DIRECTORY | CLOEXEC)
+def sync_path(path: Path) -> None:
+    """Make a file, or the names in a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY | CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

@@ -44,7 +44,7 @@ from refold.engine.log.names import (
     packs_of,
 )
 from refold.engine.log.reader import Entry, open_log, read_entries
-from refold.engine.log.recovery import sync_folder
+from refold.engine.log.recovery import sync_path
 from refold.engine.log.writer import LogWriter
 
 _CHUNK: Final = 1024 * 1024
@@ -192,7 +192,7 @@ def salvage(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Salvag
         for target, child in copies:
             _copy(child, target)
         _copy(source, new)  # last: where it is, all else is
-        sync_folder(new.absolute().parent)
+        sync_path(new.absolute().parent)
         head = source.head if source.is_sealed else _noted(new, source, found)
     return Salvaged(new, source, found, blobs, contents, head)
 

@@ -49,7 +49,7 @@ from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, sync_data, unlock
 from refold.engine.log.line import LINE_MAX, NO_HASH, encode_meta, plain
 from refold.engine.log.names import blobs_of, check_root, root_of
 from refold.engine.log.reader import open_plain, scan_file
-from refold.engine.log.recovery import Cut, cut_tail, sync_folder
+from refold.engine.log.recovery import Cut, cut_tail, sync_path
 from refold.engine.ports.ports import Durability
 from refold.engine.values import Value
 
@@ -489,7 +489,7 @@ def _made(path: Path, *, sync: bool) -> int:
 def _sync_name(path: Path) -> None:
     """Make the name of a new log durable."""
     try:
-        sync_folder(path.parent)
+        sync_path(path.parent)
     except OSError as error:
         why = f"its folder cannot be synced: {error.strerror or error}"
         raise LogNameRefused(str(path), why) from None
@@ -500,7 +500,7 @@ def _make_folders(folder: Path, *, sync: bool) -> None:
     for each in reversed(missing):
         each.mkdir(mode=0o700, exist_ok=True)
         if sync:
-            sync_folder(each.parent)
+            sync_path(each.parent)
 
 
 # --- a process that is about to end ----------------------------------------------------------

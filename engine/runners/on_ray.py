@@ -37,7 +37,7 @@ from refold.engine.log.descriptors import sync, unlock, write_all
 from refold.engine.log.lock import lock
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, blobs_of
 from refold.engine.log.pack import opened, pack
-from refold.engine.log.recovery import sync_folder
+from refold.engine.log.recovery import sync_path
 from refold.engine.log.writer import SYNCED_EACH
 from refold.engine.ports.ports import CancelSignal, ChildRequest, Suspended
 from refold.engine.ports.programs import with_sources
@@ -135,7 +135,7 @@ class RayRunner(InSubprocess):
         marker = _marker(request.log)
         marker.touch(exist_ok=False)
         if SYNCED_EACH[request.durability] > 0:
-            sync_folder(marker.parent)
+            sync_path(marker.parent)
         bounds, asks = self._bounds(request), request.tokens is not None
         items = task.remote(encode(told), secret, _held(request), bounds, asks)
         ended = _Call(items, request).ended(self._wait_seconds, asked)
@@ -281,7 +281,7 @@ class _Copy:
                 unlock(descriptor)
                 os.close(descriptor)
         if self._files and self._is_synced:
-            sync_folder(self._log.parent)
+            sync_path(self._log.parent)
 
 
 # --- on the node -------------------------------------------------------------------------------

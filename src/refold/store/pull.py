@@ -19,6 +19,7 @@ from refold.engine.errors import LogExists, LogLocked, StoreDamaged, UsageError
 from refold.engine.log.lock import lock
 from refold.engine.log.names import root_of
 from refold.engine.log.pack import UNPACKED_MAX, temporary
+from refold.engine.log.recovery import sync_path
 from refold.replay.audit.verify import verify
 from refold.store.manifest import (
     Manifest,
@@ -151,10 +152,10 @@ def _made(manifest: Manifest, place: ObjectStore, beside: Path, pool: ThreadPool
             folders.update(_folders(beside.parent, file.name))
             if file is manifest.files[0]:
                 for each in folders:
-                    _sync(each)
+                    sync_path(each)
             if not _is_there(beside.parent / file.name, file):
                 os.link(beside / file.name, beside.parent / file.name)
-        _sync(beside.parent)
+        sync_path(beside.parent)
     return came
 
 
@@ -198,7 +199,7 @@ def _fetched(
         os.close(os.open(folder / file.name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
     came = sum(in_order(lambda piece: _taken(piece, place), pieces(folder, manifest), pool))
     for file in manifest.files if is_synced else ():
-        _sync(folder / file.name)
+        sync_path(folder / file.name)
     return came
 
 
@@ -233,14 +234,6 @@ def _taken(piece: Piece, place: ObjectStore) -> int:
         file.seek(piece.offset)
         file.write(content)
     return piece.size
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @functools.lru_cache(maxsize=8)
