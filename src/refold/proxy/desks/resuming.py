@@ -4,27 +4,22 @@ The new log is like a complete run's: with current values, and an entry for each
 from the record, at no cost this time.  Rules: CONTRACT.md §16.21.
 """
 
-from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from refold.engine.events.events import Extension
 from refold.engine.events.outcome import Usage
 from refold.engine.observed.observer import RequestUnderway
-from refold.engine.observed.profile import Profile
 from refold.engine.wire.apis import reader_of_part
 from refold.engine.wire.parts.exchange import Asked
-from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import Wire, pieces
-from refold.engine.workspace.watching import WatchedFolder
-from refold.proxy.desks.caps import Caps, Spending
+from refold.proxy.desks.caps import Spending
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.ordering import Work
 from refold.proxy.desks.recording import Kept, Log
 from refold.proxy.desks.replaying import Replaying
-from refold.proxy.http.turns import Forward, Incoming, OnMiss, Serve
+from refold.proxy.http.turns import Forward, Incoming, Serve
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.explaining import REFUSAL, divergence_of
 from refold.replay.observed.matching import Miss
@@ -40,27 +35,13 @@ class Resuming(Replaying):
     """Serves successful answers, and passes on requests to be asked again."""
 
     def __init__(
-        self,
-        resumed: ResumableRecord,
-        secrets: Secrets,
-        *,
-        routes: Iterable[Route],
-        on_miss: OnMiss,
-        log: Log,
-        profile: Profile,
-        here: Mapping[str, str],
-        work: Work,
-        folder: WatchedFolder | None,
-        caps: Caps | None,
+        self, resumed: ResumableRecord, secrets: Secrets, *, log: Log, **options: Any
     ) -> None:
-        """Take the record, and the rest as `Replaying` does.
+        """Take the record, and the options of `Replaying`.
 
         With `on_miss` `live`, any question may be asked.
         """
-        super().__init__(
-            resumed.served, secrets, routes=routes, on_miss=on_miss, log=log, profile=profile,
-            here=here, work=work, folder=folder, caps=caps,
-        )  # fmt: skip
+        super().__init__(resumed.served, secrets, log=log, **options)
         self._continuation = Continuation(resumed, self.matcher)
         self._log = log
         self.different: list[Divergence] = []
@@ -91,13 +72,7 @@ class Resuming(Replaying):
                 await serve.ready()
             self._write(found, turn)
 
-        def done() -> None:
-            if serve.done is not None:
-                serve.done()
-            if not turn.is_over:
-                self._observer.gone(turn)
-
-        return attrs.evolve(serve, ready=ready, done=done)
+        return attrs.evolve(serve, ready=ready, done=serve.done or partial(self._gone, turn))
 
     def _again(self, found: RecordedTurn, turn: RequestUnderway) -> None:
         """Write nothing yet: the order of the log is that in which answers go out."""
