@@ -22,6 +22,7 @@ from refold.replay.index.asked_items import named
 from refold.replay.index.guarantee import MAIN
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.replay.tree.standing import with_standing
+from refold.replay.tree.totals import below
 
 CONVENTIONS: Final = "1.44.0"
 """Version of OpenTelemetry's semantic conventions whose names are used."""
@@ -234,7 +235,7 @@ class _OneLog:
         self.below: list[tuple[RunNode, _Above]] = []
         """Runs that this one started, each with the spans that it is nested in."""
         self._all, self._node, self._path, self._above = spans, node, path, above
-        nodes = _below(node) if node.guarantee else list(node.children)
+        nodes = below(node)[1:] if node.guarantee else node.children
         self._talks = {each.scope: each for each in nodes if each.scope}
         self._started = {each.call: each for each in nodes if each.call and not each.scope}
         self._open: dict[str, _Open] = {}
@@ -393,13 +394,6 @@ def _message(message: dict[str, Any]) -> dict[str, Any]:
 
 def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     return message.get("tool_calls") or []
-
-
-def _below(node: RunNode) -> list[RunNode]:
-    nodes = list(node.children)
-    for each in nodes:
-        nodes.extend(each.children)
-    return nodes
 
 
 def _digest(text: str) -> bytes:

@@ -17,6 +17,7 @@ from refold.replay.compare.diff import diff
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
 from refold.replay.observed.folder import FileDifference
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from refold.replay.tree.totals import below
 
 _CALLS = click.Choice(["strict", "unordered", "subset", "superset"])
 _ARGUMENTS = click.Choice(["exact", "ignore", "subset", "superset"])
@@ -95,11 +96,7 @@ def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, ever
 def _spent(tree: RunNode) -> dict[str, Any]:
     """Return the requests of a run and its children by model, and the run's own part."""
     return {
-        "models": sorted(_models(tree)),
+        "models": sorted({model for node in below(tree) for model in node.models}),
         "usage": attrs.asdict(tree.usage),
         "own_usage": attrs.asdict(tree.own_usage),
     }
-
-
-def _models(node: RunNode) -> set[str]:
-    return {*node.models}.union(*map(_models, node.children))
