@@ -11,13 +11,7 @@ from typing import Any, Final, Protocol, Self, TypeVar
 import attrs
 
 from refold.engine.state.rules import RULES, Growing, Talk
-from refold.engine.state.run_state import (
-    Conversation,
-    Counted,
-    OpenCall,
-    RunState,
-    ToolCount,
-)
+from refold.engine.state.run_state import Conversation, Counted, OpenCall, RunState, ToolCount
 
 
 class EntryLike(Protocol):

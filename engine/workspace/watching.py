@@ -19,12 +19,7 @@ from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import Extension
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.diffs import counted
-from refold.engine.workspace.entries import (
-    FileChange,
-    FolderChanged,
-    FolderLost,
-    FolderStarted,
-)
+from refold.engine.workspace.entries import FileChange, FolderChanged, FolderLost, FolderStarted
 from refold.engine.workspace.paths import as_text, names_of
 from refold.engine.workspace.scanning import FolderScan, Scanner
 from refold.engine.workspace.tree import FileTree, TreeEntry

@@ -22,14 +22,7 @@ from typing import Any, BinaryIO, ClassVar, Final
 
 from refold.engine.errors import LogDamaged
 from refold.engine.log.damage import TORN_TAIL, ChainEnd, seq_of
-from refold.engine.log.descriptors import (
-    CLOEXEC,
-    LOCKS,
-    NOFOLLOW,
-    NONBLOCK,
-    placed,
-    signature_of,
-)
+from refold.engine.log.descriptors import CLOEXEC, LOCKS, NOFOLLOW, NONBLOCK, placed, signature_of
 from refold.engine.log.line import LINE_MAX, NO_HASH, TRAILER, stored_hash, trailer
 from refold.engine.log.reader import Entry, entry_of, open_log, read_entries, reading
 

@@ -43,23 +43,9 @@ from refold.engine.log.names import child_path
 from refold.engine.log.reader import read_entries, scan
 from refold.engine.log.writer import LogWriter
 from refold.engine.loop.loop import Timer
-from refold.engine.ports.effects import (
-    AskModel,
-    AskPerson,
-    CallTool,
-    Effect,
-    GiveUp,
-    RunChild,
-)
+from refold.engine.ports.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
 from refold.engine.ports.people import check_answer
-from refold.engine.ports.ports import (
-    ChildRunner,
-    Model,
-    People,
-    Program,
-    Reference,
-    Tool,
-)
+from refold.engine.ports.ports import ChildRunner, Model, People, Program, Reference, Tool
 from refold.engine.recording.driver import Arrival
 from refold.engine.recording.host import Host
 from refold.engine.recording.ledger import Handed, Ledger

@@ -62,11 +62,7 @@ from refold.adapters.foreign import (
     program_run,
     status_of,
 )
-from refold.adapters.pydantic_ai_messages import (
-    neutral_messages,
-    neutral_parameters,
-    neutral_tools,
-)
+from refold.adapters.pydantic_ai_messages import neutral_messages, neutral_parameters, neutral_tools
 from refold.adapters.pydantic_ai_results import called, loaded, plain_arguments, raised_back
 from refold.engine.errors import ModelError, ToolError
 from refold.engine.models.pydantic_ai import answer_of, reply_of

@@ -21,14 +21,7 @@ from refold.engine.log.names import root_of
 from refold.engine.log.pack import UNPACKED_MAX, temporary
 from refold.engine.log.recovery import sync_path
 from refold.replay.audit.verify import verify
-from refold.store.manifest import (
-    Manifest,
-    StoredFile,
-    head_in,
-    manifest_in,
-    pieces_of,
-    runs_in,
-)
+from refold.store.manifest import Manifest, StoredFile, head_in, manifest_in, pieces_of, runs_in
 from refold.store.place import ObjectStore, StoredRun
 from refold.store.push import (
     AT_ONCE,

@@ -18,13 +18,7 @@ import attrs
 import pytest
 
 from refold.api import record, reexecute, told
-from refold.engine.errors import (
-    LogDamaged,
-    Nondeterministic,
-    OutsideLoop,
-    RefoldError,
-    UsageError,
-)
+from refold.engine.errors import LogDamaged, Nondeterministic, OutsideLoop, RefoldError, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import T
 from refold.engine.log.reader import scan

@@ -28,15 +28,7 @@ from refold.engine.events.data_digest import tree_digest_in
 from refold.engine.events.outcome import Priced, Usage
 from refold.engine.log.blobs import BlobBroken, BlobStore, resolved
 from refold.engine.log.line import LINE_MAX
-from refold.engine.log.names import (
-    BLOBS_SUFFIX,
-    SUFFIX,
-    Folder,
-    blobs_of,
-    is_runs,
-    root_of,
-    tree,
-)
+from refold.engine.log.names import BLOBS_SUFFIX, SUFFIX, Folder, blobs_of, is_runs, root_of, tree
 from refold.engine.log.reader import last_line, open_log
 from refold.replay.index.run_end import refused_in
 from refold.replay.tree.standing import standing

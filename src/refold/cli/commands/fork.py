@@ -10,14 +10,7 @@ import click
 
 from refold.api import fork
 from refold.cli.arguments.foreign import Foreign, WithCommand, command_given, fork_options
-from refold.cli.arguments.live import (
-    Live,
-    LiveOptions,
-    edits_of,
-    live_of,
-    live_options,
-    remedied,
-)
+from refold.cli.arguments.live import Live, LiveOptions, edits_of, live_of, live_options, remedied
 from refold.cli.arguments.logs import (
     OpenedLog,
     file_option,

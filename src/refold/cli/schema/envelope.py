@@ -8,16 +8,7 @@ from typing import Final, get_args
 
 import attrs
 
-from refold.cli.schema.derived import (
-    ANY,
-    COUNT,
-    OBJECT,
-    TEXT,
-    by_name,
-    derived,
-    list_of,
-    or_null,
-)
+from refold.cli.schema.derived import ANY, COUNT, OBJECT, TEXT, by_name, derived, list_of, or_null
 from refold.cli.schema.events import Schema, record
 from refold.engine.children.envelope import VERSION
 from refold.engine.events.limits import Limits

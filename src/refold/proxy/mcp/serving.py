@@ -24,14 +24,7 @@ from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import Log
 from refold.proxy.mcp.misses import McpMiss, answered_otherwise, divergence_of, title_of
 from refold.proxy.mcp.parties import NOTHING, Hello, Party, Reply, Sent
-from refold.proxy.mcp.record import (
-    Connection,
-    Cue,
-    McpRecord,
-    Step,
-    is_ping,
-    only_lists,
-)
+from refold.proxy.mcp.record import Connection, Cue, McpRecord, Step, is_ping, only_lists
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.rules import applied
 from refold.replay.explain.divergence import Divergence
