@@ -58,7 +58,6 @@ class SignatureCheck:
             self._signers = read_signers(trust)
         self._found: LogSignature | None = None
         self._verdict: SignatureReport | None = None
-        self._run = ""
         self._last: Entry | None = None
         self.at = 0
         """The number of the last signed entry, from 1; 0 where nothing is signed."""
