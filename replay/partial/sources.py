@@ -59,12 +59,9 @@ def unasked(first: Entry) -> dict[str, str]:
     return found | named
 
 
-_MODES: Final = f"one of {', '.join(MODES)}"
-
-
 def _a_mode(_instance: object, attribute: Any, value: object) -> None:
     if value not in MODES:
-        raise UsageError(f"{attribute.name}: expected {_MODES}; found {value!r:.40}")
+        raise UsageError(f"{attribute.name}: expected {', '.join(MODES)}; found {value!r:.40}")
 
 
 def _modes(_instance: object, _attribute: Any, value: object) -> None:
@@ -72,7 +69,7 @@ def _modes(_instance: object, _attribute: Any, value: object) -> None:
         raise UsageError(f"tool maps tools' names to {', '.join(MODES)}; found {value!r:.40}")
     for name, mode in value.items():
         if mode not in MODES:
-            raise UsageError(f"tool {name!r}: expected {_MODES}; found {mode!r:.40}")
+            raise UsageError(f"tool {name!r}: expected {', '.join(MODES)}; found {mode!r:.40}")
 
 
 @names_nearest

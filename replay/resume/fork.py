@@ -22,7 +22,6 @@ from refold.engine.errors import (
     Diverged,
     ForkRefused,
     LogExists,
-    NotCanonical,
     OutcomeMissing,
     RefoldError,
     UsageError,
@@ -110,7 +109,7 @@ def forked(
                 "fork(again='failed') finds its place itself: do not pass an entry or edits"
             )
         log, at = root, before_failure(root)
-    changed = edits_in(log, {key: _new_value(key, value) for key, value in edits.items()})
+    changed = edits_in(log, {key: to_json(value) for key, value in edits.items()})
     source, last = fork_entry(log, at, changed.values())
     book = Book(root, unfinished_ok=True)
     program = program_of(again.program, book.started)
@@ -157,14 +156,6 @@ def forked(
         missing=tuple(supply.missing),
         unreached=tuple(sorted(unreached)),
     )
-
-
-def _new_value(key: str, value: object) -> Json:
-    try:
-        return to_json(value)
-    except NotCanonical as error:
-        place = f"edits[{key!r}]"
-        raise NotCanonical(error.pointer, error.expected, error.found, place) from None
 
 
 def _calls(log: Path) -> set[str]:

@@ -19,8 +19,6 @@ import yaml
 from refold.engine.errors import ConfigRefused
 
 TABLE: Final = ("tool", "refold")
-_ALIKE: Final = 0.8
-"""How alike a table is that was meant to be ours: `reflod`."""
 """The path of the configuration table in a `pyproject.toml`."""
 
 Lines = Mapping[str, int]
@@ -169,7 +167,7 @@ def _toml(file: Path) -> tuple[Any, Lines]:
         raise ConfigRefused(str(file), int(line[1]) if line else 0, "", f"TOML: {error}") from None
     for name in TABLE:
         if isinstance(values, dict):
-            near = get_close_matches(name, values, 1, _ALIKE)
+            near = get_close_matches(name, values, 1, cutoff=0.8)
             if near and near[0] != name and name == TABLE[-1]:
                 raise ConfigRefused(str(file), 0, f"tool.{near[0]}", "expected [tool.refold]")
             values = values.get(name, {})

@@ -127,7 +127,7 @@ class RecordedCommand:
     profile: str = ""
     """The name of the command; empty for nothing."""
     refused: tuple[str, ...] = ()
-    """Why requests were not passed on."""
+    """Why requests were not passed on, or got no answer."""
     websockets: tuple[str, ...] = ()
     """Paths at which a WebSocket was refused."""
     folder: str = ""
@@ -136,8 +136,6 @@ class RecordedCommand:
     """Whether nothing is recorded but how it began and ended."""
     reached: Mapping[CapReached, int] = attrs.field(factory=dict)
     """Caps that refused requests, and how many."""
-    unanswered: tuple[str, ...] = ()
-    """Why requests got no answer, each once."""
 
 
 @attrs.frozen(kw_only=True)
@@ -261,7 +259,6 @@ def record_command(
             tuple(session.upgrades), why if folder is None else folder.summary,
             is_empty=journal.entries - beside <= _FIRST_AND_LAST,
             reached=desk.spending.reached if desk.spending is not None else {},
-            unanswered=tuple(desk.unanswered),
         )  # fmt: skip
 
 

@@ -614,6 +614,17 @@ def test_what_was_recorded_here_is_replayed_at_a_terminal(folder: Path) -> None:
         Path("started").unlink(missing_ok=True)
 
 
+@pytest.mark.parametrize("option", [("--keep", "k"), ("--network",), ("--hooks",)])
+@pytest.mark.parametrize("command", ["replay", "fork", "resume"])
+def test_an_option_of_the_copy_is_refused_in_place(
+    command: str, option: tuple[str, ...], invoke: Invoke
+) -> None:
+    said = invoke(command, "a.jsonl", "--in-place", *option, "--", "true")
+
+    assert said.exit_code == 2
+    assert "need a copy: omit --in-place" in said.stderr
+
+
 @pytest.mark.usefixtures("folder")
 def test_each_answer_fails_once_and_what_the_command_makes_of_it_is_told(invoke: Invoke) -> None:
     """It gives up, asks again, or asks something new; the number of runs is said before."""

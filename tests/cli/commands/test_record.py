@@ -79,7 +79,7 @@ def test_a_server_that_does_not_answer_is_named(invoke: Invoke) -> None:
     done = invoke("record", *words, "--", sys.executable, "-c", _TWICE)
 
     assert done.stdout == "502\n502\n"
-    assert done.stderr.count("a request got no answer: 127.0.0.1:9: ConnectError") == 1
+    assert done.stderr.count("a request failed: no answer from 127.0.0.1:9: ConnectError") == 1
 
 
 def test_an_input_that_is_piped_is_said_to_be_in_no_log() -> None:
@@ -90,7 +90,7 @@ def test_an_input_that_is_piped_is_said_to_be_in_no_log() -> None:
         how: dict[str, Any] = {"stdin": subprocess.DEVNULL} if given is None else {"input": given}
         return str(subprocess.run(words, **how, capture_output=True, check=True).stderr)
 
-    said = "standard input is not recorded: if the command reads it, pass it to a replay, too"
+    said = "standard input is not recorded: pass it to a replay, too"
     assert said in recorded("a.jsonl", b"x")
     assert said not in recorded("b.jsonl", None)
 
@@ -353,7 +353,7 @@ def test_a_profile_and_a_request_that_did_not_pass_are_told(invoke: Invoke) -> N
         in done.stderr
     )
     assert "to compare them, use --profile none" in done.stderr
-    assert "a request was not forwarded: " in done.stderr
+    assert "a request failed: " in done.stderr
     assert "AWS_BEARER_TOKEN_BEDROCK" in done.stderr
     assert "no requests were recorded" not in done.stderr
     assert "known as" not in plain.stderr

@@ -107,7 +107,7 @@ def test_what_is_left_of_a_run_is_listed_and_removed_by_its_roots_name(
         ("notes.txt", "ends in .jsonl"),
         ("folder.jsonl", "a folder, not a log"),
         ("folder.refold", "a folder, not a log"),
-        ("", "to remove runs of it, add --older-than or --status, as in refold rm "),
+        ("", "to remove runs of it, add --older-than or --status"),
         ("data.jsonl", "data.jsonl: not a log; nothing was removed"),
     ],
 )

@@ -43,7 +43,7 @@ def test_an_option_of_the_tree_is_refused_without_it(
     said = invoke("show", survey_log, *form, part)
 
     assert said.exit_code == 2
-    assert "show the tree: they cannot be used with" in said.stderr
+    assert "--failed, --notable and --prices need the whole tree" in said.stderr
 
 
 @pytest.mark.parametrize("words", ["export --to html", "pack", "show", "state"])

@@ -21,7 +21,6 @@ from refold.engine.errors import (
     LogExists,
     LogLocked,
     LogNameRefused,
-    NotCanonical,
     UsageError,
 )
 from refold.engine.events.events import RunStarted
@@ -496,13 +495,6 @@ def test_an_edit_that_is_no_outcome_names_its_key(
         refold.fork(origin, at, report, into=into, edits={key: {"status": "banana"}})
 
     assert not into.exists()
-
-
-def test_an_edit_that_no_log_can_hold_names_its_key(tmp_path: Path, origin: Recording) -> None:
-    edits: Any = {"0/1#1": {"a": [1, float("nan")]}}
-
-    with pytest.raises(NotCanonical, match=r"^edits\['0/1#1'\]: at /a/1: expected a finite number"):
-        refold.fork(origin, None, report, into=tmp_path / "b.jsonl", edits=edits)
 
 
 def child_call(origin: Recording) -> str:

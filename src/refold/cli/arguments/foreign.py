@@ -150,6 +150,8 @@ class Foreign:
 
     def copying(self) -> Any:
         """Return where a command runs again, as `proxy.copies.placing` takes it."""
+        if self.in_place and (self.keep or self.network or self.hooks):
+            raise click.UsageError("--keep, --network and --hooks need a copy: omit --in-place")
         made = proxy_module("copies.placing").Copying
         return made(
             in_place=self.in_place, keep=self.keep, has_network=self.network,

@@ -10,7 +10,7 @@ import itertools
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import attrs
 import click
@@ -42,16 +42,6 @@ Decorator = Callable[[Command], Command]
 
 LOG: Final = click.Path(path_type=Path)
 """The type of a LOG argument; the reader reports a missing file better than click."""
-
-
-class _Entry(click.types.IntParamType):
-    """The type of an entry's number; what else is given, as a call key, is told where they are."""
-
-    def fail(self, message: str, *more: Any) -> NoReturn:
-        super().fail(f"{message} `refold show LOG --events` lists the numbers of entries.", *more)
-
-
-ENTRY: Final = _Entry()
 
 json_option: Final[Decorator] = click.option(
     "--json", "as_json", is_flag=True, expose_value=False, callback=output.note_json,
@@ -156,17 +146,6 @@ _NONSENSE: Final = (
 """Exceptions of code that reads data of the wrong form."""
 
 
-def refuse_folder(given: Path | StoredRun) -> None:
-    """Refuse a folder in the place of a log.
-
-    Raises:
-        UsageError: it is one.
-    """
-    if isinstance(given, Path) and given.is_dir():
-        shown = output.shown_path(given)
-        raise click.UsageError(f"{shown} is a folder: refold ls {shlex.quote(shown)}")
-
-
 @contextlib.contextmanager
 def opened_log(given: Path | StoredRun) -> Iterator[OpenedLog]:
     """Yield a readable log, unpacked or fetched for as long as the block lasts.
@@ -180,7 +159,9 @@ def opened_log(given: Path | StoredRun) -> Iterator[OpenedLog]:
         LogUnsupported: it is a different kind of archive, or an incomplete packed log.
         LogDamaged: the block failed over data that does not fit its kind.
     """
-    refuse_folder(given)
+    if isinstance(given, Path) and given.is_dir():
+        shown = output.shown_path(given)
+        raise click.UsageError(f"{shown} is a folder: refold ls {shlex.quote(shown)}")
     with holding(), _readable(given) as path:
         log = OpenedLog(path, given)
         try:

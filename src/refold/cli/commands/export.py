@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from refold.cli.arguments.logs import file_option, json_option, opened_log, refuse_folder
+from refold.cli.arguments.logs import file_option, json_option, opened_log
 from refold.cli.arguments.outputs import force_option, output_file
 from refold.cli.arguments.run_names import RUN
 from refold.cli.commands.pack import HARMLESS
@@ -119,8 +119,7 @@ def command(
         raise click.UsageError(
             "-o - and --json both print to standard output: use only one of them"
         )
-    refuse_folder(log)
-    target = out or Path(log.with_suffix(_SUFFIXES[to]).name)
+    target = out or Path(f"{log.stem}{_SUFFIXES[to]}")
     if to == "parquet":
         if is_printed:
             raise click.UsageError("--to parquet writes a folder: pass it with -o DIR")

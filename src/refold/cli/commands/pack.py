@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from refold.cli.arguments.logs import OpenedLog, file_option, json_option, opened_log, refuse_folder
+from refold.cli.arguments.logs import OpenedLog, file_option, json_option, opened_log
 from refold.cli.arguments.moving import listed_contents
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
@@ -52,8 +52,7 @@ def command(*, log: Path, out: Path | None, has_files: bool) -> int:
     The files of a watched command's folder are packed only with --workspace, and are listed
     first.
     """
-    refuse_folder(log)
-    name = log.with_suffix(PACKED_SUFFIX).name
+    name = f"{log.stem}{PACKED_SUFFIX}"
     target = out if out is not None else output.folder_beside(log) / name
     with opened_log(log) as opened, output.progress(f"packing {log}"):
         if not target.absolute().parent.is_dir():

@@ -10,13 +10,7 @@ from typing import Any, Final
 
 import click
 
-from refold.cli.arguments.foreign import (
-    Foreign,
-    GivenCaps,
-    caps_options,
-    proxy_module,
-    record_options,
-)
+from refold.cli.arguments.foreign import Foreign, GivenCaps, caps_options, record_options
 from refold.cli.arguments.logs import label_option, log_option
 from refold.cli.output import output, words
 from refold.cli.output.pages import page
@@ -92,6 +86,7 @@ def command(
     that the command makes.
     """
     from refold.cli.arguments.foreign import sessions  # noqa: PLC0415 - needs the extra `proxy`
+    from refold.proxy.command import is_fed  # noqa: PLC0415 - the same
     from refold.proxy.http.routes import why_nothing_came  # noqa: PLC0415 - the same
 
     spends = caps.caps()
@@ -119,9 +114,8 @@ def command(
     _say_what_failed(recorded)
     if late := _passed_on(command):
         output.hint(f"the command got {late}: put options of `refold record` before it")
-    if command and proxy_module("command").is_fed():
-        said = "if the command reads it, pass it to a replay, too"
-        output.hint(f"standard input is not recorded: {said}")
+    if command and is_fed():
+        output.hint("standard input is not recorded: pass it to a replay, too")
     if recorded.ended.timed_out:
         output.complain(f"the command was stopped by --timeout {spends.timeout:g}")
     code: int = recorded.ended.exit_code
@@ -138,9 +132,7 @@ def _say_what_failed(recorded: Any) -> None:
     if recorded.ended.lost:
         output.complain(f"standard output: {recorded.ended.lost}: part of the output was lost")
     for why in recorded.refused:
-        output.complain(f"a request was not forwarded: {why}")
-    for why in recorded.unanswered:
-        output.complain(f"a request got no answer: {why}")
+        output.complain(f"a request failed: {why}")
     for cap, count in recorded.reached.items():
         output.complain(f"{words.counted(count, 'request')} refused: {cap.why}")
 
@@ -148,17 +140,9 @@ def _say_what_failed(recorded: Any) -> None:
 def _passed_on(command: Sequence[str]) -> str:
     """Return the options of ours that the command got and that were not given before it."""
     context = click.get_current_context()
-    ours = {
-        name: each.name
-        for each in context.command.params
-        for name in each.opts
-        if name.startswith("--") and name not in _ALSO_THEIRS
-    }
-    late = [
-        word
-        for word in command
-        if (of := ours.get(word.partition("=")[0])) and not context.params.get(of)
-    ]
+    ours = {name: each.name or "" for each in context.command.params for name in each.opts}
+    left = {name for name, of in ours.items() if name[:2] == "--" and not context.params.get(of)}
+    late = [word for word in command if word.partition("=")[0] in left - _ALSO_THEIRS]
     return ", ".join(dict.fromkeys(late))
 
 

@@ -1,7 +1,6 @@
 """`refold rm`: remove a run whole (CONTRACT.md §14.10)."""
 
 import os
-import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -152,11 +151,8 @@ def _files(log: Path, *, is_forced: bool) -> list[Path]:
     logs, beside = [log], []
     if log.suffix != PACKED_SUFFIX:
         if log.suffix != SUFFIX and log.is_dir():
-            shown = shlex.quote(output.shown_path(log))
-            raise click.UsageError(
-                f"{shown} is a folder: to remove runs of it, add --older-than or --status, as in "
-                f"refold rm {shown} --older-than 30d"
-            )
+            said = "a folder: to remove runs of it, add --older-than or --status"
+            raise LogNameRefused(output.shown_path(log), said)
         check_root(log)
         if log.parent.is_dir():
             logs, beside = tree(log), [blobs_of(log), files_of(log), *leftovers(log)]

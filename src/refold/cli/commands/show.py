@@ -99,15 +99,11 @@ def command(
     LOG can be a child's log, such as runs/audit.2.jsonl, or a log in a store,
     such as s3://bucket/audits/audit.jsonl.
     """
-    if sum((is_events, is_files, at is not None)) > 1:
+    lists = (is_events, is_files, at is not None)
+    if sum(lists) > 1:
         raise click.UsageError("use only one of --events, --entry and --files")
-    if (is_events or is_files or at is not None) and (
-        details or is_failed or is_notable or is_priced
-    ):
-        raise click.UsageError(
-            "--details, --failed, --notable and --prices show the tree: they cannot be used with "
-            "--events, --entry or --files"
-        )
+    if any(lists) and (details or is_failed or is_notable or is_priced):
+        raise click.UsageError("--details, --failed, --notable and --prices need the whole tree")
     if is_files and output.is_json():
         raise click.UsageError(
             "--files prints diffs; for the recorded change, use --entry N --json"

@@ -7,7 +7,6 @@ import attrs
 import click
 
 from refold.cli.arguments.logs import (
-    ENTRY,
     continuing,
     edited_in,
     guarantee_of,
@@ -48,7 +47,7 @@ _LEVELS_MAX: Final = 12
 
 @click.command("why", epilog=page(_PAGE), context_settings={"ignore_unknown_options": True})
 @click.argument("log", type=RUN)
-@click.argument("entry", metavar="N", type=ENTRY)
+@click.argument("entry", metavar="N", type=int)
 @click.option(
     "--all",
     "every",

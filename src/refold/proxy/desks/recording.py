@@ -98,9 +98,7 @@ class RecordingDesk:
         self._profile = profile
         self._reads = reads
         self.refused: dict[str, None] = {}
-        """Why requests were not passed on, each once."""
-        self.unanswered: dict[str, None] = {}
-        """Why requests got no answer, each once."""
+        """Why requests were not passed on, or got no answer, each once."""
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Write a request down, and pass it on, or refuse it.
@@ -243,7 +241,7 @@ class Kept:
         self._secrets = desk.secrets
         self._turn = turn
         self._settle = desk.settle
-        self._unanswered = desk.unanswered
+        self._refused = desk.refused
         self._wire = Wire(self._keep, desk.secrets.scrubbed_bytes)
         self._only: dict[str, Json] | None = None
         """The only part of an answer, until its whole content is known."""
@@ -305,7 +303,7 @@ class Kept:
         error = {"message": message, "type": f"refold_{code}"}
         said = Serve.json(BAD_GATEWAY, {"error": error})
         if not self._has_begun:
-            self._unanswered[message] = None
+            self._refused[f"no answer from {message}"] = None
             return self._told(said, code, message)
         self._wire.end("cut")
         self._answered(self._reader.answered())
