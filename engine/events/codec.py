@@ -107,13 +107,15 @@ def _loader(event: type[Event]) -> Callable[[Any], Event]:
     that it makes shows.  The source holds names of fields and classes, nothing from a log.
     """
     known: dict[str, Any] = {"twin": _twin(event), "event": event}
+    fields = attrs.fields(event)
+    needed = sum(field.default is attrs.NOTHING for field in fields)
     lines = [
         "def load(data):",
         "    if data.__class__ is not dict: raise TypeError(data)",
         "    loaded = twin()",
-        "    members = 0",
+        f"    members = {needed}",
     ]
-    for field in attrs.fields(event):
+    for field in fields:
         lines.extend(f"    {line}" for line in _field_lines(field, known))
     lines += [
         "    if members != len(data): raise TypeError(data)",
@@ -127,7 +129,7 @@ def _loader(event: type[Event]) -> Callable[[Any], Event]:
 def _field_lines(field: "attrs.Attribute[Any]", known: dict[str, Any]) -> list[str]:
     """Return the lines that load one field; add the names that they use to `known`."""
     name, wrong = field.name, _wrong(field.type)
-    lines = [f"value = data[{name!r}]", "members += 1"]
+    lines = [f"value = data[{name!r}]"]
     if wrong is None:
         kind: Any = field.type
         known[f"load_{name}"] = hook_for(kind)
@@ -141,6 +143,7 @@ def _field_lines(field: "attrs.Attribute[Any]", known: dict[str, Any]) -> list[s
     known[f"default_{name}"] = factory or field.default
     default = f"default_{name}()" if factory else f"default_{name}"
     otherwise = f"else: loaded.{name} = {default}"
+    lines.append("members += 1")
     return [f"if {name!r} in data:", *(f"    {line}" for line in lines), otherwise]
 
 
@@ -160,7 +163,7 @@ def _wrong(kind: Any) -> str | None:
         return f"value.__class__ is not list or not {{{each}}}.issuperset(map(type, value))"
     if get_origin(kind) is Literal:
         words = ", ".join(map(repr, get_args(kind)))
-        return f"value.__class__ is not str or value not in {{{words}}}"
+        return f"value not in {{{words}}}"  # nothing else in JSON equals a word
     if is_union(kind):  # of one type and None: no event has another
         inner = _wrong(next(each for each in get_args(kind) if each is not type(None)))
         return f"value is not None and ({inner})" if inner else inner

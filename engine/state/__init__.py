@@ -1,4 +1,4 @@
-"""State as a fold over events: `fold` over a log, `Fold` while one is being written.
+"""State as a fold over events: `Fold`, over a log or while one is being written.
 
 Input: events, one after the other. Output: a frozen state and its digest.  Total and pure. Imports
 `events`, `encoding` and `errors`.  Rules: CONTRACT.md §6.1.

@@ -1,39 +1,20 @@
-"""State under construction: `Fold`, and `fold` and `evolve`, its two pure faces.
+"""State under construction: `Fold`, and `evolve`, its pure face.
 
-`Fold` is the one mutable thing: `fold` and `evolve` make one, run the rules of `state.rules` and
-freeze it, and the live kernel keeps one for the length of a run.  Nothing is copied per event, so
+`Fold` is the one mutable thing: `evolve` makes one, runs the rules of `state.rules` and
+freezes it, and the live kernel keeps one for the length of a run.  Nothing is copied per event, so
 a fold is linear.  The rules are CONTRACT.md §6.1.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, Self
 
 import attrs
 
 from refold.engine.state.rules import RULES, Growing, Talk
 from refold.engine.state.run_state import Conversation, Counted, OpenCall, RunState, ToolCount
 
-
-class EntryLike(Protocol):
-    """What `fold` needs of an entry."""
-
-    @property
-    def seq(self) -> int:
-        """Its place in the log, from 0."""
-        ...
-
-    @property
-    def call(self) -> str | None:
-        """The call key, if it belongs to an effect."""
-        ...
-
-    @property
-    def event(self) -> Any:
-        """The fact: one of `events.Event`, or an extension's."""
-        ...
-
-
-_Entry = TypeVar("_Entry", bound=EntryLike)
+Fact = tuple[Any, str | None, int]
+"""Event, call key and seq of an entry."""
 
 
 @attrs.define(weakref_slot=False, eq=False)
@@ -51,21 +32,21 @@ class Fold(Growing):
         if rule is not None:
             rule(self, event, call or "", entries if seq is None else seq)
 
-    def follow(self, entries: Iterable[_Entry], until: type | None = None) -> _Entry | None:
-        """Apply the events of `entries` in their order, as `apply` does, in one loop.
+    def follow(self, facts: Iterable[Fact], until: type | None = None) -> Fact | None:
+        """Apply the events of `facts` in their order, as `apply` does, in one loop.
 
-        Stops at the first event of the class `until`, and returns its entry, which is not applied.
+        Stops at the first event of the class `until`, and returns its fact, which is not applied.
         """
         rules = RULES
-        for entry in entries:
-            event = entry.event
+        for fact in facts:
+            event, call, seq = fact
             kind = event.__class__
             if kind is until:
-                return entry
+                return fact
             self.entries += 1
             rule = rules.get(kind)
             if rule is not None:
-                rule(self, event, entry.call or "", entry.seq)
+                rule(self, event, call or "", seq)
         return None
 
     @property
@@ -111,19 +92,12 @@ class Fold(Growing):
 _SHARED: Final = tuple(field.name for field in attrs.fields(Counted))
 
 
-def fold(entries: Iterable[EntryLike]) -> RunState:
-    """Return the state after `entries`, the whole log from its first entry on."""
-    so_far = Fold()
-    so_far.follow(entries)
-    return so_far.state()
-
-
 def evolve(
     state: RunState, event: Any, call: str | None = None, *, seq: int | None = None
 ) -> RunState:
     """Return the state after `event`.  Pure and total: never validates, never raises.
 
-    For single steps; over a log, `fold` does the same without the copy at each event.
+    For single steps; over a log, `follow` does the same without the copy at each event.
     """
     so_far = Fold.of(state)
     so_far.apply(event, call, seq)

@@ -6,7 +6,6 @@ raises an error. A torn tail ends the entries, because the state of a crashed ru
 """
 
 from collections import deque
-from collections.abc import Iterable
 from os import PathLike, fspath
 
 import attrs
@@ -14,9 +13,9 @@ import attrs
 from refold.engine.errors import EntryMissing
 from refold.engine.events.events import RunFinished
 from refold.engine.log.names import check_seq, log_path
-from refold.engine.log.reader import read_entries
+from refold.engine.log.reader import Entry, read_entries, read_events
 from refold.engine.state.digests import STATE_VERSION, state_digest, state_json
-from refold.engine.state.folding import EntryLike, Fold
+from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import RunState
 from refold.replay.difference.pointer_diff import Difference, differences
 
@@ -60,7 +59,7 @@ def state(log: str | PathLike[str], at: int | None = None) -> RunState:
         check_seq("state", "at", at)
     at = -1 if at is None else at
     fold = Fold()
-    waiting: deque[EntryLike] = deque()  # of those at the end, how many there are is not known yet
+    waiting: deque[Entry] = deque()  # of those at the end, how many there are is not known yet
     for entry in read_entries(path, resolve=True, torn_ok=True):
         waiting.append(entry)
         if len(waiting) >= -at:
@@ -92,17 +91,12 @@ def refold_log(log: str | PathLike[str]) -> Refolded:
         LogDamaged: an entry does not verify.
         LogUnsupported: it was written by a newer version, or is not a log.
     """
-    return refolded(read_entries(fspath(log), resolve=True, torn_ok=True))
-
-
-def refolded(entries: Iterable[EntryLike]) -> Refolded:
-    """Return what `refold_log` does, for entries that were read already."""
     fold = Fold()
     digest = recorded = None
-    waiting = iter(entries)
-    while (end := fold.follow(waiting, until=RunFinished)) is not None:
-        digest, recorded = state_digest(fold.state()), end.event.state_digest
-        fold.apply(end.event, end.call, end.seq)
+    facts = read_events(fspath(log))
+    while (end := fold.follow(facts, until=RunFinished)) is not None:
+        digest, recorded = state_digest(fold.state()), end[0].state_digest
+        fold.apply(*end)
     last = fold.state()
     return Refolded(
         state=last,

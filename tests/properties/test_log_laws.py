@@ -14,12 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold.engine.encoding.canonical import loads
-from refold.engine.errors import LogError, LogMissing
+from refold.engine.errors import LogError, LogMissing, RefoldError
 from refold.engine.events.data_digest import DataDigest
 from refold.engine.events.events import NoteAdded, RunStarted, ToolReturned
 from refold.engine.log.blobs import BlobBroken, digest_only, encode_data, externalised, resolved
+from refold.engine.log.line import NO_HASH, TRAILER, stored_hash, trailer
 from refold.engine.log.pack import opened
-from refold.engine.log.reader import read_entries, scan
+from refold.engine.log.reader import read_entries, read_events, scan
 from refold.engine.log.writer import LogWriter
 from refold.replay.audit.verify import verify
 
@@ -152,6 +153,60 @@ def answers(log: bytes) -> None:
 def test_any_bytes_give_a_typed_answer(log: bytes) -> None:
     """A report or an error of ours, and the file as it was."""
     answers(log)
+
+
+TAILS = [
+    *[line[line.index(b",") + 1 : -TRAILER] for line in SOUND.splitlines(keepends=True)],
+    b'"kind":"tool.returned","call":"0#1","cause":1,"data":{"status":"ok","result":[1]},"meta":{}',
+    b'"kind":"note.added","data":{"text":"n"}',
+    b'"kind":"x-own","data":{"$blob":"00","bytes":1},"meta":{}',
+    b'"kind":"note.added","data":{"text":{"$blob":"%b","bytes":2}},"meta":{}' % (b"0" * 64),
+]
+tails = st.one_of(
+    st.sampled_from(TAILS),
+    st.builds(
+        lambda tail, at, size, other: tail[:at] + other + tail[at + size :],
+        st.sampled_from(TAILS),
+        st.integers(0, 400),
+        st.integers(0, 30),
+        st.sampled_from([b"", b"{", b"}", b"[]", b"1", b'"', b'{"$', b"x", b",", b'"meta":', b" "]),
+    ),
+)
+
+
+def chained(tails: list[bytes]) -> bytes:
+    """Return lines that begin with their numbers and end as these, with valid hashes."""
+    previous, log = NO_HASH, b""
+    for seq, tail in enumerate(tails):
+        body = b'{"seq":%d,%b' % (seq, tail)
+        log += body + trailer(previous, body)
+        previous = stored_hash(log) or b""
+    return log
+
+
+def outcome(facts: Iterator[Any]) -> list[Any]:
+    """Return what is yielded, and the error at its end."""
+    found: list[Any] = []
+    try:
+        found.extend(facts)
+    except RefoldError as error:
+        found.append((type(error), error.args))
+    return found
+
+
+@given(st.lists(tails, max_size=6), st.binary(max_size=3))
+@pytest.mark.usefixtures("many_times")
+@settings(max_examples=100)
+def test_events_are_read_as_entries_are(ends: list[bytes], rest: bytes) -> None:
+    """The same facts up to the same error, whatever is in lines whose hashes are valid."""
+    with folder() as place:
+        path = place / "audit.jsonl"
+        path.write_bytes(chained([TAILS[0], *ends]) + rest)
+        entries = read_entries(path, resolve=True, torn_ok=True)
+
+        assert outcome(read_events(path)) == outcome(
+            (entry.event, entry.call, entry.seq) for entry in entries
+        )
 
 
 @given(st.data())

@@ -19,7 +19,7 @@ from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.kernel.decide import RequestChild, decide, granted
 from refold.engine.ports.delegation import Delegation
 from refold.engine.state.digests import state_digest, state_json
-from refold.engine.state.folding import Fold, evolve, fold
+from refold.engine.state.folding import Fold, evolve
 from refold.engine.state.run_state import RunState
 
 ALL: tuple[Any, ...] = (*events.KINDS.values(), events.Extension)
@@ -88,20 +88,15 @@ def any_instance(kind: Any) -> st.SearchStrategy[Any]:
     )
 
 
-@attrs.frozen
-class Entry:
-    seq: int
-    call: str | None
-    event: Any
-
-
 LINES = st.lists(st.tuples(st.one_of([any_instance(kind) for kind in ALL]), CALLS), max_size=16)
 
 Lines = list[tuple[Any, str | None]]
 
 
 def folded(lines: Lines) -> RunState:
-    return fold(Entry(seq, call, event) for seq, (event, call) in enumerate(lines))
+    so_far = Fold()
+    so_far.follow((event, call, seq) for seq, (event, call) in enumerate(lines))
+    return so_far.state()
 
 
 # --- the fold --------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from refold.engine.encoding import digest
 from refold.engine.events import events
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Fault, Outcome, Usage, failed
-from refold.engine.state.folding import evolve, fold
+from refold.engine.state.folding import Fold, evolve
 from refold.engine.state.rules import RULES
 from refold.engine.state.run_state import (
     ChildState,
@@ -25,17 +25,12 @@ REPLY = {"role": "assistant", "content": "good day"}
 MORE = {"role": "user", "content": "go on"}
 
 
-@attrs.frozen
-class Entry:
-    seq: int
-    call: str | None
-    event: Any
-
-
 def folded(*lines: Any) -> RunState:
     """Fold lines: an event, or (event, call key)."""
     pairs = [line if isinstance(line, tuple) else (line, None) for line in lines]
-    return fold(Entry(seq, call, event) for seq, (event, call) in enumerate(pairs))
+    so_far = Fold()
+    so_far.follow((event, call, seq) for seq, (event, call) in enumerate(pairs))
+    return so_far.state()
 
 
 def started(**caps: Any) -> events.RunStarted:

@@ -10,16 +10,9 @@ from refold.engine.log.writer import LogWriter
 from refold.engine.state.digests import STATE_VERSION, state_digest
 from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import RunState
-from refold.replay.audit.refolding import refold_log, refolded, state, state_diff
+from refold.replay.audit.refolding import refold_log, state, state_diff
 
 LONG = "x" * 40_000
-
-
-@attrs.frozen
-class Entry:
-    seq: int
-    call: str | None
-    event: Any
 
 
 def started(version: int = STATE_VERSION) -> events.RunStarted:
@@ -162,12 +155,6 @@ def test_damage_is_raised_where_it_is_reached(log: Recorded) -> None:
 def test_no_log_is_a_typed_error(tmp_path: Path) -> None:
     with pytest.raises(LogMissing):
         refold_log(tmp_path / "none.jsonl")
-
-
-def test_entries_that_were_read_already_can_be_refolded() -> None:
-    entries = [Entry(0, None, started()), Entry(1, None, events.NoteAdded("n"))]
-
-    assert refolded(entries).state.notes == 1
 
 
 def test_two_states_of_a_run_are_compared_in_either_order(log: Recorded) -> None:
