@@ -23,6 +23,8 @@ Json = Any
 
 DEPTH_MAX: Final = 128
 """Levels of nesting; orjson could read deeper than it can write."""
+SURELY_FLAT: Final = 2 * DEPTH_MAX
+"""Bytes with no room for more levels than are allowed."""
 _KEY_LEVELS: Final = 32
 """Levels of a key in addition to those of its values."""
 
@@ -77,8 +79,7 @@ def encode(value: Json, pointer: str = "", order: int = 0, more_levels: int = 0)
         check(value, pointer, more_levels)
         encoded = _dumps(value, None, _PASSTHROUGH | order)
     else:
-        has_room = len(encoded) > 2 * DEPTH_MAX  # for more levels than are allowed
-        if (has_room and _may_be_deep(encoded)) or (
+        if (len(encoded) > SURELY_FLAT and _may_be_deep(encoded)) or (
             encoded.find(b"null") >= 0 and loads(encoded) != value
         ):
             check(value, pointer, more_levels)

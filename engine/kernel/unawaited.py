@@ -28,8 +28,6 @@ _KEPT_MIN: Final = 256
 
 Made = tuple[Any, CodeType, int]
 """A coroutine, and the code that made it with the place in that."""
-Add = Callable[[Any, CodeType, int], None]
-"""Keeps one that was just made: `Unawaited.add`."""
 
 
 @attrs.frozen
@@ -64,15 +62,19 @@ class Unawaited:
         self._made: list[Made] = []
         self._kept_max = _KEPT_MIN
 
-    def add(self, coroutine: Any, code: CodeType, at: int) -> None:
-        """Keep a coroutine that was just made; now and then, let go of those that have begun."""
-        made = self._made
+    def add(self, coroutine: Any) -> Any:
+        """Keep a coroutine that the caller's caller makes, and return it.
+
+        Now and then, let go of those that have begun.
+        """
+        made, frame = self._made, sys._getframe(2)  # noqa: SLF001 - `inspect` would ask the same
         if made and made[-1][0].cr_frame is None:  # it has ended, as most of a sequence have
             made.pop()
-        made.append((coroutine, code, at))
+        made.append((coroutine, frame.f_code, frame.f_lasti))
         if len(made) > self._kept_max:
             self._made = [one for one in self._made if _is_fresh(one[0])]
             self._kept_max = max(_KEPT_MIN, 2 * len(self._made))
+        return coroutine
 
     def taken(self) -> tuple[Slip, ...]:
         """Return what never began, in the order in which it was made, and let go of all."""
@@ -100,10 +102,7 @@ def to_be_awaited(
 
     @functools.wraps(method)
     def make(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
-        coroutine = method(self, *args, **kwargs)
-        frame = sys._getframe(1)  # noqa: SLF001 - the caller; `inspect` would ask the same
-        self._add(coroutine, frame.f_code, frame.f_lasti)
-        return coroutine
+        return self._add(method(self, *args, **kwargs))  # type: ignore[no-any-return]  # the same
 
     return make
 
@@ -135,7 +134,7 @@ def _is_fresh(coroutine: Any) -> bool:
 
 
 def _call_of(coroutine: Any) -> str:
-    name = coroutine.__name__
+    name = coroutine.__name__.lstrip("_")
     tool = coroutine.cr_frame.f_locals.get("tool") if name == "tool" else None
     named = tool if isinstance(tool, str) else getattr(tool, "name", None)
     return f"run.{name}({named!r})" if named else f"run.{name}()"

@@ -11,12 +11,12 @@ Pure. The events are `ToolCalled` and `ToolReturned`; their form is CONTRACT.md 
 import functools
 from typing import Final
 
-from refold.engine.encoding.canonical import DEPTH_MAX, TAG, Json, encode
+from refold.engine.encoding.canonical import DEPTH_MAX, SURELY_FLAT, TAG, Json, encode
 from refold.engine.errors import NotCanonical
 from refold.engine.log.blobs import BLOB_MIN, DOLLAR
 
-_SURELY_FLAT: Final = 2 * DEPTH_MAX
-"""Bytes with no room for more levels than are allowed."""
+RESULT: Final = b'{"status":"ok","result":'
+"""All before the result in the data of `returned`; a brace follows it."""
 
 _ROOM: Final = 1024
 """The size limit of names and other bytes around a value."""
@@ -35,7 +35,7 @@ def returned(result: Json) -> bytes | None:
     if result is None:
         return b'{"status":"ok"}'
     encoded = _plain(result)
-    return None if encoded is None else b'{"status":"ok","result":' + encoded + b"}"
+    return None if encoded is None else RESULT + encoded + b"}"
 
 
 def _plain(value: Json) -> bytes | None:
@@ -44,7 +44,7 @@ def _plain(value: Json) -> bytes | None:
         encoded = encode(value)
     except NotCanonical:
         return None  # the event's data will say where
-    is_large = len(encoded) > _SURELY_FLAT and not _is_small(encoded)
+    is_large = len(encoded) > SURELY_FLAT and not _is_small(encoded)
     is_marked = DOLLAR in encoded or (not encoded.isascii() and TAG in encoded)
     return None if is_large or is_marked else encoded
 

@@ -44,6 +44,9 @@ _TIMEOUTS_FILE: Final = sys.modules["asyncio.timeouts"].__file__
 
 CALLBACKS_MAX: Final = 1_000_000
 """Callbacks that one step may run, about two seconds: a program that never waits ends there."""
+_task_of: Any = asyncio.current_task
+if sys.version_info < (3, 12):  # it is written in Python there: the same, without its call
+    _task_of = vars(asyncio.tasks)["_current_tasks"].get
 _FOR_EVER: Final = 1e12
 """Seconds, about thirty thousand years: no timer waits longer, `math.inf` included."""
 
@@ -465,7 +468,7 @@ class Loop(asyncio.AbstractEventLoop):
         """
         if not (self.thread and self.flags.exact_fast_path):
             return True
-        task = asyncio.current_task(self)
+        task = _task_of(self)
         if getattr(task, "_must_cancel", True) or sys.exception() is not None:
             return False
         for _ in range(_FRAMES_MAX):
@@ -496,7 +499,7 @@ class Loop(asyncio.AbstractEventLoop):
 
     def scope(self) -> Scope:
         """Return the scope that the code running now belongs to; outside of steps, the root's."""
-        task = asyncio.current_task(self)
+        task = _task_of(self)
         if task.__class__ is Task:
             return task.scope
         if task is not None:
@@ -510,7 +513,7 @@ class Loop(asyncio.AbstractEventLoop):
             return None
         self.idle_passes = 0
         self.moves += 1
-        task = asyncio.current_task(self)
+        task = _task_of(self)
         return task.scope if task.__class__ is Task else self.scope()
 
     def _scope_of_foreign(self, task: asyncio.Task[Any]) -> Scope:

@@ -26,7 +26,6 @@ from refold.engine.events.flags import Flags
 from refold.engine.events.limits import Limits
 from refold.engine.kernel.decide import children_left, tokens_left, tokens_to_give
 from refold.engine.kernel.kernel import Kernel
-from refold.engine.kernel.unawaited import Add
 from refold.engine.ports.ports import Tool
 from refold.engine.secrets.redaction import check_pointer
 
@@ -106,7 +105,7 @@ class Face:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._add: Add = kernel.unawaited.add
+        self._add = kernel.unawaited.add
         self._streams: dict[tuple[str, str], _random.Random] = {}
         self._patches: dict[str, bool] = {}
 

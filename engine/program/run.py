@@ -114,8 +114,7 @@ class Run(_Asking):
         self, tool: "UntypedTool | str", /, *unnamed: Never, **arguments: Any
     ) -> Coroutine[Any, Any, Any]: ...
 
-    @to_be_awaited
-    async def tool(self, tool: Any, /, *unnamed: Any, **arguments: Any) -> Any:
+    def tool(self, tool: Any, /, *unnamed: Any, **arguments: Any) -> Any:
         """Call a tool, and return its result with the annotated type.
 
         Raises:
@@ -124,6 +123,10 @@ class Run(_Asking):
             UsageError: arguments without their names.
             NotCanonical: a log cannot hold an argument.
         """
+        # As `to_be_awaited`, which would copy the arguments twice.
+        return self._add(self._tool(tool, unnamed, arguments))
+
+    async def _tool(self, tool: Any, unnamed: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         kernel = self._kernel
         found = kernel.tool(tool)
         if unnamed:
@@ -278,14 +281,7 @@ class PlainRun(_Asking):
     def tool(self, tool: "UntypedTool | str", /, *unnamed: Never, **arguments: Any) -> Any: ...
 
     def tool(self, tool: Any, /, *unnamed: Any, **arguments: Any) -> Any:
-        """Call a tool, and return its result with the annotated type.
-
-        Raises:
-            ToolError: the tool failed, or a person did not approve the call (`denied`).
-            ToolUnknown: no tool has that name.
-            UsageError: arguments without their names.
-            NotCanonical: a log cannot hold an argument.
-        """
+        """Call a tool, and return its result with the annotated type; as `Run.tool`."""
         kernel = self._kernel
         found = kernel.tool(tool)
         if unnamed:

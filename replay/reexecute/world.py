@@ -295,13 +295,15 @@ class Replayed(World):
     def _next_result(self, call: str) -> ToolReturned | None:
         """Return the next line's data if it is the result of the call just emitted.
 
-        Only its data is parsed. `None` if it is not, or in any unusual case: then the line is
-        handled like any other.
+        Only its result is parsed. `None` if it is not, or in any unusual case, such as members
+        after the result: then the line is handled like any other.
         """
         data = self.cursor.data_if(b"tool.returned", call, self._emitted)
         if data is None or is_marked(data):
             return None
         try:
+            if data.startswith(call_data.RESULT) and data.endswith(b"}"):
+                return ToolReturned("ok", loads(data[len(call_data.RESULT) : -1]))
             return structure("tool.returned", loads(data))  # type: ignore[return-value]  # of this kind
         except (ValueError, EventMalformed):
             return None

@@ -112,7 +112,7 @@ def test_what_has_begun_is_let_go_of() -> None:
     kept = Unawaited()
     for _ in range(10_000):
         coroutine = call(0)
-        kept.add(coroutine, call.__code__, 0)
+        kept.add(coroutine)
         with pytest.raises(StopIteration):
             coroutine.send(None)
     assert len(kept._made) == 1
@@ -120,7 +120,7 @@ def test_what_has_begun_is_let_go_of() -> None:
     waiting = [call(1) for _ in range(1_000)]
     for coroutine in waiting:
         coroutine.send(None)
-        kept.add(coroutine, call.__code__, 0)
+        kept.add(coroutine)
     assert len(kept._made) <= 257
     assert kept.taken() == ()
 

@@ -2,13 +2,17 @@
 
 import asyncio
 import inspect
+import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from refold.engine.errors import LogDamaged, LogUnsupported, ToolNeeded, UsageError
+from refold.engine.errors import LogDamaged, LogUnsupported, RefoldError, ToolNeeded, UsageError
 from refold.engine.events.events import RunFinished, RunStarted
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
@@ -27,6 +31,7 @@ from refold.replay.reexecute.world import (
 )
 from refold.tools.contract.tool_types import DelegationTool, tool
 from tests.support.steps import program_of, recorded
+from tests.support.ways import replayed
 
 CONTEXT = CallContext(call="0#1", run_id="r", depth=0, origin="k")
 
@@ -208,3 +213,48 @@ def test_a_call_that_a_framework_makes_is_told_where_the_program_waits_for_it(
     (found,) = reexecute(log, changed).divergences
 
     assert (found.file, found.line) == (__file__, changed.__code__.co_firstlineno + 1)
+
+
+@tool(effect="reads")
+def found() -> Any:
+    """Return something."""
+    return 1
+
+
+RESULTS = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats() | st.text('a"\\}{é\x7f'),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("a}$"), inner, max_size=3),
+    max_leaves=5,
+)
+TAILS = ["}", " }", ',"error":null}', ',"result":2}', ',"status":"error"}', ',"more":1}', "", "}}"]
+
+
+@given(
+    result=RESULTS.map(json.dumps) | st.sampled_from(["", " 12", "1e999", "[1"]),
+    tail=st.sampled_from(TAILS),
+)
+@example(result="12", tail="")
+def test_a_result_is_read_alike_with_its_call_and_alone(result: str, tail: str) -> None:
+    """Whatever a sealed log holds there: other members, what is no JSON, what no log can hold."""
+    line = f'{{"status":"ok","result":{result}{tail}'.encode()
+    with tempfile.TemporaryDirectory() as folder:
+        log, seen = Path(folder, "a.jsonl"), list[str]()
+
+        async def program(run: Run, _: Any) -> None:
+            seen.append(repr(await run.tool(found)))
+
+        record(program, None, log=log, tools=[found])
+        started, called, _, finished = (entry.event for entry in read_entries(log))
+        with LogWriter.create(made := Path(folder, "b.jsonl"), started) as writer:  # type: ignore[arg-type]  # it is the first
+            writer.append(called, "0#1", 0)
+            writer.append_call(b"tool.returned", b"0#1", 1, line)
+            writer.append(finished, None, 2)
+
+        def ended(*, fast: bool) -> list[str]:
+            seen.clear()
+            try:
+                return [str(replayed(program, made, fast=fast)), *seen]
+            except RefoldError as error:
+                return [repr(error), *seen]
+
+        assert ended(fast=True) == ended(fast=False)
