@@ -30,6 +30,7 @@ class ChatSpeaker(Speaker):
 
     unit = "a chunk"
     holds = "choice with a message"
+    is_over_when_done = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,13 +43,6 @@ class ChatSpeaker(Speaker):
         self._is_over = True
         if body.get("error"):
             self.fault.found("failed", words_in(body))
-
-    def event(self, name: str, data: bytes, /) -> None:
-        """Take a chunk of a streamed answer, or its end."""
-        if not data.startswith(b"{") and data.strip() == b"[DONE]":
-            self._is_over = True
-        else:
-            super().event(name, data)
 
     def _take(self, _name: str, chunk: dict[str, Any], /) -> None:
         self._take_choices(chunk, "delta")

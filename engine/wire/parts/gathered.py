@@ -28,6 +28,10 @@ class Budget:
     def __init__(self, bytes_max: int = KEPT_BYTES_MAX, parts_max: int = PARTS_MAX) -> None:
         self._bytes_max = bytes_max
         self._parts = parts_max
+        self.asked = 0
+        """How often something was to be kept."""
+        self.grown: tuple[Text, str] | None = None
+        """The text that grew with the last of them, and its new piece."""
         self.kept_bytes = 0
         self.seen_bytes = 0
         self.is_spent = False
@@ -35,6 +39,7 @@ class Budget:
 
     def text(self, piece: str) -> str:
         """Return as much of `piece` as may be kept."""
+        self.asked, self.grown = self.asked + 1, None
         content = piece if piece.isascii() else piece.encode("utf-8", "surrogatepass")
         self.seen_bytes += len(content)
         room = 0 if self.is_spent else self._bytes_max - self.kept_bytes
@@ -47,6 +52,7 @@ class Budget:
 
     def part(self) -> bool:
         """Return whether one more member or item may be kept."""
+        self.asked, self.grown = self.asked + 1, None
         self._parts -= 1
         self.is_spent = self.is_spent or self._parts < 0
         return not self.is_spent
@@ -69,6 +75,7 @@ class Text:
         """Put a piece at its end."""
         if piece:
             self._pieces.write(self._budget.text(piece))
+            self._budget.grown = self, piece
 
     def value(self) -> str:
         """Return it as it is now; halves of one character that came apart are put together."""

@@ -14,7 +14,7 @@ import attrs
 from refold.engine.events.events import ModelAnswered
 from refold.engine.events.outcome import Usage
 from refold.engine.wire.parts.framing import ArrayParser, FrameParser
-from refold.engine.wire.parts.gathered import Budget
+from refold.engine.wire.parts.gathered import Budget, Text
 from refold.engine.wire.parts.notation import json_text, object_in
 from refold.engine.wire.parts.sse import EventParser
 from refold.engine.wire.parts.texts import short, text_of
@@ -23,6 +23,8 @@ BODY_BYTES_MAX: Final = 32 * 1024 * 1024
 """Of an answer that is not streamed; a larger one is not read."""
 
 _ERROR_BYTES_MAX: Final = 64 * 1024
+_NOT_PLAIN: Final = re.compile(r'["\\\x00-\x1f]')
+"""What a text of JSON has in another spelling."""
 _EVENT_DATA: Final = re.compile(rb"(?m)^data:[ ]?(.*)$")
 
 
@@ -43,6 +45,44 @@ class FirstFault:
             self.code, self.message = code, short(message)
 
 
+@attrs.frozen
+class _Like:
+    """An event whose only effect was that a text grew, but for the piece of the text."""
+
+    name: str
+    head: bytes
+    tail: bytes
+    text: Text
+
+    def grows(self, name: str, data: bytes) -> bool:
+        """Let the text grow if an event differs in the piece alone; return whether it does."""
+        start, end = len(self.head), len(data) - len(self.tail)
+        if not (start <= end and data.startswith(self.head) and data.endswith(self.tail)):
+            return False
+        try:
+            piece = data[start:end].decode()
+        except UnicodeDecodeError:
+            return False
+        if name != self.name or _NOT_PLAIN.search(piece):
+            return False
+        self.text.add(piece)
+        return True
+
+
+def _like(name: str, data: bytes, text: Text, piece: str) -> _Like | None:
+    """Return an event without the piece by which `text` grew; `None` if its place is not certain.
+
+    Without backslashes, each text is in `data` as it is, so the only `"piece"` is the one.
+    """
+    if b"\\" in data:
+        return None
+    quoted = b'"%b"' % piece.encode()
+    at = data.find(quoted)
+    if at != data.rfind(quoted):
+        return None
+    return _Like(name, data[: at + 1], data[at + len(quoted) - 1 :], text)
+
+
 class Speaker(ABC):
     """Decodes one answer in one wire format."""
 
@@ -51,6 +91,9 @@ class Speaker(ABC):
     holds = "content"
     """The minimum content of an answer."""
 
+    is_over_when_done: bool | None = None
+    """Whether the event `[DONE]` ends a stream; `None` if it is none of the format."""
+
     answer_id = ""
     """The id that a later request may continue (`Asked.follows`); empty for none."""
 
@@ -58,6 +101,7 @@ class Speaker(ABC):
         self.fault = FirstFault()
         self._budget = Budget()
         self._is_over = False
+        self._like: _Like | None = None
 
     @abstractmethod
     def whole(self, body: dict[str, Any], /) -> None:
@@ -77,13 +121,17 @@ class Speaker(ABC):
 
     def event(self, name: str, data: bytes, /) -> None:
         """Take one event of a stream, as bytes; events after the end are ignored."""
-        if self._is_over:
+        if self._is_over or (self._like is not None and self._like.grows(name, data)):
             return
-        event = object_in(data)
-        if event is None:
+        event, asked, self._like = object_in(data), self._budget.asked, None
+        if event is not None:
+            self._take(name, event)
+            if self._budget.grown is not None and self._budget.asked == asked + 1:
+                self._like = _like(name, data, *self._budget.grown)
+        elif self.is_over_when_done is None or data.strip() != b"[DONE]":
             self.fault.found("malformed", f"{self.unit} is no JSON object: {data[:80]!r}")
         else:
-            self._take(name, event)
+            self._is_over = self.is_over_when_done
 
     def answered(self) -> ModelAnswered:
         """Return the answer so far; more may come."""

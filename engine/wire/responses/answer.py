@@ -54,6 +54,7 @@ class ResponsesSpeaker(Speaker):
     """
 
     holds = "output"
+    is_over_when_done = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,11 +79,6 @@ class ResponsesSpeaker(Speaker):
         names = ("status", "usage", "incomplete_details")
         self._response = {name: response.get(name) for name in names}
         self.answer_id = text_of(response.get("id"))
-
-    def event(self, name: str, data: bytes, /) -> None:
-        """Take one event of a stream; `[DONE]`, which some servers send, is ignored."""
-        if data.strip() != b"[DONE]":
-            super().event(name, data)
 
     def _take(self, name: str, event: dict[str, Any], /) -> None:
         kind = event.get("type") or name

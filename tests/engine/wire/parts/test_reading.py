@@ -1,16 +1,158 @@
 """Which form an answer comes in, and how it fails: what all interfaces share."""
 
 import json
+from typing import Any
 
+import attrs
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.apis import read_request, reader_of
-from refold.engine.wire.parts.reading import BODY_BYTES_MAX, words_in
+from refold.engine.wire.parts.gathered import Text
+from refold.engine.wire.parts.reading import BODY_BYTES_MAX, Speaker, words_in
+from tests.support.api_answers import read
 from tests.support.api_bodies import PATHS
 
 BODY = b'{"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}'
 STREAM = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n'
+
+
+_DELTA = '{"type": "content_block_delta", '
+EVENTS = {
+    "chat": (
+        '{"choices": [{"delta": {"content": P}}]}',
+        '{"choices": [{"delta": {"role": "assistant", "content": P}}]}',
+        '{"choices": [{"delta": {"content": P, "reasoning": Q}}]}',
+        '{"choices": [{"delta": {"content": "c", "refusal": P}, "logprobs": null}]}',
+        '{"choices": [{"delta": {"content": [P, "a", Q]}}]}',
+        '{"choices": [{"index": 1, "delta": {"content": P}, "finish_reason": "stop"}]}',
+        '{"choices": [{"delta": {"tool_calls": [{"index": 0, "id": P, "function": {}}]}}]}',
+        '{"choices": [{"delta": {"tool_calls": [{"id": "i", "function": {"arguments": P}}]}}]}',
+        '{"choices": [{"delta": {"tool_calls": [{"function": {"name": P}}]}}], "usage": Q}',
+        '{"choices": [{"delta": {"content": "a"}, "finish_reason": P}], "usage": {"n": Q}}',
+        '{"choices": [], "error": {"message": P}}',
+    ),
+    "messages": (
+        '{"type": "message_start", "message": {"content": []}}',
+        '{"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}',
+        '{"type": "content_block_start", "index": 1, "content_block": {"type": P, "input": {}}}',
+        _DELTA + '"index": 0, "delta": {"type": "t", "text": P}}',
+        _DELTA + '"index": 1, "delta": {"type": "t", "partial_json": P}}',
+        _DELTA + '"index": 1, "delta": {"type": "input_json_delta", "partial_json": P}}',
+        _DELTA + '"index": 0, "delta": {"type": "citations_delta", "citation": P}}',
+        '{"type": "message_delta", "delta": {"stop_reason": P}}',
+        '{"type": "message_stop", "text": P}',
+    ),
+    "responses": (
+        '{"type": "response.created", "response": {"id": P}}',
+        '{"type": "response.output_item.added", "output_index": 0, "item": {"type": "message"}}',
+        '{"type": "response.output_text.delta", "output_index": 0, "delta": P}',
+        '{"output_index": 0, "delta": P}',
+        '{"type": "response.output_item.done", "output_index": 0, "item": {"content": P}}',
+        '{"type": "response.completed", "response": {"output": [], "status": P}}',
+    ),
+}
+"""What has an effect on an answer, and texts in other places; P and Q are pieces."""
+PIECES = st.sampled_from(
+    [
+        "a",
+        "b",
+        "",
+        ",",
+        ", ",
+        ":",
+        " : ",
+        "text",
+        "é",
+        '"',
+        "\\",
+        "a\n",
+        "\U0001f600",
+        '","',
+        "[DONE]",
+    ]
+)
+COLONS = st.sampled_from([": ", ":", " : "])
+NAMES = st.sampled_from(["", "response.output_text.delta", "other"])
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> tuple[str, list[tuple[str, str]]]:
+    """Return an interface, and events by name: some often in a row, some that are no JSON."""
+    api = draw(st.sampled_from(sorted(EVENTS)))
+    found = []
+    for _ in range(draw(st.integers(1, 6))):
+        event, colon = draw(st.sampled_from([*EVENTS[api], "[DONE]"])), draw(COLONS)
+        for _ in range(draw(st.integers(1, 4))):
+            said = event.replace(": ", colon)
+            for place in "PQ":
+                piece = draw(PIECES)
+                plain = json.dumps(piece, ensure_ascii=draw(st.booleans()))
+                raw = f'"{piece}"'.replace("\n", "\t")
+                said = said.replace(place, draw(st.sampled_from([plain, raw])))
+            found.append((draw(NAMES), said))
+    return api, found
+
+
+def told(api: str, events: list[tuple[str, str]]) -> ModelAnswered:
+    """Return what a stream of these events says; of an error, its code alone."""
+    stream = "".join(f"event: {name}\ndata: {event}\n\n" for name, event in events)
+    found = read(api, stream.encode(), streamed=True, sizes=iter([10**9]))
+    return attrs.evolve(found, error={"code": (found.error or {}).get("code")})
+
+
+def content(*pieces: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return a stream of chat completions that adds these to a message, as they are."""
+    return "chat", [("", f'{{"choices": [{{"delta": {{"content"{piece}}}}}]}}') for piece in pieces]
+
+
+@pytest.mark.usefixtures("many_times")
+@given(stream=streams())
+@example(content(':"a"', '::":"', ':":"', ':":"', ' : ":"', ':":"'))
+@example(content(':"a"', r':"\u0061", "b": "a"', r':"\u0061", "b": "c"'))
+@example(content(':"aa"', ':"aa"', ':"a"', ':"', ':""'))
+@example(content(':"a"', ':"a"', ':"\\n"', ':"a", "refusal": "b"', ':"\t"'))
+@example(content(':"a"', ':"b"}, "finish_reason": "stop", "x": {"y": "b"'))
+def test_events_that_repeat_but_for_a_text_are_read_like_others(
+    stream: tuple[str, list[tuple[str, str]]],
+) -> None:
+    """Like those of which none begins as the one before it."""
+    api, events = stream
+    unlike = [(name, " " * (at % 2) + event) for at, (name, event) in enumerate(events)]
+
+    assert told(api, events) == told(api, unlike)
+
+
+class Named(Speaker):
+    """A format in which the name says which text grows, and an event with a text may be the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts = {name: Text(self._budget) for name in "ab"}
+
+    def whole(self, body: dict[str, Any], /) -> None:
+        """Take nothing."""
+
+    def _take(self, name: str, event: dict[str, Any], /) -> None:
+        self.texts[name].add(event["text"])
+        self._is_over = "end" in event
+
+    def _said(self) -> None:
+        return None
+
+
+def test_an_event_repeats_one_of_its_name_until_the_end() -> None:
+    """No format of ours needs it yet."""
+    speaker, ends = Named(), b', "end": 1'
+    for name, piece, end in [
+        *zip("aabb", "1234", [b""] * 4, strict=True),
+        *zip("aa", "56", [ends] * 2, strict=True),
+    ]:
+        speaker.event(name, b'{"text": "%b"%b}' % (piece.encode(), end))
+
+    assert {name: text.value() for name, text in speaker.texts.items()} == {"a": "125", "b": "34"}
 
 
 def answered(
