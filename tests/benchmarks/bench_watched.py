@@ -9,9 +9,12 @@ import functools
 import http.client
 import http.server
 import json
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
@@ -50,6 +53,9 @@ _ANSWER: Final = json.dumps(
 _DELTA: Final = {"index": 0, "delta": {"content": "a few words "}, "finish_reason": None}
 _CHUNK: Final = {"id": "c", "object": "chat.completion.chunk", "choices": [_DELTA]}
 _EVENT: Final = f"data: {json.dumps(_CHUNK, separators=(',', ':'))}\n\n".encode()
+_DONE: Final = b"data: [DONE]\n\n"
+EVENTS: Final = 43_000
+"""Of a long answer."""
 
 
 def jobs(folder: Path) -> list[Job]:
@@ -118,7 +124,7 @@ class Model:
     """A server that answers everything the same, at once."""
 
     def __init__(self) -> None:
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self._server = _Server(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
@@ -130,16 +136,35 @@ class Model:
         self._server.server_close()
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 256
+
+    def handle_error(self, *_: object) -> None:
+        """Say nothing of a client that has left."""
+
+
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["content-length"]))
+        if events := urlsplit(self.path).query:
+            self._stream(int(events))
+            return
         head = (
             f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(_ANSWER)}"
         )
         self.wfile.write(f"{head}\r\n\r\n".encode() + _ANSWER)
+
+    def _stream(self, events: int) -> None:
+        """Send each event in a chunk of its own, as models do, but at once."""
+        head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked"
+        self.wfile.write(f"{head}\r\n\r\n".encode())
+        chunk = b"%x\r\n%b\r\n" % (len(_EVENT), _EVENT)
+        for _ in range(events):
+            self.wfile.write(chunk)
+        self.wfile.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(_DONE), _DONE))
 
 
 @contextlib.contextmanager
@@ -192,9 +217,83 @@ def request_job(log: Path, **options: Any) -> Job:
     return Job(run=lambda: client().go_on(), count=TURNS, clock=time.process_time, **options)
 
 
+def stream_jobs(log: Path) -> list[Job]:
+    """Return answers that a server streams, straight and through a proxy, and their first tokens.
+
+    Each event has a chunk of its own, as a model sends it, but none waits. The server is a process
+    of its own: in this one, its thread would wait for the client's, or for the proxy's.
+    """
+
+    @functools.cache
+    def places() -> tuple[str, str]:
+        words = [sys.executable, "-m", __name__]
+        server = measure.opened.enter_context(
+            subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        )
+        assert server.stdin is not None
+        measure.opened.callback(server.stdin.close)
+        assert server.stdout is not None
+        straight = server.stdout.readline().strip()
+        through = measure.opened.enter_context(recorded(log, straight))
+        return straight + PATH, f"{through}/openai{PATH}"
+
+    @functools.cache
+    def clients() -> tuple[_Listener, _Listener]:
+        straight, through = places()
+        return _Listener(straight), _Listener(through)
+
+    def pair(name: str, run: Callable[[int], object], **options: Any) -> list[Job]:
+        base, through = f"{name}, straight", f"{name}, through the proxy"
+        return [
+            Job(name=base, run=lambda: run(0), clock=measure.WALL),
+            Job(name=through, run=lambda: run(1), base=base, clock=measure.WALL, **options),
+        ]
+
+    return [
+        *pair("first token", lambda at: clients()[at].first()),
+        *pair("a stream of 5.6 MB", lambda at: _listen(places()[at], EVENTS), goal="10"),
+        *pair("50 streams at once", lambda at: _listen_to_many(places()[at]), goal="3"),
+    ]
+
+
+class _Listener:
+    """Asks for an answer that is streamed, and waits for its first token."""
+
+    def __init__(self, url: str) -> None:
+        self._place = urlsplit(url)
+        self._answer: http.client.HTTPResponse | None = None
+        self.first()
+
+    def first(self) -> None:
+        """Return when the first token of another answer is there; its rest is read before."""
+        if self._answer is not None:
+            self._answer.read()
+        connection = http.client.HTTPConnection(self._place.netloc)
+        connection.request("POST", f"{self._place.path}?1", body(0))
+        self._answer = connection.getresponse()
+        assert self._answer.read1()
+
+
+def _listen(url: str, events: int) -> None:
+    """Read an answer of so many events."""
+    place = urlsplit(url)
+    with contextlib.closing(http.client.HTTPConnection(place.netloc)) as connection:
+        connection.request("POST", f"{place.path}?{events}", body(0))
+        answer, size = connection.getresponse(), 0
+        while piece := answer.read1(65536):
+            size += len(piece)
+    assert size == events * len(_EVENT) + len(_DONE)
+
+
+def _listen_to_many(url: str) -> None:
+    """Read 50 answers at once, of 500 events each."""
+    with ThreadPoolExecutor(50) as pool:
+        [*pool.map(_listen, [url] * 50, [500] * 50)]
+
+
 def stream(path: Path, events: int) -> None:
     """Record one streamed answer of so many events, without a server, in chunks of 4 kB."""
-    whole = b"".join([_EVENT] * events + [b"data: [DONE]\n\n"])
+    whole = b"".join([_EVENT] * events + [_DONE])
     secrets = Secrets()
     with ObservedLog(path, program="bench", input={"command": ["bench"]}, vault=secrets) as log:
         decided = RecordingDesk(log, secrets, routes_of([])).begin(_incoming(0))
@@ -207,3 +306,9 @@ def stream(path: Path, events: int) -> None:
 
 def _incoming(turn: int) -> Incoming:
     return Incoming(route="openai", method="POST", target=PATH, headers=(), body=body(turn))
+
+
+if __name__ == "__main__":
+    with Model() as model:
+        print(model.url, flush=True)
+        sys.stdin.read()

@@ -128,6 +128,7 @@ def jobs(folder: Path) -> list[Job]:
             run=lambda: bench_watched.stream(next(logs), _EVENTS),
             goal="0.5",
         ),
+        *bench_watched.stream_jobs(folder / "streamed.jsonl"),
         started("first record of a process", "-c", _FIRST_RECORD, goal="0.75"),
         started("refold verify", "-m", "refold", "verify", str(one), goal="0.6"),
         started("refold show", "-m", "refold", "show", str(one), goal="0.6"),
