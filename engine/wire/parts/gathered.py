@@ -98,10 +98,7 @@ class Gathered:
     def add(self, delta: Mapping[str, Any]) -> None:
         """Take the members of a delta."""
         for name, value in delta.items():
-            old = self._members.get(name)
-            if type(old) is Text and type(value) is str:  # as in nearly all events of a stream
-                old.add(value)
-            elif name in self._members or self._budget.part():
+            if name in self._members or self._budget.part():
                 self._put(name, value)
 
     def _put(self, name: str, value: Any) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
+import orjson
 
 from refold.engine.events.events import ModelAnswered
 from refold.engine.events.outcome import Usage
@@ -23,8 +24,6 @@ BODY_BYTES_MAX: Final = 32 * 1024 * 1024
 """Of an answer that is not streamed; a larger one is not read."""
 
 _ERROR_BYTES_MAX: Final = 64 * 1024
-_NOT_PLAIN: Final = re.compile(r'["\\\x00-\x1f]')
-"""What a text of JSON has in another spelling."""
 _EVENT_DATA: Final = re.compile(rb"(?m)^data:[ ]?(.*)$")
 
 
@@ -47,7 +46,7 @@ class FirstFault:
 
 @attrs.frozen
 class _Like:
-    """An event whose only effect was that a text grew, but for the piece of the text."""
+    """An event whose only effect was that a text grew, without the piece of the text."""
 
     name: str
     head: bytes
@@ -56,17 +55,15 @@ class _Like:
 
     def grows(self, name: str, data: bytes) -> bool:
         """Let the text grow if an event differs in the piece alone; return whether it does."""
-        start, end = len(self.head), len(data) - len(self.tail)
-        if not (start <= end and data.startswith(self.head) and data.endswith(self.tail)):
+        if name != self.name or not (data.startswith(self.head) and data.endswith(self.tail)):
             return False
         try:
-            piece = data[start:end].decode()
-        except UnicodeDecodeError:
+            piece = orjson.loads(data[len(self.head) : len(data) - len(self.tail)])
+        except ValueError:
             return False
-        if name != self.name or _NOT_PLAIN.search(piece):
-            return False
-        self.text.add(piece)
-        return True
+        if is_text := isinstance(piece, str):
+            self.text.add(piece)
+        return is_text
 
 
 def _like(name: str, data: bytes, text: Text, piece: str) -> _Like | None:
@@ -74,13 +71,11 @@ def _like(name: str, data: bytes, text: Text, piece: str) -> _Like | None:
 
     Without backslashes, each text is in `data` as it is, so the only `"piece"` is the one.
     """
-    if b"\\" in data:
+    quoted = b'"%b"' % piece.encode(errors="replace")
+    if b"\\" in data or data.find(quoted) != data.rfind(quoted):
         return None
-    quoted = b'"%b"' % piece.encode()
-    at = data.find(quoted)
-    if at != data.rfind(quoted):
-        return None
-    return _Like(name, data[: at + 1], data[at + len(quoted) - 1 :], text)
+    head, _, tail = data.partition(quoted)
+    return _Like(name, head, tail, text)
 
 
 class Speaker(ABC):

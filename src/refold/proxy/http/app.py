@@ -289,9 +289,6 @@ async def _pass(found: UpstreamAnswer, passing: Passing, answer: _Answer) -> Non
             if len(held) == 1:
                 await sending
                 sending = asyncio.create_task(send())
-    except asyncio.CancelledError:
-        sending.cancel()
-        raise
     finally:
         await sending
 
