@@ -108,7 +108,7 @@ def test_what_is_left_of_a_run_is_listed_and_removed_by_its_roots_name(
         ("folder.jsonl", "a folder, not a log"),
         ("folder.refold", "a folder, not a log"),
         ("", "to remove runs of it, add --older-than or --status"),
-        ("data.jsonl", "data.jsonl: not a log; nothing was removed"),
+        ("data.jsonl", "data.jsonl: not a log, so nothing was removed; to remove it, use rm"),
     ],
 )
 def test_what_is_no_run_is_refused(folder: Path, invoke: Invoke, name: str, said: str) -> None:

@@ -79,7 +79,9 @@ def command(
     elif not logs:
         raise click.UsageError("expected a LOG, --older-than or --status")
     elif other := next(filter(_is_other, logs), None):
-        raise LogNameRefused(output.shown_path(other), "not a log; nothing was removed")
+        raise LogNameRefused(
+            output.shown_path(other), "not a log, so nothing was removed; to remove it, use rm"
+        )
     found = [
         path
         for log in without_children(dict.fromkeys(logs))
