@@ -160,7 +160,7 @@ def _elements(before: Sequence[Json], after: Sequence[Json], pointer: str) -> It
     """
     start, end = shared_ends(before, after)
     olds, news = before[start : len(before) - end], after[start : len(after) - end]
-    if reordered(olds, news):
+    if len(olds) == len(news) > 1 and reordered(olds, news):
         yield Difference(pointer, "changed", list(before), list(after))
         return
     paired = min(len(olds), len(news))

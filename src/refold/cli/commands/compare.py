@@ -13,6 +13,7 @@ from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
 from refold.cli.output.printed import ComparedRun
 from refold.engine.errors import ContentMissing
+from refold.engine.log.descriptors import holding
 from refold.engine.log.gaps import blob_gaps
 from refold.engine.log.names import without_children
 from refold.replay.compare.diff import diff
@@ -46,7 +47,7 @@ def command(*, logs: tuple[Path, ...]) -> int:
     of their own.
     """
     logs = tuple(without_children(logs))
-    with output.progress(f"comparing {len(logs)} runs"):
+    with holding(), output.progress(f"comparing {len(logs)} runs"):
         rows = [_row(log, logs[0]) for log in logs]
     gaps = list(dict.fromkeys(gap for row in rows for gap in row.gaps))
     for gap in gaps:
