@@ -43,11 +43,16 @@ class ConversationPrefix(Value):
 
 
 class Conversations:
-    """The chains of one log."""
+    """The chains of one log, and the conversations used last, by value: a message may be edited.
+
+    What stayed is recognised by one comparison of lists: a loop here would make thousands of turns
+    quadratic, copies as well.
+    """
 
     def __init__(self) -> None:
         self._known: set[str] = set()
-        self._recent = _Conversations()
+        self._kept: list[_Conversation] = []
+        """In the order of their use."""
 
     def prefix(
         self, messages: tuple[Json, ...], *, may_have_handles: bool = False
@@ -58,7 +63,7 @@ class Conversations:
             NotCanonical: a message cannot be held by a log.
             UsageError: a message is not an object, or holds a handle to a secret.
         """
-        found = self._recent.of(list(messages), may_have_handles)
+        found = self._of(list(messages), may_have_handles=may_have_handles)
         if len(found.messages) > len(messages):
             found = found.beginning(len(messages))
         return self.held(found.digests, tuple(found.messages))
@@ -83,6 +88,50 @@ class Conversations:
         with_it = digest.chained(end, message)
         self._known.add(with_it)
         return with_it
+
+    def _of(self, messages: list[Json], *, may_have_handles: bool) -> "_Conversation":
+        """Return a conversation that begins with `messages`.
+
+        Raises:
+            NotCanonical: a message cannot be held by a log.
+            UsageError: a message is not an object.
+        """
+        found, same = self._nearest(messages)
+        if same < min(len(found.messages), len(messages)):
+            found = found.beginning(same)
+        else:
+            self._kept.remove(found)
+        self._kept.append(found)
+        for message in messages[len(found.messages) :]:
+            if not isinstance(message, Mapping):
+                raise no_messages(message)
+            if may_have_handles:
+                refuse_handles("run.model", message)
+            found.add(dict(message))
+        self._make_room(len(messages))
+        return found
+
+    def _nearest(self, messages: list[Json]) -> tuple["_Conversation", int]:
+        """Return the conversation that continues here, or begins alike, and for how long."""
+        known = [one for one in self._kept if 0 < len(one.messages) <= len(messages)]
+        going_on = [one for one in known if one.messages[-1] == messages[len(one.messages) - 1]]
+        for one in sorted(going_on, key=lambda one: len(one.messages), reverse=True):
+            if one.is_begun_by(messages):
+                return one, len(one.messages)
+        begun = [one for one in self._kept if messages and one.messages[:1] == messages[:1]]
+        alike = {at: one.alike(messages) for at, one in enumerate(begun)}
+        best = max(alike, key=alike.__getitem__, default=None)
+        if best is not None:
+            return begun[best], alike[best]
+        self._kept.append(_Conversation())
+        return self._kept[-1], 0
+
+    def _make_room(self, messages: int) -> None:
+        """Forget the least recently used messages, beyond twice a conversation of so many."""
+        kept, most = self._kept, max(_REMEMBERED, 2 * messages)
+        total = sum(len(one.messages) for one in kept)
+        while len(kept) > 1 and (total > most or len(kept) > _CONVERSATIONS):
+            total -= len(kept.pop(0).messages)
 
 
 @attrs.define(eq=False)
@@ -130,62 +179,6 @@ class _Conversation:
         """Return a conversation of its own, of the first messages."""
         exact = {at: message for at, message in self.exact.items() if at < count}
         return _Conversation(self.messages[:count], self.digests[:count], exact)
-
-
-class _Conversations:
-    """The conversations used last, by value: messages may be changed in place.
-
-    A program passes all of its conversation with each request.  What stayed is recognised by one
-    comparison of lists: a loop here would make thousands of turns quadratic, copies as well.
-    """
-
-    def __init__(self) -> None:
-        self._kept: list[_Conversation] = []
-        """In the order of their use."""
-
-    def of(self, messages: list[Json], may_have_handles: bool) -> _Conversation:  # noqa: FBT001 - one caller
-        """Return a conversation that begins with `messages`.
-
-        Raises:
-            NotCanonical: a message cannot be held by a log.
-            UsageError: a message is not an object.
-        """
-        found, same = self._nearest(messages)
-        if same < min(len(found.messages), len(messages)):
-            found = found.beginning(same)
-        else:
-            self._kept.remove(found)
-        self._kept.append(found)
-        for message in messages[len(found.messages) :]:
-            if not isinstance(message, Mapping):
-                raise no_messages(message)
-            if may_have_handles:
-                refuse_handles("run.model", message)
-            found.add(dict(message))
-        self._make_room(len(messages))
-        return found
-
-    def _nearest(self, messages: list[Json]) -> tuple[_Conversation, int]:
-        """Return the conversation that continues here, or begins alike, and for how long."""
-        known = [one for one in self._kept if 0 < len(one.messages) <= len(messages)]
-        going_on = [one for one in known if one.messages[-1] == messages[len(one.messages) - 1]]
-        for one in sorted(going_on, key=lambda one: len(one.messages), reverse=True):
-            if one.is_begun_by(messages):
-                return one, len(one.messages)
-        begun = [one for one in self._kept if messages and one.messages[:1] == messages[:1]]
-        alike = {at: one.alike(messages) for at, one in enumerate(begun)}
-        best = max(alike, key=alike.__getitem__, default=None)
-        if best is not None:
-            return begun[best], alike[best]
-        self._kept.append(_Conversation())
-        return self._kept[-1], 0
-
-    def _make_room(self, messages: int) -> None:
-        """Forget the least recently used messages, beyond twice a conversation of so many."""
-        kept, most = self._kept, max(_REMEMBERED, 2 * messages)
-        total = sum(len(one.messages) for one in kept)
-        while len(kept) > 1 and (total > most or len(kept) > _CONVERSATIONS):
-            total -= len(kept.pop(0).messages)
 
 
 def no_messages(found: object) -> UsageError:
