@@ -201,10 +201,12 @@ class InputGiven(Value):
 class EffectCancelled(Value):
     """The program gave up on an effect: what still comes of it is late.
 
-    Or, with `run` and without a call, the run itself was cancelled from outside.
+    Or, with `run` and without a call, the run itself was cancelled: from outside, or by its parent.
     """
 
     kind: Literal["tool", "model", "child", "input", "run"]
+    by: Literal["parent"] | None = None
+    """For `run`: that the run above cancelled it; `None` from outside, and in older logs."""
 
 
 @attrs.frozen(weakref_slot=False)

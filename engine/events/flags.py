@@ -89,6 +89,10 @@ class Flags(Value):
     """Whether a program gets its input, and its children's outputs, as the types of their
     annotations, and returns what fits its own; otherwise they are plain JSON values."""
 
+    own_children: bool = False
+    """Whether a program that joins or cancels a child of a different run is refused also once
+    that child has ended; else a join returned its outcome."""
+
     def yields_after(self, count: int) -> bool:
         """Return whether the world has its turn between `count` items of a list and the next."""
         return bool(self.yields and count) and count % self.yields == 0
@@ -126,6 +130,7 @@ NOW: Final = Flags(
     refuses_input=True,
     names_agent=True,
     reads_types=True,
+    own_children=True,
 )
 """The rules of runs that are recorded now."""
 

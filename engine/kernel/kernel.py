@@ -531,8 +531,8 @@ class Kernel:
                 self.loop.fire(call or "")
             case LimitHit():
                 self.stop(timed_out(event))
-            case EffectCancelled(kind="run"):
-                self.stop(cancelled("cancelled from outside"))
+            case EffectCancelled(kind="run", by=by):
+                self.stop(cancelled("cancelled by its parent" if by else "cancelled from outside"))
             case SessionChanged() if self.session is not None:
                 self.session.take(event)
             case _:
@@ -918,7 +918,7 @@ class Kernel:
         call = self._grant(granted)
         last = granted[-1]
         if isinstance(last, ChildFinished):
-            rejected = Child(call, 0, "")
+            rejected = Child(call, 0, "", starter=self.identity)
             rejected.outcome = self._neglected.ended(rejected, last.outcome)
             return rejected
         if not isinstance(last, ChildStarted):
@@ -926,7 +926,12 @@ class Kernel:
         run_id = last.run_id
         limits = Limits.from_json(last.delegation["limits"])
         child = self.children[call] = Child(
-            call, last.number, run_id, limits=limits, tool=delegation.tool
+            call,
+            last.number,
+            run_id,
+            limits=limits,
+            tool=delegation.tool,
+            starter=self.identity,
         )
         child.types = types
         self._neglected.started(child)
@@ -1029,11 +1034,11 @@ class Kernel:
             if isinstance(child, Outcome):
                 several = ", and run.delegate has already waited for this outcome"
             raise UsageError(f"{what}{several}; found {kind_of(child)}")
-        if child.outcome is None and self.children.get(child.call) is not child:
+        has_ended = child.outcome is not None and not self.loop.flags.own_children
+        if child.starter is not self.identity and not has_ended:
             what = f"run.{call} takes children of the same run"
-            raise UsageError(
-                f"{what}; a different run started {child.run_id}, and has to {call} it"
-            )
+            started = child.run_id or f"the rejected child {child.call}"
+            raise UsageError(f"{what}; a different run started {started}, and has to {call} it")
 
     def _child_finished(self, call: str, outcome: Outcome) -> None:
         child = self.children.pop(call, None)

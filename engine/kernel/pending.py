@@ -8,7 +8,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Generic, Outcome, T_co
-from refold.engine.ports.ports import Tool
+from refold.engine.ports.ports import Identity, Tool
 from refold.engine.ports.program_types import PLAIN, ProgramTypes
 
 
@@ -67,6 +67,8 @@ class Child(Generic[T_co]):
     """Its granted limits; `None` for a rejected one."""
     tool: str = ""
     """The delegation tool that started it; empty for `run.start`."""
+    starter: Identity | None = attrs.field(default=None, kw_only=True, repr=False)
+    """The run that started it, as the same object."""
     types: ProgramTypes = attrs.field(default=PLAIN, init=False, repr=False)
     """Of its program."""
     output_json: Json = attrs.field(default=None, init=False, repr=False)

@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -781,7 +781,8 @@ class Recorder(World):
                 if self._stop_us is not None:
                     return False
                 self._stop_us = self._timers.now_us()
-                self._world(EffectCancelled("run"), None, self._ledger.step)
+                by: Literal["parent"] | None = "parent" if self.request.identity.parent else None
+                self._world(EffectCancelled("run", by), None, self._ledger.step)
                 return True
 
     def _take_tool(self, call: str, event: ToolReturned) -> ToolReturned:

@@ -213,7 +213,7 @@ class Counted:
     cancelled: int = 0
     """Effects that the program gave up on."""
     cancel_asked: bool = False
-    """Whether the run itself was cancelled from outside."""
+    """Whether the run itself was cancelled, from outside or by its parent."""
     late: int = 0
     """Outcomes that came after that, and were not delivered."""
     session_seq: int | None = None

@@ -23,7 +23,7 @@ from refold.engine.models import ScriptedModel
 from refold.replay.audit.refolding import refold_log
 from refold.replay.tree.delegation_tree import delegation_tree
 from tests.support.kept_bound import NOW, exchanges
-from tests.support.kept_programs import INPUTS, PROGRAMS, add, fetch
+from tests.support.kept_programs import INPUTS, PROGRAMS, add, fetch, sitting, taking
 from tests.support.kept_watched import EXCHANGES
 from tests.support.watched import replayed
 
@@ -65,6 +65,18 @@ def test_a_kept_log_is_whole(log: Path) -> None:
     assert refold_log(log).agrees is True
     assert report.tree_digest != ""
     assert report.tree_digest.startswith(TREES.get(_name(log), ""))
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_child_from_before_by_and_own_children_replays_alone(number: int) -> None:
+    """Its parent's cancellation is one "from outside", and a join takes a foreign child's end."""
+    here = KEPT / "0.1.0"
+    program = {1: sitting, 3: taking}[number]
+    refold.reexecute(here / "meddling.jsonl", PROGRAMS["meddling"], tools=[add, fetch])  # HANDED
+
+    report = refold.reexecute(here / f"meddling.{number}.jsonl", program, tools=[add, fetch])
+
+    assert report.identical, report
 
 
 def test_a_log_from_before_values_were_bound_replays_as_it_did() -> None:
@@ -129,6 +141,7 @@ LATER: Final = {
     "run.started": {"versions/flags", "versions/release"},
     "run.finished": {"models", "usage", "tree_digest"},
     "timer.fired": {"length_us", "nth"},
+    "effect.cancelled": {"by"},
 }
 """Members that the logs of 0.1.0 lack, by kind: optional since (§15.4; flags: §15.1)."""
 

@@ -369,12 +369,13 @@ def test_a_child_that_is_cancelled_ends_as_cancelled(tmp_path: Path, runner: str
         await run.sleep(0.3)
         run.cancel(child)
         (outcome,) = await run.join(child)
-        return [outcome.status, outcome.error.code if outcome.error else ""]
+        error = outcome.error
+        return [outcome.status, error.code if error else "", error.message if error else ""]
 
     log = tmp_path / "a.jsonl"
     recording = record(root, log=log, tools=TOOLS, runner=runner)
 
-    assert recording.output == ["cancelled", "cancelled"]
+    assert recording.output == ["cancelled", "cancelled", "cancelled by its parent"]
     assert verify(log).intact
     assert reexecute(log, root, tools=TOOLS).identical
 

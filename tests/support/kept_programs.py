@@ -401,6 +401,35 @@ async def carrying(run: refold.Run, parcel: Parcel) -> list[str]:
     return [type(parcel).__name__, type(outcome.output).__name__]
 
 
+HANDED: list[Any] = []
+"""The child that `meddling` started last, for another of its children."""
+
+
+async def sitting(run: refold.Run, _: Any) -> None:
+    """Wait until the parent cancels."""
+    await run.sleep(600)
+
+
+async def taking(run: refold.Run, _: Any) -> Any:
+    """Join a child of the run above, which has ended."""
+    return [outcome.status for outcome in await run.join(HANDED[-1])]
+
+
+async def meddling(run: refold.Run, _: Any) -> list[str]:
+    """Cancel a child, and let another join a third one's handle.
+
+    Before `effect.cancelled` had `by`, the first said "from outside"; before the flag
+    `own_children`, the join returned the outcome.
+    """
+    sat = await run.start(refold.Delegation(program=sitting))
+    run.cancel(sat)
+    read = await run.start(refold.Delegation(program=reader, input="short"))
+    outcomes = await run.join(sat, read)
+    HANDED.append(read)
+    took = await run.delegate(refold.Delegation(program=taking))
+    return [each.error.message if each.error else each.status for each in (*outcomes, took)]
+
+
 PROGRAMS: dict[str, Any] = {
     "everything": everything,
     "plainly": plainly,
@@ -421,6 +450,7 @@ PROGRAMS: dict[str, Any] = {
     "prompting": prompting,
     "naming": naming,
     "carrying": carrying,
+    "meddling": meddling,
 }
 INPUTS: dict[str, Any] = {
     "everything": ["short", "long"],
@@ -442,5 +472,6 @@ INPUTS: dict[str, Any] = {
     "prompting": None,
     "naming": "tides",
     "carrying": {"name": "tea", "due": "2026-01-01"},
+    "meddling": None,
 }
 MODEL = ScriptedModel(["They have read two texts.", "Nothing more."])

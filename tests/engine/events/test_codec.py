@@ -58,6 +58,7 @@ EXAMPLES: list[events.Event] = [
     events.InputAsked("q", {"type": "string"}),
     events.InputGiven(None, "me"),
     events.EffectCancelled("tool"),
+    events.EffectCancelled("run", "parent"),
     events.EffectLate("model", "ok"),
     events.LimitHit("max_children", 3, "run", 4),
     events.LimitHit("timeout_seconds", 0.5, "run", 0.51),

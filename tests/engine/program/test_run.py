@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import pytest
@@ -679,6 +679,82 @@ def test_only_the_run_that_started_a_child_joins_and_cancels_it(call: str, tmp_p
     assert recording.error is not None
     assert f"run.{call} takes children of the same run; a diff" in recording.error.message
     assert f"has to {call} it" in recording.error.message
+
+
+def test_a_child_says_who_cancelled_it(tmp_path: Path) -> None:
+    """Its parent; in its own log, in its parent's, and when its log is re-executed alone."""
+
+    async def waits(run: Run, _: Any) -> None:
+        await run.sleep(60)
+
+    async def program(run: Run, _input: Any) -> Any:
+        child = await run.start(_child(program=waits))
+        run.cancel(child)
+        (outcome,) = await run.join(child)
+        return outcome.error.message if outcome.error else ""
+
+    recording = ran(tmp_path, program)
+
+    child = tmp_path / "a.1.jsonl"
+    asked, ended = [each.data for each in read_entries(child)][1:]
+    assert recording.output == ended["error"]["message"] == "cancelled by its parent"
+    assert asked == {"kind": "run", "by": "parent"}
+    assert verify(child).intact
+    assert reexecute(child, waits).identical
+
+
+async def _join_together(run: Any, child: Any) -> Any:
+    return await asyncio.gather(run.join(child))
+
+
+_MEDDLING: Final[list[tuple[str, Any]]] = [
+    ("join", lambda run, child: run.join(child)),
+    ("join", lambda run, child: run.join_first(child)),
+    ("join", _join_together),
+    ("cancel", lambda run, child: run.cancel(child)),
+]
+
+
+@pytest.mark.parametrize("allowed", [1, 0], ids=["ended", "rejected"])
+@pytest.mark.parametrize(("call", "meddle"), _MEDDLING)
+def test_only_the_run_that_started_a_child_joins_and_cancels_it_once_it_has_ended(
+    call: str, meddle: Any, allowed: int, tmp_path: Path
+) -> None:
+    """A handle that has its outcome is refused like one that is open, by a run and a plain run."""
+    kept: list[Any] = []
+
+    async def middle(run: Run, _: Any) -> str:
+        kept.append(child := await run.start(_child(limits=Limits(max_children=0))))
+        (outcome,) = await run.join(child)
+        assert (await run.join_first(child)) is child
+        run.cancel(child)
+        return outcome.status
+
+    async def program(run: Run, _input: Any) -> Any:
+        limits = Limits(max_children=allowed)
+        run.annotate((await run.delegate(_child(program=middle, limits=limits))).result())
+        done = meddle(run, kept[0])
+        await done if done is not None else None
+
+    def plain(run: PlainRun, _input: Any) -> Any:
+        run.delegate(_child(program=middle, limits=Limits(max_children=allowed)))
+        run.cancel(kept[0]) if call == "cancel" else run.join(kept[0])
+
+    for name, each in (("a", program), ("plain", plain)):
+        kept.clear()
+        recording = record(each, None, log=tmp_path / f"{name}.jsonl")
+
+        assert recording.error is not None
+        message = recording.error.message
+        assert f"run.{call} takes children of the same run; a different run started" in message
+        assert ("the rejected child 0#1, and" in message) is not bool(allowed)
+        assert f"has to {call} it" in message
+    notes = [
+        each.data["text"]
+        for each in read_entries(tmp_path / "a.jsonl")
+        if each.kind == "note.added"
+    ]
+    assert notes == ["completed" if allowed else "rejected"]
 
 
 def test_a_child_is_given_no_tool_that_its_run_has_not(tmp_path: Path) -> None:
