@@ -12,6 +12,7 @@ import datetime as dt
 import errno
 import os
 import random as _random
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -41,11 +42,18 @@ _NO_TEXT: Final = {
     "EOPNOTSUPP": _SOCKET,  # macOS
 }
 """What is at a path that has no text, by the code of the error."""
+_ENDLESS: Final = "a pipe or a device, not a text file: read it in a tool"
+_GIVEN: Final = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/", os.devnull)
+"""Beginnings of paths that are read whatever is there: what this process was given, or nothing."""
 
 
 def _text_of(path: str) -> Json:
     """Return a file's text, `None` for no file, or the reason for no text: {error}."""
     try:
+        mode = Path(path).stat().st_mode
+        is_stream = stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+        if is_stream and not path.startswith(_GIVEN):
+            return {"error": {"code": "EINVAL", "message": _ENDLESS}}
         return Path(path).read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None

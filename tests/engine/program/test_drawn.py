@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import os
 import socket
 import threading
 import time
@@ -200,6 +201,27 @@ def test_what_cannot_be_read_is_recorded_and_raised_again(
         "a tool: 'folder'"
     )
     assert "a socket, not a text file: read it in a tool" in sock
+    assert refold.reexecute(recording.log, asks).identical
+
+
+def test_a_pipe_or_a_device_is_no_text_but_what_the_process_was_given_is(tmp_path: Path) -> None:
+    """A read would wait for a writer, or never end; the refusal is recorded, as any other."""
+    os.mkfifo(pipe := tmp_path / "pipe")
+    given, write = os.pipe()
+    os.write(write, b"given")
+    os.close(write)
+
+    def asks(run: Run, _input: Any) -> list[str | None]:
+        for name in (pipe, "/dev/zero"):
+            with pytest.raises(OSError, match="a pipe or a device, not a text file: read it in a "):
+                run.read_text(name)
+        return [run.read_text(f"/dev/fd/{given}"), run.read_text(os.devnull)]
+
+    recording = refold.record(asks, log=tmp_path / "a.jsonl")
+    os.close(given)
+    pipe.unlink()
+
+    assert recording.result() == ["given", ""]
     assert refold.reexecute(recording.log, asks).identical
 
 
