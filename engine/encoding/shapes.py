@@ -295,7 +295,7 @@ def _object(kind: type, place: _Place) -> Shape:
     hooks = {name: member.read for name, member in members.items()}
     is_plain = typing.is_typeddict(kind)
     whole = functools.partial(read_members, hooks, required)
-    read = whole if is_plain else strict.built(kind, hooks)
+    read = whole if is_plain else strict.built(kind, hooks, required)
     return Shape(
         schema=schema,
         kinds=frozenset({"object"}),

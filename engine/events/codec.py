@@ -9,14 +9,10 @@ Rules: CONTRACT.md §2 (events and their fields), §6.2 (volatile tails).
 To add an event: `engine.events.events` is enough; the tables below are built from `KINDS`.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any, Final, Literal, get_args, get_origin
 
 import attrs
-from cattrs import Converter
-from cattrs.fns import identity
-from cattrs.gen import make_dict_unstructure_fn, override
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.hints import is_union
@@ -24,6 +20,7 @@ from refold.engine.encoding.shapes import hook_for
 from refold.engine.encoding.strict import problems_of
 from refold.engine.errors import EventMalformed, LogUnsupported
 from refold.engine.events.events import KIND_OF, KINDS, TAILS, Event, Extension, Recorded
+from refold.engine.values import Value
 
 Data = dict[str, Any]
 """The `data` of an entry: a JSON object."""
@@ -103,7 +100,7 @@ def _twin(event: type[Event]) -> type:
 def _loader(event: type[Event]) -> Callable[[Any], Event]:
     """Return the function that makes an `event` of its data, or raises.
 
-    Generated, as attrs and cattrs do it: reading a log is this function above all, and each call
+    Generated, as attrs does it: reading a log is this function above all, and each call
     that it makes shows.  The source holds names of fields and classes, nothing from a log.
     """
     known: dict[str, Any] = {"twin": _twin(event), "event": event}
@@ -183,48 +180,25 @@ def _explained(kind: str, data: Json) -> EventMalformed:
 # --- writing ---------------------------------------------------------------------------------
 
 
-@functools.cache
-def _unstructurer() -> Converter:
-    converter = Converter(unstruct_collection_overrides={tuple: list})
-    converter.register_unstructure_hook_func(_is_json, identity)
-    converter.register_unstructure_hook_factory(attrs.has, lambda kind: _dumper(kind, converter))
-    return converter
+def _dumper(kind: type) -> Callable[[Any], Data]:
+    """Return the function that makes data of a `kind`, generated like a loader."""
+    lines = ["def dump(value):", "    data = {}"]
+    for field in attrs.fields(kind):
+        member = got = f"value.{field.name}"
+        if _wrong(field.type) is None:
+            member = f"plain({got})"
+        unless_none = f"if {got} is not None: " if field.default is None else ""
+        lines.append(f"    {unless_none}data[{field.name!r}] = {member}")
+    known: dict[str, Any] = {"plain": _plain}
+    exec("\n".join([*lines, "    return data"]), known)  # noqa: S102 - as for a loader
+    return known["dump"]  # type: ignore[no-any-return]  # it was just defined
 
 
-def _is_json(kind: Any) -> bool:
-    return kind is Any or get_origin(kind) in (dict, list, Literal) or kind in (int, str, float)
-
-
-def _dumper(kind: type, converter: Converter) -> Callable[[Any], Data]:
-    """Return the hook of an attrs class; a field whose default is `None` is left out with it."""
-    omitted = {
-        field.name: override(omit_if_default=True)
-        for field in attrs.fields(kind)
-        if field.default is None
-    }
-    dump: Callable[[Any], Data] = make_dict_unstructure_fn(
-        kind,
-        converter,
-        **omitted,  # type: ignore[arg-type]  # overrides by field name
-    )
-    return _ordered(kind, dump, set(omitted))
-
-
-def _ordered(kind: type, dump: Callable[[Any], Data], omitted: set[str]) -> Callable[[Any], Data]:
-    """Return `dump` with its members in the order of the fields.
-
-    cattrs puts optional members last, and a volatile tail has to follow all others.
-    """
-    names = [field.name for field in attrs.fields(kind)]
-    first_omitted = next((at for at, name in enumerate(names) if name in omitted), len(names))
-    if all(name in omitted for name in names[first_omitted:]):
-        return dump
-
-    def ordered(value: Any) -> Data:
-        members = dump(value)
-        return {name: members[name] for name in names if name in members}
-
-    return ordered
+def _plain(value: Any) -> Any:
+    """Return the value of a field that may be of a class of ours, or a tuple of such."""
+    if type(value) is tuple:
+        return [*map(_plain, value)]
+    return DUMPS[type(value)](value) if isinstance(value, Value) else value
 
 
 class _Loads(dict[str, Callable[[Any], Event]]):
@@ -235,7 +209,7 @@ class _Loads(dict[str, Callable[[Any], Event]]):
 
 class _Dumps(dict[type, Callable[[Any], Data]]):
     def __missing__(self, kind: type) -> Callable[[Any], Data]:
-        dump = self[kind] = _unstructurer().get_unstructure_hook(kind)
+        dump = self[kind] = _dumper(kind)
         return dump
 
 

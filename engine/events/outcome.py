@@ -39,7 +39,7 @@ else:
     T_co = TypeVar("T_co", covariant=True)
 
     class Generic:
-        """Lets a class be subscripted, but has no parameters, for which cattrs needs types."""
+        """Lets a class be subscripted; what `typing` has for it is slow to import and to make."""
 
         __slots__ = ()
         __class_getitem__ = classmethod(GenericAlias)
