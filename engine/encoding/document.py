@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Self
 import attrs
 
 from refold.engine.errors import Detailed
+from refold.engine.values import Value
 
 
-class Document:
+class Document(Value):
     """The base of an attrs class whose fields, by name, are the members of a JSON object."""
 
     __slots__ = ()

@@ -10,15 +10,12 @@ refused, and sizes are capped.  Rules: CONTRACT.md §4.6.
 import contextlib
 import os
 import re
-import shutil
 import signal
-import tempfile
 import threading
-import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from refold.engine.errors import LogExists, LogNameRefused, LogUnsupported, UsageError
 from refold.engine.log.blobs import BLOB, BlobStore
@@ -37,6 +34,9 @@ from refold.engine.log.names import (
 )
 from refold.engine.log.reader import open_log, reading
 
+if TYPE_CHECKING:
+    import zipfile
+
 UNPACKED_MAX: Final = 4 * 1024**3
 """Bytes that a packed file may unpack to."""
 
@@ -53,14 +53,6 @@ _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _PACK: Final = re.compile(r"[0-9]{1,4}\.pack")
 """Objects of git, of a folder that is packed."""
 _CHUNK: Final = 1024 * 1024
-_BROKEN: Final = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    ValueError,
-    NotImplementedError,
-    RuntimeError,
-)
 
 
 def pack(
@@ -82,6 +74,8 @@ def pack(
         OSError: `out` could not be written; it was removed.
         UsageError: it is larger than `opened` accepts.
     """
+    import zipfile  # noqa: PLC0415 - here and below: most logs are plain
+
     top, packed = Path(path), Path(out)
     root_of(top)
     open_log(top).close()
@@ -148,12 +142,15 @@ def _refuse_too_much(top: Path, parts: list[tuple[Path, str]]) -> None:
         )
 
 
-def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:
+def _add(archive: "zipfile.ZipFile", path: Path, name: str) -> None:
+    import zipfile  # noqa: PLC0415
+
     info = zipfile.ZipInfo(name, _EPOCH)
     info.compress_type = zipfile.ZIP_DEFLATED
     info.external_attr = 0o600 << 16
     with open_log(path) as source, archive.open(info, "w", force_zip64=True) as sink:
-        shutil.copyfileobj(source, sink, _CHUNK)
+        while chunk := source.read(_CHUNK):
+            sink.write(chunk)
 
 
 @contextlib.contextmanager
@@ -181,6 +178,8 @@ def _unpacked(path: Path, stack: contextlib.ExitStack) -> Path:
     The directory of an archive has the sizes, and no more than these is ever read: an archive that
     is too large in total is refused before anything is written.
     """
+    import zipfile  # noqa: PLC0415
+
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -193,7 +192,7 @@ def _unpacked(path: Path, stack: contextlib.ExitStack) -> Path:
             for name in names:
                 with archive.open(name) as source:
                     _extract(source, folder / name)
-    except (*_BROKEN, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, OSError) as error:
         raise _refused(path, f"no whole archive ({error!s:.100})") from None
     return folder / top
 
@@ -201,6 +200,8 @@ def _unpacked(path: Path, stack: contextlib.ExitStack) -> Path:
 @contextlib.contextmanager
 def temporary(size: int) -> Iterator[Path]:
     """Give a private folder for so many bytes; it is gone after the block, by SIGTERM, too."""
+    import tempfile  # noqa: PLC0415
+
     made = tempfile.TemporaryDirectory(prefix="refold-", dir=_folder_for(size))
     with removed_if_stopped(), made as folder:
         yield Path(folder)
@@ -248,7 +249,7 @@ def removed_if_stopped() -> Iterator[None]:
             os.kill(os.getpid(), stopped[0])
 
 
-def _refuse_more(path: Path, archive: zipfile.ZipFile) -> None:
+def _refuse_more(path: Path, archive: "zipfile.ZipFile") -> None:
     """Refuse an archive with bytes around it, which nobody would look at: readers skip them."""
     with path.open("rb") as file:
         file.seek(-_END_BYTES, os.SEEK_END)
@@ -311,7 +312,8 @@ def _extract(source: IO[bytes], target: Path) -> None:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(target, flags, 0o600)
     with open(descriptor, "wb") as sink:  # noqa: PTH123 - a descriptor
-        shutil.copyfileobj(source, sink, _CHUNK)
+        while chunk := source.read(_CHUNK):
+            sink.write(chunk)
 
 
 def _refused(path: Path, found: str) -> LogUnsupported:

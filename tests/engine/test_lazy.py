@@ -270,9 +270,9 @@ def test_a_run_is_recorded_verified_and_replayed_with_nothing_else_there(tmp_pat
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def test_output_that_is_piped_loads_no_terminal_and_no_cattrs(tmp_path: Path) -> None:
+def test_output_that_is_piped_loads_no_terminal_no_cattrs_and_no_archives(tmp_path: Path) -> None:
     recording = refold.record(lambda _run, _input: None, log=tmp_path / "run.jsonl")
-    then = "assert not {'rich', 'cattrs'} & sys.modules.keys()"
+    then = "assert not {'rich', 'cattrs', 'zipfile', 'tempfile'} & sys.modules.keys()"
     code = f"import sys, refold.cli as c\ntry: c.main()\nfinally: {then}"
     words: list[str | Path] = [sys.executable, "-c", code, "verify", recording.log]
 
