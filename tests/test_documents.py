@@ -271,6 +271,24 @@ def test_the_first_hour_is_short() -> None:
     assert len(README.splitlines()) <= 250
 
 
+def test_rows_of_tables_have_the_cells_of_their_heads() -> None:
+    """A row that two lines were joined to loses what is in the second."""
+    plain = {
+        name: re.sub(r"^```.*?^```|`[^`\n]*`|\\\|", "", text, flags=re.DOTALL | re.MULTILINE)
+        for name, text in (PAGES | {"README.md": README}).items()
+    }
+    tables = {name: re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE) for name, text in plain.items()}
+
+    assert sum(map(len, tables.values())) > 40
+    assert [
+        (name, row)
+        for name, found in tables.items()
+        for table in found
+        for row in table.splitlines()
+        if row.count("|") != table.splitlines()[0].count("|")
+    ] == []
+
+
 _ANSWER: Final = re.compile(r"^\| (.+\?) \| \[.+\]\(([\w-]+\.md)(?:#([\w-]+))?\) \|$", re.MULTILINE)
 
 

@@ -141,7 +141,7 @@ def test_a_prompt_is_recorded_again_when_that_is_meant(
 
     said = recorded.fails("--refold-record=rewrite")
     assert (
-        "not kept, because its run did not complete: recordings/test_it/test_reporter.failed.jsonl"
+        "not used, because its run did not complete: recordings/test_it/test_reporter.failed.jsonl"
         in said
     )
     assert (recorded.recordings / "test_reporter.jsonl").read_bytes() == old

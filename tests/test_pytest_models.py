@@ -509,7 +509,7 @@ def test_a_test_that_fails_leaves_no_recording(mode: str, suite: Watched, *, kep
     assert suite.logs() == sorted([*failed, "test_ask.models.jsonl"])
     assert refold.state(suite.recordings / (failed or suite.logs())[0]).status == "failed"
     assert f"refold show {LOG if kept else LOG.replace('models', 'models.failed')}" in said
-    assert ("not kept, because" in said) != kept
+    assert ("not used, because" in said) != kept
     *_, end = read_entries(suite.recordings / (failed or suite.logs())[0])
     assert end.data["output"] == {"exit_code": 1}
 

@@ -228,7 +228,7 @@ def test_it(refold_run, broken, delegation_snapshot):
 
     assert stored(suite) == before
     assert (
-        "not kept, because the test did not pass: recordings/test_it/test_it.failed.jsonl" in said
+        "not used, because the test did not pass: recordings/test_it/test_it.failed.jsonl" in said
     )
     suite.edit("test_it", "    1 / 0", "")
     suite.passes("--refold-accept")
@@ -318,7 +318,7 @@ def test_a_test_that_fails_for_another_reason_keeps_recording_and_snapshots(
     assert "one change breaks" not in said
     assert "pytest 'test_it.py::test_dig[a b]' --refold-accept" in said
     assert (
-        "not kept, because the test did not pass: recordings/test_it/test_dig[tin].failed" in said
+        "not used, because the test did not pass: recordings/test_it/test_dig[tin].failed" in said
     )
 
 

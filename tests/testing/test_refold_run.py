@@ -123,7 +123,7 @@ def test_rewrite_keeps_the_old_recording_of_a_run_that_breaks_off(suite: Suite) 
     assert now.items() >= old.items()
     assert now.keys() - old.keys() == {"test_dig.failed.jsonl"}
     assert (
-        "not kept, because its run did not complete: recordings/test_it/test_dig.failed.jsonl"
+        "not used, because its run did not complete: recordings/test_it/test_dig.failed.jsonl"
         in said
     )
     assert "refold show recordings/test_it/test_dig.failed.jsonl" in said

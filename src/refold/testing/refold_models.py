@@ -357,7 +357,7 @@ class RefoldModels:
         if log.exists():
             lines.append(f"refold show {self._shown(log, is_quoted=True)}")
         if is_live and log.exists() and log not in self.recorded:
-            lines.append(f"not kept, because the test did not pass: {self._shown(log)}")
+            lines.append(f"not used, because the test did not pass: {self._shown(log)}")
         return "\n".join(lines)
 
     def to_show(self) -> list[tuple[Path, Path | None]]:

@@ -219,7 +219,7 @@ class RecordedRuns:
             if way := self._ways.get(log):
                 lines.append(way.format(log=self._shown(at, is_quoted=True)))
         what = "the test did not pass" if self._mode == "accept" else "its run did not complete"
-        unkept = [f"not kept, because {what}: {self._shown(at)}" for at in kept.values()]
+        unkept = [f"not used, because {what}: {self._shown(at)}" for at in kept.values()]
         return "\n".join([*lines, *unkept])
 
     def to_show(self) -> list[tuple[Path, Path | None]]:

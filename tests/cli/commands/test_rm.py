@@ -101,7 +101,7 @@ def test_what_is_left_of_a_run_is_listed_and_removed_by_its_roots_name(
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("survey.1.jsonl", "a root's name may not end in a number"),
+        ("survey.1.jsonl", "which is removed with its run: refold rm "),
         ("none.jsonl", "no such run"),
         ("none.refold", "no such run"),
         ("notes.txt", "ends in .jsonl"),

@@ -22,9 +22,9 @@ from refold.engine.log.names import (
     PACKED_SUFFIX,
     SUFFIX,
     blobs_of,
-    check_root,
     files_of,
     leftovers,
+    root_of,
     tree,
     without_children,
 )
@@ -155,7 +155,10 @@ def _files(log: Path, *, is_forced: bool) -> list[Path]:
         if log.suffix != SUFFIX and log.is_dir():
             said = "a folder: to remove runs of it, add --older-than or --status"
             raise LogNameRefused(output.shown_path(log), said)
-        check_root(log)
+        if log != root_of(log):
+            root = output.shown_path(root_of(log))
+            said = f"the log of a subagent, which is removed with its run: refold rm {root}"
+            raise LogNameRefused(output.shown_path(log), said)
         if log.parent.is_dir():
             logs, beside = tree(log), [blobs_of(log), files_of(log), *leftovers(log)]
     for each in logs:
