@@ -134,7 +134,7 @@ def _is_fresh(coroutine: Any) -> bool:
 
 
 def _call_of(coroutine: Any) -> str:
-    name = coroutine.__name__.lstrip("_")
+    name = coroutine.__name__
     tool = coroutine.cr_frame.f_locals.get("tool") if name == "tool" else None
     named = tool if isinstance(tool, str) else getattr(tool, "name", None)
     return f"run.{name}({named!r})" if named else f"run.{name}()"

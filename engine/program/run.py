@@ -139,6 +139,8 @@ class Run(_Asking):
         pending, result = kernel.ask_tool(found, arguments)
         return result if pending is None else await self._awaited(pending)
 
+    _tool.__name__, _tool.__qualname__ = "tool", "Run.tool"  # of its coroutines
+
     async def _awaited(self, pending: Any) -> Any:
         try:
             return await pending.future

@@ -156,3 +156,18 @@ def test_the_methods_are_what_they_were() -> None:
     """Named and documented, and making coroutines."""
     assert refold.Run.tool.__name__ == "tool"
     assert "ToolError" in (refold.Run.tool.__doc__ or "")
+
+
+async def names_its_call(run: refold.Run, _: Any) -> Any:
+    """Return the names of a coroutine, as a program or a traceback shows them."""
+    call: Any = run.tool(fetch, n=1)
+    names = [call.__name__, call.__qualname__]
+    await call
+    return names
+
+
+def test_a_call_has_the_name_of_the_method(tmp_path: Path) -> None:
+    """Old logs of a program that looks at it replay."""
+    recording = refold.record(names_its_call, log=tmp_path / "a.jsonl", tools=[fetch])
+
+    assert recording.output == ["tool", "Run.tool"]
