@@ -50,6 +50,8 @@ class Influence(Document):
     """From the recorded end of the run to this one, by JSON pointers; empty if it is the same."""
     stopped: str = ""
     """Why the run did not come to an end; empty if it did."""
+    of_error: bool = False
+    """Whether the call had failed and nothing depends on its error: a success was not tried."""
 
     @property
     def steers(self) -> bool:
@@ -68,7 +70,8 @@ class Influence(Document):
             parts.append(f"steers {self.changed}{', which is not made' * self.is_gone}")
         if self.stopped:
             parts.append(self.stopped)
-        return "; ".join(parts) or "nothing depends on it"
+        nothing = "nothing depends on its error; a success was not tried"
+        return "; ".join(parts) or (nothing if self.of_error else "nothing depends on it")
 
     def _shown(self) -> str:
         status = next((one.after for one in self.diff if one.pointer == "/status"), None)
@@ -95,6 +98,11 @@ class CallSensitivity(Document):
     tokens: int = 0
     """Input and output tokens that it took, a child's included."""
     duration_ms: int = 0
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether an outcome was altered in more than the error of a failure."""
+        return self.altered is not None and not self.altered.of_error
 
     @property
     def is_unneeded(self) -> bool:
@@ -150,6 +158,9 @@ class SensitivityReport(Document):
         unaltered = sum(call.altered is None for call in self.calls)
         if unaltered:
             lines.append(f"not altered, because no other value is possible: {unaltered:,}")
+        failures = sum(call.altered is not None and not call.is_tried for call in self.calls)
+        if failures:
+            lines.append(f"altered only in its error, because the call failed: {failures:,}")
         if self.unnamed:
             lines.append(f"not altered, because not selected: {self.unnamed:,}")
         if self.given_up:
@@ -162,7 +173,11 @@ class SensitivityReport(Document):
         count, found = len(self.calls), len(self.unneeded)
         outcomes = counted(count, "recorded outcome")
         if not found:
-            return f"{self.program}: {outcomes}; the run depends on every one that could be altered"
+            which = (
+                "one" if all(call.is_tried for call in self.calls if call.altered) else "success"
+            )
+            said = f"the run depends on every {which} that could be altered"
+            return f"{self.program}: {outcomes}; {said}"
         return (
             f"{self.program}: nothing depends on {found:,} of {outcomes} "
             f"({self.tokens_unneeded:,} tokens, {self.duration_unneeded_ms:,} ms)"
@@ -232,11 +247,14 @@ class _Trial:
         book = self._book
         usage = book.usage.get(key)
         item = _item_of(book, key)
+        found = self._strongest(self._plans(key))
+        if found == Influence() and item.kind in ("tool", "model", "child"):
+            found = Influence(of_error=failed_event(book.answers[key].event) is None)
         return CallSensitivity(
             call=key,
             kind=item.kind,
             label=label_of(item),
-            altered=self._strongest(self._plans(key)),
+            altered=found,
             failed=self._strongest(self._failures(key)) if errors else None,
             tokens=usage.input_tokens + usage.output_tokens if usage else 0,
             duration_ms=book.durations_us.get(key, 0) // 1000,

@@ -90,6 +90,24 @@ def test_what_is_asked_on_steers(tmp_path: Path) -> None:
     assert [one.call for one in report.unneeded] == ["0#2", "0#3"]
 
 
+def test_a_failure_is_not_said_to_be_without_influence(tmp_path: Path) -> None:
+    """Its error is altered; what a success would have done is not known."""
+
+    async def fails(_run: Run, number: int) -> int:
+        return number // (number - 1)
+
+    async def chosen(run: Run, _: Any) -> Any:
+        ended = [await run.delegate(Delegation(program=fails, input=each)) for each in (1, 2)]
+        return [each.output for each in ended if each.ok]
+
+    report = altered(tmp_path, chosen)
+
+    assert str(report.calls[0].altered) == "nothing depends on its error; a success was not tried"
+    assert report.unneeded == ()
+    assert "the run depends on every success that could be altered" in report.headline()
+    assert report.left_out() == ["altered only in its error, because the call failed: 1"]
+
+
 async def stopping(run: Run, _: Any) -> Any:
     """Goes on only if it likes what it sees."""
     if await run.tool("fetch", name="a") == "page a":

@@ -115,7 +115,7 @@ def describe(report: SensitivityReport) -> None:
         output.line((line, "yellow"))
     count, found = words.counted(len(report.calls), "outcome"), len(report.unneeded)
     if not found:
-        tried = sum(call.altered is not None for call in report.calls)
+        tried = sum(call.is_tried for call in report.calls)
         each = "each" if tried == len(report.calls) else f"all {tried:,} that were altered"
         output.line(f"{count}: something depends on {each}" if tried else f"{count}, none altered")
         return
