@@ -483,6 +483,14 @@ class People(Value):
 class Supply(Protocol):
     """Supplies a run's outcomes that must not be live (CONTRACT.md §12.10)."""
 
+    def refuse(self, call: str, asked: Any, tool: Any, /) -> None:
+        """Refuse a call that would change the world before it is in the log: it never began.
+
+        Raises:
+            OutcomeMissing: it has no outcome, and it may not run live.
+        """
+        ...
+
     def outcome(self, call: str, asked: Any, effect: Any, /) -> Any:
         """Return the event that completes a request, or a child's `Outcome`; `None`: do it live.
 

@@ -16,7 +16,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import Unanswered
-from refold.engine.events.events import ClockRead, Event, ValueDrawn
+from refold.engine.events.events import ClockRead, Event, ToolCalled, ValueDrawn
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.world import REQUESTS, World
 from refold.engine.loop.loop import Timer, microseconds
@@ -57,6 +57,8 @@ class Supplied(Recorder):
 
     def emit(self, event: Event, call: str | None) -> None:
         """Append a line of the program, and keep its request."""
+        if call is not None and isinstance(event, ToolCalled):
+            self._supply.refuse(call, event, self._kernel.tools.get(event.tool))
         super().emit(event, call)
         if call is not None and isinstance(event, REQUESTS):
             self._events[call] = event

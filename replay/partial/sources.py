@@ -143,6 +143,9 @@ class BookSupply:
     def _place(self, asked: AskedCall) -> tuple[str, str]:
         return asked.item.scope, asked.identity_without(self._excuses.paths)
 
+    def refuse(self, call: str, asked: Any, tool: Any) -> None:
+        """Refuse nothing: the log is not kept, and each request is compared with the record."""
+
     def outcome(self, call: str, asked: Any, effect: Any) -> Any:
         """Return the recorded or stubbed outcome of a request; `None`: do it live.
 
@@ -156,7 +159,7 @@ class BookSupply:
             return _stub(asked, self.sources.stubs)
         if self.sources.lets_run(*name, wanted.data.get("effect")):
             if _absent(effect)[0]:
-                raise self._missing(wanted, effect)
+                raise self.not_given(wanted, effect)
             if not isinstance(effect, RunChild):
                 self.live.add(self.key(call))
             return None
@@ -166,7 +169,7 @@ class BookSupply:
                 return None
             if recorded is not None and (self.book.end or recorded in self.book.given_up_after):
                 return _given_up(effect)
-            raise self._missing(wanted, effect)
+            raise self.not_given(wanted, effect)
         event = answer.event
         return event.outcome if isinstance(event, ChildFinished) else event
 
@@ -175,18 +178,20 @@ class BookSupply:
 
         What rules declare volatile, or took out, makes no other request of it (§12.7).
         """
-        wanted = asked_of(asked, call)
+        if (found := self.find(call, asked_of(asked, call))) is not None:
+            self._unused[self._place(self.book.requests[found])].remove(found)
+            self._recorded[call] = found
+        return found
+
+    def find(self, call: str, wanted: AskedCall) -> str | None:
+        """Return the recorded call that `claim` would."""
         left = self._unused[self._place(wanted)]
         found = call if call in left or not left else left[0]
         recorded = self.book.requests.get(found)
         if recorded is None or found not in self._unused[self._place(recorded)]:
             return None
         is_excused = recorded.identity == wanted.identity or self._is_excused(recorded, wanted)
-        if not left and not is_excused:
-            return None
-        self._unused[self._place(recorded)].remove(found)
-        self._recorded[call] = found
-        return found
+        return found if left or is_excused else None
 
     def _is_excused(self, recorded: AskedCall, wanted: AskedCall) -> bool:
         kind, pair = KIND_ASKED[recorded.item.kind], (recorded.said, wanted.said)
@@ -196,7 +201,7 @@ class BookSupply:
         """Return a call key of this run from the root run down."""
         return call
 
-    def _missing(self, wanted: AskedCall, effect: Any) -> OutcomeMissing:
+    def not_given(self, wanted: AskedCall, effect: Any) -> OutcomeMissing:
         """Return that a request has no outcome, with the options that let it run."""
         kind, name = wanted.name
         option, passed = _absent(effect)
@@ -322,7 +327,7 @@ class BookSupply:
 def _absent(effect: Any) -> tuple[str, str]:
     """Return the option and the argument that pass a tool or model, if nobody passed it."""
     match effect:
-        case CallTool(tool=LoggedTool(name=name)):
+        case LoggedTool(name=name) | CallTool(tool=LoggedTool(name=name)):
             return f"--tools FILE.py:{name}", f"tools=[{name}]"
         case AskModel(model=LoggedModel(name=full) as logged, name=name):
             argument = f"models={{{name!r}: …}}" if name else "model=…"

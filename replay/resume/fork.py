@@ -50,7 +50,7 @@ from refold.replay.partial.sources import BookSupply, Sources
 from refold.replay.reexecute.apart import on_a_thread
 from refold.replay.reexecute.reexecute import replay_tree
 from refold.replay.reexecute.report import RunAgain
-from refold.replay.reexecute.world import program_of
+from refold.replay.reexecute.world import LoggedTool, program_of
 from refold.replay.resume.fork_place import Edit, before_failure, cuts, edits_in, fork_entry
 from refold.replay.resume.resume import continued
 from refold.replay.resume.transplant import Transplant
@@ -273,6 +273,20 @@ class ForkSupply(BookSupply):
     def key(self, call: str) -> str:
         """Return a call key of this run from the root run down."""
         return key_in(self._run, call)
+
+    def refuse(self, call: str, asked: Any, tool: Any) -> None:
+        """Refuse a call that changes the world if it has no outcome and may not run.
+
+        In the log, it would count as one that may have taken effect.
+        """
+        wanted = asked_of(asked, call)
+        is_safe = wanted.data.get("effect") != "changes" or self.key(call) in self._edits
+        if is_safe or self.sources.mode_of(*wanted.name) == "stub":
+            return
+        may_run = self.sources.lets_run(*wanted.name, "changes")
+        is_lacking = isinstance(tool, LoggedTool) if may_run else not self.find(call, wanted)
+        if is_lacking:
+            raise self.not_given(wanted, tool)
 
     def outcome(self, call: str, asked: Any, effect: Any) -> Any:
         """Return the edited outcome, or else the sources' outcome; `None` means live.

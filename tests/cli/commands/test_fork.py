@@ -186,6 +186,12 @@ async def team(run: Run, goal: str) -> list[str]:
     return [(await run.delegate(Delegation(program=worker, input=t))).result() for t in topics]
 
 
+async def keeping(run: Run, key: str) -> None:
+    """Keep what was found under what was found."""
+    found = await run.tool(fetch, topic=key)
+    await run.tool(keep, text=await run.tool(fetch, topic=str(found)))
+
+
 @pytest.fixture
 def planned(tmp_path: Path) -> Path:
     """A team whose planner named one topic, and the script of its model."""
@@ -219,12 +225,25 @@ def test_a_fork_that_is_refused_prints_the_command_that_works(
         if done.exit_code not in (2, 4):
             break
         assert done.exit_code == 4 or not list(tmp_path.glob("b.*"))
-        last = shlex.split(done.stderr.splitlines()[-1].removeprefix("the log can be resumed: "))
-        assert last[0] == "refold"
-        words = last[1:]
+        words = shlex.split(done.stderr.splitlines()[-1].rpartition("refold ")[2])
 
     assert (done.exit_code, _run + 1) == (0, runs), done.output
     assert list(read_entries(tmp_path / "b.jsonl"))[-1].data["output"] == ["done", "done"]
+
+
+def test_a_call_that_was_refused_is_not_in_doubt(tmp_path: Path, invoke: Invoke) -> None:
+    """It never began: the log ends before it, and whoever resumes is told that it runs then."""
+    log = record(keeping, "a", log=tmp_path / "a.jsonl", tools=[fetch, keep]).log
+    said = ("--program", "tests.cli.commands.test_fork:keeping", "--set", "0#1=b", "--live")
+
+    done = invoke("fork", log, *said, "--into", tmp_path / "b.jsonl")
+
+    assert done.exit_code == 4
+    assert "can be resumed, which runs keep#3" in done.stderr
+    kinds = [entry.kind for entry in read_entries(tmp_path / "b.jsonl")]
+    assert kinds[-2:] == ["tool.called", "tool.returned"]
+    assert kinds.count("tool.called") == 2
+    assert "in doubt" not in invoke("show", tmp_path / "b.jsonl").stdout
 
 
 def test_a_live_fork_of_a_scripted_model_is_refused_with_the_model_to_name(

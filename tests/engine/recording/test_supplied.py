@@ -28,6 +28,9 @@ class Book:
         self.outcomes = outcomes
         self.order = order
 
+    def refuse(self, _call: str, _asked: Any, _tool: Any) -> None:
+        return None
+
     def outcome(self, call: str, _asked: Any, _effect: Any) -> Any:
         return self.outcomes.get(call)
 

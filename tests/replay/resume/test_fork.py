@@ -196,7 +196,7 @@ def test_what_was_not_recorded_stops_the_fork_and_names_it(
 
 
 def test_what_stops_after_a_live_request_stays_and_can_be_resumed(tmp_path: Path) -> None:
-    """In the run that asked live, or below it; what never ran is named by its key."""
+    """In the run that asked live, or below it; what never ran is not in doubt, nor in the log."""
 
     async def asks(run: refold.Run, key: str) -> Any:
         found = await run.tool("get", key=key)
@@ -216,7 +216,7 @@ def test_what_stops_after_a_live_request_stays_and_can_be_resumed(tmp_path: Path
         assert forked.recording is None
         assert (one.key, one.options) == (missing, "--yes")
         assert refold.verify(into).intact
-        resumed = refold.resume(into, program, tools=TOOLS, retry=[one.key])
+        resumed = refold.resume(into, program, tools=TOOLS)
         assert resumed.output == 10
         assert refold.reexecute(into, program).identical
         factor["value"] = 1

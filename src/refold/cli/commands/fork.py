@@ -230,5 +230,7 @@ def _describe(
         command = shlex.join(["refold", "diff", output.shown_path(origin), forked.log, "--all"])
         output.lines("\n".join(found.lines(FORK_LINES, command)))
     output.hint(f"\n1 log: {shown}; refold show {shown}")
+    refused = ", ".join(one.call for one in forked.missing if "--yes" in one.options.split())
+    runs = f", which runs {refused}" if refused else ""
     for each in remedies:
-        output.hint(f"the log can be resumed: {each}")
+        output.hint(f"the log can be resumed{runs}: {each}")
