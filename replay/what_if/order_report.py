@@ -143,8 +143,8 @@ class ExploreReport(Document):
         """Return in one line how many orders were tried, and what came of them."""
         if self.is_exhaustive and self.orders == 1:
             if self.left_out():
-                return "the raced outcomes can only have this order"
-            return "no other order is possible, because at most one outcome was pending at any time"
+                return "no other order of the raced outcomes is possible"
+            return "no other order is possible: only one outcome could be delivered at any time"
         more = (
             "all possible orders of the raced outcomes"
             if self.left_out()

@@ -27,7 +27,7 @@ def test_what_went_wrong_stands_below_the_run(capsys: pytest.CaptureFixture[str]
         "completed root",
         "└─ limit     floods 1  print",
         "      stream_bytes: too much",
-        "      it was never joined",
+        "      it was not joined",
         "      its log is missing",
         "      output cut: 1 kB of 2 kB kept",
     ]
@@ -41,7 +41,7 @@ def test_a_child_that_its_parent_may_have_waited_for_was_not_left(
 
     print_tree(RunNode(name="root", status=status, children=(child,)))
 
-    assert "never joined" not in capsys.readouterr().out
+    assert "not joined" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("details", [True, False])

@@ -247,7 +247,7 @@ def test_what_a_timer_gave_up_on_races_where_timers_do(tmp_path: Path) -> None:
     bound, free = explore(log, too_late), explore(log, too_late, timers=True)
 
     assert (bound.orders, bound.findings) == (1, ())
-    assert bound.headline() == "the raced outcomes can only have this order"
+    assert bound.headline() == "no other order of the raced outcomes is possible"
     assert bound.left_out() == [
         'cancelled in the recording, and therefore left out: late#1 (name="b")',
         "not varied: 1 timer; to vary them, use timers=True (--timers)",

@@ -90,7 +90,7 @@ def test_what_could_not_be_seen_keeps_a_report_from_reading_as_an_all_clear() ->
     said = str(report(orders=1, is_exhaustive=True, timers_armed=2, children_left=1))
 
     assert said == (
-        "race: the raced outcomes can only have this order\n"
+        "race: no other order of the raced outcomes is possible\n"
         "  not varied: 2 timers; to vary them, use timers=True (--timers)\n"
         "  not explored: 1 child run; to explore them, use children=True (--children)"
     )

@@ -120,7 +120,7 @@ def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
         refused = f"{words.counted(count, 'child run')} refused by the default limit {limit}"
         facts.append([(refused, "yellow")])
     if not (node.is_joined or node.status in _OPEN):
-        facts.append([("it was never joined", "yellow")])
+        facts.append([("it was not joined", "yellow")])
     if node.log_state not in ("read", "none"):
         state = "another run's" if node.log_state == "foreign" else node.log_state
         facts.append([(f"its log is {state}", "red")])
