@@ -43,6 +43,7 @@ from refold.engine.log.names import (
     parent_of,
 )
 from refold.engine.log.reader import entry_of, open_log, read_lines, reading
+from refold.engine.values import Value
 from refold.engine.workspace.paths import as_text
 from refold.replay.audit.causal import Causality, Problem, Start
 from refold.replay.audit.signed import UNSIGNED, SignatureCheck, SignatureReport
@@ -262,7 +263,7 @@ def _listed(path: Path) -> Folder:
 
 
 @attrs.frozen
-class _Bond:
+class _Bond(Value):
     """Expectations about a log from its parent, or from the keeper of its head."""
 
     head: str | None = None

@@ -22,6 +22,7 @@ from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.log.names import child_path, log_path
 from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
+from refold.engine.values import Value
 from refold.replay.index.guarantee import is_observed
 from refold.replay.index.run_end import raised_at, refused_in
 from refold.replay.tree.log_walk import Walk, members
@@ -59,7 +60,7 @@ _NEVER_RAN: Final = frozenset({"arguments", "denied", REFUSED, "unknown_tool"})
 
 
 @attrs.frozen
-class _Asked:
+class _Asked(Value):
     """The part of a child's start that a tree shows."""
 
     agent: str = ""

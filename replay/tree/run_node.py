@@ -9,6 +9,7 @@ import attrs
 
 from refold.engine.encoding.document import Document
 from refold.engine.events.outcome import Fault, Priced, Truncated, Usage
+from refold.engine.values import Value
 from refold.replay.difference.pointer_diff import counted
 
 LogState = Literal["read", "torn", "none", "missing", "damaged", "foreign"]
@@ -49,7 +50,7 @@ class ToolUse:
 
 
 @attrs.frozen(kw_only=True)
-class FileUse:
+class FileUse(Value):
     """What became of one file while a command, or one conversation of it, was at work."""
 
     path: str

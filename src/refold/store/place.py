@@ -25,6 +25,7 @@ from refold.engine.errors import (
     UsageError,
 )
 from refold.engine.log.names import SUFFIX
+from refold.engine.values import Value
 
 _MARK: Final = "refold-store.json"
 """The object that marks a store of runs, in this form."""
@@ -40,7 +41,7 @@ _TOLD: Final = 300
 
 
 @attrs.frozen
-class StoredRun:
+class StoredRun(Value):
     """A run in a store, or the whole store; as a path it is its URL."""
 
     url: str

@@ -33,6 +33,7 @@ from refold.engine.log.descriptors import holding
 from refold.engine.log.names import SUFFIX, root_of
 from refold.engine.log.pack import opened
 from refold.engine.log.reader import Entry, read_entries
+from refold.engine.values import Value
 from refold.replay.index.guarantee import MATCHED, OBSERVED, is_observed, refuse_observed
 from refold.replay.index.kept_folds import KeptFolds, cache_folder, keeping
 from refold.store.place import StoredRun
@@ -104,7 +105,7 @@ label_option: Final = click.option(
 
 
 @attrs.frozen
-class OpenedLog:
+class OpenedLog(Value):
     """A log that can be read."""
 
     path: Path

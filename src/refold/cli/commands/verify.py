@@ -29,6 +29,7 @@ from refold.engine.errors import LogUnsupported, RefoldError, StoreFailed
 from refold.engine.events.events import TAILS
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.reader import read_entries
+from refold.engine.values import Value
 from refold.replay.audit.verify import OTHER_HEAD, ComparedTree, Verification, unread, verify
 from refold.replay.index.guarantee import OBSERVED
 from refold.replay.tree.standing import OpenStatus, standing
@@ -151,7 +152,7 @@ def _is_folder(log: Path | StoredRun) -> bool:
 
 
 @attrs.frozen
-class _Kept:
+class _Kept(Value):
     """The heads that are kept elsewhere: in a store, in a file, or none."""
 
     store: ObjectStore | None = None
@@ -188,7 +189,7 @@ def _stored(store: StoredRun, kept: ObjectStore | None) -> list[StoredRun]:
 
 
 @attrs.frozen
-class _Verified:
+class _Verified(Value):
     """One tree, and its results."""
 
     verification: Verification
