@@ -163,6 +163,37 @@ def test_a_recording_that_is_damaged_says_how_to_get_one_again(
     assert "or record it again: pytest test_it.py::test_dig --refold-accept" in said
 
 
+TWICE: Final = """
+from agent import dig, search
+
+def test_it(refold_run, delegation_snapshot, log_snapshot):
+    one = refold_run(dig, ["tin"], tools=[search], name="a")
+    two = refold_run(dig, ["a", "b"], tools=[search], name="b")
+    assert one == FIXTURE(name="one")
+    assert ASSERTED
+"""
+
+
+@pytest.mark.parametrize("fixture", ["delegation_snapshot", "log_snapshot"])
+def test_a_name_for_two_snapshots_is_named(suite: Suite, fixture: str) -> None:
+    """An update kept the last one alone. The same value twice, and `!=`, are meant so."""
+    twice = TWICE.replace("FIXTURE", fixture)
+    two = twice.replace("ASSERTED", f"two == {fixture}(name='one')")
+    message = f"{fixture}: test_it[one] is the name of two different snapshots: pass a name"
+    suite.write(test_it=twice.replace("ASSERTED", f"one == {fixture}(name='one')"))
+    suite.passes("--refold-record=once", "--snapshot-update")
+
+    suite.write(test_it=twice.replace("ASSERTED", f"two != {fixture}(name='one')"))
+    suite.passes()
+    suite.write(test_it=two)
+    said = one_line(suite.fails())
+    updated = one_line(suite.fails("--snapshot-update"))
+
+    assert message in said
+    assert message in updated
+    assert "update the snapshot" not in said
+
+
 def test_words_of_other_recorders_are_usage_errors(suite: Suite) -> None:
     """`new_episodes` of vcrpy is near to `new`; the known ones are listed."""
     result = suite.run("--refold-record=new_episodes")

@@ -537,6 +537,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
             runs.settle()
         if models is not None:
             models.settle()
+        if twice := _named_twice(item, passed=True):
+            pytest.fail(twice, pytrace=False)
     except BaseException as error:
         if models is not None:
             models.give_up(is_kept=not isinstance(error, _UNJUDGED))
@@ -637,7 +639,20 @@ def _changes(item: pytest.Item) -> Iterator[tuple[str, str]]:
 
             command = f"{_command(item)} --snapshot-update"
             text = what_changed(last.recalled_data, last.asserted_data, command)
+            text = _named_twice(item) or text
             yield f"{title}: what changed", text
+
+
+def _named_twice(item: pytest.Item, *, passed: bool = False) -> str:
+    """Return which snapshot two values of a test share, of which an update keeps one; or empty."""
+    taken: dict[str, str] = {}
+    for fixture in ("delegation_snapshot", "log_snapshot"):
+        snapshot: Any = getattr(item, "funcargs", {}).get(fixture)
+        for one in getattr(snapshot, "executions", {}).values():
+            name, value = f"{fixture}: {one.snapshot_name}", one.asserted_data
+            if one.success >= passed and taken.setdefault(name, value) != value:  # not with `!=`
+                return f"{name} is the name of two different snapshots: pass a name=… to each"
+    return ""
 
 
 # --- what was recorded -----------------------------------------------------------------------
