@@ -230,7 +230,7 @@ def record_command(
     """
     known = profile_of(command, profile)
     terminal = terminal_here() if write is None and listening is None else None
-    routes = routes_of([*known.upstreams, *upstreams])
+    routes = routes_of(upstreams, usual=known.upstreams)
     timeout = caps.timeout if caps is not None else None
     session = _Session(command, known, routes, write=write, terminal=terminal, timeout=timeout)
     how = output or known.printing(command)
@@ -542,7 +542,7 @@ def _routes_again(
     record: ObservedRecord, known: Profile, upstreams: Iterable[str], *, is_live: bool
 ) -> tuple[Route, ...]:
     """Return the routes of a recorded command; none leads to a provider in place of its server."""
-    routes = routes_of([*known.upstreams, *upstreams], moved=record.moved)
+    routes = routes_of(upstreams, usual=known.upstreams, moved=record.moved)
     return with_recorded(routes, others_in(record), is_live=is_live)
 
 
@@ -575,7 +575,7 @@ def examine_command(
         UsageError: it cannot be started, or an option has no such form.
     """
     known = profile_of(command, profile)
-    session = _Session(command, known, routes_of([*known.upstreams, *upstreams]))
+    session = _Session(command, known, routes_of(upstreams, usual=known.upstreams))
     wanted = (route.key for route in known_routes() if route.key)
     keys = {name: f"sk-{PLACEHOLDER}-{name}" for name in wanted if not os.environ.get(name)}
     desk = Examining()
@@ -728,6 +728,7 @@ class _Session:
                 self.signals.wait()
         except OSError as error:
             remove(journal)
-            raise UsageError(f"--listen {listening.address}: {error}") from None
+            advice = "use another HOST:PORT, or omit the port for a free one"
+            raise UsageError(f"--listen {listening.address}: {error.strerror}: {advice}") from None
         journal.seal("completed", "done")
         remember(journal.head)

@@ -66,6 +66,9 @@ def test_it_wants_a_server_or_a_url(invoke: Invoke) -> None:
     short = invoke("mcp-proxy", "--url", "http://x", "--word", "short")
     assert (short.exit_code, "at least 16" in short.stderr) == (2, True)
     assert both.exit_code == 2
+    for option in (("--port", "8900"), ("--word", "a-secret-word-of-an-url")):
+        said = invoke("mcp-proxy", *option, "--", "no-such-server")
+        assert (said.exit_code, "--port and --word need --url" in said.stderr) == (2, True)
     assert "either --log, to record, or --replay" in both.stderr
 
 

@@ -1,6 +1,7 @@
 """`refold record` as it is typed: what it says, and how it ends."""
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,15 @@ def test_a_proxy_cannot_be_held_open_at_what_is_no_address(invoke: Invoke, tmp_p
         done = invoke("record", "--log", "run.jsonl", *more)
         assert (done.exit_code, list(tmp_path.iterdir())) == (2, []), done.stderr
         assert f"--listen {more[1]}" in done.stderr
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = invoke("record", "--log", "run.jsonl", "--listen", f":{port}")
+    assert (done.exit_code, list(tmp_path.iterdir())) == (2, [])
+    assert f"--listen :{port}: Address already in use" in done.stderr
+    assert "use another HOST:PORT, or omit the port for a free one" in done.stderr
+    for more in (["--workspace", "."], ["--keep-content"]):
+        done = invoke("record", "--log", "run.jsonl", "--listen", "127.0.0.1:x", *more)
+        assert (done.exit_code, "--keep-content need -- COMMAND" in done.stderr) == (2, True)
     for words in ([], ["--listen", "--", "true"]):
         assert invoke("record", *words).exit_code == 2
 

@@ -108,6 +108,56 @@ def test_what_is_no_base_url_is_refused(given: str) -> None:
         routes_of([given], {})
 
 
+@pytest.mark.parametrize(
+    ("given", "right"),
+    [
+        ("https://h/v1/chat/completions/", "https://h/v1"),
+        ("openai=https://me:password@h:8/v1/responses?key=password", "https://h:8/v1"),
+        ("https://h/v1/messages", "https://h"),
+        ("ANTHROPIC_BASE_URL=https://h/a/v1/messages", "https://h/a"),
+        ("google=https://h/v1beta/models/m:generateContent", "https://h"),
+        (
+            "vertex=https://h/v1/projects/p/locations/l/publishers/anthropic/models/m:rawPredict",
+            "https://h/v1",
+        ),
+        ("bedrock=https://h/model/m/invoke", "https://h"),
+        ("GROQ_BASE_URL=https://h/openai/v1/chat/completions", "https://h/openai/v1"),
+    ],
+)
+def test_the_url_of_a_request_is_refused_with_its_base_url(given: str, right: str) -> None:
+    with pytest.raises(UsageError, match="expected a base URL") as refused:
+        routes_of([given], {})
+
+    assert str(refused.value).endswith(f" clients add the rest: {right}")
+    assert "password" not in str(refused.value)
+    name = given.rpartition("=http")[0]
+    routes_of([f"{name}={right}" if name else right], {})
+
+
+def test_a_variable_for_a_whole_url_is_led_there() -> None:
+    """Its client adds nothing."""
+    url = "https://h/v1/chat/completions"
+
+    assert upstreams(f"CHAT_ENDPOINT={url}")["chat_endpoint"] == url
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("X_BASE_URL=http://a", "X_BASE_URL=http://b"), "X_BASE_URL"),
+        (("openai=http://a", "anthropic=http://b", "OPENAI_API_BASE=http://b"), "openai"),
+        (("http://a", "http://b?x=1"), "all"),
+    ],
+)
+def test_two_addresses_for_one_route_are_refused(given: tuple[str, ...], said: str) -> None:
+    """The first had no effect; a profile's is replaced."""
+    with pytest.raises(UsageError, match=f"--upstream: two URLs for {said}: pass only the one"):
+        routes_of(given, {})
+
+    found = {each.name: each.upstream for each in routes_of(given[-1:], {}, usual=given[:1])}
+    assert "http://a" not in found.values()
+
+
 def test_a_variable_with_a_bad_url_is_named_and_not_repeated() -> None:
     """It may hold a password."""
     with pytest.raises(UsageError, match="OPENAI_BASE_URL") as refused:

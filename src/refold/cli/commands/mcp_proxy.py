@@ -89,6 +89,8 @@ def command(
     given = command_given()
     if (given is None) is (url is None):
         raise click.UsageError("expected -- SERVER ARGS…, or --url URL")
+    if url is None and (port or word):
+        raise click.UsageError("--port and --word need --url: omit them for -- SERVER")
     if log is not None and replay is not None:
         raise click.UsageError("use either --log, to record, or --replay, to serve a recording")
     options: dict[str, Any] = {"name": name, "log": log}

@@ -97,6 +97,8 @@ def command(
     if (listen is None) == (not command):
         raise click.UsageError("use either -- COMMAND or --listen")
     if listen is not None:
+        if workspace or keep_content:
+            raise click.UsageError("--workspace and --keep-content need -- COMMAND")
         given["listening"] = sessions().Listening(_print_variables, listen)
     recorded = sessions().record_command(command, **given)
     sys.stdout.flush()

@@ -6,6 +6,7 @@ them lead to one route of the proxy.  Rules: CONTRACT.md §16.1.
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
@@ -13,7 +14,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from refold.engine.errors import UsageError
-from refold.engine.wire.apis import known_routes
+from refold.engine.wire.apis import known_routes, spoken
 from refold.engine.wire.parts.format import Route
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -30,6 +31,7 @@ def routes_of(
     upstreams: Iterable[str] = (),
     environment: Mapping[str, str] = os.environ,
     *,
+    usual: Iterable[str] = (),
     moved: Iterable[str] = (),
 ) -> tuple[Route, ...]:
     """Return all routes: the known ones, and those that `upstreams` add.
@@ -37,25 +39,31 @@ def routes_of(
     Each of `upstreams` is `URL` (for all known ones), `openai=URL`, `anthropic=URL`, or
     `VARIABLE=URL`, also for a client of another provider.  Without one, a known route leads to
     where its variables did in `environment` (default: this process's), else to the provider: of
-    Bedrock, to the region that it names. `moved` are known ones that lead nowhere by default.
+    Bedrock, to the region that it names. `usual` are a profile's, which `upstreams` replace.
+    `moved` are known ones that lead nowhere by default.
 
     Raises:
-        UsageError: one has another form.
+        UsageError: one has another form, or two are for the same routes.
     """
     known = {route.name: _as_was(route, environment) for route in known_routes()}
     given = set(moved_of(known.values()))
-    for upstream in upstreams:
-        name, equals, url = upstream.partition("=")
-        if not equals or "://" in name:
+    own = [*upstreams]
+    for name, count in Counter(_named(each)[0] for each in own).items():
+        if count > 1:
+            raise UsageError(f"--upstream: two URLs for {name or 'all'}: pass only the one to use")
+    for upstream in (*usual, *own):
+        name, url = _named(upstream)
+        if not name:
             for route in known_routes():
-                base = _checked(upstream).removesuffix(route.version)  # clients add it
+                base = _base(url).removesuffix(route.version)  # clients add it
                 known[route.name] = attrs.evolve(route, upstream=base)
             given |= known.keys()
-        elif (at := _known_as(name)) is not None:
-            known[at] = attrs.evolve(known[at], upstream=_checked(url))
-            given.add(at)
+        elif name in known:
+            known[name] = attrs.evolve(known[name], upstream=_base(url, known[name].version))
+            given.add(name)
         elif _VARIABLE.fullmatch(name) and name.upper() == name:
-            known[name.lower()] = Route(name.lower(), (name,), _checked(url))
+            check = _base if name.endswith(("BASE_URL", "API_BASE")) else _checked  # or a whole URL
+            known[name.lower()] = Route(name.lower(), (name,), check(url))
         else:
             raise UsageError(
                 f"--upstream {upstream}: expected URL, openai=URL, anthropic=URL or "
@@ -197,10 +205,13 @@ def environment_of(routes: Iterable[Route], base: str) -> dict[str, str]:
     return found
 
 
-def _known_as(name: str) -> str | None:
-    """Return the route of that name, or that a variable leads to; `None` for one to be added."""
-    known = known_routes()
-    return next((each.name for each in known if name in (each.name, *each.variables)), None)
+def _named(upstream: str) -> tuple[str, str]:
+    """Return the route or the variable that an upstream is for, or "" for all, and its URL."""
+    name, equals, url = upstream.partition("=")
+    if not equals or not name or "://" in name:
+        return "", upstream
+    known = (each.name for each in known_routes() if name in (each.name, *each.variables))
+    return next(known, name), url
 
 
 def _as_was(route: Route, environment: Mapping[str, str]) -> Route:
@@ -212,6 +223,19 @@ def _as_was(route: Route, environment: Mapping[str, str]) -> Route:
     if variable is None:
         return route
     return attrs.evolve(route, upstream=_checked(environment[variable], variable))
+
+
+def _base(url: str, version: str | None = None) -> str:
+    """Return a base URL; refuse one with the path of a request, which its clients add."""
+    base = _checked(url)
+    parts = urlsplit(base)
+    if (found := spoken("POST", parts.path)) is None:
+        return base
+    adds = found[0].route.version if version is None else version
+    below = ("(/v1[a-z0-9]*)?" if adds else "") + "(/(projects|publishers|models)(/.*)?)?$"
+    path = re.sub(below, "", parts.path[: found[2].start()])
+    right = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"  # without a password
+    raise UsageError(f"--upstream: expected a base URL, to which clients add the rest: {right}")
 
 
 def _checked(url: str, where: str = "--upstream") -> str:
