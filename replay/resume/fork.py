@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.encoding.plain import to_json
+from refold.engine.encoding.plain import members_to_json
 from refold.engine.errors import (
     ChildStopped,
     Diverged,
@@ -109,7 +109,7 @@ def forked(
                 "fork(again='failed') finds its place itself: do not pass an entry or edits"
             )
         log, at = root, before_failure(root)
-    changed = edits_in(log, {key: to_json(value) for key, value in edits.items()})
+    changed = edits_in(log, members_to_json({**edits}))
     source, last = fork_entry(log, at, changed.values())
     book = Book(root, unfinished_ok=True)
     program = program_of(again.program, book.started)

@@ -28,6 +28,18 @@ def test_the_chain_is_indented_from_the_entry_to_the_root(survey_log: Path, invo
     assert indents == sorted(indents)
 
 
+def test_a_call_is_its_outcome_and_what_is_neither_is_explained(
+    survey_log: Path, invoke: Invoke
+) -> None:
+    call = json.loads(survey_log.read_text().splitlines()[4])["call"]
+
+    assert invoke("why", survey_log, call).stdout == invoke("why", survey_log, "4").stdout
+    for wrong in ("0#99", "last"):
+        said = invoke("why", survey_log, wrong)
+        assert said.exit_code == 2
+        assert f"{wrong}: expected the number of an entry, or a call of `refold show" in said.stderr
+
+
 def test_a_childs_chain_goes_on_in_its_parents_log(survey_log: Path, invoke: Invoke) -> None:
     child = survey_log.with_name("survey.2.jsonl")
 

@@ -21,6 +21,7 @@ from refold.engine.errors import (
     LogExists,
     LogLocked,
     LogNameRefused,
+    NotCanonical,
     UsageError,
 )
 from refold.engine.events.events import RunStarted
@@ -423,6 +424,17 @@ def test_a_fork_of_nowhere_is_refused(
         refold.fork(origin, at, report, into=into, edits=edits)
 
     assert not into.exists()
+
+
+def test_a_new_outcome_that_is_not_json_is_named_by_its_key(
+    tmp_path: Path, origin: Recording
+) -> None:
+    edits: dict[str, Any] = {"0/1#1": 3, "0#3": object()}
+
+    with pytest.raises(NotCanonical, match="at /0#3: expected"):
+        refold.fork(origin, None, report, into=tmp_path / "b.jsonl", edits=edits)
+
+    assert not (tmp_path / "b.jsonl").exists()
 
 
 def test_a_program_in_the_place_of_the_entry_is_told_apart(

@@ -20,12 +20,14 @@ from refold.cli.output import output, words
 from refold.cli.output.entries import EDITED, STYLES, gist
 from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedCauses
+from refold.engine.log.reader import read_entries
 from refold.replay.audit.why import Cause, causes
 
 _PAGE: Final = """
 Examples:
   refold why runs/audit.jsonl 12
   refold why runs/audit.jsonl -1
+  refold why runs/audit.jsonl '0#1'
   refold why runs/audit.2.jsonl 5 --all
   refold why report.refold 12 --json
 
@@ -47,7 +49,7 @@ _LEVELS_MAX: Final = 12
 
 @click.command("why", epilog=page(_PAGE), context_settings={"ignore_unknown_options": True})
 @click.argument("log", type=RUN)
-@click.argument("entry", metavar="N", type=int)
+@click.argument("entry", metavar="N")
 @click.option(
     "--all",
     "every",
@@ -55,8 +57,8 @@ _LEVELS_MAX: Final = 12
     help="List all possible causes, the latest first; otherwise at most 200 lines.",
 )
 @json_option
-def command(*, log: Path, entry: int, every: bool) -> int:
-    """Show the causes of entry N of a log; -1 is the last entry.
+def command(*, log: Path, entry: str, every: bool) -> int:
+    """Show the causes of entry N of a log; -1 is the last entry, 0#1 the outcome of that call.
 
     The chain of causes leads back to the first entry of the root run, through the logs of
     children and their parents.  Other direct causes of an entry are listed below it.  Nothing is
@@ -66,7 +68,7 @@ def command(*, log: Path, entry: int, every: bool) -> int:
         with output.progress(f"reading {log}"):
             started(opened.path)  # a file without a first entry has no causes
             most = None if every else output.LINES_MAX
-            found = causes(opened.path, entry, every=every, most=most)
+            found = causes(opened.path, _number(opened.path, entry), every=every, most=most)
         shown = [opened.shown(cause.log) for cause in found.first]
         guarantee: dict[str, Any] = {**guarantee_of(opened.path)}
         guarantee |= {"verified": False} if kept.skipped else {}
@@ -84,6 +86,18 @@ def command(*, log: Path, entry: int, every: bool) -> int:
             say_guarantee(guarantee_of(opened.path))
 
         return output.answer(document.as_json() | guarantee, describe)
+
+
+def _number(log: Path, entry: str) -> int:
+    """Return the number of an entry, or of the last one of a call."""
+    calls = (
+        {each.call: each.seq for each in read_entries(log, torn_ok=True)} if "#" in entry else {}
+    )
+    try:
+        return calls.get(entry) or int(entry)
+    except ValueError:
+        expected = "the number of an entry, or a call of `refold show LOG --events`"
+        raise click.UsageError(f"{entry}: expected {expected}") from None
 
 
 def _describe(found: tuple[Cause, ...], shown: list[str], *, every: bool) -> None:
