@@ -68,6 +68,21 @@ class _Collecting(threading.local):
 _collecting = _Collecting()
 
 
+def frames() -> dict[int, FrameType]:
+    """Return the frame in which each thread is now, by the id of the thread.
+
+    Python before 3.12 holds a lock meanwhile that each new thread needs: a collection of garbage
+    in that moment, which may let another thread run, could hang the process for good.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames()  # noqa: SLF001 - there is no other way to other threads
+    finally:
+        if collects:
+            gc.enable()
+
+
 def is_engines(file: str) -> bool:
     """Return whether a source file belongs to the engine or to asyncio, and not to a program."""
     return file.startswith((_ASYNCIO_FILES, _OURS))

@@ -20,7 +20,7 @@ import attrs
 
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.unawaited import Slip
-from refold.engine.loop.loop import Loop, is_engines, is_librarys
+from refold.engine.loop.loop import Loop, frames, is_engines, is_librarys
 from refold.engine.recording.driver import Driver
 
 LONG_SECONDS: Final = 2.0
@@ -45,7 +45,7 @@ class _Watched:
             self._look_at_plain(self.kernel.plain_thread, self.kernel.limits.timeout_seconds)
             return
         moves = loop.moves
-        frame = sys._current_frames().get(loop.thread)  # noqa: SLF001 - of another thread
+        frame = frames().get(loop.thread)
         place = held_at(frame)
         if place is None or loop.moves != moves:
             self.moves = -1
@@ -64,7 +64,7 @@ class _Watched:
         self.looks += 1
         if timeout_seconds is None or self.looks * LONG_SECONDS < timeout_seconds + _LATE_SECONDS:
             return
-        place = own_line(sys._current_frames().get(thread))  # noqa: SLF001 - of another thread
+        place = own_line(frames().get(thread))
         if place is not None and not self.told and sys.stderr is not None:
             self.told.add(place)
             sys.stderr.write(_LATE.format(*place, seconds=timeout_seconds))

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, Self
 
 from refold.engine.errors import OutsideLoop
 from refold.engine.kernel.kernel import Kernel
-from refold.engine.loop.loop import Loop
+from refold.engine.loop.loop import Loop, frames
 
 Allowed = Literal["none", "loopback", "any"]
 
@@ -58,7 +58,7 @@ class NetworkWatch:
         """Refused accesses, in order: a program may have swallowed the error."""
 
     def __enter__(self) -> Self:
-        self._before = {each for each in sys._current_frames() if each != threading.get_ident()}  # noqa: SLF001 - who is there
+        self._before = {*frames()} - {threading.get_ident()}
         _install()
         _watches.append(self)
         return self

@@ -7,6 +7,7 @@ import itertools
 import math
 import subprocess
 import sys
+import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 
 from refold.engine.errors import OutsideLoop
 from refold.engine.events.flags import Flags
-from refold.engine.loop.loop import Future, Loop, Scope, Task, Timer
+from refold.engine.loop.loop import Future, Loop, Scope, Task, Timer, frames
 
 
 class Bench:
@@ -595,3 +596,27 @@ def test_it_can_be_imported_while_the_collector_comes_by() -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=60)
 
     assert ran.stderr == b""
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_nothing_is_collected_while_the_frames_of_threads_are_taken(
+    collects: bool,  # noqa: FBT001 - of the test
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And whoever has turned collection off finds it so."""
+    seen: list[bool] = []
+    take = sys._current_frames
+
+    def looked() -> dict[int, Any]:
+        seen.append(gc.isenabled())
+        return take()
+
+    monkeypatch.setattr(sys, "_current_frames", looked)
+    if not collects:
+        gc.disable()
+    try:
+        found = frames()
+        assert (seen, gc.isenabled()) == ([False], collects)
+    finally:
+        gc.enable()
+    assert found.keys() >= {threading.get_ident()}

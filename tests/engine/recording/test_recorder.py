@@ -7,7 +7,6 @@ import itertools
 import math
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -26,6 +25,7 @@ from refold.engine.events.limits import CHILDREN_AT_ONCE, Limits
 from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.log.writer import SystemDisk
+from refold.engine.loop.loop import frames
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
 from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.delegation import Delegation
@@ -1620,10 +1620,11 @@ def test_what_waits_when_the_program_ends_never_begins(tmp_path: Path) -> None:
     """Only what has begun to change the world is waited for."""
     crowd = Crowd()
     full, _ = crowd.tools()
-    main = threading.get_ident()
+    main, one_at_a_time = threading.get_ident(), threading.Lock()
 
     def settles() -> bool:
-        stack = walk_stack(sys._current_frames()[main])
+        with one_at_a_time:
+            stack = walk_stack(frames()[main])
         return {"_settle", "_arrival"} <= {frame.f_code.co_name for frame, _ in stack}
 
     @tool(effect="changes")
