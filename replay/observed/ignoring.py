@@ -12,7 +12,7 @@ from refold.engine.observed.binding import Bindings, IgnoredValue
 from refold.engine.observed.order import LINES, ORDER, SET, in_order
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
-from refold.replay.difference.excuses import IGNORED_MAX, Excuses, Ignored
+from refold.replay.difference.excuses import IGNORED_MAX, Excuses, Ignored, without_volatile
 from refold.replay.difference.pointer_diff import Difference, differences, reordered, shown
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
@@ -99,6 +99,17 @@ class Ignoring:
 def _says(rule: VolatileRules, before: str, after: str) -> bool:
     """Return whether a rule takes part in making two texts the same."""
     return rule.text(before) != before and rule.text(after) != after
+
+
+def without_effect(record: ObservedRecord, paths: Iterable[str]) -> list[str]:
+    """Return a sentence for each volatile path of a model that no recorded request has."""
+    asked = [(f"model:{turn.asked.model}", turn.asked.as_json()) for turn in record.turns]
+    return [
+        f"the volatile path {path!r} matches nothing in this run"
+        for path in paths
+        if path.startswith("model:")
+        and all(without_volatile(what, data, [path], "\0") == data for what, data in asked)
+    ]
 
 
 def places_of(ignored: Iterable[Ignored]) -> list[str]:

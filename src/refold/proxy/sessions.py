@@ -81,6 +81,7 @@ from refold.replay.difference.pointer_diff import few
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.explaining import asked_otherwise
 from refold.replay.observed.folder import folder_at
+from refold.replay.observed.ignoring import without_effect
 from refold.replay.observed.record import ObservedRecord, read_record
 from refold.replay.observed.report import FailedAnswer, ObservedReport, failed_answer, report_of
 from refold.replay.observed.titles import place_of
@@ -325,6 +326,7 @@ def replay_command(
         report = report_of(record, desk.matcher, live=desk.live, output=printed, files=files)
         report = with_mcp(report, mcp)
         notes = [] if report.requests else [_NOTHING]
+        notes += without_effect(record, rules.paths if rules is not None else ())
         notes += [_TYPED] if typed_at_in(record) else []
         notes += [_SCREEN] if is_painted else []
         notes += [*desk.order.notes(), *notes_on(mcp, on_miss, pace)]

@@ -501,6 +501,19 @@ def test_a_fork_ignores_what_is_another_each_time(folder: Path, invoke: Invoke) 
     assert first["data"]["rules"]["volatile_texts"] == ["Be (brief|short)"]
 
 
+def test_a_volatile_path_that_no_request_has_is_noted(folder: Path, invoke: Invoke) -> None:
+    """Misspelt, it would never ignore anything."""
+    del folder
+    paths = ("model:*/messages/0/content", "model:*/messages/0/contents", "model:gpt-0/tools")
+    words = [word for path in paths for word in ("--volatile", path)]
+
+    said = invoke("replay", "a.jsonl", *words, "--", sys.executable, "agent.py")
+
+    assert said.exit_code == 0, said.stderr
+    noted = [line for line in said.stderr.splitlines() if "matches nothing" in line]
+    assert [path in line for path, line in zip(paths[1:], noted, strict=True)] == [True, True]
+
+
 def test_a_replay_tells_whose_profile_it_went_by_and_what_was_ignored(
     folder: Path, invoke: Invoke
 ) -> None:
