@@ -79,6 +79,13 @@ def likely_cause(
     tools = sorted(name for name in fingerprints if name.startswith("tool "))
     if tools:
         return f"the definition of {', '.join(tools)} has changed"
+    fields = [name.removeprefix("input ") for name in fingerprints if name.startswith("input ")]
+    if fields:
+        return (
+            f"the type of the program's input has {', '.join(fields)}, which the recorded input "
+            "lacks, so the program reads the default; if the field or its default is new, record "
+            "the run again"
+        )
     if any(name.startswith("prompt, ") for name in fingerprints):
         return (
             "the prompt has changed since it was recorded; if this is intended, "

@@ -5,6 +5,7 @@ a person knows (`tool search: schema /properties/q/type`, `parameters /temperatu
 texts, recorded and now.
 """
 
+import contextlib
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,10 +14,13 @@ from typing import Any, Final
 import refold.engine
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import to_json
+from refold.engine.errors import RefoldError
 from refold.engine.events.events import RunStarted
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.offers import is_ours, offer_of
 from refold.engine.ports.ports import ModelRequest, Program, Tool
+from refold.engine.ports.program_types import types_of
 from refold.engine.ports.programs import fingerprint_of, program_name
 from refold.engine.recording.bookends import ENGINE_VERSION, FORMAT_VERSION
 from refold.engine.state.digests import STATE_VERSION
@@ -42,7 +46,19 @@ def changed(started: RunStarted, program: Program, tools: Mapping[str, Tool]) ->
     name = program_name(program)
     if not started.parent and name != started.program:
         found["program"] = (started.program, name)
+    found |= dict(_input(started.input, program))
     return found | dict(_versions(started.versions)) | dict(_tools(started.tools, tools))
+
+
+def _input(recorded: Json, program: Program) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the members that the type of the input adds to the recorded one: fields with defaults.
+
+    Nothing if the input does not fit: that ends the program, with the reason.
+    """
+    with contextlib.suppress(RefoldError):
+        for one in differences(recorded, to_json(types_of(program).read_input(recorded))):
+            if one.kind == "added":
+                yield f"input {one.pointer}", _pair(one)
 
 
 def _versions(recorded: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -66,6 +66,7 @@ def test_a_changed_program_explains_another_order_before_a_set_does() -> None:
         ("args_changed", {"python": ("3.11", "3.12")}, "a different version of Python"),
         ("args_changed", {"prompt, message 0 (system)": ("", "")}, "the prompt has changed"),
         ("args_changed", {"tool search": ("1", "2")}, "the definition of tool search"),
+        ("args_changed", {"input /style": ("", "1")}, "has /style, which the recorded input lacks"),
         ("reordered", {}, "sort"),
         ("unrecorded_await", {}, "await"),
         ("log_damaged", {}, "refold verify"),

@@ -169,6 +169,28 @@ def test_a_fingerprint_alone_is_no_divergence(tmp_path: Path) -> None:
     assert reexecute(log, program_with(Asked()), tools=[search_tool(), fetch]).identical
 
 
+def program_that_reads(kind: type) -> Any:
+    async def reads(run: Run, task: Any) -> Any:
+        return (await run.tool(fetch, q=repr(task))) + str(run.now())
+
+    reads.__annotations__["task"] = kind
+    return reads
+
+
+def test_a_field_that_the_input_gets_from_its_type_is_named(tmp_path: Path) -> None:
+    """It is the cause, and not something outside run; a field that the recording has is not."""
+    fields = {"topic": attrs.field(type=str), "depth": attrs.field(type=int, default=2)}
+    old, same = (attrs.make_class("Task", fields) for _ in range(2))
+    new = attrs.make_class("Task", fields | {"style": attrs.field(type=str, default="plain")})
+    log = record(program_that_reads(old), old("x"), log=tmp_path / "a.jsonl").log
+
+    (found,) = reexecute(log, program_that_reads(new)).divergences
+
+    assert found.fingerprints["input /style"] == ("", '"plain"')
+    assert "the program's input has /style, which the recorded input lacks" in found.cause
+    assert reexecute(log, program_that_reads(same)).identical
+
+
 def test_a_conversation_goes_on_from_a_request_that_failed(tmp_path: Path) -> None:
     """An answer without a message adds none."""
     hi, again = ({"role": "user", "content": text} for text in ("hi", "again"))
