@@ -6,6 +6,7 @@ kept. `replay.audit.verify` checks whether the logs belong together. `replay.tre
 a node, and `replay.tree.tree_text` its text.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import reduce
 from os import PathLike
@@ -112,6 +113,7 @@ class _Reading(Walk):
         self._delegating: dict[str, str] = {}
         self._models: dict[str, None] = {}
         self._requests = 0
+        self._requests_failed = Counter[str]()
         self._offers = False
         """Whether any request offered tools."""
         self._last_failed = ""
@@ -162,6 +164,8 @@ class _Reading(Walk):
                 self.started = event
             case events.ModelAnswered():
                 self._own_usage = self._own_usage.plus(event.usage)
+                if event.status == "error":
+                    self._requests_failed[str((event.error or {}).get("code", ""))] += 1
             case events.ChildStarted():
                 asked = _asked(event.delegation)
                 self._starts[call] = _Start(
@@ -233,6 +237,7 @@ class _Reading(Walk):
                 for child in children
             ),
             requests=self._requests,
+            requests_failed=dict(self._requests_failed),
             own_usage=self._own_usage,
             children=children,
         )

@@ -127,7 +127,7 @@ class RunNode(Document):
     """Those of them that were beside the work of a watched command: whether a server is there, a
     title, which model fits."""
     requests_failed: dict[str, int] = attrs.field(factory=dict)
-    """For a conversation: how often its requests failed, by reason: `429`, `cut`, `given up`."""
+    """How often its requests failed, by reason: `429`, `connection`, `cut`, `given up`."""
     priced: Priced = attrs.field(factory=Priced)
     """For a watched command and its conversations: the known cost, including all below."""
     own_priced: Priced = attrs.field(factory=Priced)

@@ -99,6 +99,11 @@ def cost(usage: Usage, priced: Priced) -> str:
     )
 
 
+def requests(count: int, failed: Mapping[str, int]) -> str:
+    """Return the number of model requests, and of the failed: `4 requests (2 failed: 529 ×2)`."""
+    return counted(count, "request") + failures(failed)
+
+
 def failures(reasons: Mapping[str, int]) -> str:
     """Return how many requests failed, and why: ` (3 failed: 529 ×2, cut)`; empty for none."""
     each = (f"{why} ×{count}" if count > 1 else why for why, count in reasons.items())

@@ -1,14 +1,19 @@
 """What is said of a run that was recorded, or went on: its output, and where to go from here."""
 
+import contextlib
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
+from click.testing import Result
 
 import refold
 from refold.cli.output.recorded import describe, document_of
 from refold.cli.schema.documents import schema
+from refold.engine.models import ScriptedModel
 
 
 def echo(_run: refold.PlainRun, given: object) -> object:
@@ -63,3 +68,24 @@ def test_a_suspended_run_says_what_it_waits_for(
     assert "--answer '0#1=true'" in shown.out
     assert "refold resume a" in shown.err
     assert document_of(recording)["questions"][0]["key"] == "0#1"
+
+
+def asks_twice(run: refold.PlainRun, _given: object) -> None:
+    """Ask a model that fails the second time."""
+    asked: list[Any] = [{"role": "user", "content": "a"}]
+    asked.append(run.model(asked).message)
+    with contextlib.suppress(refold.ModelError):
+        run.model(asked)
+
+
+def test_a_failed_request_is_counted_as_show_counts_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], invoke: Callable[..., Result]
+) -> None:
+    """Each request that was made counts, and the failed ones are named with their reason."""
+    model = ScriptedModel(["b", {"error": {"code": "rate_limit", "message": "slow"}}])
+    recording = refold.record(asks_twice, log=tmp_path / "a.jsonl", model=model)
+
+    describe(recording, again="refold resume a")
+    counted = "2 requests (1 failed: rate_limit), 0 tokens"
+    assert counted in capsys.readouterr().err
+    assert counted in invoke("show", recording.log).stdout

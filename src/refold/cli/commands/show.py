@@ -259,8 +259,7 @@ def _print_totals(tree: RunNode) -> None:
         is_apart = tree.children and tree.own_usage.requests
         whose = "beside the work" if tree.beside else "its own"
         apart = f" ({whose}: {words.spent(tree.own_usage, tree.own_priced)})" if is_apart else ""
-        requests = words.counted(told["requests"], "request")
-        requests += words.failures(told["requests_failed"])
+        requests = words.requests(told["requests"], told["requests_failed"])
         parts.append(f"{requests}, {words.spent(tree.usage, tree.priced)}{apart}")
     if told["notable"]:
         parts.append(f"{told['notable']:,} notable")

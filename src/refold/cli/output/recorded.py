@@ -6,6 +6,8 @@ from refold.cli.output import output, words
 from refold.cli.output.entries import compact
 from refold.cli.output.exit_codes import FINE, NOT_COMPLETED
 from refold.engine.runners.recorded import Recording
+from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.tree.totals import totals
 
 
 def document_of(recording: Recording) -> dict[str, Any]:
@@ -34,11 +36,11 @@ def describe(recording: Recording, *, again: str) -> None:
         output.complain(f"{recording.status}: {recording.error.code}: {recording.error.message}")
     if recording.questions:
         _describe_suspended(recording)
-    usage = recording.usage
+    told = totals(tree := delegation_tree(recording.log))
     facts = [
         words.counted(recording.entries, "entry", "entries"),
-        f"{words.counted(usage.requests, 'model request')}",
-        words.spent(usage),
+        words.requests(told["requests"], told["requests_failed"]),
+        words.spent(tree.usage),
         words.seconds(recording.duration_ms),
     ]
     output.hint(f"\nrecorded in {output.shown_path(recording.log)}: {', '.join(facts)}")

@@ -150,7 +150,7 @@ def _seen(node: RunNode) -> list[list[Part]]:
 def _asked(node: RunNode) -> str:
     """Return the number of model requests, and the tokens of its own and with its subagents."""
     beside = f" ({node.beside} beside the work)" if node.beside else ""
-    told = words.counted(node.requests, "request") + words.failures(node.requests_failed) + beside
+    told = words.requests(node.requests, node.requests_failed) + beside
     if not node.usage.input_tokens + node.usage.output_tokens:
         return told
     spent = words.spent(node.usage, node.priced)

@@ -9,7 +9,7 @@ from refold.replay.tree import tree_text
 
 counted: Final = pointer_diff.counted
 dollars: Final = tree_text.dollars
-failures: Final = tree_text.failures
+requests: Final = tree_text.requests
 _SECOND_MS: Final = 1000
 _LONG_MS: Final = 100 * _SECOND_MS
 """From here on, minutes."""
