@@ -246,6 +246,25 @@ def test_a_call_that_was_refused_is_not_in_doubt(tmp_path: Path, invoke: Invoke)
     assert "in doubt" not in invoke("show", tmp_path / "b.jsonl").stdout
 
 
+@pytest.mark.parametrize(
+    "given",
+    [(), ("--tools", "tests.cli.commands.test_fork:fetch,tests.cli.commands.test_fork:keep")],
+)
+def test_a_fork_with_a_log_leads_to_its_resume_alone(
+    given: tuple[str, ...], tmp_path: Path, invoke: Invoke
+) -> None:
+    """The fork itself, with one more option, is refused: its log is there. Tools come once."""
+    log = record(keeping, "a", log=tmp_path / "a.jsonl", tools=[fetch, keep]).log
+    said = ("--program", "tests.cli.commands.test_fork:keeping", "--set", "0#1=b", "--live", *given)
+
+    done = invoke("fork", log, *said, "--into", tmp_path / "b.jsonl")
+    (line,) = (each for each in done.stderr.splitlines() if "refold resume" in each)
+
+    assert "on the command line" not in done.stderr
+    assert line.count("test_fork:keep") - line.count("test_fork:keeping") == 1
+    assert invoke(*shlex.split(line.partition(": refold ")[2])).exit_code == 0
+
+
 def test_a_live_fork_of_a_scripted_model_is_refused_with_the_model_to_name(
     planned: Path, tmp_path: Path, invoke: Invoke
 ) -> None:

@@ -9,7 +9,7 @@ import inspect
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -253,7 +253,7 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
     import_from_here(program)
     given = load_tools(places)
     own = tools_of(run.program) if program is None and names_shipped(run) else ()
-    beside = _beside(program, run)
+    beside = _beside(program, run, {tool.name for tool in given})
     known = {tool.name: tool for tool in (*own, *beside.values(), *given)}
     chosen, asked = _models(live, log)
     default = "live" if live.is_live else default
@@ -278,8 +278,11 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
     return LiveOptions(sources=sources, tools=tools, models=asked, session=made, places=found)
 
 
-def _beside(program: str | None, run: RunStarted) -> dict[str, Tool]:
-    """Return the tools of the run that the module of its program has, by their places."""
+def _beside(program: str | None, run: RunStarted, given: Collection[str]) -> dict[str, Tool]:
+    """Return the tools of the run that the module of its program has, by their places.
+
+    Without those that are `given`: a command that names them has each once.
+    """
     from refold.tools.contract.tool_types import as_tool, is_tool  # noqa: PLC0415 - imports the tools
 
     if program is None:
@@ -289,7 +292,7 @@ def _beside(program: str | None, run: RunStarted) -> dict[str, Tool]:
     for name, thing in getattr(load_program(program), "__globals__", {}).items():
         if is_tool(thing) or (inspect.isfunction(thing) and name in offered):
             tool = as_tool(thing)
-            if tool.name in offered:
+            if tool.name in offered and tool.name not in given:
                 found[f"{module}:{name}"] = tool
     return found
 

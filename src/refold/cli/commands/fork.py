@@ -24,6 +24,7 @@ from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE, MISSING, NOT_COMPLETED
 from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedFork
+from refold.engine.errors import OutcomeMissing
 from refold.engine.log.names import fresh_path
 from refold.replay.compare.diff import LogDiff, diff
 from refold.replay.compare.log_diff import FORK_LINES
@@ -219,7 +220,9 @@ def _describe(
     status = forked.status
     output.line((status, output.status_style(status)), f"  forked from {log} at entry {forked.at}")
     for one in forked.missing:
-        output.complain(str(one))
+        # The same command with more options is refused if the log is kept: it has to be resumed.
+        is_resumed = forked.log is not None and one.options
+        output.complain(str(OutcomeMissing(one.call, one.nearest) if is_resumed else one))
     if forked.log is None:
         output.hint("\n".join(["nothing ran live, so no log was kept", *remedies]))
         return
