@@ -334,7 +334,7 @@ def _from_file(source: str) -> ModuleType:
     path = Path(source)
     if not path.is_file():
         raise ProgramNotFound(source, "no such file")
-    name = _FILE_PREFIX + hashlib.sha256(source.encode()).hexdigest()[:12] + "_" + path.stem
+    name = _FILE_PREFIX + hashlib.sha256(os.fsencode(source)).hexdigest()[:12] + "_" + path.stem
     with _of_file.setdefault(name, threading.RLock()):
         return sys.modules.get(name) or _executed(name, source, path)
 

@@ -1,5 +1,6 @@
 """A watched command's log says what was run and how it ended, and a replay goes by it (§16.2)."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,18 @@ def test_folders_are_told_as_given_and_as_they_are(
         "other_home": str(here),
         "tmp": "/tmp/mine",
     }
+
+
+def test_a_folder_whose_name_is_not_utf8_is_told_as_clients_tell_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / os.fsdecode(b"caf\xe9")
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PWD", str(here))
+
+    assert folders_here()["folder"] == f"{tmp_path}/caf\ufffd"
+    assert folders_here(folder=f"{here}/copy")["folder"] == f"{tmp_path}/caf\ufffd/copy"
 
 
 def test_a_command_that_cannot_be_started_leaves_nothing(tmp_path: Path) -> None:

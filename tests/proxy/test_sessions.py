@@ -99,6 +99,20 @@ def test_a_command_is_recorded_and_replayed(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_the_name_of_the_folder_may_have_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    command = program(tmp_path, "print(text_of(ask('Hello')))")
+    with Upstream() as upstream:
+        options = ("record", "--log", "a.jsonl")
+        recorded = refold_does(*options, "--", *command, folder=folder, upstream=upstream)
+    replayed = refold_does("replay", "a.jsonl", "--", *command, folder=folder)
+
+    assert (recorded.returncode, replayed.returncode) == (0, 0), recorded.stderr + replayed.stderr
+    assert "identical" in replayed.stderr
+
+
+@pytest.mark.long
 def test_standard_input_passes_through(tmp_path: Path) -> None:
     command = program(tmp_path, "print(text_of(ask(sys.stdin.read())))")
     with Upstream() as upstream:

@@ -170,7 +170,7 @@ def resumed_rules(record: ObservedRecord, folders: Mapping[str, str]) -> dict[st
     """Return the rules of a log that resumes a record: as the record's, of here and now."""
     noted = record.started.rules.get(NOTED, {})
     kept = {name: noted[name] for name in ("zone", "locale") if name in noted}
-    now: dict[str, Json] = {FOLDERS: {**folders_here(), **folders}, NOTED: {**noted_here(), **kept}}
+    now: dict[str, Json] = {FOLDERS: {**folders_here(**folders)}, NOTED: {**noted_here(), **kept}}
     return {**again_rules(record), **now}
 
 
@@ -192,9 +192,9 @@ def rules_here() -> dict[str, Json]:
     return {FOLDERS: dict(folders_here()), NOTED: dict(noted_here())}
 
 
-def here() -> dict[str, str]:
-    """Return the notes in the form of `Bindings`."""
-    return {**folders_here(), **noted_here()}
+def here(**moved: str) -> dict[str, str]:
+    """Return the notes in the form of `Bindings`; `moved` are folders that a copy stands for."""
+    return {**folders_here(**moved), **noted_here()}
 
 
 def pinned(record: ObservedRecord) -> dict[str, str]:
@@ -204,17 +204,19 @@ def pinned(record: ObservedRecord) -> dict[str, str]:
     return {name: value for name, value in found.items() if _PLAIN.fullmatch(value)}
 
 
-def folders_here() -> dict[str, str]:
-    """Return the folders that a command is likely to name in its requests.
+def folders_here(**moved: str) -> dict[str, str]:
+    """Return the folders that a command is likely to name in its requests, but those in `moved`.
 
     If links lead there, or HOME is not a plain path, also in the form of programs that resolve
-    them.
+    them.  Bytes that are not UTF-8 are replaced, as clients do in their requests.
     """
     named = {"folder": os.getcwd(), "home": os.environ.get("HOME", "")}  # noqa: PTH109 - a text
     named["tmp"] = os.environ.get("TMPDIR", "/tmp")  # noqa: S108 - what programs take
     other = {"folder": os.environ.get("PWD", ""), "home": os.path.realpath(named["home"])}
     alike = {name: path for name, path in other.items() if _is_same(path, named[name])}
-    return named | {OTHER + name: path for name, path in alike.items() if path != named[name]}
+    found = named | {OTHER + name: path for name, path in alike.items() if path != named[name]}
+    found |= moved
+    return {name: os.fsencode(path).decode(errors="replace") for name, path in found.items()}
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -715,7 +715,7 @@ class _Session:
 
     def here(self) -> dict[str, str]:
         """Return the notes of the command's place."""
-        return {**here(), **self.place.folders}
+        return here(**self.place.folders)
 
     def held_open(self, desk: Desk, listening: Listening, journal: ObservedLog) -> None:
         """Serve what comes by, until a signal does; where nobody can listen, leave no log."""

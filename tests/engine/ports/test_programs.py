@@ -216,6 +216,14 @@ def test_a_program_is_loaded_from_its_file_once(tmp_path: Path) -> None:
     assert reference_of(found) == Reference(str(file), "program")
 
 
+def test_a_path_may_have_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    (folder / "file.py").write_text("def program(run, input):\n    return 7\n")
+
+    assert load_program(f"{folder}/file.py:program")(None, None) == 7
+
+
 def test_nobody_is_given_half_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who needs a file that another thread is executing waits for its end."""
     gate = SimpleNamespace(begun=threading.Event(), go_on=threading.Event())
