@@ -4,9 +4,11 @@
 here (CONTRACT.md §12.12).  Left out are tests that count how often a program is executed.
 """
 
+import faulthandler
 import gc
 import os
 import signal
+import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from tempfile import gettempdir
@@ -23,7 +25,7 @@ settings.register_profile("whole", max_examples=100, deadline=None, suppress_hea
 settings.load_profile("refold")  # --hypothesis-profile=whole: another one, as `.ci/run` does
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C be one below a shell that runs the tests in the background, too: some send it.
 
     Where CI is set, runs of pytest within tests would say more than elsewhere.  No test asks a
@@ -39,6 +41,32 @@ def pytest_configure() -> None:
     os.environ["XDG_STATE_HOME"] = os.environ["XDG_CACHE_HOME"] = kept
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.pluginmanager.register(_Hanging())
+
+
+class _Hanging:
+    """Ends a process whose test hangs for ten minutes, with the stacks of all threads.
+
+    pytest's own `faulthandler_timeout` starts and ends a thread for each test: a seventh of the
+    CPU time of a small one.  Here one is started at most every second.
+    """
+
+    def __init__(self) -> None:
+        self._stderr = os.dup(2)  # before pytest captures it
+        self._next = 0.0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self) -> None:
+        if time.monotonic() >= self._next:
+            faulthandler.dump_traceback_later(600, exit=True, file=self._stderr)
+            self._next = time.monotonic() + 1
+
+    def pytest_exception_interact(self) -> None:
+        self._next = 0.0  # pytest has just cancelled it
+
+    def pytest_unconfigure(self) -> None:
+        faulthandler.cancel_dump_traceback_later()
+        os.close(self._stderr)
 
 
 @pytest.hookimpl(optionalhook=True)
