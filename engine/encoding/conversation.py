@@ -6,13 +6,15 @@ passes all of it with each request, and hashing all of it each time would make a
 Pure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from typing import Any, Final
 
 import attrs
 
 from refold.engine.encoding import digest
-from refold.engine.encoding.canonical import Json, encode
+from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.secret import refuse_handles
 from refold.engine.errors import UsageError
 from refold.engine.values import Value
@@ -142,8 +144,8 @@ class _Conversation:
     """Copies, which models are given: if one changes them, the next comparison finds it out."""
     digests: list[str] = attrs.field(factory=list)
     """The chain digest after each of them."""
-    exact: dict[int, bytes] = attrs.field(factory=dict)
-    """Of messages with numbers, by place: their bytes.  In Python, 1 is equal to 1.0 and True."""
+    numbers: list[tuple[tuple[Any, ...], float]] = attrs.field(factory=list)
+    """Each number in them, after the path to it.  In Python, 1 is equal to 1.0 and True."""
 
     def add(self, message: Json) -> None:
         """Add a message.
@@ -152,15 +154,14 @@ class _Conversation:
             NotCanonical: it cannot be held by a log.
         """
         self.digests.append(digest.chained(self.digests[-1] if self.digests else "", message))
-        if _has_numbers(message):
-            self.exact[len(self.messages)] = encode(message)
+        self.numbers += _numbers(message, (len(self.messages),))
         self.messages.append(_copied(message))
 
     def is_begun_by(self, messages: list[Json]) -> bool:
         """Return whether `messages` begins with all of these."""
         if self.messages != messages[: len(self.messages)]:
             return False
-        return all(exact == encode(messages[at]) for at, exact in self.exact.items())
+        return all(_is_at(path, messages, number) for path, number in self.numbers)
 
     def alike(self, messages: list[Json]) -> int:
         """Return at how many places from the first on `messages` is the same."""
@@ -171,14 +172,14 @@ class _Conversation:
                 low = middle
             else:
                 high = middle - 1
-        numbers = ((at, exact) for at, exact in self.exact.items() if at < low)
-        other = (at for at, exact in numbers if exact != encode(messages[at]))
-        return min(other, default=low)
+        numbers = (each for each in self.numbers if each[0][0] < low)
+        other = (path[0] for path, number in numbers if not _is_at(path, messages, number))
+        return next(other, low)
 
     def beginning(self, count: int) -> "_Conversation":
         """Return a conversation of its own, of the first messages."""
-        exact = {at: message for at, message in self.exact.items() if at < count}
-        return _Conversation(self.messages[:count], self.digests[:count], exact)
+        numbers = [each for each in self.numbers if each[0][0] < count]
+        return _Conversation(self.messages[:count], self.digests[:count], numbers)
 
 
 def no_messages(found: object) -> UsageError:
@@ -189,12 +190,23 @@ def no_messages(found: object) -> UsageError:
     )
 
 
-def _has_numbers(value: Json) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_numbers, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(_has_numbers, value))
-    return isinstance(value, int | float)
+def _numbers(value: Json, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], float]]:
+    """Yield each number in a JSON value, after the path to it."""
+    if isinstance(value, int | float):
+        yield path, value
+    elif isinstance(value, dict | list | tuple):
+        for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+            if not isinstance(item, str):
+                yield from _numbers(item, (*path, name))
+
+
+def _is_at(path: tuple[Any, ...], messages: list[Json], number: float) -> bool:
+    """Return whether `number` is at its place, of its type: 0.0 is another than -0.0, too."""
+    try:
+        found: Any = reduce(getitem, path, messages)
+    except (LookupError, TypeError):  # a model took it from its copy, and the program from its own
+        return False
+    return found is number or (type(found), repr(found)) == (type(number), repr(number))
 
 
 def _copied(value: Json) -> Json:
