@@ -37,6 +37,8 @@ class ConversationPrefix(Value):
     """The chain digest after each of the new messages."""
     given: tuple[Json, ...] = attrs.field(default=(), eq=False)
     """The messages, for a model: copies, which neither the program nor the log shares."""
+    replies: int = attrs.field(default=0, eq=False)
+    """How many of them an assistant said."""
 
     @property
     def end(self) -> str:
@@ -68,15 +70,17 @@ class Conversations:
         found = self._of(list(messages), may_have_handles=may_have_handles)
         if len(found.messages) > len(messages):
             found = found.beginning(len(messages))
-        return self.held(found.digests, tuple(found.messages))
+        return self.held(found.digests, tuple(found.messages), sum(found.replies[-1:]))
 
-    def held(self, digests: Sequence[str], given: tuple[Json, ...] = ()) -> ConversationPrefix:
+    def held(
+        self, digests: Sequence[str], given: tuple[Json, ...] = (), replies: int = 0
+    ) -> ConversationPrefix:
         """Return how much the log has of the messages with these chain digests."""
         base = len(digests)
         while base and digests[base - 1] not in self._known:
             base -= 1
         predecessor = digests[base - 1] if base else ""
-        return ConversationPrefix(base, predecessor, tuple(digests[base:]), given)
+        return ConversationPrefix(base, predecessor, tuple(digests[base:]), given, replies)
 
     def asked(self, prefix: ConversationPrefix) -> None:
         """Take note that the log has these messages now."""
@@ -144,6 +148,8 @@ class _Conversation:
     """Copies, which models are given: if one changes them, the next comparison finds it out."""
     digests: list[str] = attrs.field(factory=list)
     """The chain digest after each of them."""
+    replies: list[int] = attrs.field(factory=list)
+    """How many an assistant said, up to and with each of them."""
     numbers: list[tuple[tuple[Any, ...], float]] = attrs.field(factory=list)
     """Each number in them, after the path to it.  In Python, 1 is equal to 1.0 and True."""
 
@@ -154,6 +160,7 @@ class _Conversation:
             NotCanonical: it cannot be held by a log.
         """
         self.digests.append(digest.chained(self.digests[-1] if self.digests else "", message))
+        self.replies.append(sum(self.replies[-1:]) + (message.get("role") == "assistant"))
         self.numbers += _numbers(message, (len(self.messages),))
         self.messages.append(_copied(message))
 
@@ -179,7 +186,9 @@ class _Conversation:
     def beginning(self, count: int) -> "_Conversation":
         """Return a conversation of its own, of the first messages."""
         numbers = [each for each in self.numbers if each[0][0] < count]
-        return _Conversation(self.messages[:count], self.digests[:count], numbers)
+        return _Conversation(
+            self.messages[:count], self.digests[:count], self.replies[:count], numbers
+        )
 
 
 def no_messages(found: object) -> UsageError:

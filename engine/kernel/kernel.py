@@ -816,7 +816,9 @@ class Kernel:
         parameters = dict(request.parameters)
         if self.loop.flags.names_agent and self.identity.agent:
             parameters.setdefault("agent", self.identity.agent)
-        request = attrs.evolve(request, messages=prefix.given, parameters=parameters)
+        request = attrs.evolve(
+            request, messages=prefix.given, parameters=parameters, replies=prefix.replies
+        )
         asked = ModelAsked(
             model.name if model else name,
             prefix.predecessor,

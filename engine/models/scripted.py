@@ -25,7 +25,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from itertools import takewhile
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NotRequired, Self, TypedDict
 
@@ -39,8 +38,6 @@ from refold.engine.errors import ModelError, ScriptRefused
 from refold.engine.events.outcome import Usage
 from refold.engine.models.messages import check_messages
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
-
-_ROLE: Final = itemgetter("role")
 
 Reply = str | Mapping[str, Any] | ModelReply | ModelError
 """One reply of a script: a text, an object as in a file, a ready reply, or a failure."""
@@ -144,9 +141,9 @@ class ScriptedModel:
         """
         agent = str(request.parameters.get("agent", ANY_AGENT))
         script = self._script.get(agent, self._script.get(ANY_AGENT, []))
-        own = request.messages[request.parameters.get("inherited", 0) :]
+        taken_over = request.messages[: request.parameters.get("inherited", 0)]
         check_messages(self._name, takewhile(_is_new, reversed(request.messages)))
-        place = [*map(_ROLE, own)].count("assistant")  # half of a loop, for thousands of turns
+        place = (request.replies or _replies(request.messages)) - _replies(taken_over)
         if not {agent, ANY_AGENT} & self._script.keys():
             named = ", ".join(self._script) or "none"
             wanted = f"no script for agent {agent!r} (scripts: {named})"
@@ -198,6 +195,10 @@ class FunctionModel:
             reply.close()  # or Python would name a line of ours
         said = _checked_reply(reply, self._name, "")
         return _reply_of(self._name, said, f"call_{len(request.messages)}")
+
+
+def _replies(messages: Sequence[Mapping[str, Any]]) -> int:
+    return sum(message.get("role") == "assistant" for message in messages)
 
 
 def _is_new(message: Mapping[str, Any]) -> bool:

@@ -193,6 +193,8 @@ class ModelRequest(Value):
     """Passed on by name: temperature, max_tokens, tool_choice, …  Two are for scripts and are not
     sent: `agent`, the name of the agent, and `inherited`, the number of messages from another
     conversation."""
+    replies: int = attrs.field(default=0, eq=False, repr=False)
+    """The number of messages from an assistant, as a run counts them; 0 if nobody did."""
 
 
 @attrs.frozen(kw_only=True)

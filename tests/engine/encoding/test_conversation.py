@@ -180,7 +180,7 @@ def test_who_has_the_digests_need_not_show_the_messages() -> None:
 _FLAT = st.sampled_from(["a", "b", None, 0, 0.0, -0.0, False, 1, 1.0, True])
 _VALUES = _FLAT | _FLAT.map(lambda value: [value]) | _FLAT.map(lambda value: {"n": [0, value]})
 _EDITS = st.lists(
-    st.tuples(st.integers(0, 9), st.sampled_from(["add", "set", "edit", "cut"]), _VALUES)
+    st.tuples(st.integers(0, 9), st.sampled_from(["add", "set", "edit", "turn", "cut"]), _VALUES)
 )
 
 
@@ -197,13 +197,16 @@ def test_whatever_is_changed_in_place_the_digests_are_of_what_is_passed(edits: l
                 inner["n"][place % len(inner["n"])] = value
         elif edit == "cut":
             del messages[1 + place :]
+        elif edit == "turn":
+            messages[place % len(messages)]["role"] = "assistant" if place % 2 else "user"
         else:
-            messages.append({"role": "user", "content": value})
+            messages.append({"role": "user" if place % 2 else "assistant", "content": value})
 
         prefix = known.prefix(tuple(messages))
 
         assert prefix.end == chain(*messages)
         assert [repr(each) for each in prefix.given] == [repr(each) for each in messages]
+        assert prefix.replies == [each["role"] for each in messages].count("assistant")
         known.asked(prefix)
 
 

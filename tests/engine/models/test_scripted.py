@@ -52,6 +52,18 @@ def test_inherited_messages_do_not_count() -> None:
     assert [reply.message["content"] for reply in replies] == ["first", "second"]
 
 
+@pytest.mark.parametrize("inherited", [0, 1, 2, 5, 7])
+def test_replies_that_a_run_has_counted_are_not_counted_again(inherited: int) -> None:
+    """The place is the same, and messages before the last reply are not looked at."""
+    counted = asked(4, agent="child", inherited=inherited)
+    own, last = counted.messages[inherited:-2], counted.messages[-2:]
+    messages = (*counted.messages[: -2 - len(own)], *[{}] * len(own), *last)
+    known = ModelRequest(messages=messages, parameters=counted.parameters, replies=4)
+    model = ScriptedModel({"child": ["0", "1", "2", "3", "4"]})
+
+    assert model.complete(known) == model.complete(counted)
+
+
 def test_calls_usage_and_stop_reasons() -> None:
     """Calls get ids by their place in the conversation; what is not said has a default."""
     search = {"name": "search", "arguments": {"query": "tides"}}

@@ -669,6 +669,20 @@ def test_what_a_model_does_to_its_messages_no_program_sees(tmp_path: Path) -> No
     assert (first.data["added"], second.data["base"]) == ([{"role": "user", "content": "hi"}], 1)
 
 
+def test_a_model_is_told_how_many_replies_it_is_given(tmp_path: Path) -> None:
+    """So that scripts need not count those of a long conversation."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        messages: list[Any] = [{"role": "user", "content": "hi"}]
+        for _ in range(3):
+            messages.append((await run.model(messages)).message)
+        return [each["content"] for each in messages[1:]]
+
+    model = FunctionModel(lambda request: str(request.replies))
+
+    assert ran(tmp_path, program, model=model).output == ["0", "1", "2"]
+
+
 def test_what_a_model_changes_afterwards_is_its_own(tmp_path: Path) -> None:
     """The log and the program have what it said then."""
     said: dict[str, Any] = {"role": "assistant", "content": ""}
