@@ -11,9 +11,9 @@ Pure: no clock, no file, no thread.  `engine.program.run` is its interface for p
 import asyncio
 import contextlib
 import inspect
-import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from types import FrameType
 from typing import Any, Final
 
 import attrs
@@ -164,7 +164,7 @@ class Kernel:
         self.secrets: dict[str, None] = {}
         """Names that the program asked handles for; arguments are searched for handles from then
         on."""
-        self.unawaited = Unawaited()
+        self.unawaited = Unawaited(is_told=world.hears_slips)
         self._neglected = Neglected()
         self.slips: tuple[Slip, ...] = ()
         """Calls that the program made and never awaited, once it has ended."""
@@ -652,8 +652,12 @@ class Kernel:
             self.fail(error)
             raise
 
-    def ask_tool(self, tool: Tool, arguments: dict[str, Any]) -> tuple[Pending | None, Any]:
+    def ask_tool(
+        self, tool: Tool, arguments: dict[str, Any], asking: FrameType | None
+    ) -> tuple[Pending | None, Any]:
         """Ask for a leaf tool; return what to wait for, or `None` and the result of one that ran.
+
+        `asking` is the frame that would wait; `None` for plain programs.
 
         Raises:
             ToolError: the tool ran, and failed.
@@ -663,7 +667,6 @@ class Kernel:
         scope, call = self.key()
         pending = Pending(call, "tool", tool.name, tool, plain)
         is_alone = not (self.open or self.children or self.wanted) and self.loop.is_idle()
-        asking = sys._getframe(1)  # noqa: SLF001 - it says who drives the program
         goes_straight = is_alone and not (handles or self._ends) and self.loop.would_wait(asking)
         taken = self._straight(pending, scope) if goes_straight else Taken.NOTHING
         if taken.__class__ is ToolReturned:

@@ -26,8 +26,8 @@ R = TypeVar("R")
 _KEPT_MIN: Final = 256
 """So many are kept before it is looked which of them have begun."""
 
-Made = tuple[Any, CodeType, int]
-"""A coroutine, and the code that made it with the place in that."""
+Made = tuple[Any, CodeType | None, int]
+"""A coroutine, and the code that made it, if anybody is told, with the place in that."""
 
 
 @attrs.frozen
@@ -58,23 +58,32 @@ class Slip(Value):
 class Unawaited:
     """What one run's program made and has not begun, as far as is known."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_told: bool = True) -> None:
+        """Keep coroutines, and if anybody is told of them, their places."""
         self._made: list[Made] = []
         self._kept_max = _KEPT_MIN
+        self._is_told = is_told
 
     def add(self, coroutine: Any) -> Any:
         """Keep a coroutine that the caller's caller makes, and return it.
 
         Now and then, let go of those that have begun.
         """
-        made, frame = self._made, sys._getframe(2)  # noqa: SLF001 - `inspect` would ask the same
-        if made and made[-1][0].cr_frame is None:  # it has ended, as most of a sequence have
-            made.pop()
-        made.append((coroutine, frame.f_code, frame.f_lasti))
+        made = self._made
+        if self._is_told:
+            frame = sys._getframe(2)  # noqa: SLF001 - `inspect` would ask the same
+            made.append((coroutine, frame.f_code, frame.f_lasti))
+        else:
+            made.append((coroutine, None, 0))
         if len(made) > self._kept_max:
-            self._made = [one for one in self._made if _is_fresh(one[0])]
-            self._kept_max = max(_KEPT_MIN, 2 * len(self._made))
+            made[:] = [one for one in made if _is_fresh(one[0])]
+            self._kept_max = max(_KEPT_MIN, 2 * len(made))
         return coroutine
+
+    def begin(self) -> None:
+        """Let go of the last coroutine if it has begun, as most have when the next is made."""
+        if self._made and self._made[-1][0].cr_running:
+            self._made.pop()
 
     def taken(self) -> tuple[Slip, ...]:
         """Return what never began, in the order in which it was made, and let go of all."""
@@ -83,6 +92,7 @@ class Unawaited:
         slips = tuple(
             Slip(_NEVER.format(_call_of(coroutine)), code.co_filename, _line_of(code, at))
             for coroutine, code, at in fresh
+            if code is not None
         )
         for coroutine, _, _ in fresh:
             coroutine.close()  # or Python would warn, too, and name this line

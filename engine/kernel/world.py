@@ -51,6 +51,8 @@ class World:
 
     fold: Fold
     """The state so far; `emit` and the pump keep it."""
+    hears_slips = True
+    """Whether anybody is told of calls that the program never awaits."""
 
     def __init__(self, fold: Fold) -> None:
         self.fold = fold

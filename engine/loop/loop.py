@@ -486,9 +486,12 @@ class Loop(asyncio.AbstractEventLoop):
         task = _task_of(self)
         if getattr(task, "_must_cancel", True) or sys.exception() is not None:
             return False
-        for _ in range(_FRAMES_MAX):
-            if frame is None or not frame.f_code.co_flags & _SUSPENDS:
-                return frame is not None and frame.f_code is _RUN
+        for _ in range(1, _FRAMES_MAX):  # the call's own is one of them
+            if frame is None:
+                return False
+            code = frame.f_code  # asked once, as an audit hook has to be passed each time
+            if not code.co_flags & _SUSPENDS:
+                return code is _RUN
             frame = frame.f_back
         return False
 

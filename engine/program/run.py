@@ -6,6 +6,7 @@ An option is never a keyword of `tool`: a tool may have an argument called `name
 """
 
 import asyncio
+import sys
 import weakref
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping
 from typing import Any, Never, ParamSpec, Protocol, TypeVar, overload
@@ -128,6 +129,7 @@ class Run(_Asking):
 
     async def _tool(self, tool: Any, unnamed: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         kernel = self._kernel
+        kernel.unawaited.begin()
         found = kernel.tool(tool)
         if unnamed:
             raise _unnamed(found)
@@ -136,7 +138,8 @@ class Run(_Asking):
             check_approved(found.name, await self.ask(question, APPROVAL))
         if found.delegates:
             return await self._delegated(found, arguments)
-        pending, result = kernel.ask_tool(found, arguments)
+        # A name for the frame would keep the program alive, with which it is in a cycle.
+        pending, result = kernel.ask_tool(found, arguments, sys._getframe(1))  # noqa: SLF001 - `inspect` would ask it
         return result if pending is None else await self._awaited(pending)
 
     _tool.__name__, _tool.__qualname__ = "tool", "Run.tool"  # of its coroutines
@@ -293,7 +296,7 @@ class PlainRun(_Asking):
             check_approved(found.name, self.ask(question, APPROVAL))
         if found.delegates:
             return kernel.wait_for_task(self._asynchronous._delegated(found, arguments))  # noqa: SLF001 - the same run
-        pending, result = kernel.ask_tool(found, arguments)
+        pending, result = kernel.ask_tool(found, arguments, None)
         return kernel.had(result) if pending is None else kernel.wait(pending)
 
     def model(

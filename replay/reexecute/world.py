@@ -106,6 +106,7 @@ class Replayed(World):
         self.fold = Fold()
         self._on_end = on_end
         self._successor = successor
+        self.hears_slips = successor is not None
         self.effects: dict[str, Effect] = {}
         """By call: requested effects that a successor must start."""
         self.given_up: set[str] = set()

@@ -1,6 +1,7 @@
 """A call that a program never awaits is told with its place, and stands in no log (§9.10)."""
 
 import asyncio
+import gc
 import inspect
 import warnings
 from collections.abc import Callable
@@ -104,18 +105,20 @@ def test_what_was_begun_or_cancelled_is_no_slip(
 
 def test_what_has_begun_is_let_go_of() -> None:
     """A long run keeps its last call, and of those that wait no more than its last ones."""
+    kept = Unawaited()
 
     async def call(pauses: int) -> None:
+        if not pauses:
+            kept.begin()
         for _ in range(pauses):
             await asyncio.sleep(0)
 
-    kept = Unawaited()
     for _ in range(10_000):
         coroutine = call(0)
         kept.add(coroutine)
         with pytest.raises(StopIteration):
             coroutine.send(None)
-    assert len(kept._made) == 1
+    assert kept._made == []
 
     waiting = [call(1) for _ in range(1_000)]
     for coroutine in waiting:
@@ -123,6 +126,37 @@ def test_what_has_begun_is_let_go_of() -> None:
         kept.add(coroutine)
     assert len(kept._made) <= 257
     assert kept.taken() == ()
+
+
+def test_one_that_has_not_begun_stays_when_another_begins() -> None:
+    """The last one that was made need not be the one that begins."""
+    kept = Unawaited()
+
+    async def call() -> None:
+        kept.begin()
+
+    first, last = call(), call()
+    kept.add(first)
+    kept.add(last)
+    with pytest.raises(StopIteration):
+        first.send(None)
+
+    assert [made[0] for made in kept._made] == [first, last]
+    assert [slip.line > 0 for slip in kept.taken()] == [True]
+
+
+def test_where_nobody_is_told_nothing_is() -> None:
+    """Neither by Refold nor by Python, which would warn of a coroutine that is not closed."""
+    kept = Unawaited(is_told=False)
+
+    async def call() -> None:
+        pass
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kept.add(call())
+        assert kept.taken() == ()
+        gc.collect()
 
 
 async def parent(run: refold.Run, _: Any) -> Any:

@@ -302,3 +302,36 @@ def test_the_end_of_python_is_quiet() -> None:
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
 
     assert ended.stderr == ""
+
+
+_AUDITED = """
+import sys
+import refold
+
+@refold.tool(effect="reads")
+def fetch(n: int) -> int:
+    return n
+
+async def asking(run, calls):
+    for n in range(calls):
+        await run.tool(fetch, n=n)
+
+counts = []
+sys.addaudithook(lambda *_: counts and counts.append(counts.pop() + 1))
+for calls in (10, 110):
+    log = f"{sys.argv[1]}/{calls}.jsonl"
+    refold.record(asking, calls, log=log, tools=[fetch], check=False)
+    refold.reexecute(log, asking)
+    counts.append(1)
+    refold.reexecute(log, asking)
+    print(counts.pop())
+"""
+
+
+def test_a_call_passes_the_hook_three_times(tmp_path: Path) -> None:
+    """It costs as much as a function each time: for the frame that waits, and the code of two."""
+    command = [sys.executable, "-c", _AUDITED, str(tmp_path)]
+    counted = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+
+    few, many = map(int, counted.stdout.split())
+    assert many - few <= 3 * 100 + 10
