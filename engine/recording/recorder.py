@@ -78,6 +78,7 @@ from refold.engine.recording.driver import (
     Arrivals,
     CancelRun,
     Driver,
+    Flight,
     SharedChange,
     TokensAsked,
     model_failure,
@@ -508,9 +509,7 @@ class Recorder(World):
                 self._ledger.barrier()
                 self._ask(effect)
             case GiveUp(call) if call in self._paused:
-                message, paused = "cancelled while it waited for a person", self._paused.pop(call)
-                outcome = failed("cancelled", "cancelled", message, child=paused.child)
-                self._arrivals.put(Arrival(call, outcome))
+                self._arrivals.put(Arrival(call, _given_up(self._paused.pop(call))))
             case GiveUp(call):
                 self._driver.give_up(call)
 
@@ -737,14 +736,8 @@ class Recorder(World):
             return self._take_message(arrival)
         flight = self._driver.flights.pop(arrival.call, None)
         match arrival.event:
-            # What a child's runner said is kept until somebody joins the child, or it goes on.
-            case Suspended() as paused:
-                self._paused[arrival.call] = paused
-                return False
-            case Outcome() as outcome:
-                self._outcomes[arrival.call] = outcome
-                if arrival.ended_us is not None:
-                    self._ended_us[arrival.call] = arrival.ended_us
+            case Suspended() | Outcome() as said:
+                self._keep_said(arrival.call, said, arrival.ended_us, flight)
                 return False
             case Unanswered():
                 self._unanswered[arrival.call] = str(arrival.event)
@@ -765,6 +758,22 @@ class Recorder(World):
                 self._world(arrival.event, arrival.call, self._ledger.cause_of(arrival.call))
                 self._ledger.barrier()
         return True
+
+    def _keep_said(
+        self, call: str, said: Suspended | Outcome, ended_us: int | None, flight: Flight | None
+    ) -> None:
+        """Keep what a child's runner said until somebody joins the child, or it continues.
+
+        A child that began to wait for a person while it was being cancelled is cancelled.
+        """
+        if isinstance(said, Suspended) and flight is not None and flight.cancel.is_set():
+            said = _given_up(said)
+        if isinstance(said, Suspended):
+            self._paused[call] = said
+            return
+        self._outcomes[call] = said
+        if ended_us is not None:
+            self._ended_us[call] = ended_us
 
     def _take_message(self, message: CancelRun | SharedChange | TokensAsked) -> bool:
         """Append and deliver a message that is not an outcome; False if nothing is appended."""
@@ -935,6 +944,12 @@ _GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)
 _KEY_MAX: Final = 4096
 _GUARDED: Final = frozenset({"idempotent", "changes"})
 """Effect classes of tools before and after which the log is made durable."""
+
+
+def _given_up(paused: Suspended) -> Outcome:
+    """Return the outcome of a child that was cancelled while it waited for a person."""
+    message = "cancelled while it waited for a person"
+    return failed("cancelled", "cancelled", message, child=paused.child)
 
 
 def _meta_of_end(verdict: Verdict, fold: Fold) -> dict[str, int | str]:

@@ -4,11 +4,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import attrs
 import orjson
 import pytest
 
 import refold
 from refold.engine.errors import AnswerRefused, ToolError, UsageError
+from refold.engine.events.outcome import Outcome
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.people import (
     APPROVAL,
@@ -17,7 +19,8 @@ from refold.engine.ports.people import (
     check_approved,
     check_question,
 )
-from refold.engine.ports.ports import Question
+from refold.engine.ports.ports import CancelSignal, ChildRequest, Question, Suspended
+from refold.engine.runners.in_process import InProcess
 from refold.replay.reexecute.world import first_event
 from tests.support.unfinished import rows_of
 
@@ -268,6 +271,23 @@ def test_a_child_that_waits_for_a_person_can_be_given_up(tmp_path: Path) -> None
 
     assert (recording.status, recording.output) == ("completed", "cancelled")
     assert refold.reexecute(recording.log, gives_up_on_a_child).identical
+
+
+class Deaf(InProcess):
+    """Its children learn of nothing; it says how one ended when that has been cancelled."""
+
+    def run(self, request: ChildRequest, /) -> Outcome | Suspended:
+        ended = super().run(attrs.evolve(request, cancel=CancelSignal()))
+        request.cancel.wait(60)
+        return ended
+
+
+def test_so_can_one_that_begins_to_wait_at_that_moment(tmp_path: Path) -> None:
+    log = tmp_path / "a.jsonl"
+    recording = refold.record(gives_up_on_a_child, log=log, runner="deaf", runners={"deaf": Deaf()})
+
+    assert (recording.status, recording.output) == ("completed", "cancelled")
+    assert refold.reexecute(log, gives_up_on_a_child).identical
 
 
 @pytest.mark.parametrize("answer", ["yes", "true", 1, 0, None, []])
