@@ -33,7 +33,7 @@ def anchored(outcome: Outcome, request: ChildRequest) -> Outcome:
         child = _reference(request.log, request.identity.run_id, seen.look)
         if child is None:
             return outcome
-        problem = _problem(request, request.log, seen)
+        problem = _problem(request, seen)
     except LogMissing:
         return outcome
     except LogError as error:
@@ -43,9 +43,23 @@ def anchored(outcome: Outcome, request: ChildRequest) -> Outcome:
             f"the child's log cannot be read: {error}",
             duration_ms=outcome.duration_ms,
         )
+    return _checked(attrs.evolve(outcome, child=child), request, problem)
+
+
+def written_here(outcome: Outcome, request: ChildRequest, starts: int) -> Outcome:
+    """Return the outcome of a child that this process recorded: its writer knows the head.
+
+    Failed if a run below is too deep; the child started `starts` of them.
+    """
+    problem = _too_deep(request, starts) if starts else ""
+    return _checked(outcome, request, problem)
+
+
+def _checked(outcome: Outcome, request: ChildRequest, problem: str) -> Outcome:
     if problem:
-        return failed("failed", "child_log", problem, duration_ms=outcome.duration_ms, child=child)
-    return with_last_words(attrs.evolve(outcome, child=child), request)
+        took, child = outcome.duration_ms, outcome.child
+        return failed("failed", "child_log", problem, duration_ms=took, child=child)
+    return with_last_words(outcome, request)
 
 
 def with_last_words(outcome: Outcome, request: ChildRequest) -> Outcome:
@@ -112,13 +126,18 @@ def _reference(log: Path, run_id: str, look: Look) -> ChildRef | None:
     return ChildRef(run=run_id, head=found.head, events=found.entries)
 
 
-def _problem(request: ChildRequest, log: Path, seen: _Seen) -> str:
+def _problem(request: ChildRequest, seen: _Seen) -> str:
     """Return the problem of the logs of the child and its descendants; empty for none."""
-    first, own = _header(seen.first), request.identity.depth
-    if first.get("run_id") != request.identity.run_id or first.get("depth") != own:
+    first, own = _header(seen.first), request.identity
+    if first.get("run_id") != own.run_id or first.get("depth") != own.depth:
         return "the log in the child's place is another run's"
-    deepest = request.limits.max_depth
-    for depth in (own, *_depths_below(log, seen.starts)):
+    return _too_deep(request, seen.starts)
+
+
+def _too_deep(request: ChildRequest, starts: int) -> str:
+    """Return the problem of a run that is deeper than the child allows; empty for none."""
+    deepest, log = request.limits.max_depth, request.log
+    for depth in (request.identity.depth, *(_depths_below(log, starts) if log else ())):
         if deepest is not None and isinstance(depth, int) and depth > deepest:
             return f"a run at depth {depth} was started; max_depth is {deepest}"
     return ""

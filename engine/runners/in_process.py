@@ -10,7 +10,7 @@ import time
 from concurrent.futures import Future
 from typing import Final
 
-from refold.engine.children.anchor import anchored, with_last_words
+from refold.engine.children.anchor import anchored, with_last_words, written_here
 from refold.engine.errors import RefoldError
 from refold.engine.events.outcome import ChildRef, Outcome, Status, failed
 from refold.engine.kernel.unawaited import tell_quietly
@@ -112,4 +112,5 @@ def _outcome(ended: Future[RecordedRun], request: ChildRequest) -> Outcome | Sus
     tell_quietly((*recorded.slips, *recorded.unheard))
     if recorded.questions:
         return suspended(recorded, request)
-    return anchored(outcome_of_recorded(recorded, request), request)
+    starts = recorded.fold.children_started
+    return written_here(outcome_of_recorded(recorded, request), request, starts)

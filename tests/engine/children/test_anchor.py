@@ -5,7 +5,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from refold.engine.children.anchor import anchored
+from refold.engine.children.anchor import anchored, written_here
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
 from refold.engine.log.names import child_path
@@ -38,6 +38,15 @@ def test_an_outcome_is_bound_to_the_head_of_the_log(ran: ChildRequest) -> None:
 
     assert child is not None
     assert (child.run, child.head, child.events) == ("child", last.hash, last.seq + 1)
+
+
+def test_a_child_in_this_process_is_bound_to_what_was_written(request_for: Make) -> None:
+    """Its log is not read again: the head that its writer knows is the head of the file."""
+    request = request_for("nests", 2, runners={"in-process": InProcess()})
+
+    outcome = ended(InProcess().run(request))
+
+    assert outcome == anchored(outcome, request)
 
 
 def test_a_child_without_a_log_has_no_anchor(request_for: Make) -> None:
@@ -107,6 +116,8 @@ def test_a_descendant_below_the_depth_fails_the_child(ran: ChildRequest) -> None
 
     assert outcome.error is not None
     assert outcome.error.message == "a run at depth 3 was started; max_depth is 2"
+    assert written_here(DONE, low, 1).error == outcome.error
+    assert written_here(DONE, low, 0) == DONE, "it started none"
     deep = child_path(child_path(log_of(ran), 1), 1)
     assert deep.is_file()
     deep.rename(deep.with_name("elsewhere.jsonl"))
