@@ -80,7 +80,7 @@ def encode(value: Json, pointer: str = "", order: int = 0, more_levels: int = 0)
         encoded = _dumps(value, None, _PASSTHROUGH | order)
     else:
         if (len(encoded) > SURELY_FLAT and _may_be_deep(encoded)) or (
-            encoded.find(b"null") >= 0 and loads(encoded) != value
+            encoded.find(b"null") >= 0 and _has_other_null(encoded, value)
         ):
             check(value, pointer, more_levels)
     if encoded.isascii() and _DELETE not in encoded:
@@ -91,6 +91,13 @@ def encode(value: Json, pointer: str = "", order: int = 0, more_levels: int = 0)
 def _may_be_deep(encoded: bytes) -> bool:
     """Return whether these bytes have brackets for more levels than are allowed."""
     return encoded.count(b"{") + encoded.count(b"[") > DEPTH_MAX
+
+
+def _has_other_null(encoded: bytes, value: Json) -> bool:
+    """Return whether a null stands in these bytes for something else: for a NaN."""
+    if value.__class__ is dict and encoded.count(b"null") == [*value.values()].count(None):
+        return False  # all are members of the object itself, as in most entries
+    return bool(loads(encoded) != value)
 
 
 def encode_sorted(value: Json) -> bytes:

@@ -99,7 +99,7 @@ class Flags(Value):
 
     def as_json(self) -> dict[str, Any]:
         """Return `run.started.versions.flags`."""
-        return attrs.asdict(self)
+        return {name: getattr(self, name) for name in _NAMES}
 
     @classmethod
     def of_log(cls, versions: Mapping[str, Any]) -> "Flags":
@@ -110,6 +110,8 @@ class Flags(Value):
         known = recorded if isinstance(recorded, Mapping) else {}
         return cls(**{name: known[name] for name in _TYPES if name in known})
 
+
+_NAMES: Final = tuple(attrs.fields_dict(Flags))
 
 NOW: Final = Flags(
     scope_hashes=True,

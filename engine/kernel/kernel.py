@@ -898,18 +898,15 @@ class Kernel:
         name = program_name(delegation.program)
         if self.secrets:
             refuse_handles("a child", [delegation.input, delegation.brief])
-        delegation = attrs.evolve(
-            delegation,
-            input=to_json(delegation.input),
-            program=found_program(delegation.program),
-        )
-        program = delegation.program
+        given: dict[str, Any] = {"input": to_json(delegation.input)}
+        program = given["program"] = found_program(delegation.program)
         types = self._types_of(program if callable(program) else load_program(program))
-        types.read_input(delegation.input)
+        types.read_input(given["input"])
         shares = self.loop.flags.asks_tokens
-        if shares and _takes_what_is_left(delegation):
-            left = tokens_to_give(self.world.fold)
-            delegation = attrs.evolve(delegation, part=None if left is None else max(1, left // 2))
+        left = tokens_to_give(self.world.fold)
+        if shares and left is not None and _takes_what_is_left(delegation):
+            given["part"] = max(1, left // 2)
+        delegation = attrs.evolve(delegation, **given)
         number = self.world.fold.children_started + 1
         granted = self._judged(
             lambda call: RequestChild(
@@ -1079,6 +1076,6 @@ def _takes_what_is_left(delegation: Delegation) -> bool:
 
 def is_async(program: Callable[..., Any]) -> bool:
     """Return whether `program` is asynchronous; objects with an async `__call__` are."""
-    return inspect.iscoroutinefunction(program) or inspect.iscoroutinefunction(
-        getattr(program, "__call__", None)  # noqa: B004 - its kind is asked, not its presence
-    )
+    if not inspect.isfunction(program) and not inspect.iscoroutinefunction(program):
+        program = getattr(program, "__call__", None)  # type: ignore[assignment]  # noqa: B004 - its kind is asked, not its presence
+    return inspect.iscoroutinefunction(program)

@@ -259,9 +259,11 @@ def default_path(folder: Path, name: str, *, time: datetime, short_id: str) -> P
 
 
 def _stem(path: Path) -> str:
-    if path.suffix != SUFFIX or not path.stem:
+    name = path.name
+    stem = name.removesuffix(SUFFIX)
+    if stem in ("", name):
         raise LogNameRefused(str(path), f"a log's name ends in {SUFFIX}")
-    return path.stem
+    return stem
 
 
 def _root_stem(path: Path) -> str:

@@ -10,6 +10,7 @@ A writer belongs to one run and is not for use by several threads at once.
 
 import contextlib
 import errno
+import functools
 import os
 import re
 import time
@@ -105,7 +106,10 @@ class LogWriter:
         self._offset = 0
         self._refusal: Callable[[], RefoldError] | None = None
         self._is_sealed = False
-        self._blobs = BlobStore(blobs_of(path), sync=self._syncs)
+
+    @functools.cached_property
+    def _blobs(self) -> BlobStore:
+        return BlobStore(blobs_of(self.path), sync=self._syncs)
 
     # --- beginning and end ---------------------------------------------------------------
 
@@ -142,7 +146,8 @@ class LogWriter:
             lock.lock(descriptor, place)
             writer = cls(place, descriptor, durability=durability, disk=disk or SystemDisk())
             writer.append(started, meta=meta)
-            writer.barrier()
+            if is_synced:
+                writer.barrier()
         except BaseException:
             with contextlib.suppress(OSError):
                 place.unlink()

@@ -931,6 +931,8 @@ class Recorder(World):
 
     def _run_started(self) -> RunStarted:
         started = started_of(self.request)
+        if not self._vault.is_active:
+            return started
         redacted = self._redacted(started, None)
         return attrs.evolve(started, input=redacted.input, labels=redacted.labels)
 

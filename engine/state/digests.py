@@ -5,6 +5,7 @@ first. It leaves out values that differ between two equal runs: derived ids, dur
 readings.
 """
 
+import functools
 from typing import Any, Final
 
 import attrs
@@ -34,9 +35,9 @@ def state_json(state: RunState, *, volatile: bool = True) -> dict[str, Json]:
         "state_version": STATE_VERSION,
         "tokens_used": state.tokens_used,
         "limits": {name: _number(cap) for name, cap in state.limits.as_json().items()},
-        "left": attrs.asdict(state.left),
-        "open": [attrs.asdict(call) for call in state.open],
-        "tools": [attrs.asdict(count) for count in state.tools],
+        "left": _members(state.left),
+        "open": [_members(call) for call in state.open],
+        "tools": [_members(count) for count in state.tools],
         "usage": state.usage.as_json(),
         "children_usage": state.children_usage.as_json(),
         "children": [_child(child, volatile=volatile) for child in state.children],
@@ -69,8 +70,16 @@ def state_digest(state: RunState) -> str:
     return digest.of_value(digest.STATE, state_json(state, volatile=False))
 
 
+def _members(value: Any) -> dict[str, Json]:
+    """Return the fields of a value by name, as they are: `attrs.asdict` looks into each."""
+    return {name: getattr(value, name) for name in _names(value.__class__)}
+
+
+_names: Final = functools.cache(attrs.fields_dict)
+
+
 def _child(child: ChildState, *, volatile: bool) -> dict[str, Json]:
-    shown = attrs.asdict(child)
+    shown = _members(child)
     if not child.cost_reserved:  # logs without `cost_usd` have the digests that they had before it
         del shown["cost_reserved"]
     if not volatile:
@@ -79,7 +88,7 @@ def _child(child: ChildState, *, volatile: bool) -> dict[str, Json]:
 
 
 def _limit_hit(hit: LimitCount, *, volatile: bool) -> dict[str, Json]:
-    shown: dict[str, Any] = attrs.asdict(hit)
+    shown: dict[str, Any] = _members(hit)
     shown["allowed"] = _number(hit.allowed)
     shown["observed"] = _number(hit.observed)
     if not volatile and hit.limit == "timeout_seconds":
@@ -90,7 +99,7 @@ def _limit_hit(hit: LimitCount, *, volatile: bool) -> dict[str, Json]:
 def _seal(seal: Seal | None, *, volatile: bool) -> dict[str, Json] | None:
     if seal is None:
         return None
-    shown = attrs.asdict(seal)
+    shown = _members(seal)
     shown["in_doubt"] = list(seal.in_doubt)
     if not volatile:
         del shown["children_root"]  # over the heads of logs, which always differ

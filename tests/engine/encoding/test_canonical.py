@@ -112,6 +112,9 @@ def test_an_odd_number_beside_a_null_is_refused_as_the_exact_walk_refuses_it(val
     ("value", "pointer", "expected"),
     [
         ({"a": [1, float("nan")]}, "/a/1", "a finite number"),
+        ({"a": None, "b": float("nan")}, "/b", "a finite number"),
+        ({"a": None, "b": {"c": float("nan")}}, "/b/c", "a finite number"),
+        ({"null": None, "b": float("-inf")}, "/b", "a finite number"),
         ({"a": float("-inf")}, "/a", "a finite number"),
         ({"a": 2**63}, "/a", "an integer within 64 bits, sign included"),
         ({"a": [-(2**63) - 1]}, "/a/0", "an integer within 64 bits, sign included"),
