@@ -30,7 +30,6 @@ from refold.replay.observed.titles import place_of
 
 __all__ = ["GUARANTEE", "ObservedReport", "ended_otherwise", "joined", "report_of"]
 
-NOTHING: Final = "nothing to replay"
 _EXIT_CODE: Final = "/arguments/exit_code"
 _STDOUT: Final = "/arguments/stdout"
 _FILES: Final = "/arguments/files/"
@@ -103,12 +102,18 @@ class ObservedReport:
             lines.append(f"  … and {len(places) - IGNORED_SHOWN} places more")
         return lines
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """The result and its counts: `identical: 2 of 2 recorded requests served, …`."""
         served = f"{self.served} of {counted(self.requests, 'recorded request')} served"
         talks = counted(self.conversations, "conversation")
         said = "identical" if self.identical else counted(len(self.divergences), "difference")
-        said = NOTHING if self.is_nothing else said
-        lines = [f"{said}: {served}, in {talks}; requests sent by the proxy: {self.live}"]
+        if self.is_nothing:
+            said = "the command sent no request" if self.requests else "nothing to replay"
+        return f"{said}: {served}, in {talks}; requests sent by the proxy: {self.live}"
+
+    def __str__(self) -> str:
+        lines = [self.headline]
         lines += [f"\n{one}{after(one)}" for one in self.divergences]
         lines += ["", *self.ignored_lines()] if self.ignored_count else []
         lines += [f"profile: {self.profile}"] if self.profile else []

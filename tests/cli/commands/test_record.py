@@ -243,7 +243,9 @@ def test_a_command_that_asks_nothing_any_more_is_nothing_to_replay(invoke: Invok
         invoke("record", "--log", "run.jsonl", *to, "--", sys.executable, "-c", ASKS)
     other = ASKS.replace("Hello", "Goodbye")
 
-    assert invoke("replay", "run.jsonl", "--", "true").exit_code == 2
+    done = invoke("replay", "run.jsonl", "--", "true")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("the command sent no request: 0 of 1 recorded request served")
     assert invoke("replay", "run.jsonl", "--", sys.executable, "-c", other).exit_code == 1
 
 

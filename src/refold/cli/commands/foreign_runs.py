@@ -30,7 +30,7 @@ from refold.replay.explain.junit import JUnitCase, JUnitSuite, junit_xml
 from refold.replay.index.guarantee import is_observed
 from refold.replay.observed.effects import NO_EFFECTS, effects_of
 from refold.replay.observed.record import ObservedRecord, read_record
-from refold.replay.observed.report import GUARANTEE, NOTHING, ObservedReport, after
+from refold.replay.observed.report import GUARANTEE, ObservedReport, after
 
 _SHOWN: Final = 8
 """Differences that are shown in full."""
@@ -264,15 +264,10 @@ def _write() -> Callable[[bytes], None] | None:
 
 def _describe(report: ObservedReport, *, is_all: bool) -> None:
     """Say on standard error how it went: standard output is the command's."""
-    served = f"{report.served} of {words.counted(report.requests, 'recorded request')} served"
-    talks = words.counted(report.conversations, "conversation")
-    sent = f"requests sent by the proxy: {report.live}"
-    if report.identical and not report.is_nothing:
-        output.told(("identical", "green"), f": {served}, in {talks}; {sent}")
-    else:
-        count = words.counted(len(report.divergences), "difference")
-        count = NOTHING if report.is_nothing else count
-        output.told((count, "bold red"), f": {served}, in {talks}; {sent}")
+    said, colon, counts = report.headline.partition(":")
+    is_fine = report.identical and not report.is_nothing
+    output.told((said, "green" if is_fine else "bold red"), colon + counts)
+    if not is_fine:
         shown = report.divergences if is_all else report.divergences[:_SHOWN]
         for divergence in shown:
             output.told()
