@@ -1,6 +1,7 @@
 """`refold mcp-proxy`: what it says, where, and what it ends with (CONTRACT.md §16.11)."""
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,17 @@ def test_the_exit_code_is_the_servers(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
 
     assert ran("--log", log, "--", "sh", "-c", "exit 7", said=[]).returncode == 7
+
+
+def test_a_port_that_is_taken_leaves_no_log(tmp_path: Path, invoke: Invoke) -> None:
+    """The error says what to do."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = ("--url", "http://127.0.0.1:9/mcp", "--log", tmp_path / "log.jsonl")
+        done = invoke("mcp-proxy", *said, "--port", port)
+
+    assert (done.exit_code, list(tmp_path.iterdir())) == (2, []), done.output
+    assert f"--port {port}: Address already in use: use another port, or omit" in done.stderr
 
 
 def test_it_wants_a_server_or_a_url(invoke: Invoke) -> None:

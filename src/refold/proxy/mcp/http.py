@@ -9,6 +9,7 @@ its own sessions. Rules: CONTRACT.md §16.11.
 import asyncio
 import contextlib
 import os
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
@@ -21,7 +22,7 @@ from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import served_headers
 from refold.engine.wire.parts.sse import EventParser
 from refold.proxy.desks.recording import BAD_GATEWAY
-from refold.proxy.http.server import served
+from refold.proxy.http.server import HOST, served
 from refold.proxy.http.turns import Forward, Incoming, Serve
 from refold.proxy.mcp.parties import Hello, Party, Sent
 from refold.proxy.mcp.remote import Remote, recording_here
@@ -67,9 +68,8 @@ def proxy_url(
     Raises:
         LogExists: a log is never overwritten.
         LogObserved: the log to replay is a program's.
-        OSError: the port is taken.
         RecordingGone: `REFOLD_RECORDING` leads nowhere.
-        UsageError: not a URL.
+        UsageError: not a URL, or the port is taken.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -83,25 +83,31 @@ def proxy_url(
         # Handlers first: who has read the URL may send a signal at once, and the log is sealed.
         with (
             signals if until is None else contextlib.nullcontext(),
-            served(desk, [ROUTE], port=port, word=word) as base,
+            served(desk, [ROUTE], word=word, given=listening) as base,
         ):
             announce(f"{base}/{ROUTE}")
             (until or signals.wait)()
         desk.ended()
 
-    where = recording_here()
-    if where is not None:
-        serve(lambda each: Remote(where, each))
-        return Passed(exit_code=0)
-    if replay is not None:
-        serving = alone(replay, rules)
-        serve(serving.connect, known(hello, serving, name))
-        return Passed(exit_code=0, report=report_of(serving))
-    journal, recording = own_log(log, hello, rules)
-    with journal:
-        serve(recording.connect)
-        seal(journal, EndedServer("client", 0))
-        return Passed(exit_code=0, log=journal.path, entries=journal.entries)
+    try:  # before there is a log: one that nothing can be recorded in is not left behind
+        listening = socket.create_server((HOST, port), backlog=2048)
+    except OSError as error:
+        advice = "use another port, or omit --port for a free one"
+        raise UsageError(f"--port {port}: {os.strerror(error.errno or 0)}: {advice}") from None
+    with listening:
+        where = recording_here()
+        if where is not None:
+            serve(lambda each: Remote(where, each))
+            return Passed(exit_code=0)
+        if replay is not None:
+            serving = alone(replay, rules)
+            serve(serving.connect, known(hello, serving, name))
+            return Passed(exit_code=0, report=report_of(serving))
+        journal, recording = own_log(log, hello, rules)
+        with journal:
+            serve(recording.connect)
+            seal(journal, EndedServer("client", 0))
+            return Passed(exit_code=0, log=journal.path, entries=journal.entries)
 
 
 class McpDesk:
