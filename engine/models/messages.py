@@ -4,7 +4,7 @@ Used by the clients and by scripts, so that a test finds what a provider would r
 record, and those for a program's own models, are not checked. Rules: CONTRACT.md §11.5.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from refold.engine.encoding.strict import nearest
@@ -22,12 +22,14 @@ def role_refused(model: str, role: str) -> ModelError:
     return ModelError(model, f"messages have no role {short(repr(role))}: {there}", "messages")
 
 
-def check_messages(model: str, messages: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse messages, and tool calls in them, that lack a member.
+def check_messages(model: str, messages: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse messages, and tool calls in them, that lack a member; and no message at all.
 
     Raises:
-        ModelError: `messages`: one does.
+        ModelError: `messages`: one does, or there is none.
     """
+    if not messages:
+        raise ModelError(model, "there is no message to answer: the list is empty", "messages")
     for message in messages:
         role = message.get("role")
         if role not in _ROLES:

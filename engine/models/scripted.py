@@ -142,7 +142,8 @@ class ScriptedModel:
         agent = str(request.parameters.get("agent", ANY_AGENT))
         script = self._script.get(agent, self._script.get(ANY_AGENT, []))
         taken_over = request.messages[: request.parameters.get("inherited", 0)]
-        check_messages(self._name, takewhile(_is_new, reversed(request.messages)))
+        new = takewhile(_is_new, reversed(request.messages))
+        check_messages(self._name, [*new] or request.messages[-1:])
         place = (request.replies or _replies(request.messages)) - _replies(taken_over)
         if not {agent, ANY_AGENT} & self._script.keys():
             named = ", ".join(self._script) or "none"

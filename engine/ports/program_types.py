@@ -37,13 +37,15 @@ class ProgramTypes(Value):
     input: shapes.Shape
     output: shapes.Shape
 
-    def read_input(self, value: Json) -> Any:
+    def read_input(self, value: Json, *, misspelt_first: bool = False) -> Any:
         """Return the program's input, of its JSON.
+
+        An error can name a misspelt member before one that is missing. Logs have the other order.
 
         Raises:
             ValueRefused: it does not fit the annotation.
         """
-        return self._read("input", self.input, value)
+        return self._read("input", self.input, value, misspelt_first=misspelt_first)
 
     def read_output(self, value: Json) -> Any:
         """Return the program's output, of its JSON.
@@ -62,13 +64,19 @@ class ProgramTypes(Value):
         read = self.read_output(value)
         return to_json(read) if self.output.typed else read
 
-    def _read(self, part: str, shape: shapes.Shape, value: Json) -> Any:
+    def _read(
+        self, part: str, shape: shapes.Shape, value: Json, *, misspelt_first: bool = False
+    ) -> Any:
         if shape is shapes.ANY:
             return value
         try:
             return shape.read(value)
         except Exception as error:  # noqa: BLE001 - what a reader raises is explained, not handled
-            wrong = next(problems_of(error))
+            problems = [*problems_of(error)]
+            misspelt = (
+                each for each in problems if misspelt_first and "did you mean" in each.found
+            )
+            wrong = next(misspelt, problems[0])
         raise ValueRefused(self.name, part, wrong.pointer, wrong.expected, wrong.found)
 
 

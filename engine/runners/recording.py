@@ -223,7 +223,7 @@ def _input(program: Program, value: object) -> Json:
         plain = to_json(value)
     except NotCanonical as error:
         raise NotCanonical(error.pointer, error.expected, error.found, "input") from None
-    types.read_input(plain)
+    types.read_input(plain, misspelt_first=True)
     return plain
 
 

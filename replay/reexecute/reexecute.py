@@ -70,7 +70,11 @@ def reexecute(
         report = replay_tree(again)
     used = {one.rule for one in report.ignored}
     with contextlib.suppress(LogError):  # which the report has
-        idle = unmatched(again.log, [each for each in again.volatile if each not in used])
+        started = first_event(again.log)
+        offered = {f"tool:{offer['name']}" for offer in started.tools}  # as in `diff`
+        rules = started.rules.get("volatile", ())
+        own = [each for each in rules if each.partition("/")[0] not in offered]
+        idle = unmatched(again.log, [each for each in (*again.volatile, *own) if each not in used])
         report = attrs.evolve(report, unmatched=tuple(idle.values()))
     return report
 

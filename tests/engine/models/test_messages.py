@@ -9,6 +9,7 @@ import refold
 from refold.engine.errors import ModelError
 from refold.engine.models import FunctionModel, ScriptedModel
 from refold.engine.models.messages import check_messages
+from refold.engine.ports.ports import ModelRequest
 
 ANSWERED: list[dict[str, Any]] = [
     {"role": "system", "content": "Be brief."},
@@ -40,6 +41,19 @@ def test_a_message_that_lacks_a_member_is_refused(message: dict[str, Any], said:
 
     assert refused.value.code == "messages"
     assert said in refused.value.message
+
+
+def test_no_message_at_all_is_refused() -> None:
+    """By clients and scripts; a script that is asked to go on from its own answer does."""
+    for refuses in (check_messages, lambda _, none: ScriptedModel(["a"]).complete(request(none))):
+        with pytest.raises(ModelError, match="there is no message to answer"):
+            refuses("m", [])
+
+    assert ScriptedModel(["a", "b"]).complete(request(ANSWERED[:3])).message["content"] == "b"
+
+
+def request(messages: list[dict[str, Any]]) -> ModelRequest:
+    return ModelRequest(messages=tuple(messages), tools=(), parameters={})
 
 
 @pytest.mark.parametrize(("message", "said"), WRONG)

@@ -141,6 +141,12 @@ def test_a_program_without_annotations_has_plain_values(tmp_path: Path) -> None:
         ({"id": "1", "due": "2026-01-02"}, "/id", "an integer", "string '1'"),
         ({"id": 1, "due": "soon"}, "/due", "an ISO 8601 date", "string 'soon'"),
         ({"id": 1}, "/due", "a value, which is required", "none"),
+        (
+            {"id": 1, "dew": 2},
+            "/dew",
+            "one of id, due, tags",
+            "the unknown name 'dew', did you mean 'due'?",
+        ),
         ([], "", "an object", "array of 0"),
     ],
 )

@@ -1167,7 +1167,7 @@ def test_a_program_is_told_what_an_answer_used_and_why_it_ended(tmp_path: Path) 
     said: Any = {"text": "x", "usage": {"input_tokens": 40}, "stop_reason": "length"}
 
     async def program(run: Run, _input: Any) -> Any:
-        reply = await run.model([])
+        reply = await run.model([{"role": "user", "content": "hi"}])
         return [reply.usage.input_tokens, reply.stop_reason]
 
     assert ran(tmp_path, program, model=ScriptedModel([said])).output == [40, "length"]

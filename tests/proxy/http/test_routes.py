@@ -134,6 +134,22 @@ def test_the_url_of_a_request_is_refused_with_its_base_url(given: str, right: st
     routes_of([f"{name}={right}" if name else right], {})
 
 
+def test_a_variable_with_the_url_of_a_request_is_refused_too() -> None:
+    with pytest.raises(UsageError, match=r"OPENAI_BASE_URL: expected a base URL.*: https://h/v1$"):
+        routes_of([], {"OPENAI_BASE_URL": "https://h/v1/chat/completions"})
+    with pytest.raises(UsageError, match=r"ANTHROPIC_BASE_URL: .*: https://h$"):
+        routes_of([], {"ANTHROPIC_BASE_URL": "https://h/v1/messages"})
+
+
+def test_an_address_of_one_route_holds_beside_one_for_all() -> None:
+    """In whichever order they are given."""
+    given = ("openai=http://a", "http://b")
+
+    assert upstreams(*given) == upstreams(*reversed(given))
+    assert upstreams(*given)["openai"] == "http://a"
+    assert upstreams(*given)["anthropic"] == "http://b"
+
+
 def test_a_variable_for_a_whole_url_is_led_there() -> None:
     """Its client adds nothing."""
     url = "https://h/v1/chat/completions"

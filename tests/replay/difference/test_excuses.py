@@ -74,6 +74,15 @@ def test_a_path_that_matches_nothing_is_noted_with_the_nearest_subject(tmp_path:
     assert refold.reexecute(recording, program, volatile=["tool:fetch/arguments"]).unmatched == ()
 
 
+def test_a_replay_notes_a_path_of_the_recording_that_matches_nothing(tmp_path: Path) -> None:
+    """But not one of a tool that was offered, as for `diff`."""
+    paths = ["tool:fetch/arguments/at", "tool:fetsh/arguments/ts", "tool:stamped/arguments/at"]
+
+    report = refold.reexecute(recorded(tmp_path, volatile=paths, tools=[stamped]), program)
+
+    assert [each.split("'")[1] for each in report.unmatched] == paths[:2]
+
+
 def test_a_diff_notes_a_path_that_matches_nothing_in_either_run(tmp_path: Path) -> None:
     """But not one of a tool that was offered: tools declare places that a call may lack."""
     paths = ["tool:fetsh/arguments/ts", "tool:fetch/arguments/ts"]

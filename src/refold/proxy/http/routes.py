@@ -51,6 +51,7 @@ def routes_of(
     for name, count in Counter(_named(each)[0] for each in own).items():
         if count > 1:
             raise UsageError(f"--upstream: two URLs for {name or 'all'}: pass only the one to use")
+    own.sort(key=lambda each: bool(_named(each)[0]))  # one for a route holds beside one for all
     for upstream in (*usual, *own):
         name, url = _named(upstream)
         if not name:
@@ -222,12 +223,12 @@ def _as_was(route: Route, environment: Mapping[str, str]) -> Route:
         return attrs.evolve(route, upstream=route.upstream.format(region) if is_one else "")
     if variable is None:
         return route
-    return attrs.evolve(route, upstream=_checked(environment[variable], variable))
+    return attrs.evolve(route, upstream=_base(environment[variable], route.version, variable))
 
 
-def _base(url: str, version: str | None = None) -> str:
+def _base(url: str, version: str | None = None, where: str = "--upstream") -> str:
     """Return a base URL; refuse one with the path of a request, which its clients add."""
-    base = _checked(url)
+    base = _checked(url, where)
     parts = urlsplit(base)
     if (found := spoken("POST", parts.path)) is None:
         return base
@@ -235,7 +236,7 @@ def _base(url: str, version: str | None = None) -> str:
     below = ("(/v1[a-z0-9]*)?" if adds else "") + "(/(projects|publishers|models)(/.*)?)?$"
     path = re.sub(below, "", parts.path[: found[2].start()])
     right = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"  # without a password
-    raise UsageError(f"--upstream: expected a base URL, to which clients add the rest: {right}")
+    raise UsageError(f"{where}: expected a base URL, to which clients add the rest: {right}")
 
 
 def _checked(url: str, where: str = "--upstream") -> str:
