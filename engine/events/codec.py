@@ -91,10 +91,8 @@ def _twin(event: type[Event]) -> type:
     Building a frozen instance costs four times a mutable one.  The slots are the same, so an
     instance of the twin becomes a frozen event by a change of class: no field is set twice.
     """
-    fields = {field.name: attrs.field() for field in attrs.fields(event)}
-    return attrs.make_class(
-        event.__name__, fields, bases=event.__bases__, init=False, slots=True, weakref_slot=False
-    )
+    slots = tuple(field.name for field in attrs.fields(event))
+    return type(event.__name__, event.__bases__, {"__slots__": slots})
 
 
 def _loader(event: type[Event]) -> Callable[[Any], Event]:

@@ -7,21 +7,18 @@ made safe to print.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from refold.engine.encoding.canonical import encode
 from refold.engine.events.call_key import in_order
-from refold.engine.events.outcome import Priced, Usage
-from refold.replay.difference.pointer_diff import counted
+from refold.replay.difference.pointer_diff import failures
 from refold.replay.difference.volatile import SPENT
 from refold.replay.tree.run_node import UNFINISHED, RunNode, ToolUse
 
 CHARACTERS_MAX: Final = 500
 """The length of a brief or an input in text for a screen."""
 
-_DOLLAR: Final = 1_000_000
-_CENT: Final = 10_000
 MODELS: Final = "models: "
 """How the line begins that names the models of a conversation."""
 _ADVICE: Final = {
@@ -80,34 +77,6 @@ def heading(node: RunNode) -> str:
     joined = "" if node.is_joined or node.status == UNFINISHED else ", never joined"
     how = f" ({printable(node.guarantee or node.how)})" if node.guarantee or node.how else ""
     return f"{name}{by}{how}: {printable(node.status + reason)}{joined}"
-
-
-def dollars(micros: int | None) -> str:
-    """Return a cost: `$1.20`, `$0.0123`, `$0.005900`; a dash where it is not known."""
-    if micros is None:
-        return "cost \u2013"
-    digits = 2 if micros >= _DOLLAR or not micros else 6 if micros < _CENT else 4
-    return f"${micros / _DOLLAR:,.{digits}f}"
-
-
-def cost(usage: Usage, priced: Priced) -> str:
-    """Return the text of a known cost: `$1.20`, `at least $0.21 (1 answer not counted)`."""
-    if not (priced.unpriced and priced.usd_micros):
-        return dollars(usage.cost_usd_micros)
-    return (
-        f"at least {dollars(priced.usd_micros)} ({counted(priced.unpriced, 'answer')} not counted)"
-    )
-
-
-def requests(count: int, failed: Mapping[str, int]) -> str:
-    """Return the number of model requests, and of the failed: `4 requests (2 failed: 529 ×2)`."""
-    return counted(count, "request") + failures(failed)
-
-
-def failures(reasons: Mapping[str, int]) -> str:
-    """Return how many requests failed, and why: ` (3 failed: 529 ×2, cut)`; empty for none."""
-    each = (f"{why} ×{count}" if count > 1 else why for why, count in reasons.items())
-    return f" ({sum(reasons.values()):,} failed: {', '.join(each)})" if reasons else ""
 
 
 def advice(message: str) -> str:

@@ -63,6 +63,19 @@ def test_a_command_leaves_what_it_imported_to_the_end_of_its_process() -> None:
     assert {"on=True", "many=True"} <= imported
 
 
+def test_verifying_a_log_with_an_end_loads_no_trees_and_no_kept_folds() -> None:
+    """A start takes longer than verifying a small log."""
+    log = Path(__file__).parents[2] / "fixtures" / "logs" / "0.1.0" / "carrying.jsonl"
+    imported = _imported_by(
+        "from refold.cli import main\n"
+        f"try:\n    main(['verify', {str(log)!r}])\nexcept SystemExit as ended:\n"
+        "    print(f'code={ended.code}', file=__import__('sys').stderr)"
+    )
+
+    assert {"code=0", "refold.replay.audit.verify"} <= imported
+    assert not {"refold.replay.tree.run_node", "refold.replay.index.kept_folds"} & imported
+
+
 def test_python_dash_m_is_the_same_command() -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "refold", "--version"],

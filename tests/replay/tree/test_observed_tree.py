@@ -18,9 +18,9 @@ from refold.engine.secrets.vault import Vault
 from refold.engine.wire.parts.exchange import Asked
 from refold.proxy.profiles import shipped
 from refold.replay.audit.verify import verify
+from refold.replay.difference.pointer_diff import cost, failures
 from refold.replay.testing.log_text import log_text
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree, render_text
-from refold.replay.tree.tree_text import cost, failures
 from tests.support.watched import Exchange, ask, record, result, says, system, talk, user
 
 BRIEF = "Find three restaurants near the harbour"

@@ -10,7 +10,7 @@ import itertools
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import click
@@ -35,8 +35,10 @@ from refold.engine.log.pack import opened
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.values import Value
 from refold.replay.index.guarantee import MATCHED, OBSERVED, is_observed, refuse_observed
-from refold.replay.index.kept_folds import KeptFolds, cache_folder, keeping
 from refold.store.place import StoredRun
+
+if TYPE_CHECKING:
+    from refold.replay.index.kept_folds import KeptFolds
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -184,8 +186,10 @@ def opened_log(given: Path | StoredRun) -> Iterator[OpenedLog]:
 
 
 @contextlib.contextmanager
-def continuing(log: OpenedLog) -> Iterator[KeptFolds]:
+def continuing(log: OpenedLog) -> Iterator["KeptFolds"]:
     """Let folds continue from what earlier commands read of a log; say what was not read now."""
+    from refold.replay.index.kept_folds import KeptFolds, cache_folder, keeping  # noqa: PLC0415 - pickle
+
     kept = KeptFolds(cache_folder() if log.path == log.given else None)
     with keeping(kept):
         yield kept

@@ -32,7 +32,6 @@ from refold.engine.log.reader import read_entries
 from refold.engine.values import Value
 from refold.replay.audit.verify import OTHER_HEAD, ComparedTree, Verification, unread, verify
 from refold.replay.index.guarantee import OBSERVED
-from refold.replay.tree.standing import OpenStatus, standing
 from refold.store.place import ObjectStore, StoredRun
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 10
 """Places of damage that people are shown of one tree."""
 _HEAD_DIGITS: Final = 64
-_UNSEALED: Final[dict[OpenStatus, str]] = {
+_UNSEALED: Final = {
     "running": "no seal: the run is running",
     "waits_for_you": "no seal: the run waits for you",
     "broke_off": "no seal: the run broke off, or its log was cut",
@@ -438,6 +437,8 @@ def _ends(verification: Verification, log: OpenedLog) -> str:
     if any(damage.what == OTHER_HEAD for damage in root.damage):
         return "its head differs from the expected one"
     if root in unsealed:
+        from refold.replay.tree.standing import standing  # noqa: PLC0415 - most logs have an end
+
         return _UNSEALED[standing(Path(root.path))]
     for report in unsealed:
         if any(damage.what == TORN_TAIL for damage in report.damage):

@@ -6,7 +6,6 @@ command raises, or returns its code. A traceback is shown for a fault of Refold 
 """
 
 import sys
-import traceback
 from typing import Final
 
 import click
@@ -95,5 +94,7 @@ def _fault(error: BaseException) -> int:
         "Please report it, with the output of `refold --log-level debug …`"
     )
     if output.is_debug():
+        import traceback  # noqa: PLC0415 - for faults of Refold alone
+
         sys.stderr.write(output.safe_lines("".join(traceback.format_exception(error))))
     return FAULT
