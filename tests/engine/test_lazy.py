@@ -117,7 +117,7 @@ def test_a_home_is_imported_by_the_first_use(monkeypatch: pytest.MonkeyPatch) ->
 
 
 _WATCHED = """
-import builtins, sys, threading
+import builtins, sys, threading, types
 
 original, seen = builtins.__import__, []
 
@@ -125,13 +125,15 @@ def hooked(name, *rest, **named):
     seen.append(name)
     return original(name, *rest, **named)
 
-def watch(*_):
-    if builtins.__import__ is not hooked:
-        raise AssertionError("somebody replaced the hook")
+class Watched(types.ModuleType):
+    def __setattr__(self, name, value):
+        if name == "__import__":
+            raise AssertionError("somebody replaced the hook")
+        super().__setattr__(name, value)
 
 builtins.__import__ = hooked
+builtins.__class__ = Watched
 finders = [*sys.meta_path]
-sys.setprofile(watch)
 import refold
 assert "refold.api" not in sys.modules
 first = dir(refold)
@@ -151,7 +153,6 @@ for each in threads:
 assert [each == found[0] for each in found] == [True] * 4, found
 for package in sys.argv[1:]:
     module = __import__(package, fromlist=["*"])
-sys.setprofile(None)
 assert builtins.__import__ is hooked
 assert sys.meta_path[-len(finders):] == finders
 assert "refold.api" in seen
@@ -159,7 +160,7 @@ assert "refold.api" in seen
 
 
 def test_hooks_of_others_stay_and_threads_import_at_once() -> None:
-    """A hook sees the homes of names; ours never replace it, at no call while they load."""
+    """A hook sees the homes of names; ours never replace it, not even while they load."""
     words = [sys.executable, "-c", _WATCHED, *_PACKAGES]
 
     ran = run(words, capture_output=True, text=True, check=False, timeout=60)
