@@ -501,6 +501,11 @@ def test_whatever_takes_a_log_takes_a_recording(look: Callable[[Any], Any], tmp_
     recording = refold.record(greet, "Ada", log=tmp_path / "a.jsonl")
 
     assert look(recording) == look(recording.log)
+
+
+def test_whatever_takes_logs_takes_recordings(tmp_path: Path) -> None:
+    recording = refold.record(greet, "Ada", log=tmp_path / "a.jsonl")
+
     assert refold.replay_all([recording], greet).identical
     assert refold.diff(recording, recording.log).identical
 

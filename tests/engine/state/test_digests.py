@@ -46,7 +46,7 @@ def test_the_digest_is_the_same_for_ever() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", ["0", "1", "4711"])
+@pytest.mark.parametrize("seed", ["0", "4711"])
 def test_the_digest_is_the_same_in_another_process(seed: str) -> None:
     """Neither the hash seed nor the time zone, the locale or the folder has a part in it."""
     code = (

@@ -505,11 +505,6 @@ def test_the_timers_of_a_step_count_from_one_instant_in_a_later_attempt_too(tmp_
 # --- a program that changed --------------------------------------------------------------------
 
 
-async def otherwise(run: refold.Run, _n: int) -> Any:
-    """Do something else from the beginning."""
-    return await run.tool(step, n=99)
-
-
 async def longer(run: refold.Run, n: int) -> Any:
     """Do more, later."""
     done = await resumable.gathered(run, n)
@@ -520,6 +515,10 @@ def test_a_program_that_does_something_else_is_refused_and_the_log_left_alone(
     tmp_path: Path,
 ) -> None:
     """Case 66: before the tail; not a byte is written, nothing is executed."""
+
+    async def otherwise(run: refold.Run, _n: int) -> Any:
+        return await run.tool(step, n=99)
+
     whole = recorded(resumable.sequential, 2, tmp_path / "whole.jsonl")
     (tmp_path / "x").mkdir()
     log = cut(whole.log, tmp_path / "x" / "a.jsonl", 5)

@@ -1,56 +1,38 @@
 """A run is re-executed right after it was recorded, where that is asked for (§12.12)."""
 
 import asyncio
-import functools
-import itertools
 import os
 import pickle
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 import refold
 from refold.engine.errors import Nondeterministic, OutsideLoop
 from refold.engine.log.reader import scan
-from refold.engine.ports.ports import Reference
 from refold.engine.session import Session
 from refold.replay.testing.selfcheck import twin_of
+from tests.support import checked_programs
+from tests.support.checked_programs import (
+    Said,
+    a_session,
+    add,
+    clocked,
+    kept,
+    of_a_cache,
+    of_a_path,
+    of_both,
+    of_the_command_line,
+    of_the_import,
+    says,
+    steady,
+    unsteady,
+)  # fmt: skip
 from tests.support.suites import Suite
 
 pytest_plugins = ["pytester"]
-
-COUNTER = itertools.count()
-
-
-@attrs.frozen
-class Said:
-    word: str
-
-
-@refold.tool(effect="pure")
-def add(number: int) -> int:
-    """Add one."""
-    return number + 1
-
-
-def steady(run: refold.PlainRun, number: int) -> int:
-    once: int = run.tool(add, number=number)
-    return once
-
-
-def unsteady(run: refold.PlainRun, _input: object) -> int:
-    once: int = run.tool(add, number=next(COUNTER))
-    return once
-
-
-async def clocked(run: refold.Run, number: int) -> int:
-    time.time()
-    once: int = await run.tool(add, number=number)
-    return once
 
 
 def test_a_run_that_does_the_same_again_is_returned(tmp_path: Path) -> None:
@@ -64,46 +46,8 @@ def test_what_it_read_beside_run_is_a_warning(tmp_path: Path) -> None:
     """Case 54: it did the same by luck, or because nothing hangs on it; with file and line."""
     recording = refold.record(clocked, 1, log=tmp_path / "a.jsonl", check=True)
 
-    line = clocked.__code__.co_firstlineno + 1
-    assert recording.warnings == (f"{__file__}:{line}: time.time: use run.now()",)
-
-
-IMPORTED_AT = time.time_ns()
-KEPT: list[int] = []
-
-
-@functools.lru_cache
-def kept(number: int) -> int:
-    KEPT.append(number)
-    return len(KEPT)
-
-
-async def of_a_set(_run: refold.Run, _input: object) -> list[str]:
-    return list({"alpha", "beta", "gamma", "delta", "eps", "zeta"})
-
-
-async def of_the_time_zone(run: refold.Run, _input: object) -> str:
-    return str(run.now().replace(month=7, day=1).astimezone().utcoffset())
-
-
-async def of_both(run: refold.Run, _input: object) -> list[Any]:
-    return [await of_a_set(run, None), await of_the_time_zone(run, None)]
-
-
-async def of_the_import(_run: refold.Run, _input: object) -> int:
-    return IMPORTED_AT
-
-
-async def of_a_cache(_run: refold.Run, _input: object) -> int:
-    return kept(3)
-
-
-async def of_the_command_line(_run: refold.Run, _input: object) -> str:
-    return sys.argv[0]
-
-
-async def of_a_path(_run: refold.Run, _input: object) -> list[str]:
-    return sorted(each for each in sys.path if each == "") or [*sys.orig_argv[1:2]]
+    line = clocked.__code__.co_firstlineno + 2  # below its docstring
+    assert recording.warnings == (f"{checked_programs.__file__}:{line}: time.time: use run.now()",)
 
 
 ELSEWHERE = [
@@ -158,18 +102,6 @@ def test_a_session_crosses_to_the_other_process_as_to_a_child(tmp_path: Path) ->
     assert "SessionNeeded" in stays.warnings[0] or "session" in stays.warnings[0]
 
 
-def a_session(*, has_factory: bool = True) -> Session:
-    reference = Reference(__name__, "a_session", {}) if has_factory else None
-    session = Session(factory=reference)
-    session.register(Said)
-    return session
-
-
-async def says(run: refold.Run, word: str) -> int:
-    run.session.dispatch(Said(word))
-    return len(run.session.select_all(Said))
-
-
 @pytest.mark.parametrize("value", [None, "", "0", "false", "No", "OFF"])
 def test_nothing_is_checked_unasked(
     value: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -213,7 +145,7 @@ def test_a_variable_asks_for_all_of_them(tmp_path: Path, monkeypatch: pytest.Mon
     """Case 68: a whole suite re-executes each run after it, with REFOLD_CHECK=1 and no edit."""
     monkeypatch.setenv("REFOLD_CHECK", "1")
 
-    with pytest.warns(RuntimeWarning, match=r"test_selfcheck.py:\d+: time.time: use run.now()"):
+    with pytest.warns(RuntimeWarning, match=r"checked_programs.py:\d+: time.time: use run.now()"):
         assert refold.record(clocked, 1, log=tmp_path / "a.jsonl").warnings
     with pytest.raises(Nondeterministic):
         asyncio.run(refold.record_async(unsteady, log=tmp_path / "d.jsonl"))
