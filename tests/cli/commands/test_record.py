@@ -1,14 +1,14 @@
 """`refold record` as it is typed: what it says, and how it ends."""
 
 import json
+import os
 import socket
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from refold.cli.group import refold
 from tests.cli.conftest import Invoke
 from tests.support.model_server import Answer, ModelServer
 from tests.support.proxied import data_of
@@ -92,17 +92,26 @@ def test_a_server_that_does_not_answer_is_named(invoke: Invoke) -> None:
     assert done.stderr.count("a request failed: no answer from 127.0.0.1:9: ConnectError") == 1
 
 
-def test_an_input_that_is_piped_is_said_to_be_in_no_log() -> None:
+def test_an_input_that_is_piped_is_said_to_be_in_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Nor is that of a file; nothing is said of /dev/null."""
 
-    def recorded(log: str, given: bytes | None) -> str:
-        words = [sys.executable, "-m", "refold", "record", "--log", log, "--", "true"]
-        how: dict[str, Any] = {"stdin": subprocess.DEVNULL} if given is None else {"input": given}
-        return str(subprocess.run(words, **how, capture_output=True, check=True).stderr)
+    def recorded(log: str, given: int | Path) -> str:
+        with open(given) as stdin:  # noqa: PTH123 - may be a descriptor
+            monkeypatch.setattr(sys, "stdin", stdin)
+            with pytest.raises(SystemExit, match="0"):
+                refold.main(["record", "--log", log, "--", "true"])
+        return capsys.readouterr().err
+
+    (tmp_path / "a.txt").write_text("x")
+    pipe, end = os.pipe()
+    os.close(end)
 
     said = "standard input is not recorded: pass it to a replay, too"
-    assert said in recorded("a.jsonl", b"x")
-    assert said not in recorded("b.jsonl", None)
+    assert said in recorded("a.jsonl", pipe)
+    assert said in recorded("b.jsonl", tmp_path / "a.txt")
+    assert said not in recorded("c.jsonl", Path(os.devnull))
 
 
 def test_what_a_shell_writes_into_the_folder_is_told_apart(invoke: Invoke) -> None:
@@ -335,20 +344,17 @@ def test_volatile_rules_are_kept_with_the_record(invoke: Invoke, tmp_path: Path)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is full")
-def test_what_standard_output_did_not_take_is_told(tmp_path: Path) -> None:
+def test_what_standard_output_did_not_take_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The exit code is the command's."""
-    words = [sys.executable, "-m", "refold", "record", "--log", str(tmp_path / "run.jsonl")]
-    with Path("/dev/full").open("wb") as full:
-        ran = subprocess.run(
-            [*words, "--", "echo", "a"],
-            cwd=tmp_path,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            check=False,
-        )
+    words = ["record", "--log", "run.jsonl", "--", "sh", "-c", "echo a; exit 9"]
+    with Path("/dev/full").open("w") as full, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        with pytest.raises(SystemExit, match="9"):
+            refold.main(words)
 
-    assert ran.returncode == 0
-    assert b"No space left on device: part of the output was lost" in ran.stderr
+    assert "No space left on device: part of the output was lost" in capsys.readouterr().err
 
 
 def test_a_profile_and_a_request_that_did_not_pass_are_told(invoke: Invoke) -> None:

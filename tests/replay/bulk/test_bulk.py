@@ -87,7 +87,8 @@ def test_each_run_that_had_a_session_gets_one(
     assert report.identical, report
     assert report.jobs == (1 if factory is None else 2)
     assert not given.select_all(resumable_session.Finding)
-    assert _results(refold.replay_all(tmp_path / "one.jsonl", noting)) == ["refused"]
+    here = functools.partial(noting)
+    assert _results(refold.replay_all(tmp_path / "one.jsonl", here)) == ["refused"]
 
 
 def test_failing_slow_reports_every_log(record: Record) -> None:
