@@ -28,6 +28,12 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+@tool(effect="reads")
+def look(at: str) -> str:
+    """Look at a file."""
+    return f"saw {at}"
+
+
 @tool(effect="reads", timeout_seconds=30)
 async def ponder(seconds: float) -> float:
     """Take a while."""

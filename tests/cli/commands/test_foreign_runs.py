@@ -356,15 +356,10 @@ async def _nothing(_run: object, _input: object) -> None:
 
 def test_many_logs_list_it_as_one_that_needs_its_command(folder: Path, invoke: Invoke) -> None:
     """And re-execute the others."""
-    record_program(_nothing, log=folder / "p.jsonl")
+    (folder / "p.py").write_text("async def nothing(run, given): ...\n")
+    record_program("p.py:nothing", log=folder / "p.jsonl")
 
-    said = invoke(
-        "replay",
-        ".",
-        "--program",
-        "_nothing=tests.cli.commands.test_foreign_runs:_nothing",
-        "--json",
-    )
+    said = invoke("replay", ".", "--program", "nothing=p.py:nothing", "--json")
 
     found = {row["log"]: row["result"] for row in checked("replays", said)["logs"]}
     assert found == {"a.jsonl": "command needed", "p.jsonl": "identical"}

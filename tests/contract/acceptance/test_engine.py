@@ -57,6 +57,7 @@ from refold.tools.delegation.shipped import offered_tools
 from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.delegation.subagent_dispatch import create_subagent_dispatch_tool
+from tests.support.child_programs import look
 
 PATIENCE_SECONDS = 60
 
@@ -115,12 +116,6 @@ SCRIPT: dict[str, list[Reply]] = {
     ],
 }  # fmt: skip
 """What each agent says; all five tools, and most of them once more inside another's child."""
-
-
-@tool(effect="reads")
-def look(at: str) -> str:
-    """Look at a file."""
-    return f"saw {at}"
 
 
 def five(folder: Path) -> list[Any]:

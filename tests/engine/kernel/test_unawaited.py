@@ -1,6 +1,7 @@
 """A call that a program never awaits is told with its place, and stands in no log (§9.10)."""
 
 import asyncio
+import functools
 import gc
 import inspect
 import warnings
@@ -71,10 +72,13 @@ def test_python_warns_at_the_same_place(tmp_path: Path) -> None:
 
 @TOLD
 def test_the_check_adds_to_it(tmp_path: Path) -> None:
-    """§12.12: what the tripwire finds stands behind."""
-    recording = refold.record(forgets, log=tmp_path / "a.jsonl", tools=[fetch], check=True)
+    """§12.12: what it finds stands behind, such as that no other process has this program."""
+    program = functools.partial(forgets)
+    recording = refold.record(program, log=tmp_path / "a.jsonl", tools=[fetch], check=True)
 
-    assert len(recording.warnings) == 3
+    *told, added = recording.warnings
+    assert ["was never awaited" in each for each in told] == [True] * 3
+    assert "not run again in a different process" in added
 
 
 async def cancels(run: refold.Run, _: Any) -> int:

@@ -45,7 +45,7 @@ def test_the_rows_are_the_same_on_any_executor(
     monkeypatch.setenv("BULK_LEAVES", "go")
     told: list[LogResult] = []
 
-    with pool(2) as executor:
+    with pool(1) as executor:
         rows = _rows(tmp_path, executor, on_verdict=told.append)
 
     assert rows == _rows(tmp_path)

@@ -45,7 +45,7 @@ def test_the_verdicts_are_the_same_wherever_they_are_given(tmp_path: Path) -> No
     told: list[Verification] = []
 
     here = refold.verify_all(tmp_path)
-    with ThreadPoolExecutor(2) as executor:
+    with ThreadPoolExecutor(1) as executor:
         apart = refold.verify_all(tmp_path, executor=executor, on_verdict=told.append)
 
     assert apart == here == refold.verify_all(tmp_path, jobs=2)

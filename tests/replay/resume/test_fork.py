@@ -759,7 +759,8 @@ async def _asks_on(run: refold.Run, key: str) -> int:
 
 
 async def _hands_down(run: refold.Run, _: Any) -> int:
-    outcome = await run.delegate(refold.Delegation(program=_asks_on, input="aa"))
+    program = functools.partial(_asks_on)  # no process is started for what none can import
+    outcome = await run.delegate(refold.Delegation(program=program, input="aa"))
     await run.tool("get", key="b")
     return int(outcome.result())
 
