@@ -55,6 +55,8 @@ def _stood(node: RunNode, root: RunNode, above: str) -> RunNode:
             status = RUNNING
         else:
             status = standing(Path(node.log)) if node.log else "broke_off"
+            if status == "waits_for_you" and above not in ("", *STANDINGS):
+                status = "broke_off"  # the run that started it has ended: nobody takes an answer
     if status == RUNNING and log_state == "torn":
         log_state = "read"
     stood = attrs.evolve(node, status=status, log_state=log_state)

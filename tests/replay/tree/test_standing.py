@@ -1,5 +1,6 @@
 """How a run without an end stands: by its lock, and by what it asked (CONTRACT.md §14.10)."""
 
+import asyncio
 import contextlib
 import os
 from collections.abc import Iterator
@@ -85,6 +86,24 @@ def test_a_question_that_was_given_up_waits_for_nobody(tmp_path: Path) -> None:
     log.write_bytes(lines[0])
 
     assert standing(log) == "broke_off"
+
+
+async def gives_up_on_a_tree(run: Run, _input: None) -> str:
+    child = await run.start(Delegation(program=asks_by_a_child, input="may I?"))
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.2):  # by then, usually, the grandchild waits for an answer
+            await run.join(child)
+    run.cancel(child)
+    (outcome,) = await run.join(child)
+    return outcome.status
+
+
+def test_below_a_run_that_has_ended_nobody_waits_for_an_answer(tmp_path: Path) -> None:
+    log = record(gives_up_on_a_tree, None, log=tmp_path / "a.jsonl").log
+
+    root, child, grandchild = _statuses(with_standing(delegation_tree(log)))
+    assert (root, child) == ("completed", "cancelled")
+    assert grandchild in ("broke_off", "cancelled")
 
 
 def test_a_line_that_is_just_being_written_is_no_torn_tail(tmp_path: Path) -> None:
