@@ -820,7 +820,10 @@ class Kernel:
         if self.loop.flags.names_agent and self.identity.agent:
             parameters.setdefault("agent", self.identity.agent)
         request = attrs.evolve(
-            request, messages=prefix.given, parameters=parameters, replies=prefix.replies
+            request,
+            messages=prefix.given,
+            parameters=parameters,
+            counted=(prefix.given, prefix.replies),
         )
         asked = ModelAsked(
             model.name if model else name,

@@ -144,7 +144,7 @@ class ScriptedModel:
         taken_over = request.messages[: request.parameters.get("inherited", 0)]
         new = takewhile(_is_new, reversed(request.messages))
         check_messages(self._name, [*new] or request.messages[-1:])
-        place = (request.replies or _replies(request.messages)) - _replies(taken_over)
+        place = _replies_in(request) - _replies(taken_over)
         if not {agent, ANY_AGENT} & self._script.keys():
             named = ", ".join(self._script) or "none"
             wanted = f"no script for agent {agent!r} (scripts: {named})"
@@ -196,6 +196,11 @@ class FunctionModel:
             reply.close()  # or Python would name a line of ours
         said = _checked_reply(reply, self._name, "")
         return _reply_of(self._name, said, f"call_{len(request.messages)}")
+
+
+def _replies_in(request: ModelRequest) -> int:
+    counted, replies = request.counted or ((), 0)
+    return replies if counted is request.messages else _replies(request.messages)
 
 
 def _replies(messages: Sequence[Mapping[str, Any]]) -> int:

@@ -7,7 +7,7 @@ Nothing here acts.
 
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -193,8 +193,10 @@ class ModelRequest(Value):
     """Passed on by name: temperature, max_tokens, tool_choice, …  Two are for scripts and are not
     sent: `agent`, the name of the agent, and `inherited`, the number of messages from another
     conversation."""
-    replies: int = attrs.field(default=0, eq=False, repr=False)
-    """The number of messages from an assistant, as a run counts them; 0 if nobody did."""
+    counted: tuple[Sequence[Mapping[str, Any]], int] | None = attrs.field(
+        default=None, eq=False, repr=False
+    )
+    """Messages, and how many of them an assistant said; another model may pass on others."""
 
 
 @attrs.frozen(kw_only=True)

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from refold.engine.errors import ModelError, ScriptRefused
@@ -18,6 +19,15 @@ def asked(replies: int, **parameters: Any) -> ModelRequest:
     said: tuple[dict[str, Any], ...] = ({"role": "user", "content": "Go."},)
     turn = ({"role": "assistant", "content": "…"}, {"role": "user", "content": "On."})
     return ModelRequest(messages=said + turn * replies, parameters=parameters)
+
+
+def test_messages_that_another_model_passes_on_are_counted_again() -> None:
+    model, whole = ScriptedModel(["first", "second", "third"]), asked(2)
+    whole = attrs.evolve(whole, counted=(whole.messages, 2))
+    shorter = attrs.evolve(whole, messages=whole.messages[:-2])
+
+    assert model.complete(whole).message["content"] == "third"
+    assert model.complete(shorter).message["content"] == "second"
 
 
 def test_the_conversation_chooses_the_reply() -> None:
@@ -58,7 +68,7 @@ def test_replies_that_a_run_has_counted_are_not_counted_again(inherited: int) ->
     counted = asked(4, agent="child", inherited=inherited)
     own, last = counted.messages[inherited:-2], counted.messages[-2:]
     messages = (*counted.messages[: -2 - len(own)], *[{}] * len(own), *last)
-    known = ModelRequest(messages=messages, parameters=counted.parameters, replies=4)
+    known = ModelRequest(messages=messages, parameters=counted.parameters, counted=(messages, 4))
     model = ScriptedModel({"child": ["0", "1", "2", "3", "4"]})
 
     assert model.complete(known) == model.complete(counted)

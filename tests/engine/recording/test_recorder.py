@@ -678,9 +678,13 @@ def test_a_model_is_told_how_many_replies_it_is_given(tmp_path: Path) -> None:
             messages.append((await run.model(messages)).message)
         return [each["content"] for each in messages[1:]]
 
-    model = FunctionModel(lambda request: str(request.replies))
+    def counts(request: ModelRequest) -> str:
+        assert request.counted is not None
+        messages, replies = request.counted
+        return f"{replies} of {messages is request.messages}"
 
-    assert ran(tmp_path, program, model=model).output == ["0", "1", "2"]
+    found = ran(tmp_path, program, model=FunctionModel(counts)).output
+    assert found == ["0 of True", "1 of True", "2 of True"]
 
 
 def test_what_a_model_changes_afterwards_is_its_own(tmp_path: Path) -> None:
