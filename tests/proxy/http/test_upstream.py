@@ -1,8 +1,12 @@
 """What goes on to a server and comes back is what either side said, and nothing is kept."""
 
+import base64
 import contextlib
+import http.client
 import json
 import socket
+import ssl
+import struct
 import sys
 import threading
 from pathlib import Path
@@ -15,7 +19,10 @@ from refold.engine.errors import UsageError
 from refold.proxy.http import upstream as client
 from refold.proxy.http.upstream import Upstream as Client
 from refold.replay.observed.record import read_record
+from tests.support.certificates import certificate_of
 from tests.support.proxied import (
+    TIMEOUT_SECONDS,
+    Handle,
     RawServer,
     answering,
     asked,
@@ -189,8 +196,8 @@ def test_a_server_that_is_not_there_is_a_bad_gateway(tmp_path: Path) -> None:
     (answer,) = data_of(log, "model.answered")
     assert status == 502
     assert json.loads(body)["error"]["type"] == "refold_connection"
-    assert f"127.0.0.1:{port}: ConnectError" in answer["error"]["message"]
-    assert answer["error"]["message"].endswith("(Connection refused)")
+    assert answer["error"]["message"].startswith(f"127.0.0.1:{port}: ")
+    assert answer["error"]["message"].endswith(": Connection refused")
     assert "tenant" not in body.decode()
     assert answer["error"]["code"] == "connection"
 
@@ -285,16 +292,211 @@ def test_no_timeout_is_ours(tmp_path: Path) -> None:
             upstream.release()
             ask.join()
 
-    timeout = Client()._client.timeout
     assert found == [200]
-    assert (timeout.read, timeout.write, timeout.pool) == (None, None, None)
 
 
 def test_an_environment_that_names_no_usable_proxy_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Before anything starts."""
-    monkeypatch.setenv("ALL_PROXY", "gopher://127.0.0.1:1")
+    for named in ("gopher://127.0.0.1:1", "socks5://127.0.0.1:1", "http://:no port"):
+        monkeypatch.setenv("ALL_PROXY", named)
+        with pytest.raises(UsageError, match="_PROXY: expected http"):
+            Client()
 
-    with pytest.raises(UsageError, match="proxy"):
-        Client()
+
+# --- connections ---------------------------------------------------------------------------
+
+
+def _in_turn(*answers: bytes) -> Handle:
+    """Return what answers requests of one connection, one after the other."""
+
+    def handle(connection: socket.socket, head: bytes) -> None:
+        for at, answer in enumerate(answers):
+            while at and not head.endswith(b"{}"):
+                head += connection.recv(65536)
+            head = b""
+            connection.sendall(answer)
+
+    return handle
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
+    ],
+)
+def test_a_connection_is_used_again(answer: bytes, tmp_path: Path) -> None:
+    """By the next request, which finds it where its answer ended."""
+    with (
+        RawServer(_in_turn(answer, answer, answer)) as server,
+        recorded(tmp_path / "run.jsonl", server.url) as base,
+    ):
+        found = [said(base, {}) for _ in range(3)]
+        connections = len(server.heads)
+
+    assert found == [(200, b"{}")] * 3
+    assert connections == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OK,
+        b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}HTTP/1.1 500 Unasked\r\n\r\n",
+    ],
+    ids=["close", "old", "until its end", "more"],
+)
+def test_a_connection_that_its_server_ends_is_not(answer: bytes, tmp_path: Path) -> None:
+    """The next request gets one of its own."""
+    with (
+        RawServer(answering(answer)) as server,
+        recorded(tmp_path / "run.jsonl", server.url) as base,
+    ):
+        found = [said(base, {}) for _ in range(3)]
+        connections = len(server.heads)
+
+    assert found == [(200, b"{}")] * 3
+    assert connections == 3
+
+
+def test_an_answer_that_is_reset_is_one_that_broke_off(tmp_path: Path) -> None:
+    """What came of it passes."""
+    log, is_there = tmp_path / "run.jsonl", threading.Event()
+
+    def reset(connection: socket.socket, _head: bytes) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}")
+        is_there.wait(TIMEOUT_SECONDS)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+
+    with (
+        RawServer(reset) as server,
+        recorded(log, server.url) as base,
+        asked(base, {}) as response,
+    ):
+        first = response.read1()
+        is_there.set()
+        with pytest.raises((OSError, http.client.IncompleteRead)):
+            response.read()
+
+    (wire,) = data_of(log, "x-refold.wire")
+    assert first == b"{}"
+    assert (wire["end"], wire["text"]) == ("cut", "{}")
+
+
+def test_the_user_and_the_password_of_a_base_url_are_sent(tmp_path: Path) -> None:
+    """In place of the program's own."""
+    with RawServer(answering(OK)) as server:
+        url = server.url.replace("//", "//me:p%40ss@")
+        with recorded(tmp_path / "run.jsonl", url) as base:
+            assert said(base, {})[0] == 200
+        (head,) = server.heads
+
+    lines = head.lower().split(b"\r\n")
+    assert [line for line in lines if line.startswith(b"authorization")] == [
+        b"authorization: basic " + base64.b64encode(b"me:p@ss").lower()
+    ]
+
+
+# --- the proxy and the certificates of an environment ---------------------------------------
+
+
+def test_the_proxy_of_an_environment_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the whole URL, unless NO_PROXY has the server."""
+    with RawServer(answering(OK)) as proxy, RawServer(answering(OK)) as server:
+        monkeypatch.setenv("http_proxy", proxy.url.replace("//", "//me:secret@"))
+        with recorded(tmp_path / "through.jsonl", "http://model.invalid:81/v1") as base:
+            status, _ = said(base, {})
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        with recorded(tmp_path / "past.jsonl", server.url) as base:
+            said(base, {})
+        (head,) = proxy.heads
+
+        assert len(server.heads) == 1
+    assert status == 200
+    assert head.startswith(b"POST http://model.invalid:81/v1/chat/completions HTTP/1.1\r\n")
+    assert b"host: model.invalid:81\r\n" in head.lower()
+    assert b"Basic " + base64.b64encode(b"me:secret") in head
+
+
+@pytest.mark.parametrize("way", ["straight", "tunnel"])
+def test_a_server_is_asked_over_tls(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whom the certificates of the environment know; a proxy sees nothing of it."""
+    certificate = certificate_of("127.0.0.1", tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    body = b"x" * 1_000_000
+
+    def encrypted(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as safe:
+            while b"{}" not in safe.recv(65536):
+                pass
+            safe.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+
+    def tunnel(connection: socket.socket, _head: bytes) -> None:
+        connection.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+        encrypted(connection.dup())
+
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with RawServer(tunnel) as proxy, socket.create_server(("127.0.0.1", 0)) as listening:
+        if way == "tunnel":
+            monkeypatch.setenv("https_proxy", proxy.url)
+        else:
+            serving = threading.Thread(target=lambda: encrypted(listening.accept()[0]))
+            serving.start()
+        port = listening.getsockname()[1]
+        with recorded(tmp_path / "run.jsonl", f"https://127.0.0.1:{port}/v1") as base:
+            found = said(base, {})
+        heads = proxy.heads
+
+    assert found == (200, body)
+    assert [head.split(b"\r\n")[0] for head in heads] == (
+        [b"CONNECT 127.0.0.1:%d HTTP/1.1" % port] if way == "tunnel" else []
+    )
+
+
+def test_a_certificate_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    """No key goes to its server."""
+    log = tmp_path / "run.jsonl"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate_of("127.0.0.1", tmp_path))
+
+    def refused(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            context.wrap_socket(connection, server_side=True)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = threading.Thread(target=lambda: refused(listening.accept()[0]))
+        serving.start()
+        with recorded(log, f"https://127.0.0.1:{listening.getsockname()[1]}") as base:
+            status, _ = said(base, {})
+        serving.join()
+
+    (answer,) = data_of(log, "model.answered")
+    assert status == 502
+    assert "certificate verify failed" in answer["error"]["message"]
+
+
+def test_a_proxy_that_lets_nobody_through_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its status."""
+    log = tmp_path / "run.jsonl"
+    with RawServer(answering(b"HTTP/1.1 407 Who\r\ncontent-length: 0\r\n\r\n")) as proxy:
+        monkeypatch.setenv("all_proxy", proxy.url)
+        with recorded(log, "https://model.invalid/v1") as base:
+            status, _ = said(base, {})
+
+    (answer,) = data_of(log, "model.answered")
+    assert status == 502
+    assert answer["error"]["message"] == "model.invalid: the proxy answers with status 407"

@@ -20,8 +20,8 @@ from urllib.parse import unquote
 import attrs
 
 from refold.engine.errors import RefoldError
-from refold.proxy.http.turns import OF_HOSTS, Desk, Forward, Incoming, Passing, Serve
-from refold.proxy.http.upstream import Unreachable, Upstream, UpstreamAnswer
+from refold.proxy.http.turns import OF_HOSTS, Desk, Forward, Incoming, Serve
+from refold.proxy.http.upstream import Unreachable, Upstream
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -142,7 +142,9 @@ class Application:
                 ]
                 passing.head(found.status, headers)
                 await answer.head(found.status, headers)
-                await _pass(found, passing, answer)
+                async for chunk in found.chunks:
+                    passing.chunk(chunk)
+                    await answer.body(chunk)
         except Unreachable as error:
             served = passing.failed(error.code, error.message)
             if not answer.has_begun:
@@ -265,32 +267,6 @@ async def _body_of(receive: Receive) -> bytes | None:
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _pass(found: UpstreamAnswer, passing: Passing, answer: _Answer) -> None:
-    """Pass on the body of an answer; chunks that come at once, as one."""
-    held: list[bytes] = []
-    reading: Any = asyncio.current_task()
-
-    async def send() -> None:  # begins when `reading` waits for a chunk
-        content = b"".join(held)
-        held.clear()
-        try:
-            passing.chunk(content)
-            await answer.body(content)
-        except Exception:
-            reading.cancel()  # the server may send nothing more for a long time
-            raise
-
-    sending = asyncio.create_task(asyncio.sleep(0))
-    try:
-        async for chunk in found.chunks:
-            held.append(chunk)
-            if len(held) == 1:
-                await sending
-                sending = asyncio.create_task(send())
-    finally:
-        await sending
 
 
 async def _serve(decided: Serve, answer: _Answer) -> None:
