@@ -5,6 +5,7 @@ of ours; `tools` and `replay` import it. Each folder may import the folders abov
 
     errors       every error that Refold raises: one file, one tree
     lazy         names of a package that load on first use
+    plain_files  paths that can be read without waiting for ever
     values       the base of frozen classes: repr, equality and hash
     encoding/    values to JSON and canonical bytes, digests
     events/      the events of a run, and its end; events to bytes and back

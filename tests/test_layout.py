@@ -190,6 +190,7 @@ def test_every_source_file_has_a_test_file() -> None:
 SHELL: Final = {
     "engine/recording/bookends.py": ("random environment", "the nonce of a log; which Python runs"),
     "engine/lazy.py": ("files", "reads in a source what stands below fields, for `help`"),
+    "engine/plain_files.py": ("files", "looks whether a path is a pipe or a device"),
     "engine/signing/signers.py": ("files", "reads who is trusted"),
     "engine/log/descriptors.py": ("files random", "writes files; temporary names"),
     "engine/recording/blocked.py": ("processes threads", "looks at loops from a thread of its own"),

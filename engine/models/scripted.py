@@ -37,6 +37,7 @@ from refold.engine.encoding.strict import problems_of
 from refold.engine.errors import ModelError, ScriptRefused
 from refold.engine.events.outcome import Usage
 from refold.engine.models.messages import check_messages
+from refold.engine.plain_files import plain_file
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
 
 Reply = str | Mapping[str, Any] | ModelReply | ModelError
@@ -107,7 +108,7 @@ class ScriptedModel:
             ScriptRefused: the file cannot be read, or is not a script.
         """
         try:
-            replies = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+            replies = yaml.safe_load(plain_file(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise ScriptRefused(str(path), "", "", "no such file") from None
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

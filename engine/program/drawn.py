@@ -12,9 +12,7 @@ import datetime as dt
 import errno
 import os
 import random as _random
-import stat
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -27,6 +25,7 @@ from refold.engine.events.flags import Flags
 from refold.engine.events.limits import Limits
 from refold.engine.kernel.decide import children_left, tokens_left, tokens_to_give
 from refold.engine.kernel.kernel import Kernel
+from refold.engine.plain_files import plain_file
 from refold.engine.ports.ports import Tool
 from refold.engine.secrets.redaction import check_pointer
 
@@ -37,24 +36,18 @@ delegation_call: contextvars.ContextVar[str] = contextvars.ContextVar(
 """The call key of the delegation tool that runs here."""
 _SOCKET: Final = "a socket, not a text file: read it in a tool"
 _NO_TEXT: Final = {
+    "EINVAL": "a pipe or a device, not a text file: read it in a tool",
     "EISDIR": "a folder, not a file: read one of its files, or list it in a tool",
     "ENXIO": _SOCKET,
     "EOPNOTSUPP": _SOCKET,  # macOS
 }
 """What is at a path that has no text, by the code of the error."""
-_ENDLESS: Final = "a pipe or a device, not a text file: read it in a tool"
-_GIVEN: Final = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/", os.devnull)
-"""Beginnings of paths that are read whatever is there: what this process was given, or nothing."""
 
 
 def _text_of(path: str) -> Json:
     """Return a file's text, `None` for no file, or the reason for no text: {error}."""
     try:
-        mode = Path(path).stat().st_mode
-        is_stream = stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
-        if is_stream and not path.startswith(_GIVEN):
-            return {"error": {"code": "EINVAL", "message": _ENDLESS}}
-        return Path(path).read_text(encoding="utf-8")
+        return plain_file(path).read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from refold.engine.errors import ExtraMissing, KeyRefused
+from refold.engine.plain_files import plain_file
 from refold.engine.signing.sshsig import (
     CURVES,
     IS_KEY,
@@ -81,7 +82,7 @@ class SigningKey:
 
 def _key_file(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with plain_file(path).open("rb") as file:
             return file.read(SIZE_MAX)
     except OSError as error:
         raise KeyRefused(str(path), "a private key file", error.strerror or str(error)) from None

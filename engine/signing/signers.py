@@ -11,6 +11,7 @@ from typing import Final
 import attrs
 
 from refold.engine.errors import SignersRefused
+from refold.engine.plain_files import plain_file
 from refold.engine.signing.sshsig import IS_KEY, NAMESPACE, Fields
 
 _OPTION: Final = re.compile(r'([a-z-]+)(?:="([^"]*)")?(?:,|\Z)')
@@ -51,7 +52,7 @@ def read_signers(path: Path) -> tuple[AllowedSigner, ...]:
         SignersRefused: the file cannot be read, or a line of it is not one.
     """
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = plain_file(path).read_text("utf-8").splitlines()
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or "not UTF-8"
         raise SignersRefused(str(path), 0, "a file of allowed signers", said) from None

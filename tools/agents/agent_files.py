@@ -33,6 +33,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import without_empty
 from refold.engine.errors import ConfigRefused, InvalidDefError, LimitRefused
 from refold.engine.events.limits import Limits
+from refold.engine.plain_files import plain_file
 from refold.tools.contract.policy import POLICIES
 from refold.tools.files.config_text import Setting, nearest, yaml_of
 from refold.tools.files.file_tools import NAMES
@@ -221,7 +222,7 @@ class _Reading:
     def parts(self) -> tuple[dict[str, Any], str]:
         """Return the front matter and the body."""
         try:
-            text = self.file.read_text(encoding="utf-8-sig")
+            text = plain_file(self.file).read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             raise self.refused("no such file") from None
         except (OSError, UnicodeDecodeError) as error:

@@ -17,6 +17,7 @@ import attrs
 import yaml
 
 from refold.engine.errors import ConfigRefused
+from refold.engine.plain_files import plain_file
 
 TABLE: Final = ("tool", "refold")
 """The path of the configuration table in a `pyproject.toml`."""
@@ -115,7 +116,7 @@ def values_of(file: Path) -> tuple[Any, Lines]:
 
 def _content_of(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return plain_file(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise ConfigRefused(str(file), 0, "", f"cannot be read: {why}") from None

@@ -15,6 +15,7 @@ import attrs
 from refold.engine.encoding.canonical import encode, loads
 from refold.engine.errors import LogMissing, UsageError
 from refold.engine.log.line import is_hash
+from refold.engine.plain_files import plain_file
 
 _SIZE_MAX: Final = 256 * 1024 * 1024
 
@@ -46,7 +47,7 @@ class HeadsFile:
         """
         self._path = path
         try:
-            with path.open("rb") as file:
+            with plain_file(path).open("rb") as file:
                 content = file.read(_SIZE_MAX)
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror or error}") from None

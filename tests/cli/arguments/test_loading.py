@@ -1,5 +1,6 @@
 """Tools and sessions are named as programs are: by module or file (CONTRACT.md §14.9)."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -284,3 +285,32 @@ def test_a_session_that_stands_in_loses_nothing(
     assert said.exit_code in (1, 5)
     assert "SessionNeeded" in said.stdout
     assert "--session FILE.py:NAME" in " ".join(said.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run AGENT.md --task x --model scripted:pipe",
+        "run pipe --task x --model scripted:none",
+        "run AGENT.md --task x --model openai:m --config pipe",
+        "run AGENT.md --task x --model openai:m --config pipe.toml",
+        "fork a.jsonl --set 0#1=@pipe",
+        "sign a.jsonl --key pipe",
+        "verify a.jsonl --trust pipe",
+        "verify a.jsonl --heads pipe",
+    ],
+)
+def test_a_pipe_is_refused_where_a_file_is_read(
+    line: str, invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening one without a writer would wait for ever."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("pipe", "pipe.toml"):
+        os.mkfifo(tmp_path / name)
+    (tmp_path / "AGENT.md").write_text("---\nname: a\ndescription: b\n---\nHi\n")
+    record(lambda _run, _input: None, log=tmp_path / "a.jsonl")
+
+    done = invoke(*line.split())
+
+    assert done.exit_code == 2
+    assert "a pipe or a device, not a file" in done.stderr

@@ -19,6 +19,7 @@ from refold.cli.output import output
 from refold.engine.encoding.canonical import Json, loads
 from refold.engine.errors import AnswerRefused, Unanswered, UsageError
 from refold.engine.log.reader import scan
+from refold.engine.plain_files import plain_file
 from refold.engine.ports.people import check_answer
 from refold.engine.ports.ports import Question
 from refold.replay.resume.open_ends import Doubt, open_ends
@@ -67,7 +68,7 @@ def _value(text: str, place: str) -> Json:
     if text.startswith("@"):
         path = Path(text[1:])
         try:
-            text = path.read_text(encoding="utf-8")
+            text = plain_file(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or error
             raise UsageError(f"{place}: {output.shown_path(path)}: {why}") from None
