@@ -79,6 +79,9 @@ class Cause(Document):
     data: dict[str, Json] = attrs.field(repr=False)
     """As the log holds it: large texts by reference."""
 
+    def __str__(self) -> str:
+        return f"{self.log}: {self.how} {self.line}"
+
 
 @attrs.frozen
 class Causes:

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -148,6 +149,20 @@ def test_a_collector_that_does_not_answer_is_counted(
     assert said.exit_code == 2
     assert "did not accept 15 of 15 spans: check that a collector listens" in said.stderr
     assert "Traceback" not in said.stderr
+
+
+def test_the_extra_of_an_exporter_is_named_by_what_it_is_for(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not by the part of it that is imported first."""
+    monkeypatch.setitem(sys.modules, "google.protobuf.json_format", None)
+    monkeypatch.delitem(sys.modules, "refold.exports.otlp")
+    monkeypatch.delattr("refold.exports.otlp")
+
+    said = invoke("export", SPANS / "delegating.jsonl", "--to", "otlp")
+
+    assert said.exit_code == 2
+    assert "opentelemetry is not installed: pip install 'refold[otel]'" in said.stderr
 
 
 def test_an_endpoint_without_a_scheme_is_refused_before_it_is_tried(invoke: Invoke) -> None:

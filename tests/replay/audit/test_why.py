@@ -73,6 +73,7 @@ def test_an_outcome_answers_its_request_and_that_came_after_another(tmp_path: Pa
     assert [cause.of for cause in found] == [None, 0, 1, 2, 3]
     assert found[1].call == "0#3"
     assert found[1].line == "4 tool.called double(number=2)  0#3"
+    assert str(found[1]) == f"{log}: answers {found[1].line}"
     assert found[1].data["arguments"] == {"number": 2}
 
 

@@ -170,7 +170,9 @@ def _spans(
     try:
         lost = _put(spans, to, file, endpoint)
     except ModuleNotFoundError as error:
-        raise ExtraMissing(error.name or to, "otel" if to == "otlp" else to) from None
+        # The first that is imported belongs to the exporter, and its name says nothing: `google`.
+        extra = ("opentelemetry", "otel") if to == "otlp" else (error.name or to, to)
+        raise ExtraMissing(*extra) from None
     made = endpoint or ("-" if file is None else output.shown_path(file.path))
     left_out = {what: count for what, count in sorted(spans.left_out.items()) if count}
     if lost:
