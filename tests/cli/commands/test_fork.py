@@ -141,15 +141,16 @@ def test_what_an_edit_gave_is_not_shown_as_what_was_given(
 def test_ls_shows_forks_below_what_they_left(log: Path, tmp_path: Path, invoke: Invoke) -> None:
     invoke("fork", log, *PROGRAM, "--at", "5", "--into", tmp_path / "b.jsonl")
     invoke("fork", tmp_path / "b.jsonl", *PROGRAM, "--at", "7", "--into", tmp_path / "c.jsonl")
+    invoke("fork", log, *PROGRAM, "--at", "5", "--into", tmp_path / "d.jsonl")
 
     said = invoke("ls", tmp_path, "--tree").stdout
     document = json.loads(invoke("ls", tmp_path, "--json").stdout)
 
     assert said.index("a.jsonl") < said.index("b.jsonl") < said.index("c.jsonl")
-    assert "└─ " in said
+    assert [line.partition("20")[0] for line in said.splitlines()] == ["", "├─ ", "│  └─ ", "└─ "]
     assert "report  forked at entry 7 · " in said
     jsonschema.validate(document, schema("ls"))
-    assert [row.get("forked", {}).get("at") for row in document["runs"]] == [None, 5, 7]
+    assert [row.get("forked", {}).get("at") for row in document["runs"]] == [None, 5, 7, 5]
 
 
 @tool(effect="pure")

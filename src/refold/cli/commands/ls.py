@@ -114,8 +114,8 @@ def command(
         )
 
     def describe() -> None:
-        for depth, each in _lineage(found) if is_tree else ((0, each) for each in found):
-            _print(each, depth)
+        for each, branch in _lineage(found) if is_tree else ((each, "") for each in found):
+            _print(each, branch)
         if listed and not found:
             output.line(f"no run matches ({len(listed):,} in this folder)")
         elif not found:
@@ -153,23 +153,24 @@ def _is_notable(run: ListedRun) -> bool:
     return any(node.notable for node in nodes)
 
 
-def _lineage(found: list[ListedRun]) -> Iterator[tuple[int, ListedRun]]:
-    """Yield runs with how often they were forked, each below the run that it left."""
+def _lineage(found: list[ListedRun]) -> Iterator[tuple[ListedRun, str]]:
+    """Yield runs with the beginnings of their lines, each below the run that it was forked from."""
+    from refold.cli.output.trees import branches  # noqa: PLC0415 - few ask for the tree
+
     known = {each.nonce for each in found if each.nonce}
     below: dict[str, list[ListedRun]] = {}
     for each in found:
         below.setdefault(each.origin if each.origin in known else "", []).append(each)
-    waiting = [(0, each) for each in reversed(below.get("", []))]
+    waiting = [(each, "", "") for each in reversed(below.get("", []))]
     while waiting:
-        depth, each = waiting.pop()
-        yield depth, each
+        each, lead, under = waiting.pop()
+        yield each, lead
         if each.nonce:
-            waiting += [(depth + 1, fork) for fork in reversed(below.pop(each.nonce, []))]
+            waiting += reversed(branches(below.pop(each.nonce, []), under))
 
 
-def _print(found: ListedRun, depth: int = 0) -> None:
+def _print(found: ListedRun, branch: str) -> None:
     """Print a run on one line: its log comes before the parts that a terminal may cut off."""
-    branch = "   " * (depth - 1) + "└─ " if depth else ""
     started = (found.started or "(no time)").replace("T", " ").removesuffix("Z")
     took = "" if found.duration_ms is None else f" · {words.seconds(found.duration_ms)}"
     output.line(

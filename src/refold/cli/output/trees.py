@@ -5,7 +5,8 @@ One line a run: status, name, brief, duration; below it, if it did not complete,
 """
 
 import shlex
-from typing import Any, Final, get_args
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar, get_args
 
 from refold.cli.output import output, words
 from refold.cli.output.entries import compact
@@ -16,6 +17,7 @@ from refold.replay.tree.run_node import UNFINISHED
 from refold.replay.tree.standing import OpenStatus
 from refold.replay.tree.tree_text import advice
 
+_T = TypeVar("_T")
 _STATUS_WIDTH: Final = 9
 """Characters of the column for a status, or the name of a detail."""
 _PROMPT_MAX: Final = 160
@@ -37,19 +39,19 @@ def print_tree(node: RunNode, *, details: bool = False) -> None:
         current, lead, below, above = stack.pop()
         is_told = not details and current.models != above  # else it has its caller's
         _print_run(current, lead, below, details=details, is_model_told=is_told)
-        last = len(current.children) - 1
-        nested = [
-            (
-                child,
-                f"{below}{'└─ ' if at == last else '├─ '}",
-                f"{below}{'   ' if at == last else '│  '}",
-                current.models,
-            )
-            for at, child in enumerate(current.children)
-        ]
+        nested = [(*each, current.models) for each in branches(current.children, below)]
         if len(below) >= 3 * _LEVELS_MAX:
             nested = [(child, below, below, current.models) for child in current.children]
         stack.extend(reversed(nested))
+
+
+def branches(children: Sequence[_T], below: str) -> list[tuple[_T, str, str]]:
+    """Return each child with the beginnings of its line, and of the lines below it."""
+    last = len(children) - 1
+    return [
+        (child, below + ("└─ " if at == last else "├─ "), below + ("   " if at == last else "│  "))
+        for at, child in enumerate(children)
+    ]
 
 
 def _print_run(node: RunNode, lead: str, below: str, *, details: bool, is_model_told: bool) -> None:
