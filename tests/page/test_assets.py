@@ -287,6 +287,9 @@ def test_search_finds_in_all_logs_and_filters_by_tool_and_status(
     browser.press("/", *"order 58 is in no", "\ue007")
     browser.reads(".entriesview", "3 of ")
     assert "no warehouse" in browser.text(".entriesview .row")
+    rows = browser.run("return document.querySelector('.entriesview').textContent")
+    assert "failed raised: " in rows
+    assert "failed failed" not in rows
     browser.press("\ue00c")
     browser.run(
         "const s = document.querySelector('[data-filter=status]'); s.value = 'failed';"

@@ -179,7 +179,8 @@ export const faultOf = (error) => (error ? `${error.code ?? "error"}: ${short(er
 
 const ending = (of, value) => short(of.error ? faultOf(of.error) : value);
 
-export function summary(e) {
+/** What an entry says; `told` is the badge of its status beside it, if there is one */
+export function summary(e, told) {
 	if (e.left) return "content left out";
 	const d = e.data, o = d.outcome ?? d, g = d.delegation ?? {};
 	switch (e.kind) {
@@ -189,7 +190,7 @@ export function summary(e) {
 		case "model.asked": return `${d.model} ${d.added?.length ? `+${d.added.length}: ${short(said(d.added.at(-1)))}` : ""}`;
 		case "model.answered": return ending(d, said(d.message) || (d.message?.tool_calls ?? []).map((c) => c?.function?.name ?? c?.name).join(", "));
 		case "child.started": return `${g.agent ?? g.program} ${short(g.brief)}`;
-		case "child.finished": case "run.finished": return `${o.status ?? ""} ${ending(o, o.summary ?? o.output)}`;
+		case "child.finished": case "run.finished": return `${told ? "" : `${o.status ?? ""} `}${ending(o, o.summary ?? o.output)}`;
 		case "limit.hit": return `${d.limit}: ${d.observed} of ${d.allowed}`;
 		case "note.added": case "input.asked": case "input.given": return short(d.text ?? d.question ?? d.answer);
 		case "unreadable": return "this line is not an entry";

@@ -19,10 +19,10 @@ export function entries(app) {
 	function draw(i) {
 		const [on, seq] = place(i), e = app.store.entry(on, seq);
 		if (!e) return h("div.entry", quiet("…"));
-		const status = statusOf(e), at = app.store.at(e);
+		const bad = trouble(statusOf(e)), at = app.store.at(e);
 		return h("div", { class: `entry ${e.kind.split(".")[0]}`, "data-seq": seq },
 			h("span.seq", found && where.value === "all" ? `${app.nameOf(on, true)} ${seq}` : String(seq)), h("span.at", offset(at)),
-			h("span.kind", e.kind), h("span.what", trouble(status), " ", summary(e)), h("span.call", e.call ?? ""));
+			h("span.kind", e.kind), h("span.what", bad, " ", summary(e, bad)), h("span.call", e.call ?? ""));
 	}
 	/** Read what passes, a slice at a time. */
 	async function update() {

@@ -19,10 +19,10 @@ export function inspector(app) {
 		return made;
 	}
 	function link(how, log, seq, since) {
-		const e = app.store.entry(log, seq), at = e && app.store.at(e), status = e ? statusOf(e) : "";
+		const e = app.store.entry(log, seq), at = e && app.store.at(e), bad = trouble(e ? statusOf(e) : "");
 		const gap = since && e && at !== null ? (app.store.at(since) ?? at) - at : null;
 		return h("li", h("a", { href: to(log, seq) }, h("span.how", how), h("span.kind", `${log === app.at.log ? "" : `${app.nameOf(log, true)} `}${seq} ${e?.kind ?? "…"}`),
-			h("span.at", offset(at), gap ? `, ${duration(Math.abs(gap))} before` : ""), h("span.what", trouble(status), e ? short(summary(e), 160) : "")));
+			h("span.at", offset(at), gap ? `, ${duration(Math.abs(gap))} before` : ""), h("span.what", bad, e ? short(summary(e, bad), 160) : "")));
 	}
 	function why(log, seq, entry) {
 		const list = h("ol.chain"), beside = app.store.linksOf(log)?.beside ?? {};
