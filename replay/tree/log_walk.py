@@ -47,10 +47,12 @@ def members(kind: type[_Members], data: Mapping[str, Any]) -> _Members:
 
 @attrs.define
 class Span:
-    """The time from the first to the last of some entries."""
+    """The time from the first to the last of some entries, without that in which nothing ran."""
 
     _first_us: int | None = None
     _last_us: int | None = None
+    _before_us: int = 0
+    """How long it ran before it was continued."""
 
     def take(self, entry: Entry) -> None:
         """Note when an entry was written, if recorded."""
@@ -59,14 +61,17 @@ class Span:
             return
         if self._first_us is None:
             self._first_us = at
+        elif entry.kind == "run.resumed":  # its clock may be another machine's
+            self._before_us += (self._last_us or self._first_us) - self._first_us
+            self._first_us = self._last_us = at
         else:
             self._last_us = at
 
     def duration_ms(self) -> int | None:
-        """Return the milliseconds between the first and the last entry; `None` for one alone."""
+        """Return for how many milliseconds it ran; `None` for one entry alone."""
         if self._first_us is None or self._last_us is None:
             return None
-        return (self._last_us - self._first_us) // 1000
+        return (self._before_us + self._last_us - self._first_us) // 1000
 
 
 class Walk(LogFold):

@@ -149,6 +149,7 @@ class RunNode(Document):
     head: str = ""
     """Hash of the last of them."""
     duration_ms: int | None = None
+    """How long it ran: the time between a crash or a question and its resume is not counted."""
     guarantee: str = ""
     """`matched` for a watched command, which did not run on the kernel (CONTRACT.md §16); the nodes
     below it are conversations, as observed."""

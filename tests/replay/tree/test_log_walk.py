@@ -79,3 +79,20 @@ def test_a_run_took_the_time_from_its_first_entry_to_its_last(tmp_path: Path) ->
         times.append(span.duration_ms())
 
     assert times == [None, 2, 8]
+
+
+def test_the_time_between_a_crash_and_its_resume_is_not_counted(tmp_path: Path) -> None:
+    """Nor is that of another machine's clock: what goes on there counts from its first entry."""
+    first = next(read_entries(_recorded(tmp_path / "a.jsonl")))
+    span = Span()
+
+    for at, kind in (
+        (7_000, ""),
+        (9_500, ""),
+        (1_000, "run.resumed"),
+        (5_000, "run.resumed"),
+        (8_900, ""),
+    ):
+        span.take(first._replace(meta={"mono_us": at}, kind=kind))
+
+    assert span.duration_ms() == 6
