@@ -25,6 +25,7 @@ from refold.engine.workspace.entries import (
 from refold.replay.audit.verify import verify
 from tests.support.editing import Step, agent, steps
 from tests.support.folders import git, repository
+from tests.support.here import refold_here
 from tests.support.upstream import Upstream
 
 DEADLINE_SECONDS = 120.0
@@ -37,20 +38,28 @@ def record(
     *options: str,
     more: Mapping[str, str] | None = None,
     before: Sequence[str] = (),
-) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """Record the first of these tasks in a folder, with the agent and the log beside it."""
+) -> tuple[Path, str]:
+    """Record the first of these tasks in a folder, with the agent and the log beside it.
+
+    Return the log and what was said: by a process of its own behind the words of `before`.
+    """
     log = folder.parent / "run.jsonl"
-    command = [*options, "--", *agent(folder.parent, next(iter(tasks)))]
+    words = ["record", "--log", str(log), *options, "--", *agent(folder.parent, next(iter(tasks)))]
     rules = [rule for task, listed in tasks.items() for rule in steps(task, listed)]
     with Upstream(rules) as upstream:
         env = {"PATH": os.environ["PATH"], **upstream.environment(), **(more or {})}
-        done = subprocess.run(
-            [*before, sys.executable, "-m", "refold", "record", "--log", str(log), *command],
-            cwd=folder, env={"HOME": str(folder.parent), **env}, capture_output=True, text=True,
-            timeout=DEADLINE_SECONDS, check=False,
+        env = {"HOME": str(folder.parent), **env}
+        if not before:
+            done = refold_here(*words, folder=folder, environment=env)
+            assert done.exit_code == 0, done.stderr
+            return log, done.stderr
+        ran = subprocess.run(
+            [*before, sys.executable, "-m", "refold", *words],
+            cwd=folder, env=env, capture_output=True, text=True, timeout=DEADLINE_SECONDS,
+            check=False,
         )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return log, done
+    assert ran.returncode == 0, ran.stderr
+    return log, ran.stderr
 
 
 def entries_of(log: Path) -> list[FolderEntry]:
@@ -94,7 +103,7 @@ def test_each_change_is_in_the_log_with_the_call_that_made_it(
     top = repository(tmp_path / "r", FILES)
     if not in_git:
         (top / ".git").rename(tmp_path / "git")
-    log, done = record(top, {"change": TASK})
+    log, said = record(top, {"change": TASK})
 
     start, edited, moved, end = entries_of(log)
     assert isinstance(start, FolderStarted)
@@ -121,7 +130,7 @@ def test_each_change_is_in_the_log_with_the_call_that_made_it(
         "a.py": b"two\nthree\n", "d.py": b"sea\n", "made.txt": b"x\n", "pkg/x.py": b"x\n",
     }  # fmt: skip
     by_git = "1 file by git, 3 by content (16 bytes)" if in_git else "0 files by git, 4 by"
-    assert f"folder: {by_git}" in done.stderr
+    assert f"folder: {by_git}" in said
     assert verify(log).intact
 
 
@@ -151,14 +160,11 @@ def test_none_is_recorded_if_told_so_and_never_a_home_folder(tmp_path: Path) -> 
 
     log, quiet = record(top, script, "--workspace", "none")
     assert entries_of(log) == []
-    assert "folder:" not in quiet.stderr
+    assert "folder:" not in quiet
     log.unlink()
     log, told = record(top, script, more={"HOME": str(top)})
     assert entries_of(log) == []
-    assert (
-        f"folder: {top} is the home folder: to record it anyway, use --workspace {top}"
-        in told.stderr
-    )
+    assert f"folder: {top} is the home folder: to record it anyway, use --workspace {top}" in told
 
 
 @pytest.mark.long
@@ -268,12 +274,12 @@ def test_a_folder_that_cannot_be_kept_any_more_ends_its_record_and_not_the_run(
     top = repository(tmp_path / "r", FILES)
     (tmp_path / "run.files").write_text("in the way")
 
-    log, done = record(top, {"change": TASK})
+    log, said = record(top, {"change": TASK})
 
     start, lost = entries_of(log)
     assert isinstance(start, FolderStarted)
     assert isinstance(lost, FolderLost)
-    assert "folder: not recorded:" in done.stderr
+    assert "folder: not recorded:" in said
     assert verify(log).intact
     assert (top / "made.txt").exists()
 
@@ -295,14 +301,14 @@ def test_a_full_disk_in_the_middle_ends_the_record_of_the_folder_alone(tmp_path:
         [("Write", {"file_path": "later", "text": "x"})],
     ]
 
-    log, done = record(top, {"change": task}, before=small)
+    log, said = record(top, {"change": task}, before=small)
 
     start, changed, lost = entries_of(log)
     assert isinstance(start, FolderStarted)
     assert isinstance(changed, FolderChanged)
     assert isinstance(lost, FolderLost)
     assert "No space left" in lost.why
-    assert "folder: not recorded:" in done.stderr
+    assert "folder: not recorded:" in said
     assert verify(log).complete
     assert (top / "later").exists()
 
@@ -319,9 +325,9 @@ def test_a_hundred_thousand_files_are_recorded_and_given_back(tmp_path: Path) ->
     git(top, "add", "-A")
     git(top, "commit", "-qm", "many")
 
-    log, done = record(top, {"change": [*TASK, [("Bash", {"command": "echo x > d7/f3500"})]]})
+    log, said = record(top, {"change": [*TASK, [("Bash", {"command": "echo x > d7/f3500"})]]})
 
-    assert f"folder: {count:,} files by git" in done.stderr
+    assert f"folder: {count:,} files by git" in said
     assert log.stat().st_size < 100_000
     words = [sys.executable, "-m", "refold", "files", str(log), "-o", str(tmp_path / "again")]
     subprocess.run(words, cwd=top, check=True, capture_output=True, timeout=DEADLINE_SECONDS)

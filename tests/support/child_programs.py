@@ -1,6 +1,7 @@
 """Programs and tools that any process can import: what the runners' contract is tested on."""
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -8,10 +9,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from refold.engine.events.outcome import Artifact, Report
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import CallContext, Reference
 from refold.engine.program.run import PlainRun, Run
+from refold.engine.session import Session
 from refold.tools.contract.tool_types import tool
 
 HERE = str(Path(__file__).resolve())
@@ -217,3 +221,55 @@ async def writes_much(run: Run, size: int) -> int:
 def measures(text: str) -> str:
     """Hand the text back."""
     return text[::-1]
+
+
+def looks(_run: PlainRun, names: list[str]) -> Any:
+    """Tell what the process can see."""
+    return {
+        "environment": sorted(name for name in names if name in os.environ),
+        "descriptors": sum(1 for _ in Path("/proc/self/fd").iterdir()),
+        "leads": os.getsid(0) == os.getpid(),
+        "isolated": bool(sys.flags.isolated),
+        "collects": gc.isenabled(),
+        "spared": gc.get_freeze_count(),
+    }
+
+
+def eats(_run: PlainRun, megabytes: int) -> int:
+    """Take memory, and keep it."""
+    kept = bytearray(megabytes << 20)
+    for at in range(0, len(kept), 4096):
+        kept[at] = 1
+    while True:
+        sum(kept[::4096])
+
+
+def complains(_run: PlainRun, words: str) -> None:
+    """Write a long line and crash."""
+    sys.stderr.write(f"{'.' * 190}{words}")
+    sys.stderr.flush()
+    os._exit(3)
+
+
+@attrs.frozen
+class Seen:
+    """Something seen."""
+
+    text: str
+
+
+def seeing() -> Session:
+    """Return a session that has a reducer."""
+    session = Session()
+    session.register(Seen)
+    return session
+
+
+def bare() -> Session:
+    """Return one that has none."""
+    return Session()
+
+
+def kinds(run: PlainRun, _given: Any) -> list[str]:
+    """Return what the child's session has reducers of."""
+    return [kind.__name__ for kind in run.session.event_types]

@@ -6,7 +6,6 @@ list of calls; calls of one step are carried out at once.
 
 import json
 import os
-import subprocess
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support.folders import repository
+from tests.support.here import refold_here
 from tests.support.traffic import Call, Reply, Rule
 from tests.support.upstream import Upstream
 
@@ -117,6 +117,7 @@ def record_edits(folder: Path, name: str, edit: dict[str, str]) -> Path:
     log = folder / f"{name}.jsonl"
     with Upstream(rules) as upstream:
         env = {"PATH": os.environ["PATH"], "HOME": str(folder), **upstream.environment()}
-        words = ["record", "--log", str(log), "--", *agent(folder, "main")]
-        subprocess.run([sys.executable, "-m", "refold", *words], cwd=top, env=env, check=True)
+        words = ["record", "--log", log, "--", *agent(folder, "main")]
+        done = refold_here(*words, folder=top, environment=env)
+    assert done.exit_code == 0, done.stderr
     return log

@@ -88,3 +88,22 @@ def plain_lead(run: refold.PlainRun, given: Everything) -> list[Everything]:
     """Do so in a plain program, with a child by name."""
     outcome = run.delegate(refold.Delegation(program=f"{__name__}:echo", input=seen(given)))
     return [seen(outcome.output), seen(outcome.result())]
+
+
+@dataclasses.dataclass
+class Ticket:
+    """A typed value."""
+
+    id: int
+    due: dt.date
+
+
+async def next_ticket(_run: refold.Run, ticket: Ticket) -> Ticket:
+    """Count."""
+    assert isinstance(ticket, Ticket)
+    return Ticket(ticket.id + 1, ticket.due)
+
+
+async def wrong(_run: refold.Run, _input: Any) -> Ticket:
+    """Return something else than is annotated."""
+    return {"id": 1, "due": "soon"}  # type: ignore[return-value]  # it is meant

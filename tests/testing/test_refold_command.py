@@ -13,8 +13,17 @@ pytest_plugins = ["pytester"]
 __all__ = ["suite"]
 
 AGENT: Final = """
-import os, sys
-from desk import ask
+import http.client, json, os, sys, urllib.parse
+
+def ask(text, system):
+    base = urllib.parse.urlsplit(os.environ["OPENAI_BASE_URL"])
+    connection = http.client.HTTPConnection(base.netloc, timeout=60)
+    asked = [{"role": "system", "content": system}, {"role": "user", "content": text}]
+    headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+    body = json.dumps({"model": "gpt-5-mini", "messages": asked})
+    connection.request("POST", base.path + "/chat/completions", body, headers)
+    return json.load(connection.getresponse())["choices"][0]["message"]["content"]
+
 print(ask("Hello!", f"You are the weather desk of {os.getcwd()}{sys.stdin.read()}."))
 """
 TEST: Final = """

@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from refold.cli.group import refold
 from tests.cli.conftest import Invoke
-from tests.support.mcp_clients import DEADLINE_SECONDS, TINY
+from tests.support.mcp_clients import DEADLINE_SECONDS, TINY, Client
 
 PROXY = (sys.executable, "-m", "refold", "mcp-proxy")
 
@@ -50,11 +53,11 @@ def test_standard_output_is_the_protocols(tmp_path: Path) -> None:
     assert "Traceback" not in recorded.stderr + same.stderr + other.stderr
 
 
-def test_the_exit_code_is_the_servers(tmp_path: Path) -> None:
+def test_the_exit_code_is_the_servers(tmp_path: Path, invoke: Invoke) -> None:
     """As a client that looks at it would find."""
     log = tmp_path / "log.jsonl"
 
-    assert ran("--log", log, "--", "sh", "-c", "exit 7", said=[]).returncode == 7
+    assert invoke("mcp-proxy", "--log", log, "--", "sh", "-c", "exit 7").exit_code == 7
 
 
 def test_a_port_that_is_taken_leaves_no_log(tmp_path: Path, invoke: Invoke) -> None:
@@ -84,18 +87,21 @@ def test_it_wants_a_server_or_a_url(invoke: Invoke) -> None:
     assert "either --log, to record, or --replay" in both.stderr
 
 
-def test_a_server_that_is_not_there_is_usage(tmp_path: Path) -> None:
+def test_a_server_that_is_not_there_is_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """One line that names it."""
-    done = ran("--log", tmp_path / "x.jsonl", "--", "no-such-server", said=[])
+    with pytest.raises(SystemExit, match="2"):
+        refold.main(["mcp-proxy", "--log", str(tmp_path / "x.jsonl"), "--", "no-such-server"])
 
-    assert done.returncode == 2
-    assert done.stderr == "refold: no-such-server: No such file or directory\n"
+    assert capsys.readouterr().err == "refold: no-such-server: No such file or directory\n"
 
 
 def test_a_server_is_shown_with_its_tools(tmp_path: Path, invoke: Invoke) -> None:
     """Under its name, with how often each was called."""
     log = tmp_path / "log.jsonl"
-    ran("--log", log, "--name", "tiny", "--", *TINY, said=[call("a")])
+    with Client(log=log, name="tiny").running(TINY) as client:
+        client.called("echo", text="a")
 
     shown = invoke("show", str(log)).stdout
 

@@ -1,7 +1,6 @@
 """What a program waits for is delivered in the order that it asked for (CONTRACT.md §9.2)."""
 
 import asyncio
-import dataclasses
 import datetime as dt
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from refold.engine.session import Session
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.delegation.dispatch_subagents import subagents_tool
 from tests.support.scripted_runners import Scripted
+from tests.support.typed_programs import Ticket, next_ticket, wrong
 
 DONE = Outcome(status="completed")
 
@@ -100,26 +100,7 @@ def test_a_result_for_nobody_is_kept() -> None:
 # --- the types of a child's input and output (CONTRACT.md §9.12) ----------------------------------
 
 
-@dataclasses.dataclass
-class Ticket:
-    """A typed value."""
-
-    id: int
-    due: dt.date
-
-
 TICKET = Ticket(1, dt.date(2026, 1, 2))
-
-
-async def next_ticket(_run: Run, ticket: Ticket) -> Ticket:
-    """Count."""
-    assert isinstance(ticket, Ticket)
-    return Ticket(ticket.id + 1, ticket.due)
-
-
-async def wrong(_run: Run, _input: Any) -> Ticket:
-    """Return something else than is annotated."""
-    return {"id": 1, "due": "soon"}  # type: ignore[return-value]  # it is meant
 
 
 async def unreadable(_run: Run, _input: bytes) -> None:
@@ -137,8 +118,15 @@ def runs_child(program: Any, value: Any = None, **options: Any) -> Any:
     return lead
 
 
-@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
-@pytest.mark.parametrize("program", [next_ticket, f"{__name__}:next_ticket"], ids=["it", "name"])
+@pytest.mark.parametrize(
+    ("program", "runner"),
+    [
+        (next_ticket, "in-process"),
+        (f"{next_ticket.__module__}:next_ticket", "in-process"),
+        (next_ticket, "subprocess"),  # it has it by its name
+    ],
+    ids=["it", "name", "elsewhere"],
+)
 def test_a_parent_gets_the_type_of_its_child(program: Any, runner: str, tmp_path: Path) -> None:
     """In this process or in another, by the object or by name; and in a replay."""
     lead = runs_child(program, TICKET)

@@ -3,8 +3,6 @@
 The contract suite is `tests/contract/test_runners.py`.
 """
 
-import gc
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,35 +13,13 @@ import pytest
 
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Reference
-from refold.engine.program.run import PlainRun, Run
+from refold.engine.program.run import Run
 from refold.engine.runners.in_subprocess import STUB, InSubprocess
 from refold.engine.runners.recording import record
 from refold.engine.secrets.vault import Vault
-from refold.engine.session import Session
 from tests.engine.conftest import Make, ended
-
-HERE = str(Path(__file__).resolve())
-
-
-def looks(_run: PlainRun, names: list[str]) -> Any:
-    """Tell what the process can see."""
-    return {
-        "environment": sorted(name for name in names if name in os.environ),
-        "descriptors": sum(1 for _ in Path("/proc/self/fd").iterdir()),
-        "leads": os.getsid(0) == os.getpid(),
-        "isolated": bool(sys.flags.isolated),
-        "collects": gc.isenabled(),
-        "spared": gc.get_freeze_count(),
-    }
-
-
-def eats(_run: PlainRun, megabytes: int) -> int:
-    """Take memory, and keep it."""
-    kept = bytearray(megabytes << 20)
-    for at in range(0, len(kept), 4096):
-        kept[at] = 1
-    while True:
-        sum(kept[::4096])
+from tests.support import child_programs
+from tests.support.child_programs import bare, kinds, named, seeing
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
@@ -56,7 +32,7 @@ def test_a_child_sees_only_what_it_is_given(
     names = ["AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "MY_SETTING", "PATH"]
 
     runner = InSubprocess(environment=["MY_SETTING"])
-    outcome = ended(runner.run(request_for(Reference(HERE, "looks"), names)))
+    outcome = ended(runner.run(request_for(named("looks"), names)))
 
     assert outcome.ok, outcome.error
     assert outcome.output["environment"] == ["MY_SETTING", "PATH"]
@@ -71,7 +47,7 @@ def test_memory_is_capped(request_for: Make) -> None:
     """`limit`, and the parent lives."""
     runner = InSubprocess(memory_bytes=200 << 20)
 
-    outcome = ended(runner.run(request_for(Reference(HERE, "eats"), 600)))
+    outcome = ended(runner.run(request_for(named("eats"), 600)))
 
     assert outcome.error is not None
     assert (outcome.status, outcome.error.code) == ("limit", "memory_bytes")
@@ -86,16 +62,9 @@ def test_the_last_words_of_a_crash_are_in_its_message(request_for: Make) -> None
     assert "no.such" in outcome.error.message
 
 
-def says_much(_run: PlainRun, words: str) -> None:
-    """Write a long line and crash."""
-    sys.stderr.write(f"{'.' * 190}{words}")
-    sys.stderr.flush()
-    os._exit(3)
-
-
 def test_no_half_of_a_secret_is_left_of_last_words(request_for: Make) -> None:
     """It is taken out before the line is cut: what is left of it would not be found."""
-    request = request_for(Reference(HERE, "says_much"), "k3y-of-the-shop-that-is-long")
+    request = request_for(named("complains"), "k3y-of-the-shop-that-is-long")
     request = attrs.evolve(request, vault=Vault(secrets={"KEY": "k3y-of-the-shop-that-is-long"}))
 
     outcome = ended(InSubprocess().run(request))
@@ -163,30 +132,6 @@ def test_a_script_may_refer_to_itself_by_its_name(tmp_path: Path) -> None:
     assert ended.stdout == "['parent', 'child', 'grandchild'] None\n", ended.stderr
 
 
-@attrs.frozen
-class Seen:
-    """Something seen."""
-
-    text: str
-
-
-def seeing() -> Session:
-    """Return a session that has a reducer."""
-    session = Session()
-    session.register(Seen)
-    return session
-
-
-def bare() -> Session:
-    """Return one that has none."""
-    return Session()
-
-
-def kinds(run: PlainRun, _given: Any) -> list[str]:
-    """Return what the child's session has reducers of."""
-    return [kind.__name__ for kind in run.session.event_types]
-
-
 @pytest.mark.parametrize(
     ("make", "factory", "expected"),
     [
@@ -207,7 +152,7 @@ def test_a_childs_session_has_the_reducers_of_its_parents(
         return outcome.output if outcome.ok else str(outcome.error)
 
     session = make()
-    session.factory = Reference(__name__, factory, {}) if factory else None
+    session.factory = Reference(child_programs.__name__, factory, {}) if factory else None
     log = tmp_path / "run.jsonl"
 
     found = record(parent, log=log, session=session, runner="subprocess").output

@@ -20,6 +20,7 @@ from refold.proxy.sessions import fork_command, record_command, replay_command
 from refold.replay.observed.report import ObservedReport
 from tests.proxy.test_sessions import CLIENT, DEADLINE_SECONDS, refold_does
 from tests.support.folders import git, repository
+from tests.support.here import refold_here
 from tests.support.upstream import Upstream
 
 AGENT = """
@@ -218,11 +219,10 @@ def test_a_pack_is_replayed_without_the_repository(
 def test_a_folder_that_cannot_be_restored_runs_nothing(scene: Scene) -> None:
     """What is missing is named, with code 2."""
     shutil.rmtree(scene.project / ".git")
-    done = refold_does(
-        "replay", str(scene.log), "--", "touch", str(scene.top / "ran"),
-        folder=scene.top, more={"HOME": os.environ["HOME"]},
-    )  # fmt: skip
+    env = {name: os.environ[name] for name in ("HOME", "PATH")}
+    words = ["replay", scene.log, "--", "touch", scene.top / "ran"]
+    done = refold_here(*words, folder=scene.top, environment=env)
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert "the folder cannot be restored, so nothing was run; missing files:" in done.stderr
     assert not (scene.top / "ran").exists()
