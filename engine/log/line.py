@@ -35,11 +35,11 @@ _NUMBER: Final = "-?(?:0|[1-9][0-9]{0,18}+)"
 _AROUND: Final = re.compile(
     r'^\{"seq":(?:0|[1-9][0-9]{0,18}+),"kind":"([a-z][a-z0-9._-]*+)"'
     r'(?:,"call":"([A-Za-z0-9./#@_-]++)")?+(?:,"cause":(0|[1-9][0-9]{0,18}+))?+'
-    rf',"meta":\{{"wall_us":{_NUMBER},"mono_us":{_NUMBER}'
+    rf'"wall_us":{_NUMBER},"mono_us":{_NUMBER}'
     rf'(?:,"[a-z][a-z0-9_]*+":(?:{_NUMBER}|"[A-Za-z0-9._-]{{0,128}}+"))*+\}}$',
     re.MULTILINE,
 )
-"""What stands before and after the data of a line."""
+"""What stands before the data of a line, and in its meta."""
 
 Parts = tuple[str, str | None, int | None, bytes]
 """Kind, call, cause and the bytes of the data of a line."""
@@ -89,15 +89,18 @@ def parts_of(lines: Sequence[bytes]) -> list[Parts] | None:
     `None`: one of them is not exactly as the writer makes it around its data.  One expression
     looks at all of them at once, at half the price of one after the other.
     """
-    cuts = [(line.find(_DATA), line.rfind(_META)) for line in lines]
-    pairs = list(zip(lines, cuts, strict=True))
-    around = b"\n".join([line[:at] + line[end:-TRAILER] for line, (at, end) in pairs])
-    found = _AROUND.findall(around.decode(errors="replace"))
-    if len(found) != len(lines):
+    around, inside = [], []
+    for line in lines:
+        head, _, meta = line.rpartition(_META)
+        begin, _, data = head.partition(_DATA)
+        around.append(begin + meta[:-TRAILER])
+        inside.append(data)
+    found = _AROUND.findall(b"\n".join(around).decode(errors="replace"))
+    if len(found) != len(lines) or not all(inside):  # a line lacks `data` or `meta`
         return None
     return [
-        (kind, call or None, int(cause) if cause else None, line[at + len(_DATA) : end])
-        for (kind, call, cause), (line, (at, end)) in zip(found, pairs, strict=True)
+        (kind, call or None, int(cause) if cause else None, data)
+        for (kind, call, cause), data in zip(found, inside, strict=True)
     ]
 
 

@@ -59,6 +59,8 @@ def test_data_is_cut_out_by_text_though_it_holds_the_same_text() -> None:
         (b'"mono_us":2', b'"mono_us":2,"x":"a b"'),
         (b'"wall_us":1,', b""),
         (b',"meta":{"wall_us":1,"mono_us":2}', b""),
+        (BODY[BODY.index(b',"data":') : BODY.index(b'"wall_us"')], b""),
+        (BODY[BODY.index(b',"data":') : BODY.index(b',"meta":')], b""),
     ],
 )
 def test_another_form_is_not_well_formed(old: bytes, new: bytes) -> None:
