@@ -12,7 +12,7 @@ import stat
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pytest
@@ -33,13 +33,14 @@ def pytest_configure(config: pytest.Config) -> None:
     server by TLS, but each client that is made reads all certificates of the machine, 25 ms long:
     here they are looked for in a folder, one by one and when needed, and this one has none.
     Which runs were recorded here, and how far long logs were read, is kept beside, and not where it
-    is for the user.
+    is for the user; nor with those of earlier tests, since each new one looks at 4,096 old ones.
     """
     for name in ("CI", "BUILD_NUMBER", "SSL_CERT_FILE"):
         os.environ.pop(name, None)
     os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
-    kept = str(Path(gettempdir(), f"refold-tests-of-{os.getuid()}"))
-    os.environ["XDG_STATE_HOME"] = os.environ["XDG_CACHE_HOME"] = kept
+    kept = TemporaryDirectory(prefix="refold-tests-", ignore_cleanup_errors=True)
+    config.add_cleanup(kept.cleanup)
+    os.environ["XDG_STATE_HOME"] = os.environ["XDG_CACHE_HOME"] = kept.name
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(_Hanging())
