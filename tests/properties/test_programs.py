@@ -24,7 +24,7 @@ from tests.support import reexecute_logs
 from tests.support.trees import Latency, Node, random_tree, tools_with, tree_program
 
 CASES: Final = 1_000
-QUICK_CASES: Final = 400
+QUICK_CASES: Final = 100
 """How many of them are tried in the quick run."""
 CHUNK: Final = 100
 LONG_CASES: Final = 11_000

@@ -158,13 +158,13 @@ def test_what_a_program_has_dropped_is_forgotten() -> None:
     known = Conversations()
     tracemalloc.start()
     try:
-        for n in range(4000):
+        for n in range(2500):
             known.prefix(({"role": "user", "content": f"{n:5000}"},))
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
 
-    assert kept < 4000 * 5000 * 0.6
+    assert kept < 2500 * 5000 * 0.6
 
 
 def test_who_has_the_digests_need_not_show_the_messages() -> None:

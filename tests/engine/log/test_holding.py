@@ -44,7 +44,7 @@ def _answers(path: Path) -> list[Any]:
     return [first, [*entries()], scanned(), [*entries()], scanned(), [*lines_of(path)]]
 
 
-@pytest.fixture(scope="module", params=[300, 4])
+@pytest.fixture(scope="module", params=[170, 4])
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log of several reads, and one that is kept; its bytes would be too long for a report."""
     path = tmp_path_factory.mktemp("held") / "audit.jsonl"

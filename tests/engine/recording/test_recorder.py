@@ -493,7 +493,7 @@ def test_a_result_that_no_log_can_hold(tmp_path: Path) -> None:
 
     @tool(effect="reads")
     def long() -> list[int]:
-        return [1_000_000] * 300_000
+        return [10**17] * 60_000
 
     @tool(effect="reads", timeout_seconds=60)
     def beside() -> list[int]:
@@ -513,7 +513,7 @@ def test_a_result_that_no_log_can_hold(tmp_path: Path) -> None:
 
 def test_so_it_is_with_an_answer_and_with_a_childs_result(tmp_path: Path) -> None:
     """Of a model, and of a runner of one's own: the log has a failure that says why."""
-    long, nan = [1_000_000] * 300_000, float("nan")
+    long, nan = [10**17] * 60_000, float("nan")
 
     class Long:
         name = "long"
@@ -1514,7 +1514,7 @@ def test_a_request_that_no_log_can_hold_takes_no_ordinal(
 
     At the end, there is nothing to be given up.
     """
-    refused: Any = [1_000_000] * 140_000 if value == "long" else 1
+    refused: Any = [10**17] * 60_000 if value == "long" else 1
     for _ in range(127 if value == "deep" else 0):
         refused = [refused]
 
