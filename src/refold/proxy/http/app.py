@@ -157,22 +157,20 @@ class Application:
         await answer.end()
 
     async def _until_left(self, work: Coroutine[Any, Any, None], receive: Receive) -> None:
-        """Work until it is done, the program leaves, or all ends; raise its exception."""
-        doing, leaving = asyncio.create_task(work), asyncio.create_task(_left(receive))
-        leaving.add_done_callback(lambda _left: doing.cancel())
+        """Work until it is done, the program leaves, or all ends."""
+        doing: Any = asyncio.current_task()
+        leaving = asyncio.create_task(_leave(doing, receive))
         self._doing.add(doing)
-        if self._is_closing:
-            doing.cancel()
         try:
-            await asyncio.wait((doing,))
+            if not self._is_closing:
+                await work
+        except asyncio.CancelledError:
+            if not (leaving.done() or self._is_closing):
+                raise
         finally:
+            work.close()
             leaving.cancel()
-            if not doing.done():
-                doing.cancel()
-                await asyncio.wait((doing,))
             self._doing.discard(doing)
-        if not doing.cancelled() and (error := doing.exception()) is not None:
-            raise error
 
 
 class _Answer:
@@ -248,6 +246,8 @@ def _climbs(target: str) -> bool:
     for _ in range(_DECODED_MAX):
         if any(part.partition(";")[0] in (".", "..") for part in re.split(r"[/\\]", path)):
             return True
+        if "%" not in path:
+            break
         path = unquote(path, "latin-1")
     return False
 
@@ -264,9 +264,11 @@ async def _body_of(receive: Receive) -> bytes | None:
             return b"".join(parts)
 
 
-async def _left(receive: Receive) -> None:
+async def _leave(doing: asyncio.Task[None], receive: Receive) -> None:
+    """Cancel a request when its program has left."""
     while (await receive())["type"] != "http.disconnect":
         pass
+    doing.cancel()
 
 
 async def _serve(decided: Serve, answer: _Answer) -> None:
