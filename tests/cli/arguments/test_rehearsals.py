@@ -46,6 +46,9 @@ def test_own_tools_are_loaded(survey_log: Path, tmp_path: Path) -> None:
         "@tool(effect='pure')\n"
         "def add(a: int) -> int:\n"
         "    return a\n"
+        "def main(run, given):\n"
+        "    return given\n"
     )
+    main = f"{path}:main"
 
-    assert _rehearsed(survey_log, "x:y", f"{path}:add") == ("x:y", {"add"}, None)
+    assert _rehearsed(survey_log, main, f"{path}:add") == (main, {"add"}, None)

@@ -130,6 +130,26 @@ def test_a_program_is_named_by_file_and_its_tools_too(
     assert document["tools_executed"] == 0
 
 
+def test_tools_in_the_module_of_the_program_are_found(
+    log: Path, program: Path, invoke: Invoke
+) -> None:
+    """With their types, and compared with the recorded ones; a function of that name is none."""
+    same = invoke("replay", log, "--program", f"{program}:main")
+    other = program.with_name("other.py")
+    other.write_text(PROGRAM.replace("(a + b,)\n", "(a + b,)\nadd.description = 'Otherwise.'\n"))
+    changed = invoke("replay", log, "--program", f"{other}:main")
+    other = program.with_name("plain.py")
+    other.write_text(PROGRAM.replace("@contract.tool", "TOOLS = []\n#").replace("[add]", "[]"))
+    plain = invoke("replay", log, "--program", f"{other}:main")
+
+    assert (same.exit_code, same.stdout) == (
+        0,
+        "identical: 4 entries, 0 child runs; tool calls executed: 0\n",
+    )
+    assert "what the tool add does: its definition has changed" in changed.stdout
+    assert (plain.exit_code, "pass tools=[add]" in plain.stderr) == (2, True)
+
+
 def test_what_the_program_prints_is_no_part_of_the_document(
     log: Path, program: Path, invoke: Invoke
 ) -> None:

@@ -5,11 +5,10 @@ tools that are named are meant to be used. Rules: CONTRACT.md §12.10.
 """
 
 import contextlib
-import inspect
 import json
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from refold.cli.arguments.loading import (
     load_session,
     load_tools,
     session_option,
+    tools_beside,
 )
 from refold.cli.arguments.logs import (
     OpenedLog,
@@ -52,11 +52,10 @@ from refold.engine.errors import (
     ToolAbsent,
     UsageError,
 )
-from refold.engine.events.events import RunStarted
 from refold.engine.log.names import tree
 from refold.engine.log.reader import Entry
 from refold.engine.ports.ports import Model, SessionPort, Tool
-from refold.engine.ports.programs import load_program, names_shipped
+from refold.engine.ports.programs import names_shipped
 from refold.programs.shipped import tools_of
 from refold.replay.index.by_call import Book
 from refold.replay.partial.sources import MODES, SourceMode, Sources, unasked
@@ -253,7 +252,7 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
     import_from_here(program)
     given = load_tools(places)
     own = tools_of(run.program) if program is None and names_shipped(run) else ()
-    beside = _beside(program, run, {tool.name for tool in given})
+    beside = tools_beside(program, run, {tool.name for tool in given})
     known = {tool.name: tool for tool in (*own, *beside.values(), *given)}
     chosen, asked = _models(live, log)
     default = "live" if live.is_live else default
@@ -276,25 +275,6 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
     found = (*filter(None, [places]), *beside)
     tools = tuple(known.values())
     return LiveOptions(sources=sources, tools=tools, models=asked, session=made, places=found)
-
-
-def _beside(program: str | None, run: RunStarted, given: Collection[str]) -> dict[str, Tool]:
-    """Return the tools of the run that the module of its program has, by their places.
-
-    Without those that are `given`: a command that names them has each once.
-    """
-    from refold.tools.contract.tool_types import as_tool, is_tool  # noqa: PLC0415 - imports the tools
-
-    if program is None:
-        return {}
-    module, offered = program.rpartition(":")[0], {offer["name"] for offer in run.tools}
-    found: dict[str, Tool] = {}
-    for name, thing in getattr(load_program(program), "__globals__", {}).items():
-        if is_tool(thing) or (inspect.isfunction(thing) and name in offered):
-            tool = as_tool(thing)
-            if tool.name in offered and tool.name not in given:
-                found[f"{module}:{name}"] = tool
-    return found
 
 
 def _check_names(

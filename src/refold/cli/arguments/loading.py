@@ -4,18 +4,20 @@
 Refold ships. Rules: CONTRACT.md §14.9.
 """
 
+import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
 from refold.engine.errors import ModelNotFound, ProgramNotFound, ToolRefused, UsageError
+from refold.engine.events.events import RunStarted
 from refold.engine.ports.ports import Model, Tool
-from refold.engine.ports.programs import load, program_name, reference_from
+from refold.engine.ports.programs import load, load_program, program_name, reference_from
 
 if TYPE_CHECKING:
     from refold.engine.session import Session
@@ -60,6 +62,29 @@ def programs_of(given: Sequence[str]) -> dict[str, str]:
 def is_plain(given: Sequence[str]) -> bool:
     """Return whether one program was given, without a name."""
     return len(given) == 1 and not _PROGRAM.fullmatch(given[0])
+
+
+def tools_beside(
+    program: str | None, run: RunStarted, given: Collection[str] = (), *, only_marked: bool = False
+) -> dict[str, Tool]:
+    """Return the tools of the run that the module of its program has, by their places.
+
+    Without those that are `given`: a command that names them has each once. With `only_marked`,
+    functions are left out that are not marked as tools: one may only have the name of a tool.
+    """
+    from refold.tools.contract.tool_types import as_tool, is_tool  # noqa: PLC0415 - imports the tools
+
+    if program is None or not run.tools:
+        return {}
+    module, offered = program.rpartition(":")[0], {offer["name"] for offer in run.tools}
+    found: dict[str, Tool] = {}
+    for name, thing in getattr(load_program(program), "__globals__", {}).items():
+        is_plain = not only_marked and inspect.isfunction(thing) and name in offered
+        if is_tool(thing) or is_plain:
+            tool = as_tool(thing)
+            if tool.name in offered and tool.name not in given:
+                found[f"{module}:{name}"] = tool
+    return found
 
 
 def load_tools(text: str) -> tuple[Tool, ...]:

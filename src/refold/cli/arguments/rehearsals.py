@@ -14,7 +14,13 @@ from typing import Any, Final, TypeVar
 import click
 
 from refold.api import reexecute
-from refold.cli.arguments.loading import import_from_here, joined, load_session, load_tools
+from refold.cli.arguments.loading import (
+    import_from_here,
+    joined,
+    load_session,
+    load_tools,
+    tools_beside,
+)
 from refold.cli.arguments.logs import (
     SAY_IT,
     OpenedLog,
@@ -68,15 +74,17 @@ def rehearsed(
     with opened_log(log) as opened:
         run = run_of(opened, program)
         refuse_damaged(opened)
-        given = with_own(program, run.program, load_tools(tools))
+        named = load_tools(tools)
         made = load_session(session, opened.path)
         with dropped_prints(), output.progress(said):
+            given = with_own(program, run, named)
             return rehearse(opened.path, program, tools=given, session=made, **options), opened
 
 
-def with_own(program: str | None, name: str, given: Iterable[Tool]) -> tuple[Tool, ...]:
-    """Return tools, after a shipped program's own unless a different program was named."""
-    own = () if program is not None else tools_of(name)
+def with_own(program: str | None, run: RunStarted, given: Iterable[Tool]) -> tuple[Tool, ...]:
+    """Return tools, after a shipped program's own, or those in the module of the named program."""
+    beside = tools_beside(program, run, only_marked=True)
+    own = beside.values() if program is not None else tools_of(run.program)
     return tuple({tool.name: tool for tool in (*own, *given)}.values())
 
 
@@ -111,13 +119,12 @@ def replayed(
         ProgramNotFound: Refold does not ship it, and none was named.
     """
     run = started(log.path)
-    name = run.program
     if program is None and not names_shipped(run):
-        raise ProgramNotFound(name, SAY_IT)
-    given = with_own(program, name, tools)
+        raise ProgramNotFound(run.program, SAY_IT)
     said = f"re-executing {log.given}"
     with output.stdout_kept(), output.marked_as_replay(), output.progress(said):
         made = load_session(session, log.path)
+        given = with_own(program, run, tools)
         return reexecute(log.path, program, tools=given, session=made, volatile=volatile)
 
 
