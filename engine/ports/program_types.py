@@ -73,10 +73,8 @@ class ProgramTypes(Value):
             return shape.read(value)
         except Exception as error:  # noqa: BLE001 - what a reader raises is explained, not handled
             problems = [*problems_of(error)]
-            misspelt = (
-                each for each in problems if misspelt_first and "did you mean" in each.found
-            )
-            wrong = next(misspelt, problems[0])
+            problems.sort(key=lambda each: misspelt_first and "did you mean" not in each.found)
+            wrong = problems[0]
         raise ValueRefused(self.name, part, wrong.pointer, wrong.expected, wrong.found)
 
 

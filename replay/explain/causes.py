@@ -83,8 +83,7 @@ def likely_cause(
     if fields:
         return (
             f"the type of the program's input has {', '.join(fields)}, which the recorded input "
-            "lacks, so the program reads the default; if the field or its default is new, record "
-            "the run again"
+            "lacks: if the field or its default is new, record the run again"
         )
     if any(name.startswith("prompt, ") for name in fingerprints):
         return (

@@ -51,11 +51,8 @@ def changed(started: RunStarted, program: Program, tools: Mapping[str, Tool]) ->
 
 
 def _input(recorded: Json, program: Program) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the members that the type of the input adds to the recorded one: fields with defaults.
-
-    Nothing if the input does not fit: that ends the program, with the reason.
-    """
-    with contextlib.suppress(RefoldError):
+    """Yield the fields with defaults that the type of the input adds to the recorded one."""
+    with contextlib.suppress(RefoldError):  # an input that does not fit ends the program anyway
         for one in differences(recorded, to_json(types_of(program).read_input(recorded))):
             if one.kind == "added":
                 yield f"input {one.pointer}", _pair(one)
