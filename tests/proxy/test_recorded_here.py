@@ -105,6 +105,19 @@ def test_so_many_are_kept_and_no_more(home: Path, monkeypatch: pytest.MonkeyPatc
     assert [is_recorded_here(head) for head in heads] == [False, False, True, True, True]
 
 
+def test_an_eighth_more_are_kept_before_any_is_removed(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that to find out which are the last is not the work of each run."""
+    monkeypatch.setattr(recorded_here, "_MOST", 16)
+    counts = []
+    for number in range(24):
+        remember(f"{number:064x}")
+        counts.append(len(list((home / DEFAULT).iterdir())))
+
+    assert counts == [*range(1, 19), 16, 17, 18, 16, 17, 18]
+
+
 def test_many_may_write_at_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is refused, and the bound holds."""
     monkeypatch.setattr(recorded_here, "_MOST", 20)
@@ -122,7 +135,7 @@ def test_many_may_write_at_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> 
     remember(HEAD)
 
     assert is_recorded_here(HEAD)
-    assert len(list((home / DEFAULT).iterdir())) == 20
+    assert 20 <= len(list((home / DEFAULT).iterdir())) <= 22
 
 
 @pytest.mark.usefixtures("home")
