@@ -688,7 +688,7 @@ def test_092_after_a_timeout_the_whole_process_group_is_dead(log: Path, tmp_path
 
     result = call(
         log,
-        TASK | {"timeout_seconds": 2, "context": str(ids)},
+        TASK | {"timeout_seconds": 1, "context": str(ids)},
         program=f"{CHILDREN}:spins",
         runner="subprocess",
     )

@@ -330,8 +330,11 @@ def test_121_races_in_a_shared_session_are_recorded_as_they_came(log: Path) -> N
     assert again.digest() == session.digest()
 
 
-def test_122_what_comes_after_the_end_of_a_run_is_refused(log: Path) -> None:
+def test_122_what_comes_after_the_end_of_a_run_is_refused(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A child that never yields is timed out and fenced; its late line is refused and reported."""
+    monkeypatch.setattr("refold.engine.runners.in_process.GRACE_SECONDS", 0.1)
     released, ended, told = threading.Event(), threading.Event(), list[BaseException]()
 
     def stubborn(run: Any, _: Any) -> None:

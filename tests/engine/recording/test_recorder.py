@@ -809,8 +809,11 @@ def waits_for(begun: threading.Semaphore) -> Any:
     return sees_begun
 
 
-def test_a_change_still_under_way_at_the_end_is_in_doubt(tmp_path: Path) -> None:
+def test_a_change_still_under_way_at_the_end_is_in_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody can say whether it happened: `run.finished` lists it; what only reads is let go."""
+    monkeypatch.setattr("refold.engine.recording.recorder._GRACE_US", 300_000)
     gate, begun = threading.Event(), threading.Semaphore(0)
 
     @tool(effect="changes")
@@ -1083,8 +1086,11 @@ def test_a_program_that_waits_for_a_person_is_told_nothing_more(tmp_path: Path, 
     assert (recording.status, told) == ("suspended", ["let go"])
 
 
-def test_a_program_that_will_not_stop_is_left_after_its_grace(tmp_path: Path) -> None:
+def test_a_program_that_will_not_stop_is_left_after_its_grace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It swallows every cancelling, and calls on; the log is sealed all the same."""
+    monkeypatch.setattr("refold.engine.recording.recorder._GRACE_US", 300_000)
 
     @tool(effect="reads")
     def press(key: str) -> None:

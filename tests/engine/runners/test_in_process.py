@@ -53,6 +53,7 @@ def test_a_child_that_never_yields_is_abandoned_and_fenced(
 ) -> None:
     """The parent goes on in time; nothing that the child does later is recorded."""
     monkeypatch.setattr(workers, "_IDLE_SECONDS", 600.0)
+    monkeypatch.setattr("refold.engine.runners.in_process.GRACE_SECONDS", 0.1)
     LET_GO.clear()
     began = time.monotonic()
     request = request_for(will_not_yield, limits=Limits(timeout_seconds=0.1))

@@ -173,7 +173,7 @@ def test_a_report_without_a_divergence_says_why_it_fails(record: Record, tmp_pat
     record("a", 1)
     (tmp_path / "b.jsonl").write_text("no log\n")
 
-    report = refold.replay_all(tmp_path)
+    report = refold.replay_all(tmp_path, {"another": HERE})
 
     assert _results(report) == ["program needed", "damaged"]
     with pytest.raises(UsageError, match="program needed"):

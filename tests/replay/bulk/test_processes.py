@@ -117,14 +117,12 @@ def test_a_log_that_ends_even_the_helper_is_named(
     assert [log.log for log in report.logs] == [str(log) for log in logs]
 
 
-def test_what_one_replay_leaves_behind_no_other_sees(tmp_path: Path) -> None:
+def test_what_one_replay_leaves_behind_no_other_sees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each begins in the state in which the program was imported."""
-    command = (
-        "import refold, sys; from tests.support.bulk_programs import counting;"
-        "refold.record(counting, None, log=sys.argv[1])"
-    )
-    words = [sys.executable, "-c", command, str(tmp_path / "a.jsonl")]
-    subprocess.run(words, cwd=ROOT, check=True)
+    monkeypatch.setattr(programs, "_counted", [0])
+    refold.record(programs.counting, None, log=tmp_path / "a.jsonl")
 
     for number in range(12):  # so many that several are re-executed in one process
         shutil.copy(tmp_path / "a.jsonl", tmp_path / f"copy-{number}-log.jsonl")
