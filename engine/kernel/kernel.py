@@ -82,7 +82,7 @@ from refold.engine.kernel.verdict import (
     verdict_of_error,
     verdict_of_value,
 )
-from refold.engine.kernel.world import Taken, World
+from refold.engine.kernel.world import Served, Taken, World
 from refold.engine.loop import stdlib
 from refold.engine.loop.loop import CALLBACKS_MAX, Loop, Scope, Task, Timer, inside_collector
 from refold.engine.ports.delegation import Delegation
@@ -669,14 +669,14 @@ class Kernel:
         is_alone = not (self.open or self.children or self.wanted) and self.loop.is_idle()
         goes_straight = is_alone and not (handles or self._ends) and self.loop.would_wait(asking)
         taken = self._straight(pending, scope) if goes_straight else Taken.NOTHING
-        if taken.__class__ is ToolReturned:
+        if not isinstance(taken, Taken):
             return None, self._had_at_once(pending, taken)
         if taken is Taken.NOTHING:
             self._ask_as(ToolCalled(tool.name, plain, tool.effect), scope, call)
         self._wait_for(pending, CallTool(call, tool, plain, handles))
         return pending, None
 
-    def _straight(self, pending: Pending, scope: Scope) -> ToolReturned | Taken:
+    def _straight(self, pending: Pending, scope: Scope) -> Served | ToolReturned | Taken:
         """Let the world make the call at once, if it can; its request may be refused as any."""
         call, tool = pending.call, pending.tool
         self.open[call] = pending
@@ -693,7 +693,7 @@ class Kernel:
             del self.open[call]
         return returned
 
-    def _had_at_once(self, pending: Pending, returned: ToolReturned) -> Any:
+    def _had_at_once(self, pending: Pending, returned: Served | ToolReturned) -> Any:
         """Return the result of a tool that ran at once, or raise its error."""
         del self.open[pending.call]
         self._clock = None
@@ -701,6 +701,10 @@ class Kernel:
             self.loop.left = CALLBACKS_MAX - 1  # a step begins with what runs now
         else:
             self.loop.next_number()  # of the future that nobody needed: numbers are hashes
+        if isinstance(returned, tuple):
+            if self.session is None and not getattr(pending.tool, "typed", False):
+                return returned[0]
+            returned = ToolReturned("ok", returned[0])
         value, error = self._tool_result(pending, returned)
         if error is not None:
             try:

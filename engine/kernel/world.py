@@ -24,6 +24,9 @@ from refold.engine.loop.loop import Timer
 from refold.engine.ports.ports import SessionPort, Tool
 from refold.engine.state.folding import Fold
 
+Served = tuple[Json]
+"""The result of a tool that returned, in place of its event, which costs more to make."""
+
 
 class Taken(Enum):
     """How much was taken of a call that was to be made straight through, and was not."""
@@ -97,7 +100,7 @@ class World:
         arguments: dict[str, Json],  # noqa: ARG002 - the same
         call: str,  # noqa: ARG002 - the same
         /,
-    ) -> ToolReturned | Taken:
+    ) -> Served | ToolReturned | Taken:
         """Write a leaf tool's request and its result as two lines, if possible.
 
         A fast path of `emit` and `advance` with the same lines; a world need not have it.

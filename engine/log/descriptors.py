@@ -270,10 +270,10 @@ def proved(path: str | os.PathLike[str]) -> tuple[Any, list[bytes]]:
     """Return the proof of the log at `path`, and its lines if they were kept; else `None`, []."""
     block = _HOLDING.get()
     held = block.logs.get(os.fspath(path)) if block is not None and block.is_open else None
-    if held is not None:
-        with contextlib.suppress(OSError):  # as `open_log` will say
-            return held.proved(os.stat(path))  # noqa: PTH116 - a path object's takes longer
-    return None, []
+    try:
+        return held.proved(os.stat(path)) if held is not None else (None, [])  # noqa: PTH116 - a path object's takes longer
+    except OSError:  # as `open_log` will say
+        return None, []
 
 
 def held_of(file: BinaryIO) -> Held | None:

@@ -37,8 +37,8 @@ def check_may_start(function: str) -> None:
 def is_in_program() -> bool:
     """Return whether this is called by a program, and not by a leaf tool on the same thread."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - who calls is what is asked for
-    while frame is not None and frame.f_code is not _TOOL:
-        if frame.f_code in _PROGRAM:
+    while frame is not None and (code := frame.f_code) is not _TOOL:
+        if code in _PROGRAM:
             return True
         frame = frame.f_back
     return False

@@ -51,7 +51,7 @@ from refold.engine.events.outcome import Outcome, failed
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.unawaited import Slip, place_of
 from refold.engine.kernel.verdict import Verdict
-from refold.engine.kernel.world import Taken, World
+from refold.engine.kernel.world import Served, Taken, World
 from refold.engine.log import call_data
 from refold.engine.log.line import plain
 from refold.engine.log.names import tree
@@ -350,7 +350,7 @@ class Recorder(World):
 
     def straight(
         self, tool: Tool, arguments: dict[str, Json], call: str, /
-    ) -> ToolReturned | Taken:
+    ) -> Served | ToolReturned | Taken:
         """Do the work of `emit` and `advance` for most calls, without unobserved events.
 
         Nothing else is live. Unusual cases use the general path: a value that is complicated to

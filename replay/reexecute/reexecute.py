@@ -17,7 +17,7 @@ from refold.engine.errors import LogError, LogMissing
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.log.descriptors import holding
 from refold.engine.log.names import child_path
-from refold.engine.log.reader import Scan, scan
+from refold.engine.log.reader import Scan, read_entries, scan
 from refold.engine.ports.effects import RunChild
 from refold.engine.ports.executed import counted
 from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
@@ -70,12 +70,14 @@ def reexecute(
         report = replay_tree(again)
     used = {one.rule for one in report.ignored}
     with contextlib.suppress(LogError):  # which the report has
-        started = first_event(again.log)
-        offered = {f"tool:{offer['name']}" for offer in started.tools}  # as in `diff`
-        rules = started.rules.get("volatile", ())
-        own = [each for each in rules if each.partition("/")[0] not in offered]
-        idle = unmatched(again.log, [each for each in (*again.volatile, *own) if each not in used])
-        report = attrs.evolve(report, unmatched=tuple(idle.values()))
+        first = next(read_entries(again.log, torn_ok=True), None)
+        if again.volatile or (first is not None and first.data.get("rules")):
+            started = first_event(again.log)
+            offered = {f"tool:{offer['name']}" for offer in started.tools}  # as in `diff`
+            rules = started.rules.get("volatile", ())
+            own = [each for each in rules if each.partition("/")[0] not in offered]
+            left = [each for each in (*again.volatile, *own) if each not in used]
+            report = attrs.evolve(report, unmatched=tuple(unmatched(again.log, left).values()))
     return report
 
 
@@ -135,14 +137,12 @@ class _Tree:
         divergence = run.compare()
         if watch is not None:
             watch.on_return()
-        replayed = run.replayed
+        replayed, offers = run.replayed, []
         if not again.names and again.program is not None:  # a root's, and not of a shipped program
             offers = [each for each in replayed.started.tools if not each.get("delegates")]
-            self._add(
-                unpassed=tuple(each["name"] for each in offers if each["name"] not in again.tools),
-                redefined=redefined(offers, again.tools),
-            )
         self._add(
+            unpassed=tuple(each["name"] for each in offers if each["name"] not in again.tools),
+            redefined=redefined(offers, again.tools),
             divergences=(divergence,) if divergence is not None else (),
             entries=replayed.cursor.taken,
             ends_early=(log.name,) if divergence is None and replayed.has_ended else (),

@@ -52,9 +52,9 @@ from refold.engine.events.flags import Flags, unknown_flags
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import ChildRef
 from refold.engine.kernel.kernel import Kernel
-from refold.engine.kernel.world import REQUESTS, RecordEnded, Taken, World
+from refold.engine.kernel.world import REQUESTS, RecordEnded, Served, Taken, World
 from refold.engine.log import call_data
-from refold.engine.log.blobs import encode_data, is_marked
+from refold.engine.log.blobs import DOLLAR, encode_data, is_marked
 from refold.engine.log.reader import Entry
 from refold.engine.loop.loop import Loop, Timer
 from refold.engine.ports.effects import Effect, GiveUp, RunChild
@@ -267,7 +267,7 @@ class Replayed(World):
 
     def straight(
         self, tool: Tool, arguments: dict[str, Json], call: str, /
-    ) -> ToolReturned | Taken:
+    ) -> Served | ToolReturned | Taken:
         """Take the request and its result where they are the next two lines, byte by byte."""
         if self._on_end is not None:
             return Taken.NOTHING
@@ -280,31 +280,31 @@ class Replayed(World):
         self._last.append(line)
         self._emitted = seq = line[1]
         returned = self._next_result(call)
-        if returned is not None and returned.status == "ok":
+        if returned.__class__ is tuple:
             self._last.append(self.cursor.take_line())
             self._step = self._emitted = seq + 1
             tool_served(self.fold, tool.name)
             return returned
         self.fold.apply(ToolCalled(tool.name, arguments, tool.effect), call, seq)
-        if returned is None:
+        if not isinstance(returned, ToolReturned):
             return Taken.REQUEST
         line = self.cursor.take_line()
         self._taken(line, line[1], returned, call)
         self._step = self._emitted
         return returned
 
-    def _next_result(self, call: str) -> ToolReturned | None:
+    def _next_result(self, call: str) -> Served | ToolReturned | None:
         """Return the next line's data if it is the result of the call just emitted.
 
         Only its result is parsed. `None` if it is not, or in any unusual case, such as members
         after the result: then the line is handled like any other.
         """
         data = self.cursor.data_if(b"tool.returned", call, self._emitted)
-        if data is None or is_marked(data):
+        if data is None or (DOLLAR in data and is_marked(data)):
             return None
         try:
             if data.startswith(call_data.RESULT) and data.endswith(b"}"):
-                return ToolReturned("ok", loads(data[len(call_data.RESULT) : -1]))
+                return (loads(data[len(call_data.RESULT) : -1]),)
             return structure("tool.returned", loads(data))  # type: ignore[return-value]  # of this kind
         except (ValueError, EventMalformed):
             return None

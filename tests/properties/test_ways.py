@@ -6,16 +6,21 @@ What a call does that is made at once, because nothing else is live, is what one
 
 import asyncio
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from refold.engine.errors import ToolError
 from refold.engine.log.reader import read_entries
 from refold.engine.loop.loop import CALLBACKS_MAX
 from refold.engine.program.run import Run
 from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify
 from refold.tools.contract.tool_types import tool
@@ -267,3 +272,52 @@ def _ended(recording: Recording) -> tuple[str, Any]:
         f"raised {error.message.partition(':')[0]}" if error.code == "raised" else error.code,
         None,
     )
+
+
+@tool(effect="pure")
+def echo(value: Any) -> Any:
+    """Return a value, or fail with it."""
+    if value == "fail":
+        raise ValueError("as asked")
+    return value
+
+
+async def echoes(run: Run, values: list[Any]) -> list[Any]:
+    """Pass each value through a tool."""
+    found: list[Any] = []
+    for value in values:
+        try:
+            found.append(await run.tool(echo, value=value))
+        except ToolError as error:
+            found.append(error.message)
+    return found
+
+
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.sampled_from(["fail", "$blob", "é", "\x7f"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("a$"), inner),
+    max_leaves=6,
+)
+
+
+@given(st.lists(_VALUES, min_size=1, max_size=4), st.data())
+def test_both_ways_report_the_same_bytes(values: list[Any], data: st.DataObject) -> None:
+    """Of a program as recorded, and of one that passes a value more, less, or another."""
+    at = data.draw(st.integers(0, len(values)))
+    more = data.draw(st.lists(_VALUES, max_size=1))
+    now = [*values[:at], *more, *values[at + data.draw(st.integers(0, 1)) :]]
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "a.jsonl")
+        record(echoes, values, log=log, tools=(echo,), durability="fast")
+
+        async def program(run: Run, _: Any) -> list[Any]:
+            return await echoes(run, now)
+
+        fast, general = (ways.replayed(program, log, fast=fast) for fast in (True, False))
+
+    assert fast.as_json() == general.as_json()
+    assert str(fast) == str(general)
+    assert fast.identical or now != values

@@ -128,6 +128,25 @@ def test_a_newer_format_is_refused_by_its_number(make_log: Callable[[int], Path]
     assert (damage.what, damage.line) == ("hash", 1)
 
 
+@pytest.mark.parametrize("stated", [1, 2])
+@pytest.mark.parametrize("inside", [b'{"format":1,"n":2}', b'{"format":2}', b'"\\"format\\":1,"'])
+def test_an_input_may_have_a_format_of_its_own(
+    make_log: Callable[[int], Path], stated: int, inside: bytes
+) -> None:
+    """The log's is that of its versions."""
+    path = make_log(2)
+    lines = path.read_bytes().splitlines(keepends=True)
+    first = lines[0].replace(b'{"ask":"why"}', inside)
+    first = first.replace(b'"versions":{"format":1', b'"versions":{"format":%d' % stated)
+    path.write_bytes(_rehash([first, lines[1]]))
+
+    if stated == 1:
+        assert scan(path).damage is None
+    else:
+        with pytest.raises(LogUnsupported, match="format 2"):
+            scan(path)
+
+
 def test_numbers_are_looked_at_though_the_chain_holds(make_log: Callable[[int], Path]) -> None:
     """A gap that was hashed anew is still a gap, to a scan and to a reader."""
     path = make_log(4)
