@@ -44,6 +44,8 @@ from refold.engine.values import Value
 _BUFFER: Final = 64 * 1024  # more only costs page faults, less costs calls
 _CHUNK: Final = 32 * 1024
 """Bytes that are read ahead, and the rest of the last line in them."""
+_KEPT_MAX: Final = 8 * _CHUNK
+"""Bytes of a log whose lines are kept while it is held open."""
 _BODY: Final = slice(None, -TRAILER)
 _TRAILER: Final = slice(-TRAILER, None)
 _OWN: Final = slice(-67, -3)
@@ -200,6 +202,8 @@ class Chain:
         self._before = self._held.signature() if self._held is not None else ()
         self._start = self._end = start or ChainEnd(path, 0, 0, NO_HASH)
         self._last = b""
+        self._kept: list[bytes] = []
+        """All lines so far, of a small log."""
 
     def __iter__(self) -> Iterator[tuple[int, int, list[bytes]]]:
         """Yield seq, offset and lines of each part of it, to its end or to where it breaks."""
@@ -217,7 +221,8 @@ class Chain:
                 offset = after if is_whole else end.offset + sum(map(len, lines))
                 self._end = ChainEnd(end.path, end.seq + sound, offset, head)
                 self._last = lines[-1]
-                self._prove(lines if end.seq == 0 and self._end.offset <= _CHUNK else [])
+                self._kept = self._kept + lines if offset <= _KEPT_MAX else []
+                self._prove()
                 yield end.seq, end.offset, lines
             if not is_whole:
                 return
@@ -237,11 +242,11 @@ class Chain:
         head = end.previous.decode()
         return Scan(end.path, end.seq, head, end.offset, damage, torn, sealed, ended)
 
-    def _prove(self, whole: list[bytes]) -> None:
+    def _prove(self) -> None:
         """Keep the scan of a log that holds to its end, before its last lines are used."""
         held = self._held if self._verify and not self._start.seq else None
         if held is not None and self._end.offset == os.fstat(held.descriptor).st_size:
-            held.prove(self._before, self.scan(), whole)
+            held.prove(self._before, self.scan(), self._kept)
 
 
 def _batches(file: BinaryIO) -> Iterator[list[bytes]]:

@@ -303,8 +303,8 @@ class Replayed(World):
         if data is None or (DOLLAR in data and is_marked(data)):
             return None
         try:
-            if data.startswith(call_data.RESULT) and data.endswith(b"}"):
-                return (loads(data[len(call_data.RESULT) : -1]),)
+            if data.startswith(_RESULT) and data.endswith(b"}"):
+                return (loads(data[_AFTER]),)
             return structure("tool.returned", loads(data))  # type: ignore[return-value]  # of this kind
         except (ValueError, EventMalformed):
             return None
@@ -465,6 +465,9 @@ class Replayed(World):
 _LAST_SHOWN: Final = 5
 _PYTHON: Final = ".".join(platform.python_version_tuple()[:2])
 _CALLED: Final = b"tool.called"
+_RESULT: Final = call_data.RESULT
+_AFTER: Final = slice(len(_RESULT), -1)
+"""The result in data that begins so."""
 
 
 def _is_of(entry: Entry, event: Event, call: str | None, data: bytes) -> bool:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from refold.engine.errors import LogDamaged, LogError, LogMissing
 from refold.engine.events.events import NoteAdded, RunStarted
+from refold.engine.log import reader
 from refold.engine.log.descriptors import held_of, holding
 from refold.engine.log.reader import lines_of, open_log, read_entries, scan
 from refold.engine.log.writer import LogWriter
@@ -44,15 +45,20 @@ def _answers(path: Path) -> list[Any]:
     return [first, [*entries()], scanned(), [*entries()], scanned(), [*lines_of(path)]]
 
 
-@pytest.fixture(scope="module", params=[170, 4])
-def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of several reads, and one that is kept; its bytes would be too long for a report."""
+@pytest.fixture(scope="module", params=[(170, 0), (170, 2**18), (4, 2**18)])
+def whole(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """Logs of several reads and of one, kept and not; its bytes would be too long for a report."""
+    entries, kept_max = request.param
     path = tmp_path_factory.mktemp("held") / "audit.jsonl"
     started = RunStarted("p", None, 0, {}, "00", [], {"format": 1}, {}, {}, "", "run", "run")
     with LogWriter.create(path, started, durability="fast") as log:
-        for at in range(request.param):
+        for at in range(entries):
             log.append(NoteAdded("noted " * 30, at), f"0#{at + 1}")
-    return path
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(reader, "_KEPT_MAX", kept_max)
+        yield path
 
 
 _EDITS = st.tuples(
@@ -141,8 +147,14 @@ def test_a_log_is_hashed_once(make_log: Callable[[int], Path]) -> None:
         assert not held.proof
 
 
-def test_a_log_of_several_parts_is_proved_at_its_end(make_log: Callable[[int], Path]) -> None:
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_log_of_several_parts_is_proved_at_its_end(
+    make_log: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch, *, is_kept: bool
+) -> None:
+    """Its lines are kept unless they are too many."""
     path = make_log(300)
+    monkeypatch.setattr(reader, "_KEPT_MAX", path.stat().st_size - (not is_kept))
+    lines = path.read_bytes().splitlines(keepends=True)
     with holding():
         entries = read_entries(path)
         next(entries)
@@ -152,7 +164,7 @@ def test_a_log_of_several_parts_is_proved_at_its_end(make_log: Callable[[int], P
         assert not held.proof
         list(entries)
         assert held.proof == scan(path)
-        assert not held.proved(path.stat())[1]
+        assert held.proved(path.stat())[1] == (lines if is_kept else [])
 
 
 def test_two_readings_at_once_have_their_own_place(make_log: Callable[[int], Path]) -> None:
