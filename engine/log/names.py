@@ -154,7 +154,7 @@ def packs_of(path: Path) -> list[Path]:
 
 def signature_of(path: Path) -> Path:
     """Return where the signature of the log at `path` lies (§5.5)."""
-    return path.with_name(path.name + SIGNATURE_SUFFIX)
+    return path.parent / (path.name + SIGNATURE_SUFFIX)
 
 
 class Folder:

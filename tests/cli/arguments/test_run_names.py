@@ -72,6 +72,7 @@ def test_a_file_of_that_name_comes_first(three: Path) -> None:
         ("@lst", "@lst: no such run; did you mean @last, or @-2 for the one before it?"),
         ("runs/alhpa.jsonl", "runs/alhpa.jsonl: no such run; did you mean runs/alpha.jsonl?"),
         ("alhpa", "alhpa: no such run; did you mean runs/alpha.jsonl?"),
+        ("p.py:main", "p.py:main: no such run; did you mean --program p.py:main?"),
     ],
 )
 def test_what_names_no_run_or_several_is_refused(said: str, why: str, three: Path) -> None:

@@ -397,8 +397,9 @@ def test_a_salvaged_log_has_the_contents_that_are_left(path: Path, tmp_path: Pat
 
 def test_a_missing_log_is_an_error(path: Path) -> None:
     """There is nothing to report on."""
-    with pytest.raises(LogMissing):
-        verify(path)
+    for missing in (path, Path()):
+        with pytest.raises(LogMissing):
+            verify(missing)
 
 
 def test_an_unknown_kind_is_told_with_its_place(tree: Path) -> None:

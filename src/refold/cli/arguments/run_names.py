@@ -76,6 +76,8 @@ def _nearest(path: Path) -> str:
     """Return how the run is named that was most likely meant, beside it or in `runs/`; or empty."""
     if path.name.startswith("@"):
         return "" if _AT.fullmatch(path.name) else "@last, or @-2 for the one before it"
+    if ".py:" in path.name:
+        return f"--program {path}"
     from difflib import get_close_matches  # noqa: PLC0415 - only to complain
 
     folders = {path.parent, *([Path("runs")] if path.parent == Path() else [])}
