@@ -57,21 +57,28 @@ class Git:
     """For a repository made for reading; empty: git finds the work tree's own."""
 
     @cached_property
-    def _environment(self) -> dict[str, str]:
-        """Variables that switch the filters of the configuration off; any name may have a `=`."""
-        asked = [*self._begin(), "config", "-z", "--name-only", "--get-regexp", r"^filter\..*"]
+    def _settings(self) -> dict[str, str]:
+        """The settings that convert files: filters, and line ends; any name may have a `=`."""
+        asked = [*self._begin(), "config", "-z", "--get-regexp", r"^(filter\..*|core\.autocrlf)$"]
         done = subprocess.run(
-            asked,
-            cwd=self.top,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
-        names = os.fsdecode(done.stdout).split("\0")[:-1]
+            asked, cwd=self.top, env=environment(), stdin=subprocess.DEVNULL,
+            capture_output=True, check=False,
+        )  # fmt: skip
+        settings = os.fsdecode(done.stdout).split("\0")[:-1]
+        return {name: value for name, _, value in (each.partition("\n") for each in settings)}
+
+    @property
+    def converts_line_ends(self) -> bool:
+        """Whether the configuration converts the line ends of texts."""
+        return self._settings.get("core.autocrlf", "false") != "false"
+
+    @cached_property
+    def _environment(self) -> dict[str, str]:
+        """Variables that switch the filters of the configuration off."""
         off = {
             f"{name.rpartition('.')[0]}.{what}": "false" if what == "required" else ""
-            for name in names
+            for name in self._settings
+            if name.startswith("filter.")
             for what in ("clean", "smudge", "process", "required")
         }
         given = {"GIT_CONFIG_COUNT": str(len(off))}

@@ -236,10 +236,7 @@ class Scanner:
 
     def _line_ends(self, git: Git, at: str, files: dict[str, tuple[str, str]]) -> Iterator[str]:
         """Yield files whose line ends git converts: those on disk have another size."""
-        converts = git.lines("config", "-z", "--default", "false", "--get", "core.autocrlf") != [
-            "false"
-        ]
-        maybe = files if converts else git.lines("ls-files", "-z", "--", _LINE_ENDS)
+        maybe = files if git.converts_line_ends else git.lines("ls-files", "-z", "--", _LINE_ENDS)
         names = [path for path in maybe if path in files]
         asked = "".join(f"{files[path][1]}\n" for path in names).encode()
         sizes = git.said("cat-file", "--batch-check=%(objectsize)", given=asked) if names else b""

@@ -66,6 +66,25 @@ def test_a_hostile_repository_runs_and_writes_nothing(tmp_path: Path, name: str)
     assert (top / ".git/index").read_bytes() == index
 
 
+@pytest.mark.parametrize(
+    ("values", "converts"),
+    [((), False), (("false",), False), (("true",), True), (("true", "false"), False)],
+)
+def test_the_configuration_says_if_line_ends_are_converted(
+    tmp_path: Path, values: tuple[str, ...], *, converts: bool
+) -> None:
+    """The last value counts; a filter beside it is switched off all the same."""
+    top = repository(tmp_path / "r", {"a": "one\n", ".gitattributes": "a filter=evil\n"})
+    git(top, "config", "filter.evil.required", "true")
+    for value in values:
+        git(top, "config", "--add", "core.autocrlf", value)
+
+    assert Git(top).converts_line_ends is converts
+    assert Git(top).lines("ls-files", "-z") == [".gitattributes", "a"]
+    os.utime(top / "a", (1, 1))
+    assert Git(top).said("status", "--porcelain=v2", "-z") == b""
+
+
 def test_a_repository_that_fetches_what_it_lacks_is_not_let(tmp_path: Path) -> None:
     """A partial clone asks its remote for each missing object, unless told not to."""
     repository(tmp_path / "far", {"a": "one\n"})
