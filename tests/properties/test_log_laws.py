@@ -47,7 +47,7 @@ numbers = st.one_of(
 values = st.recursive(
     st.one_of(st.none(), st.booleans(), numbers, texts),
     lambda inner: st.one_of(st.lists(inner), st.dictionaries(names, inner)),
-    max_leaves=20,
+    max_leaves=10,
 )
 
 

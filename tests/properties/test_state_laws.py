@@ -88,7 +88,7 @@ def any_instance(kind: Any) -> st.SearchStrategy[Any]:
     )
 
 
-LINES = st.lists(st.tuples(st.one_of([any_instance(kind) for kind in ALL]), CALLS), max_size=16)
+LINES = st.lists(st.tuples(st.one_of([any_instance(kind) for kind in ALL]), CALLS), max_size=8)
 
 Lines = list[tuple[Any, str | None]]
 
