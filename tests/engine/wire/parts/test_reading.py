@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.apis import read_request, reader_of
-from refold.engine.wire.parts.gathered import Text
+from refold.engine.wire.parts.gathered import Budget, Text
 from refold.engine.wire.parts.reading import BODY_BYTES_MAX, Speaker, words_in
 from tests.support.api_answers import read
 from tests.support.api_bodies import PATHS
@@ -155,6 +155,26 @@ def test_an_event_repeats_one_of_its_name_until_the_end() -> None:
         speaker.event(name, b'{"text": "%b"%b}' % (piece.encode(), end))
 
     assert {name: text.value() for name, text in speaker.texts.items()} == {"a": "125", "b": "34"}
+
+
+@given(st.lists(PIECES, min_size=3), st.integers(0, 40), st.data())
+def test_an_answer_is_cut_where_its_pieces_are_too_long_together(
+    pieces: list[str], room: int, data: st.DataObject
+) -> None:
+    """As where each was added alone, and was looked at after some of them."""
+    looks = data.draw(st.lists(st.booleans(), min_size=len(pieces), max_size=len(pieces)))
+    speaker, alone = Named(), Text(budget := Budget(room))
+    speaker._budget._bytes_max = room
+    for piece, is_looked_at in zip(pieces, looks, strict=True):
+        speaker.event("a", json.dumps({"text": piece}).encode())
+        alone.add(piece)
+        if is_looked_at:
+            speaker.answered()
+            assert speaker.texts["a"].value() == alone.value()
+    speaker.settle()
+
+    assert speaker.texts["a"].value() == alone.value()
+    assert speaker._budget.truncated() == budget.truncated()
 
 
 def answered(
