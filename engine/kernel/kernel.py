@@ -247,7 +247,7 @@ class Kernel:
         elif self.left is not None:
             result = ProgramResult(error=self.left)
         verdict = self._judge(result)
-        if verdict.status == "completed":
+        if verdict.status == "completed" and self.world.hears_slips:
             self.unheard += self._neglected.slips(
                 program, self.world.fold.children_started, result.value
             )

@@ -87,6 +87,8 @@ class Unawaited:
 
     def taken(self) -> tuple[Slip, ...]:
         """Return what never began, in the order in which it was made, and let go of all."""
+        if not self._made:
+            return ()
         made, self._made = self._made, []
         fresh = [one for one in made if _is_fresh(one[0])]
         slips = tuple(

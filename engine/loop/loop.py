@@ -552,6 +552,8 @@ class Loop(asyncio.AbstractEventLoop):
         This includes generators in reference cycles, collected or not, because the collector's
         timing must not affect the program. Whether an ended one is still in memory must not either.
         """
+        if not (self._generators or self._dropped):
+            return []
         begun = {number: found for number, ref in self._generators.values() if (found := ref())}
         begun.update(self._dropped)
         self._generators.clear()

@@ -58,7 +58,7 @@ def reexecute(
     """
     check_may_start("reexecute")
     again = RunAgain(
-        log=Path(log),
+        log=log if isinstance(log, Path) else Path(log),
         program=program,
         tools={tool.name: tool for tool in tools},
         session=session,
