@@ -237,8 +237,8 @@ _PRESENT = {
         *_within("refold", "api options programs replay.__init__"),
         *_within(
             "refold.engine",
-            "children.tree_digest encoding errors events kernel log loop models.prices ports "
-            "program recording secrets state values",
+            "children.tree_digest encoding errors events kernel log loop models.prices plain_files "
+            "ports program recording secrets state values",
         ),
         *_within("refold.engine.runners", "preflight recorded recording shipped"),
     ),
