@@ -365,6 +365,40 @@ def test_a_connection_that_its_server_ends_is_not(answer: bytes, tmp_path: Path)
     assert connections == 3
 
 
+@pytest.mark.parametrize("unasked", [b"", b"HTTP/1.1 408 Too late\r\ncontent-length: 0\r\n\r\n"])
+@pytest.mark.parametrize("closes", [False, True])
+def test_what_a_server_says_unasked_answers_no_request(
+    *, unasked: bytes, closes: bool, tmp_path: Path
+) -> None:
+    """Some say so before they close a connection that was idle for long."""
+    is_read, is_said = threading.Event(), threading.Event()
+    answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
+
+    def late(connection: socket.socket, _head: bytes) -> None:
+        connection.sendall(answer)
+        is_read.wait(TIMEOUT_SECONDS)
+        connection.sendall(unasked)
+        if closes:
+            connection.shutdown(socket.SHUT_WR)
+        is_said.set()
+        if not unasked and not closes:
+            connection.recv(65536)
+            connection.sendall(answer)
+
+    with (
+        RawServer(late) as server,
+        recorded(tmp_path / "run.jsonl", server.url) as base,
+    ):
+        found = [said(base, {})]
+        is_read.set()
+        assert is_said.wait(TIMEOUT_SECONDS)
+        found.append(said(base, {}))
+        connections = len(server.heads)
+
+    assert found == [(200, b"{}")] * 2
+    assert connections == (2 if unasked or closes else 1)
+
+
 def test_an_answer_that_is_reset_is_one_that_broke_off(tmp_path: Path) -> None:
     """What came of it passes."""
     log, is_there = tmp_path / "run.jsonl", threading.Event()

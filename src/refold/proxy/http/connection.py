@@ -7,6 +7,7 @@ the chunks in what came. Rules: CONTRACT.md §16.1.
 import asyncio
 import os
 import re
+import select
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -91,7 +92,12 @@ class ServerConnection:
 
     def is_idle(self) -> bool:
         """Return whether the server has neither closed it nor sent anything unasked."""
-        return not (self._reader.at_eof() or self.writer.is_closing())
+        came = self._reader._buffer  # type: ignore[attr-defined]  # noqa: SLF001 - nothing else tells
+        if came or self._reader.at_eof() or self.writer.is_closing():
+            return False
+        unread = select.poll()  # the loop may not have come to it
+        unread.register(self.writer.get_extra_info("socket"), select.POLLIN)
+        return not unread.poll(0)
 
     def abort(self) -> None:
         """Close it, whatever is on its way."""
