@@ -1,13 +1,15 @@
 """Bodies are read as they were sent, however the network cuts them."""
 
+import asyncio
 import itertools
+import socket
 
 import h11
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.proxy.http.connection import HEAD_BYTES_MAX, BrokenOff, Chunked
+from refold.proxy.http.connection import HEAD_BYTES_MAX, BrokenOff, Chunked, ServerConnection
 
 _SIZES = st.sampled_from([b"%x\r\n", b"%X\r\n", b"0%x\r\n", b"%x;a=b\r\n", b'%x;q="1" \t\r\n'])
 _TRAILERS = st.lists(st.sampled_from([b"a: 1\r\n", b"long-name: some words\r\n"]), max_size=2)
@@ -89,3 +91,32 @@ def test_what_is_no_chunk_is_refused(body: bytes) -> None:
     """At once, or when too much of it came."""
     with pytest.raises(BrokenOff, match="chunk"):
         Chunked().feed(body)
+
+
+@pytest.mark.parametrize(("length", "is_whole"), [(2, True), (3, False)])
+def test_what_came_before_a_reset_is_read(*, length: int, is_whole: bool) -> None:
+    """A server that wants no more of a request may reset its connection behind the answer."""
+    request = h11.Request(method="GET", target="/", headers=[("host", "a")])
+
+    async def read() -> bytes:
+        one, other = socket.socketpair()
+        _, writer = await asyncio.open_connection(sock=one)
+        reader = asyncio.StreamReader()
+        connection = ServerConnection(reader, writer)
+        reader.feed_data(b"HTTP/1.1 413 Much\r\ncontent-length: %d\r\n\r\n{}" % length)
+        reader.set_exception(ConnectionResetError(104, "reset"))
+        answer = await connection.asked(request)
+        found = b""
+        try:
+            async for content in connection.body("GET", answer):
+                found += content
+        except BrokenOff:
+            assert not is_whole
+        else:
+            assert is_whole
+        connection.abort()
+        other.close()
+        await asyncio.sleep(0)  # the loop closes it
+        return found
+
+    assert asyncio.run(read()) == b"{}"

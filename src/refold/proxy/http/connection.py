@@ -92,12 +92,16 @@ class ServerConnection:
 
     def is_idle(self) -> bool:
         """Return whether the server has neither closed it nor sent anything unasked."""
-        came = self._reader._buffer  # type: ignore[attr-defined]  # noqa: SLF001 - nothing else tells
-        if came or self._reader.at_eof() or self.writer.is_closing():
+        if self._came() or self._reader.at_eof() or self.writer.is_closing():
             return False
         unread = select.poll()  # the loop may not have come to it
         unread.register(self.writer.get_extra_info("socket"), select.POLLIN)
         return not unread.poll(0)
+
+    def _came(self) -> bytearray:
+        """Return what came and is not read yet, which no method of a reader tells."""
+        came: bytearray = self._reader._buffer  # type: ignore[attr-defined]  # noqa: SLF001
+        return came
 
     def abort(self) -> None:
         """Close it, whatever is on its way."""
@@ -107,14 +111,14 @@ class ServerConnection:
         """Send a request; return the head of its answer.
 
         Raises:
-            OSError, h11.ProtocolError, ValueError: none came.
+            BrokenOff, h11.ProtocolError: none came.
         """
         self.is_reusable = False
         machine = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)
         self.writer.write((machine.send(request) or b"") + body)
         while not isinstance(event := machine.next_event(), h11.Response):
             if event is h11.NEED_DATA:
-                machine.receive_data(await self._reader.read(_READ_BYTES))
+                machine.receive_data(await self._read())
             elif not isinstance(event, h11.InformationalResponse):
                 raise BrokenOff("expected an answer")
         self._rest = machine.trailing_data[0]
@@ -161,4 +165,7 @@ class ServerConnection:
         try:
             return await self._reader.read(_READ_BYTES)
         except OSError as error:
-            raise BrokenOff(why(error)) from None
+            if not (came := bytes(self._came())):
+                raise BrokenOff(why(error)) from None
+            self._came().clear()  # a server may reset a connection behind its last answer
+            return came
