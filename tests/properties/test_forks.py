@@ -46,6 +46,7 @@ from tests.support.forks import (
     TREE_TOOLS,
     VARIABLE,
     Step,
+    children,
     factor,
     grow,
     looked_up,
@@ -57,7 +58,7 @@ CHUNK: Final = 20
 LONG_CASES: Final = 1_500
 LIVE: Final = Sources(model="live", tools="live", children="live", may_change=True)
 HALF: Final = settings(max_examples=settings().max_examples // 2)
-"""Of the profile's examples: one whose run is unfinished is replayed by processes, 0.5 s each."""
+"""Of the profile's examples: each is a run of a tree, a fork of it and a replay."""
 
 
 def _recorded(folder: Path, seed: int) -> tuple[Node, Recording]:
@@ -328,11 +329,12 @@ def _edits(data: st.DataObject, known: Mapping[str, Entry]) -> dict[str, Json]:
 
 def _check_edited(folder: Path, data: st.DataObject, runner: str) -> None:
     given = {"steps": data.draw(STEPS[runner], "steps"), "n": 1}
+    program = children.get("program", grow)
     way: dict[str, Any] = {"tools": TREE_TOOLS, "model": TREE_MODEL}
     factor["value"] = world["recorded"]
     ask = None if runner == "subprocess" else lambda _: ANSWER
     origin = _runs(
-        record(grow, given, log=folder / "a.jsonl", ask=ask, runner=runner, seed=1, **way).log
+        record(program, given, log=folder / "a.jsonl", ask=ask, runner=runner, seed=1, **way).log
     )
     named = data.draw(st.sampled_from(list(origin.values())), "log")
     prefix = key_in(named.path, "") if named.path else ""
@@ -353,7 +355,9 @@ def _check_edited(folder: Path, data: st.DataObject, runner: str) -> None:
     factor["value"] = world["live"]
     into, entry = folder / "b.jsonl", None if goes_by_edit else at
     try:
-        forked = fork(named.log, entry, grow, into=into, edits=edits, sources=made.sources, **way)
+        forked = fork(
+            named.log, entry, program, into=into, edits=edits, sources=made.sources, **way
+        )
     except Diverged:
         assert not list(folder.glob("b.*"))
         assert not goes_by_edit, "nothing stands behind the edit"
@@ -370,14 +374,20 @@ def _check_edited(folder: Path, data: st.DataObject, runner: str) -> None:
     assert verified.complete is is_over, verified
     if made.sources == LIVE:
         assert all("the edit of" in str(one) for one in forked.missing), forked.missing
-    report = reexecute(into, grow)
+    report = reexecute(into, program)
     assert report.identical, report
+
+
+@pytest.fixture
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start no process for a run that is unfinished."""
+    monkeypatch.setitem(children, "program", functools.partial(grow))
 
 
 @pytest.mark.parametrize(
     "_turn", [0, *(pytest.param(turn, marks=pytest.mark.long) for turn in range(1, 20))]
 )
-@pytest.mark.usefixtures("_said")
+@pytest.mark.usefixtures("_said", "_here")
 @given(data=st.data())
 @settings(HALF, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_differs_in_a_fork_is_in_its_edits(data: st.DataObject, _turn: int) -> None:
@@ -396,6 +406,7 @@ def test_what_differs_from_children_in_processes_is_in_the_edits(data: st.DataOb
         _check_edited(Path(folder), data, "subprocess")
 
 
+@pytest.mark.usefixtures("_here")
 def test_a_child_that_leaves_what_is_kept_refuses_a_fork_though_others_ran_live(
     tmp_path: Path,
 ) -> None:

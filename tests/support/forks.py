@@ -102,6 +102,11 @@ def tree_model() -> FunctionModel:
     return model
 
 
+children: dict[str, Any] = {}
+"""The `program` of children, `grow` if none is here: of one that no other process can import, what
+is unfinished is looked at in this process."""
+
+
 async def grow(run: Run, given: dict[str, Any]) -> int:
     """Take the steps of a tree, each with the number that those before it made."""
     return await _steps(run, given["steps"], given["n"])
@@ -126,14 +131,11 @@ async def _step(run: Run, step: Step, n: int) -> int:
         case {"ask": question}:
             return int(await run.ask(question))
         case {"child": steps}:
-            return _worth(
-                await run.delegate(Delegation(program=grow, input={"steps": steps, "n": n}))
-            )
+            return _worth(await run.delegate(_growing(steps, n)))
         case {"several": steps, "most": most}:
             return sum([await _step(run, {"child": steps}, n + i) for i in range(n % most)])
         case {"children": both}:
-            given = [Delegation(program=grow, input={"steps": steps, "n": n}) for steps in both]
-            started = [await run.start(each) for each in given]
+            started = [await run.start(_growing(steps, n)) for steps in both]
             return sum(map(_worth, await run.join(*started)))
         case {"tasks": both}:
             return sum(await asyncio.gather(*(_steps(run, steps, n) for steps in both)))
@@ -143,6 +145,10 @@ async def _step(run: Run, step: Step, n: int) -> int:
             run.now()
             await run.sleep(0.001)
             return run.random("s").randrange(5) + int(run.uuid()[0], 16)
+
+
+def _growing(steps: list[Step], n: int) -> Delegation:
+    return Delegation(program=children.get("program", grow), input={"steps": steps, "n": n})
 
 
 def _worth(outcome: Outcome) -> int:
