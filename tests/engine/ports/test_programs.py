@@ -216,7 +216,10 @@ def test_a_program_is_loaded_from_its_file_once(tmp_path: Path) -> None:
     assert reference_of(found) == Reference(str(file), "program")
 
 
-def test_a_path_may_have_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+def test_a_path_may_have_bytes_that_are_not_utf8(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the folder is put there, for good
     folder = tmp_path / os.fsdecode(b"caf\xe9")
     folder.mkdir()
     (folder / "file.py").write_text("def program(run, input):\n    return 7\n")
