@@ -89,8 +89,7 @@ def test_a_server_that_does_not_answer_is_named(invoke: Invoke) -> None:
     done = invoke("record", *words, "--", sys.executable, "-c", _TWICE)
 
     assert done.stdout == "502\n502\n"
-    said = "a request failed: no answer from 127.0.0.1:9: Connection refused"
-    assert done.stderr.count(said) == 1
+    assert done.stderr.count("a request failed: no answer from 127.0.0.1:9: ConnectError") == 1
 
 
 def test_an_input_that_is_piped_is_said_to_be_in_no_log(

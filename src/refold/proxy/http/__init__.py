@@ -6,7 +6,6 @@ them to the desk.  Keeps no log.  Imports `refold.engine.errors`.  Rules: CONTRA
     turns       what this side and the desks say to each other
     routes      base-URL variables, and which server stands behind each
     app         the proxy as one application
-    connection  one connection to a server: a request, and its answer as it comes
     upstream    asks the real servers
     server      the proxy's thread
 """

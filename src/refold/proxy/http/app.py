@@ -20,8 +20,8 @@ from urllib.parse import unquote
 import attrs
 
 from refold.engine.errors import RefoldError
-from refold.proxy.http.turns import OF_HOSTS, Desk, Forward, Incoming, Serve
-from refold.proxy.http.upstream import Unreachable, Upstream
+from refold.proxy.http.turns import OF_HOSTS, Desk, Forward, Incoming, Passing, Serve
+from refold.proxy.http.upstream import Unreachable, Upstream, UpstreamAnswer
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -142,9 +142,7 @@ class Application:
                 ]
                 passing.head(found.status, headers)
                 await answer.head(found.status, headers)
-                async for chunk in found.chunks:
-                    passing.chunk(chunk)
-                    await answer.body(chunk)
+                await _pass(found, passing, answer)
         except Unreachable as error:
             served = passing.failed(error.code, error.message)
             if not answer.has_begun:
@@ -269,6 +267,32 @@ async def _leave(doing: asyncio.Task[None], receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     doing.cancel()
+
+
+async def _pass(found: UpstreamAnswer, passing: Passing, answer: _Answer) -> None:
+    """Pass on the body of an answer; chunks that come at once, as one."""
+    held: list[bytes] = []
+    reading: Any = asyncio.current_task()
+
+    async def send() -> None:  # begins when `reading` waits for a chunk
+        content = b"".join(held)
+        held.clear()
+        try:
+            passing.chunk(content)
+            await answer.body(content)
+        except Exception:
+            reading.cancel()  # the server may send nothing more for a long time
+            raise
+
+    sending = asyncio.create_task(asyncio.sleep(0))
+    try:
+        async for chunk in found.chunks:
+            held.append(chunk)
+            if len(held) == 1:
+                await sending
+                sending = asyncio.create_task(send())
+    finally:
+        await sending
 
 
 async def _serve(decided: Serve, answer: _Answer) -> None:
