@@ -109,6 +109,11 @@ def judge(file: BinaryIO, place: ChainEnd) -> Damage:
     return _torn(file, place) or place.damage(*_cause(file, place, first))
 
 
+def without_lines(log: str) -> LogDamaged:
+    """Return the error of a log without a complete line, where a run's first line is needed."""
+    return LogDamaged(log, 1, 0, "run.started", "no complete line", TORN_TAIL)
+
+
 def shown(raw: bytes, most: int = _SHOWN) -> str:
     """Return a few bytes as text that is safe to print."""
     return f"{raw[:most]!r}"[1:] + ("…" if len(raw) > most else "")

@@ -15,7 +15,7 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.secret import MEMBER
-from refold.engine.errors import LogDamaged, LogUnsealed
+from refold.engine.errors import LogUnsealed
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.codec import unstructure
 from refold.engine.events.events import (
@@ -42,6 +42,7 @@ from refold.engine.events.events import (
     ValueDrawn,
 )
 from refold.engine.events.outcome import Outcome, Usage
+from refold.engine.log.damage import without_lines
 from refold.engine.log.names import child_path
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.recording.bookends import scripts_in
@@ -300,7 +301,7 @@ _PLACED: Final = {
 def _started(log: Path, entry: Entry | None) -> RunStarted:
     event = entry.event if entry is not None else None
     if not isinstance(event, RunStarted):  # a reader lets no other first line pass
-        raise LogDamaged(str(log), 1, 0, "run.started", "an empty file", "malformed")
+        raise without_lines(str(log))
     return refuse_observed(log, event)
 
 

@@ -55,6 +55,7 @@ from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.world import REQUESTS, RecordEnded, Served, Taken, World
 from refold.engine.log import call_data
 from refold.engine.log.blobs import DOLLAR, encode_data, is_marked
+from refold.engine.log.damage import without_lines
 from refold.engine.log.reader import Entry
 from refold.engine.loop.loop import Loop, Timer
 from refold.engine.ports.effects import Effect, GiveUp, RunChild
@@ -488,6 +489,8 @@ def first_event(log: Path) -> RunStarted:
 
 
 def _started(cursor: Cursor) -> RunStarted:
+    if cursor.peek() is None:
+        raise without_lines(cursor.path)
     started = cursor.event(cursor.take())
     if not isinstance(started, RunStarted):
         raise TypeError("the reader accepted a log that does not start with run.started")

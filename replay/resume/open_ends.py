@@ -14,7 +14,6 @@ import attrs
 
 from refold.engine.children.tree_digest import tree_digest_of
 from refold.engine.encoding.canonical import encode
-from refold.engine.errors import LogDamaged
 from refold.engine.events.call_key import key_in
 from refold.engine.events.codec import structure
 from refold.engine.events.data_digest import DataDigest
@@ -31,6 +30,7 @@ from refold.engine.events.events import (
     TimerFired,
     ToolCalled,
 )
+from refold.engine.log.damage import without_lines
 from refold.engine.log.names import child_path, log_path
 from refold.engine.log.reader import Entry, read_entries, scan
 from refold.engine.ports.ports import Question
@@ -91,7 +91,7 @@ class Standing:
         for entry in read_entries(log, resolve=True, torn_ok=True):
             self._take(entry)
         if not self.head:
-            raise LogDamaged(str(log), 1, 0, "run.started", "an empty file", "torn tail")
+            raise without_lines(str(log))
 
     @property
     def active_us(self) -> int:

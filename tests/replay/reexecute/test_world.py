@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import refold
 from refold.engine.errors import LogDamaged, LogUnsupported, RefoldError, ToolNeeded, UsageError
 from refold.engine.events.events import RunFinished, RunStarted
 from refold.engine.log.reader import read_entries
@@ -72,6 +73,25 @@ def test_only_a_log_is_a_world(tmp_path: Path) -> None:
 
     with pytest.raises(LogDamaged):
         Replayed(other, tools={})
+
+
+@pytest.mark.parametrize("kept", [0, 1, 50, -1])
+def test_a_log_without_a_complete_line_is_refused(kept: int, tmp_path: Path) -> None:
+    """As a kill between the making of the log and its first line leaves it."""
+
+    def program(run: PlainRun, _input: Any) -> None:
+        run.annotate("here")
+
+    whole = record(program, None, log=tmp_path / "a.jsonl").log
+    log = tmp_path / "b.jsonl"
+    log.write_bytes(whole.read_bytes().splitlines()[0][:kept])
+
+    (found,) = reexecute(log, program).divergences
+    assert found.category == "log_damaged"
+    with pytest.raises(LogDamaged, match="torn tail"):
+        refold.fork(log, 0, program, into=tmp_path / "c.jsonl")
+    with pytest.raises(LogDamaged, match="torn tail"):
+        refold.resume(log, program)
 
 
 def test_a_log_of_other_scheduling_rules_is_not_reexecuted(tmp_path: Path) -> None:
