@@ -270,8 +270,8 @@ def _is_first(line: bytes, path: str) -> bool:
     """
     if not line.startswith(FIRST) or not line.endswith(trailer(NO_HASH, line[:-TRAILER])):
         return False
-    if line.count(_STATED) == line.count(_OURS):  # most: to parse it takes 30 times as long
-        return True
+    if b"\\u" not in line and line.count(_STATED) == line.count(_OURS):
+        return True  # most: to parse it takes 30 times as long
     version = format_of(line)
     if version not in (None, FORMAT):
         raise LogUnsupported(path, f"log format {FORMAT}", f"format {version!a:.40}")

@@ -128,6 +128,15 @@ def test_a_newer_format_is_refused_by_its_number(make_log: Callable[[int], Path]
     assert (damage.what, damage.line) == ("hash", 1)
 
 
+def test_a_newer_format_is_refused_however_it_is_spelled(make_log: Callable[[int], Path]) -> None:
+    path = make_log(2)
+    first, second = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(_rehash([first.replace(b'"format":1', b'"\\u0066ormat":2'), second]))
+
+    with pytest.raises(LogUnsupported, match="format 2"):
+        scan(path)
+
+
 @pytest.mark.parametrize("stated", [1, 2])
 @pytest.mark.parametrize("inside", [b'{"format":1,"n":2}', b'{"format":2}', b'"\\"format\\":1,"'])
 def test_an_input_may_have_a_format_of_its_own(
