@@ -193,7 +193,6 @@ SHELL: Final = {
     "engine/plain_files.py": ("files", "looks whether a path is a pipe or a device"),
     "engine/signing/signers.py": ("files", "reads who is trusted"),
     "engine/log/descriptors.py": ("files random", "writes files; temporary names"),
-    "engine/recording/blocked.py": ("processes threads", "looks at loops from a thread of its own"),
     "engine/recording/driver.py": ("clock threads", "runs effects, and sees when a child ends"),
     "engine/recording/host.py": ("processes threads", "the loops of asynchronous tools and models"),
     "engine/recording/interrupts.py": ("processes threads", "obeys Ctrl-C"),

@@ -9,10 +9,7 @@ it up (§9.7): nothing else of its run is live.  A shell file; replays are not w
 """
 
 import contextlib
-import os
 import sys
-import threading
-from collections.abc import Iterator
 from types import FrameType
 from typing import Final
 
@@ -22,6 +19,7 @@ from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.unawaited import Slip
 from refold.engine.loop.loop import Loop, frames, is_engines, is_librarys
 from refold.engine.recording.driver import Driver
+from refold.engine.recording.workers import Lookout
 
 LONG_SECONDS: Final = 2.0
 """The threshold for a warning: it was seen in one call twice, this far apart."""
@@ -116,61 +114,9 @@ def own_line(frame: FrameType | None) -> tuple[str, int] | None:
     return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
 
 
-class _Watch:
-    """The thread, for as long as there are runs, and once more after the last: another may come."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._pause = threading.Event()  # never set
-        self._runs: dict[int, _Watched] = {}
-        self._thread: threading.Thread | None = None
-
-    def add(self, run: _Watched) -> None:
-        with self._lock:
-            self._runs[id(run)] = run
-            if self._thread is None:
-                thread = threading.Thread(target=self._look, name="refold-watch", daemon=True)
-                with contextlib.suppress(RuntimeError):  # no more threads: then nobody looks
-                    thread.start()
-                    self._thread = thread
-
-    def remove(self, run: _Watched) -> None:
-        with self._lock:
-            del self._runs[id(run)]
-
-    def _look(self) -> None:
-        while self._pause.wait(LONG_SECONDS) or self._has_looked():
-            pass
-
-    def _has_looked(self) -> bool:
-        """Check each run; False if there are none. Between two checks, nothing is held here."""
-        with self._lock:
-            runs = [*self._runs.values()]
-            if not runs:
-                self._thread = None
-        for run in runs:
-            run.look()
-        return bool(runs)
+_watch: Final = Lookout("refold-watch", LONG_SECONDS)
 
 
-_watch = _Watch()
-
-
-def _begin_anew() -> None:
-    """Start again in a forked process, which lacks the thread and may have a held lock."""
-    global _watch  # noqa: PLW0603 - one a process
-    _watch = _Watch()
-
-
-os.register_at_fork(after_in_child=_begin_anew)
-
-
-@contextlib.contextmanager
-def watched(kernel: Kernel) -> Iterator[None]:
+def watched(kernel: Kernel) -> contextlib.AbstractContextManager[None]:
     """Watch the loop of a recorded run; a blocking line is reported with unretrieved exceptions."""
-    run, watch = _Watched(kernel), _watch
-    watch.add(run)
-    try:
-        yield
-    finally:
-        watch.remove(run)
+    return _watch.over(_Watched(kernel))

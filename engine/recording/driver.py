@@ -135,9 +135,9 @@ class Driver:
         self._jobs: list[Callable[[], None]] = []
         self._async_jobs: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._lock = threading.Lock()
-        self._children = 0
-        """Threads of children; a lock guards this and those that wait."""
-        self._waiting: dict[str, Callable[[], None]] = {}
+        self._working: set[str] = set()
+        """Children that have a thread; a lock guards them and those that wait."""
+        self._waiting: dict[str, Callable[[], bool]] = {}
         self._context = contextvars.copy_context()
 
     def has_place(self, tool: Tool) -> bool:
@@ -233,33 +233,59 @@ class Driver:
         """
         self.flights[call] = Flight(request, request.cancel)
 
-        def run() -> None:
-            event = _run_child(runner, request)
+        def ended(event: Outcome | Suspended | Stopped) -> bool:
+            with self._lock:
+                if call not in self._working:  # it was abandoned, which was its end
+                    return False
+                self._working.discard(call)
             # A child that is taken up may have ended under another clock: its own log says when.
             ended_us = time.monotonic_ns() // 1000 if request.resume is None else None
             self._arrivals.put(Arrival(call, event, ended_us))
+            return True
+
+        def abandon(outcome: Outcome) -> None:
+            if ended(outcome):
+                self._begin_child(*self._next_child())
+
+        def run() -> bool:
+            return ended(contextvars.Context().run(_run_child, runner, request, abandon))
 
         with self._lock:
-            if self._children >= CHILDREN_AT_ONCE:
+            if len(self._working) >= CHILDREN_AT_ONCE:
                 self._waiting[call] = run
                 return
-            self._children += 1
-        try:
-            on_spare(partial(self._run_children, run), f"refold-child-{call}")
-        except RuntimeError as error:  # the system has no more threads
-            with self._lock:
-                self._children -= 1
-            self._arrivals.put(Arrival(call, failed("failed", "runner", str(error))))
+            self._working.add(call)
+        self._begin_child(call, run)
 
-    def _run_children(self, run: Callable[[], None] | None) -> bool:
+    def _begin_child(self, call: str, run: Callable[[], bool] | None) -> None:
         while run is not None:
-            run()
+            try:
+                on_spare(partial(self._run_children, run), f"refold-child-{call}")
+            except RuntimeError as error:  # the system has no more threads
+                with self._lock:
+                    self._working.discard(call)
+                self._arrivals.put(Arrival(call, failed("failed", "runner", str(error))))
+                call, run = self._next_child()
+            else:
+                return
+
+    def _run_children(self, run: Callable[[], bool] | None) -> bool:
+        """Run a child, and then those that wait; False: one was abandoned, and its thread is."""
+        while run is not None:
+            if not run():
+                return False
             del run  # and the child's request with it, before the next begins
-            with self._lock:
-                first = next(iter(self._waiting), "")
-                run = self._waiting.pop(first, None)
-                self._children -= run is None
+            _, run = self._next_child()
         return True
+
+    def _next_child(self) -> tuple[str, Callable[[], bool] | None]:
+        """Give a free place to the first child that waits, if any does."""
+        with self._lock:
+            if not self._waiting:
+                return "", None
+            call = next(iter(self._waiting))
+            self._working.add(call)
+            return call, self._waiting.pop(call)
 
     def give_up(self, call: str, *, is_lost: bool = False) -> None:
         """Ask an effect to end; it may still arrive, unless it has not begun.
@@ -435,7 +461,10 @@ async def _awaited(answer: Awaitable[Json]) -> Json:
     return await answer
 
 
-def _go_on(runner: ChildRunner, request: ChildRequest) -> Outcome | Suspended:
+_Run = Callable[[ChildRequest], Outcome | Suspended]
+
+
+def _go_on(run: _Run, request: ChildRequest) -> Outcome | Suspended:
     """Run a child of a resumed run, and return how it ended.
 
     A process of the previous attempt that had no log yet may still create one before it leaves.
@@ -453,15 +482,20 @@ def _go_on(runner: ChildRunner, request: ChildRequest) -> Outcome | Suspended:
             raise ChildStopped(str(request.log), type(error).__name__, str(error)) from None
         if isinstance(taken, Outcome):
             return taken
-        ended = runner.run(taken)
+        ended = run(taken)
         is_late = taken.resume is None and isinstance(ended, Outcome) and ended.error is not None
         if not is_late or ended.error.code != "LogExists":  # type: ignore[union-attr]  # just seen
             return ended
 
 
-def _run_child(runner: ChildRunner, request: ChildRequest) -> Outcome | Suspended | Stopped:
+def _run_child(
+    runner: ChildRunner, request: ChildRequest, abandon: Callable[[Outcome], None]
+) -> Outcome | Suspended | Stopped:
+    """Run a child, in this thread if its runner can; then another may `abandon` it."""
+    here = vars(type(runner)).get("run_here")  # a class that inherits it may have its own `run`
+    run: _Run = partial(here, runner, abandon) if here else runner.run
     try:
-        return runner.run(request) if request.resume is None else _go_on(runner, request)
+        return run(request) if request.resume is None else _go_on(run, request)
     except ChildStopped as error:
         return Stopped(code=error.code, message=error.message)
     except BaseException as error:  # noqa: BLE001 - a crash must be recordable, to be replayed

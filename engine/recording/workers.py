@@ -1,16 +1,17 @@
-"""Threads: for the synchronous tools and model requests of one run, and for one piece of work.
+"""Threads: for the tools and model requests of one run, for one piece of work, and for a watch.
 
 A shell file.  What runs on them, and what becomes of it, is `engine.recording.driver`'s.
 """
 
+import contextlib
 import contextvars
 import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from refold.engine.recording import interrupts
 
@@ -92,36 +93,21 @@ class Workers:
             del job
 
 
-def on_thread(
-    work: Callable[[], T], name: str = "refold-kernel", *, start: "Start | None" = None
-) -> Future[T]:
-    """Run `work` on a daemon thread, in a copy of this context; return its future result.
-
-    The thread is a new one; with `on_spare` as `start`, it may have done other work, and does more
-    after this, unless the future is cancelled before: nobody waits for the work any more.
-    """
+def on_thread(work: Callable[[], T], name: str = "refold-kernel") -> Future[T]:
+    """Run `work` on a new daemon thread, in a copy of this context; return its future result."""
     ended: Future[T] = Future()
     context = contextvars.copy_context()
 
-    def run() -> bool:
+    def run() -> None:
         try:
             result = context.run(work)
         except BaseException as error:  # noqa: BLE001 - raised again by who asks for the result
-            if is_awaited := ended.set_running_or_notify_cancel():
-                ended.set_exception(error)
+            ended.set_exception(error)
         else:
-            if is_awaited := ended.set_running_or_notify_cancel():
-                ended.set_result(result)
-        return is_awaited
+            ended.set_result(result)
 
-    if start is None:
-        threading.Thread(target=run, name=name, daemon=True).start()
-    else:
-        start(run, name)
+    threading.Thread(target=run, name=name, daemon=True).start()
     return ended
-
-
-Start = Callable[[Callable[[], bool], str], None]
 
 
 def on_spare(job: Callable[[], bool], name: str) -> None:
@@ -193,3 +179,61 @@ def in_thread(work: Callable[[], T], cancel: Callable[[], None] = lambda: None) 
         wait([ended])
         raise
     return ended.result()
+
+
+class Looked(Protocol):
+    """Something that has to be looked at now and then."""
+
+    def look(self) -> None:
+        """Look at it, without waiting."""
+        ...
+
+
+class Lookout:
+    """One daemon thread that looks at some things again and again.
+
+    It ends once it has found none: others may come soon after the last.
+    """
+
+    def __init__(self, name: str, seconds: float) -> None:
+        self._name = name
+        self._seconds = seconds
+        self._begin_anew()
+        os.register_at_fork(after_in_child=self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        """Start again in a forked process, which lacks the thread and may have a held lock."""
+        self._lock = threading.Lock()
+        self._pause = threading.Event()  # never set
+        self._looked: dict[int, Looked] = {}
+        self._thread: threading.Thread | None = None
+
+    @contextlib.contextmanager
+    def over(self, one: Looked) -> Iterator[None]:
+        """Look at this for as long as the context lasts."""
+        with self._lock:
+            self._looked[id(one)] = one
+            if self._thread is None:
+                thread = threading.Thread(target=self._look, name=self._name, daemon=True)
+                with contextlib.suppress(RuntimeError):  # no more threads: then nobody looks
+                    thread.start()
+                    self._thread = thread
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._looked.pop(id(one), None)
+
+    def _look(self) -> None:
+        while self._pause.wait(self._seconds) or self._has_looked():
+            pass
+
+    def _has_looked(self) -> bool:
+        """Look at each; False if there is none. Between two looks, nothing is held here."""
+        with self._lock:
+            all_ = [*self._looked.values()]
+            if not all_:
+                self._thread = None
+        for one in all_:
+            one.look()
+        return bool(all_)

@@ -6,8 +6,10 @@ later is recorded as if it still counted.
 """
 
 import contextlib
+import math
 import time
-from concurrent.futures import Future
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Final
 
 from refold.engine.children.anchor import anchored, with_last_words, written_here
@@ -18,7 +20,7 @@ from refold.engine.ports.ports import ChildRequest, Suspended
 from refold.engine.recording.host import Host
 from refold.engine.recording.recorder import GRACE_SECONDS, Recorder
 from refold.engine.recording.run_request import RecordedRun
-from refold.engine.recording.workers import on_spare, on_thread
+from refold.engine.recording.workers import Lookout, on_thread
 from refold.engine.runners.child_run import (
     outcome_of_recorded,
     recorder_of,
@@ -26,8 +28,8 @@ from refold.engine.runners.child_run import (
     suspended,
 )
 
-_SLACK_SECONDS: Final = 0.2
-"""Beyond the grace that the child's own kernel gives: it seals its log within that."""
+_PATIENCE_SECONDS: Final = GRACE_SECONDS + 0.2
+"""The grace that the child's own kernel gives, and some slack: it seals its log within that."""
 
 
 class InProcess:
@@ -39,78 +41,110 @@ class InProcess:
 
     def run(self, request: ChildRequest, /) -> Outcome | Suspended:
         """Return how the child ended, or that it waits for a person; blocks."""
-        began = time.monotonic()
-        host = request.host or Host()
+        abandoned: Future[Outcome | Suspended] = Future()
+        name = f"refold-run-{request.identity.run_id}"
         try:
-            recorder = recorder_of(request, host, runner_name=self.name)
-        except RefoldError as error:
-            return stopped_or_failed(error, request)
-
-        def run() -> RecordedRun:
-            with contextlib.ExitStack() as stack:
-                if request.host is None:
-                    stack.callback(host.close)
-                return recorder.record()
-
-        try:
-            ended = on_thread(run, f"refold-run-{request.identity.run_id}", start=on_spare)
+            ended = on_thread(lambda: self.run_here(abandoned.set_result, request), name)
         except RuntimeError as error:  # the system has no more threads
-            recorder.fence()
-            return anchored(failed("failed", "runner", str(error)), request)
-        why = _wait(ended, request, began, recorder)
-        if why is None:
+            return failed("failed", "runner", str(error))
+        return wait([abandoned, ended], return_when=FIRST_COMPLETED).done.pop().result()
+
+    def run_here(
+        self, abandon: Callable[[Outcome], None], request: ChildRequest, /
+    ) -> Outcome | Suspended:
+        """Run the child in this thread, which is new, and return as `run` does.
+
+        If the child has to be abandoned, another thread calls `abandon`; then its own end does not
+        count.
+        """
+        began = time.monotonic()
+        with contextlib.ExitStack() as stack:
+            host = request.host or stack.enter_context(contextlib.closing(Host()))
+            try:
+                recorder = recorder_of(request, host, runner_name=self.name)
+            except RefoldError as error:
+                return stopped_or_failed(error, request)
+            attended = _Attended(request, recorder, abandon, began)
+            with _watch.over(attended):
+                ended = _recorded(recorder)
+            if attended.abandoned is not None:
+                return attended.abandoned.result()
             return _outcome(ended, request)
-        ended.cancel()  # the thread is used no more, should the program ever leave it
-        head, entries = recorder.fence()
-        abandoned = failed(
-            *why,
-            duration_ms=round((time.monotonic() - began) * 1000),
-            child=ChildRef(run=request.identity.run_id, head=head, events=entries),
-        )
-        return with_last_words(abandoned, request)
 
 
-def _wait(
-    ended: Future[RecordedRun], request: ChildRequest, began: float, recorder: Recorder
-) -> tuple[Status, str, str] | None:
-    """Wait for the end; else return why the child has to be abandoned: status, code and message.
-
-    Its program has its time to clean up, and what that leaves has as much again (§9.4).
-    """
-    seconds = request.limits.timeout_seconds
-    patience = GRACE_SECONDS + _SLACK_SECONDS
-    until = None if seconds is None else began + seconds + patience
-
-    def ends(seconds: float = patience) -> bool:
-        with contextlib.suppress(TimeoutError):
-            ended.exception(seconds)
-        return ended.done()
-
-    while not ends(_POLL_SECONDS):
-        if request.cancel.is_set():
-            if ends() or (recorder.is_settling and ends()):
-                return None
-            return "cancelled", "cancelled", f"cancelled; {_DEAF}"
-        if until is not None and time.monotonic() >= until:
-            if recorder.is_settling and ends():
-                return None
-            return "timed_out", "timeout_seconds", f"no end within {seconds:g} s; {_DEAF}"
-    return None
-
-
-_DEAF: Final = "it never yielded, and its thread was abandoned"
-_POLL_SECONDS: Final = 0.05
-
-
-def _outcome(ended: Future[RecordedRun], request: ChildRequest) -> Outcome | Suspended:
+def _recorded(recorder: Recorder) -> RecordedRun | BaseException:
     try:
-        recorded = ended.result()
-    except RefoldError as error:
-        return anchored(stopped_or_failed(error, request), request)
+        return recorder.record()
     except BaseException as error:  # noqa: BLE001 - becomes the child's outcome
-        return anchored(failed("failed", "crashed", f"{type(error).__name__}: {error}"), request)
-    tell_quietly((*recorded.slips, *recorded.unheard))
-    if recorded.questions:
-        return suspended(recorded, request)
-    starts = recorded.fold.children_started
-    return written_here(outcome_of_recorded(recorded, request), request, starts)
+        return error
+
+
+def _outcome(ended: RecordedRun | BaseException, request: ChildRequest) -> Outcome | Suspended:
+    if isinstance(ended, RefoldError):
+        return anchored(stopped_or_failed(ended, request), request)
+    if isinstance(ended, BaseException):
+        return anchored(failed("failed", "crashed", f"{type(ended).__name__}: {ended}"), request)
+    tell_quietly((*ended.slips, *ended.unheard))
+    if ended.questions:
+        return suspended(ended, request)
+    starts = ended.fold.children_started
+    return written_here(outcome_of_recorded(ended, request), request, starts)
+
+
+class _Attended:
+    """A child that is abandoned if it does not end in time."""
+
+    def __init__(
+        self,
+        request: ChildRequest,
+        recorder: Recorder,
+        abandon: Callable[[Outcome], None],
+        began: float,
+    ) -> None:
+        self._request = request
+        self._recorder = recorder
+        self._abandon = abandon
+        self._began = began
+        self._seconds = request.limits.timeout_seconds
+        self._until = began + _PATIENCE_SECONDS + (self._seconds or math.inf)
+        self._was_cancelled = self._was_settling = False
+        self.abandoned: Future[Outcome] | None = None
+        """Its outcome, if it was abandoned."""
+
+    def look(self) -> None:
+        """Abandon it if its time is over.
+
+        Its program has its time to clean up, and what that leaves has as much again (§9.4).
+        """
+        now = time.monotonic()
+        if self._request.cancel.is_set() and not self._was_cancelled:
+            self._was_cancelled, self._until = True, now + _PATIENCE_SECONDS
+        if now < self._until or self.abandoned is not None:
+            return
+        if self._recorder.is_settling and not self._was_settling:
+            self._was_settling, self._until = True, now + _PATIENCE_SECONDS
+            return
+        with contextlib.suppress(RuntimeError):  # no more threads: perhaps at the next look
+            self.abandoned = on_thread(self._fenced)  # it may wait for the disk
+
+    def _fenced(self) -> Outcome:
+        head, entries = self._recorder.fence()
+        why: tuple[Status, str, str] = (
+            ("cancelled", "cancelled", "cancelled")
+            if self._was_cancelled
+            else ("timed_out", "timeout_seconds", f"no end within {self._seconds:g} s")
+        )
+        status, code, message = why
+        outcome = failed(
+            status,
+            code,
+            f"{message}; it never yielded, and its thread was abandoned",
+            duration_ms=round((time.monotonic() - self._began) * 1000),
+            child=ChildRef(run=self._request.identity.run_id, head=head, events=entries),
+        )
+        outcome = with_last_words(outcome, self._request)
+        self._abandon(outcome)
+        return outcome
+
+
+_watch: Final = Lookout("refold-children", 0.05)

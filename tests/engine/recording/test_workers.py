@@ -2,6 +2,7 @@
 
 import contextvars
 import os
+import queue
 import signal
 import threading
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from refold.engine.recording import workers
-from refold.engine.recording.workers import Workers, in_thread, on_spare, on_thread
+from refold.engine.recording.workers import Lookout, Workers, in_thread, on_spare, on_thread
 
 PATIENCE_SECONDS = 10
 
@@ -73,48 +74,79 @@ def test_an_idle_worker_is_used_again() -> None:
     crew.close()
 
 
-def test_a_thread_that_has_done_its_work_is_used_again() -> None:
-    """Under the name, and in a copy of the context, of whoever has the next."""
-    seen: set[int] = set()
+def test_work_on_a_thread_has_a_copy_of_the_context() -> None:
+    """What it sets is its own."""
     place = contextvars.ContextVar("place", default=-1)
 
     def work() -> tuple[str, int]:
-        seen.add(threading.get_ident())
         found = place.get()
         place.set(-2)
         return threading.current_thread().name, found
 
+    place.set(3)
+    assert on_thread(work, "number-3").result(60) == ("number-3", 3)
+    assert place.get() == 3
+
+
+def test_a_thread_that_has_done_its_work_is_used_again() -> None:
+    """Under the name that comes with the next work."""
+    seen: set[int] = set()
+
     for number in range(20):
-        place.set(number)
-        ended = on_thread(work, f"number-{number}", start=on_spare)
-        assert ended.result(60) == (f"number-{number}", number)
+        done: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+        def work(done: queue.SimpleQueue[str] = done) -> bool:
+            seen.add(threading.get_ident())
+            done.put(threading.current_thread().name)
+            return True
+
+        on_spare(work, f"number-{number}")
+        assert done.get(timeout=60) == f"number-{number}"
 
     assert len(seen) < 20
 
 
-@pytest.mark.parametrize("ends", ["well", "ill"])
-def test_a_thread_that_was_given_up_is_never_used_again(
-    ends: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However what it does ends, once it is let go."""
+def test_a_thread_that_was_given_up_is_never_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its work says so at its end."""
     monkeypatch.setattr(workers, "_IDLE_SECONDS", 600.0)  # or an idle one would end by itself
-    inside, let_go = threading.Event(), threading.Event()
-    threads: list[threading.Thread] = []
+    threads: queue.SimpleQueue[threading.Thread] = queue.SimpleQueue()
 
-    def work() -> None:
-        threads.append(threading.current_thread())
-        inside.set()
-        let_go.wait(60)
-        if ends == "ill":
-            raise RuntimeError
+    def work() -> bool:
+        threads.put(threading.current_thread())
+        return False
 
-    ended = on_thread(work, start=on_spare)
-    assert inside.wait(60)
-    assert ended.cancel()
-    let_go.set()
-    threads[0].join(60)
+    on_spare(work, "given-up")
+    thread = threads.get(timeout=60)
+    thread.join(60)
 
-    assert not threads[0].is_alive()
+    assert not thread.is_alive()
+
+
+class Counted:
+    """Counts how often it was looked at."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.again = threading.Event()
+
+    def look(self) -> None:
+        """Count a look."""
+        self.looks += 1
+        self.again.set()
+
+
+def test_one_thread_looks_at_all_again_and_again() -> None:
+    """It ends when there is nothing left, and begins again with the next."""
+    watch, first, second = Lookout("refold-test", 0.001), Counted(), Counted()
+    for _ in range(2):
+        with watch.over(first), watch.over(second):
+            for each in (first, second, first):
+                each.again.clear()
+                assert each.again.wait(60)
+            named = [each for each in threading.enumerate() if each.name == "refold-test"]
+            assert len(named) == 1
+        named[0].join(60)
+        assert not named[0].is_alive()
 
 
 def test_a_job_is_done_where_no_thread_can_be_started() -> None:

@@ -1,6 +1,7 @@
 """Children on threads of this process: the deadline is cooperative (CONTRACT.md §7.3)."""
 
 import asyncio
+import contextvars
 import threading
 import time
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import Any
 import attrs
 import pytest
 
-from refold.engine.events.limits import Limits
-from refold.engine.log.lock import refuse_if_locked
+import refold
+from refold.engine.events.limits import CHILDREN_AT_ONCE, Limits
 from refold.engine.log.reader import read_entries, scan
 from refold.engine.ports.ports import CancelSignal
 from refold.engine.program.run import PlainRun, Run
@@ -52,8 +53,7 @@ def test_a_child_that_never_yields_is_abandoned_and_fenced(
     request_for: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The parent goes on in time; nothing that the child does later is recorded."""
-    monkeypatch.setattr(workers, "_IDLE_SECONDS", 600.0)
-    monkeypatch.setattr("refold.engine.runners.in_process.GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("refold.engine.runners.in_process._PATIENCE_SECONDS", 0.3)
     LET_GO.clear()
     began = time.monotonic()
     request = request_for(will_not_yield, limits=Limits(timeout_seconds=0.1))
@@ -114,11 +114,8 @@ def test_no_thread_of_its_tools_is_left(request_for: Make) -> None:
     assert "refold-host" not in left
 
 
-def test_where_no_thread_can_be_started_the_child_has_failed(
-    request_for: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its log is let go of: a run that goes on may take it up."""
-    monkeypatch.setattr(workers, "_spare", [])  # nor is there one that idles
+def test_where_no_thread_can_be_started_the_child_has_failed(request_for: Make) -> None:
+    """It has no log: a run that goes on may start it again."""
     before, runner, request = threading.stack_size(), InProcess(), request_for("works", 3)
     threading.stack_size(1 << 46)  # more than there is
     try:
@@ -128,9 +125,61 @@ def test_where_no_thread_can_be_started_the_child_has_failed(
 
     assert outcome.error is not None
     assert (outcome.status, outcome.error.code) == ("failed", "runner")
-    assert outcome.child is not None
+    assert outcome.child is None
     assert request.log is not None
-    refuse_if_locked(request.log)
+    assert not request.log.exists()
+
+
+MINE = contextvars.ContextVar("mine", default=-1)
+
+
+def marks(_run: PlainRun, number: int) -> int:
+    """Leave something in this context, and return what was there before."""
+    found = MINE.get()
+    MINE.set(number)
+    return found
+
+
+async def one_by_one_and_at_once(run: Run, _input: Any) -> list[int]:
+    """Start more children than may work at once."""
+    asked = [refold.Delegation(program=marks, input=n) for n in range(CHILDREN_AT_ONCE + 5)]
+    found = [(await run.delegate(each)).result() for each in asked[:2]]
+    children = [await run.start(each) for each in asked[2:]]
+    return [*found, *(each.result() for each in await run.join(*children))]
+
+
+def test_no_child_finds_what_another_left_in_its_context(tmp_path: Path) -> None:
+    """Each begins with an empty one, on whatever thread."""
+    MINE.set(-2)
+
+    recording = refold.record(one_by_one_and_at_once, log=tmp_path / "a.jsonl", durability="fast")
+
+    assert recording.output == [-1] * (CHILDREN_AT_ONCE + 5)
+
+
+def leaves_one_behind(run: PlainRun, _input: Any) -> str:
+    """Start a child that has to be abandoned."""
+    limits = Limits(timeout_seconds=0.1)
+    return run.delegate(refold.Delegation(program=will_not_yield, limits=limits)).status
+
+
+@pytest.mark.long
+def test_the_thread_of_an_abandoned_child_is_used_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends once the child does, whose end does not count."""
+    monkeypatch.setattr(workers, "_IDLE_SECONDS", 600.0)
+    monkeypatch.setattr(workers, "_spare", [])
+    LET_GO.clear()
+
+    recording = refold.record(leaves_one_behind, log=tmp_path / "a.jsonl")
+
+    assert recording.output == "timed_out"
+    thread = next(t for t in threading.enumerate() if t.name == "refold-child-0#1")
+    LET_GO.set()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert [entry.kind for entry in read_entries(tmp_path / "a.1.jsonl")] == ["run.started"]
 
 
 def test_what_nobody_awaited_in_a_child_is_warned_of(request_for: Make) -> None:
