@@ -334,7 +334,7 @@ def test_122_what_comes_after_the_end_of_a_run_is_refused(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A child that never yields is timed out and fenced; its late line is refused and reported."""
-    monkeypatch.setattr("refold.engine.runners.in_process.GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("refold.engine.runners.in_process._PATIENCE_SECONDS", 0.3)
     released, ended, told = threading.Event(), threading.Event(), list[BaseException]()
 
     def stubborn(run: Any, _: Any) -> None:
