@@ -153,9 +153,7 @@ def test_a_child_whose_worker_dies_is_lost_and_not_run_again(
 @on_nodes
 def test_memory_is_bounded_on_the_node(request_for: Make) -> None:
     """By the process that watches over the child there: Ray's own cap is not enforced."""
-    eats = Reference(str(Path(HERE).with_name("test_in_subprocess.py")), "eats")
-
-    outcome = ended(RayRunner(memory_bytes=150 << 20).run(request_for(eats, 400)))
+    outcome = ended(RayRunner(memory_bytes=150 << 20).run(request_for(named("eats"), 400)))
 
     assert (outcome.status, outcome.error and outcome.error.code) == ("limit", "memory_bytes")
 

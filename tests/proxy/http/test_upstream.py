@@ -308,13 +308,18 @@ def test_an_environment_that_names_no_usable_proxy_is_refused(
 # --- connections ---------------------------------------------------------------------------
 
 
+def _read_whole(connection: socket.socket, head: bytes) -> None:
+    """Read a request to its end: its body may come after its head."""
+    while not head.endswith(b"{}") and (came := connection.recv(65536)):
+        head += came
+
+
 def _in_turn(*answers: bytes) -> Handle:
     """Return what answers requests of one connection, one after the other."""
 
     def handle(connection: socket.socket, head: bytes) -> None:
         for answer in answers:
-            while not head.endswith(b"{}"):
-                head += connection.recv(65536)
+            _read_whole(connection, head)
             head = b""
             connection.sendall(answer)
 
@@ -374,7 +379,8 @@ def test_what_a_server_says_unasked_answers_no_request(
     is_read, is_said = threading.Event(), threading.Event()
     answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
-    def late(connection: socket.socket, _head: bytes) -> None:
+    def late(connection: socket.socket, head: bytes) -> None:
+        _read_whole(connection, head)
         connection.sendall(answer)
         is_read.wait(TIMEOUT_SECONDS)
         connection.sendall(unasked)
@@ -382,7 +388,7 @@ def test_what_a_server_says_unasked_answers_no_request(
             connection.shutdown(socket.SHUT_WR)
         is_said.set()
         if not unasked and not closes:
-            connection.recv(65536)
+            _read_whole(connection, b"")
             connection.sendall(answer)
 
     with (
