@@ -5,15 +5,16 @@ Nothing here is a test: a table is for people to read.  `--markdown` prints it f
 words choose among the sections;
 `page`, which needs a browser, `children`, which needs Ray, and `workspace`, which makes 50,000
 files, are measured where they are named alone.  `goals` compares what users wait for with the
-checkout that `--against` names.  `peers` compares with other libraries (extra `bench`), and
-`curves` shows how time and memory grow; `--into docs` writes table, JSON and picture of both.
+checkout that `--against` names, and `tests` times the default tests.  `peers` compares with other
+libraries (extra `bench`), and `curves` shows how time and memory grow; `--into docs` writes table,
+JSON and picture of both.
 """
 
 import argparse
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -101,14 +102,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(said := curves.as_markdown(data), flush=True)
             if options.into:
                 report.write(options.into, "curves", said, data, curves.draw)
-        if "workspace" in chosen:
-            for line in workspace.lines(Path(name)):
-                print(line, flush=True)
+        for line in _lines(chosen, Path(name)):
+            print(line, flush=True)
+
+
+def _lines(chosen: Sequence[str], folder: Path) -> Iterator[str]:
+    """Yield the lines of sections that are no tables."""
+    if "workspace" in chosen:
+        yield from workspace.lines(folder)
+    if "tests" in chosen:
+        yield goals.tests()
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    known = [*_SECTIONS, "memory", "page", "workspace", "goals", "peers", "curves"]
+    known = [*_SECTIONS, "memory", "page", "workspace", "goals", "tests", "peers", "curves"]
     parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(known))
     parser.add_argument("--rounds", type=int, default=_ROUNDS)
     parser.add_argument("--markdown", action="store_true")
