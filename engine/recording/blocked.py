@@ -21,7 +21,7 @@ from refold.engine.loop.loop import Loop, frames, is_engines, is_librarys
 from refold.engine.recording.driver import Driver
 from refold.engine.recording.workers import Lookout
 
-LONG_SECONDS: Final = 2.0
+_LONG_SECONDS: Final = 2.0
 """The threshold for a warning: it was seen in one call twice, this far apart."""
 
 _CALLBACK: Final = Loop._run.__code__  # noqa: SLF001 - below it, on the stack, stands the program
@@ -55,12 +55,12 @@ class _Watched:
                 self.told.add(place)
                 self.kernel.unheard.append(Slip(_TEXT, *place))
             if self.looks == STUCK_LOOKS and sys.stderr is not None:
-                sys.stderr.write(_STUCK.format(*place, seconds=STUCK_LOOKS * LONG_SECONDS))
+                sys.stderr.write(_STUCK.format(*place, seconds=STUCK_LOOKS * _LONG_SECONDS))
 
     def _look_at_plain(self, thread: int, timeout_seconds: float | None) -> None:
         """Name the line of a plain program that continues after its time; it blocks nothing."""
         self.looks += 1
-        if timeout_seconds is None or self.looks * LONG_SECONDS < timeout_seconds + _LATE_SECONDS:
+        if timeout_seconds is None or self.looks * _LONG_SECONDS < timeout_seconds + _LATE_SECONDS:
             return
         place = own_line(frames().get(thread))
         if place is not None and not self.told and sys.stderr is not None:
@@ -81,7 +81,7 @@ _STUCK: Final = (
     "Ctrl-C can. Wait with `await run.sleep(…)`, and do long work in a tool\n"
 )
 _TEXT: Final = (
-    f"the program blocked its event loop here for more than {LONG_SECONDS:g} "
+    f"the program blocked its event loop here for more than {_LONG_SECONDS:g} "
     "s, holding up the rest of the run, and would do so in a replay: wait "
     "with `await run.sleep(…)`, and do long work in a tool"
 )
@@ -114,7 +114,7 @@ def own_line(frame: FrameType | None) -> tuple[str, int] | None:
     return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
 
 
-_watch: Final = Lookout("refold-watch", LONG_SECONDS)
+_watch: Final = Lookout("refold-watch", _LONG_SECONDS)
 
 
 def watched(kernel: Kernel) -> contextlib.AbstractContextManager[None]:

@@ -17,6 +17,7 @@ import pytest
 import refold
 from refold.engine.recording import blocked
 from refold.engine.recording.blocked import held_at, own_line
+from refold.engine.recording.workers import Lookout
 
 
 def here(what: Callable[[], Any], seen: list[tuple[str, int] | None]) -> Any:
@@ -55,7 +56,7 @@ def test_who_blocks_is_warned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     So is who blocks later, when the watcher of the runs before has left.
     """
-    monkeypatch.setattr(blocked, "LONG_SECONDS", 0.01)
+    monkeypatch.setattr(blocked, "_watch", Lookout("watch of this test", 0.01))
 
     async def program(run: refold.Run, waits: int) -> None:
         until = time.monotonic() + 60
@@ -71,7 +72,7 @@ def test_who_blocks_is_warned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert warned[0].lineno in (line + 3, line + 4)
     assert recording.warnings[0].startswith(f"{__file__}:{warned[0].lineno}: the program blocked")
     for each in threading.enumerate():
-        if each.name == "refold-watch":
+        if each.name == "watch of this test":
             each.join(60)
     with pytest.warns(RuntimeWarning, match="blocked its event loop"):
         refold.record(program, 1, log=tmp_path / "later.jsonl")
