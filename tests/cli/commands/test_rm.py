@@ -1,6 +1,7 @@
 """`refold rm` removes a run whole, and nothing else (CONTRACT.md §14.10)."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -109,12 +110,14 @@ def test_what_is_left_of_a_run_is_listed_and_removed_by_its_roots_name(
         ("folder.refold", "a folder, not a log"),
         ("", "to remove runs of it, add --older-than or --status"),
         ("data.jsonl", "data.jsonl: not a log, so nothing was removed; to remove it, use rm"),
+        ("pipe.jsonl", "pipe.jsonl: not a log, so nothing was removed; to remove it, use rm"),
     ],
 )
 def test_what_is_no_run_is_refused(folder: Path, invoke: Invoke, name: str, said: str) -> None:
     for each in ("folder.jsonl", "folder.refold"):
         (folder / each / "mine").mkdir(parents=True)
     (folder / "data.jsonl").write_text('{"text": "of a data set"}\n')
+    os.mkfifo(folder / "pipe.jsonl")
     before = sorted(folder.rglob("*"))
 
     refused = invoke("rm", folder / name)

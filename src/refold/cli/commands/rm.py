@@ -107,9 +107,11 @@ def command(
 
 
 def _is_other(path: Path) -> bool:
-    """Return whether a file named like a log has never been one, such as a data set."""
-    if path.suffix != SUFFIX or not path.is_file():
+    """Return whether a file named like a log has never been one, such as a data set, or a pipe."""
+    if path.suffix != SUFFIX or path.is_dir() or not path.exists():
         return False
+    if not path.is_file():
+        return True
     with path.open("rb") as file:
         return not FIRST.startswith(file.read(len(FIRST)))
 
