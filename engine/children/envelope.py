@@ -4,6 +4,7 @@ Versioned, because parent and child may be different installations. It crosses a
 log: it may contain paths, `sys.path` and the working directory of this machine.
 """
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.children.tokens import asking
-from refold.engine.encoding.canonical import Json, encode, loads
+from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import LogUnsupported, ProgramNotFound, ToolRefused, UsageError
 from refold.engine.events.limits import Limits
@@ -66,7 +67,7 @@ def pack(request: ChildRequest, *, entry: str, tokens_fd: int | None = None) -> 
         "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - the same
         "cwd": os.getcwd(),  # noqa: PTH109 - the same
     }
-    return encode(envelope) + b"\n"
+    return json.dumps(envelope).encode() + b"\n"  # a path may have bytes that are not UTF-8
 
 
 def unpack(line: bytes) -> ChildRequest:
@@ -77,7 +78,7 @@ def unpack(line: bytes) -> ChildRequest:
         ProgramNotFound: something cannot be imported here.
         LimitRefused: nonsense as a limit.
     """
-    envelope: dict[str, Any] = loads(line)
+    envelope: dict[str, Any] = json.loads(line)
     if envelope.get("version") != VERSION:
         found = f"version {envelope.get('version')}"
         raise LogUnsupported("the envelope", f"version {VERSION}", found)

@@ -79,6 +79,19 @@ def test_a_child_works_where_its_parent_does(request_for: Make) -> None:
     assert envelope["log"] == os.path.abspath("here.1.jsonl")  # noqa: PTH100 - the same
 
 
+def test_paths_may_have_bytes_that_are_not_utf8(
+    request_for: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them: of the program, of modules and of the log."""
+    monkeypatch.setattr(sys, "path", [*sys.path, "/caf\udce9"])
+    request = attrs.evolve(request_for("works"), log=Path("/caf\udce9/a.1.jsonl"))
+
+    line = pack(request, entry=_ENTRY)
+
+    assert json.loads(line)["sys_path"][-1] == "/caf\udce9"
+    assert unpack(line).log == request.log
+
+
 def test_another_version_is_refused(request_for: Make) -> None:
     """Parent and child may be different installations."""
     envelope = json.loads(pack(request_for("works"), entry=_ENTRY))
