@@ -22,7 +22,9 @@ body = {"model": "m", "messages": [
     {"role": "system", "content": "the weather desk"}, {"role": "user", "content": "Hello"}]}
 connection.request(
     "POST", base.path + "/chat/completions", json.dumps(body), {"authorization": "Bearer k"})
-print(connection.getresponse().status)
+response = connection.getresponse()
+response.read()
+print(response.status)
 """
 
 
