@@ -155,20 +155,22 @@ class Application:
         await answer.end()
 
     async def _until_left(self, work: Coroutine[Any, Any, None], receive: Receive) -> None:
-        """Work until it is done, the program leaves, or all ends."""
-        doing: Any = asyncio.current_task()
-        leaving = asyncio.create_task(_leave(doing, receive))
+        """Work until it is done, the program leaves, or all ends; raise its exception."""
+        doing, leaving = asyncio.create_task(work), asyncio.create_task(_left(receive))
+        leaving.add_done_callback(lambda _left: doing.cancel())
         self._doing.add(doing)
+        if self._is_closing:
+            doing.cancel()
         try:
-            if not self._is_closing:
-                await work
-        except asyncio.CancelledError:
-            if not (leaving.done() or self._is_closing):
-                raise
+            await asyncio.wait((doing,))
         finally:
-            work.close()
             leaving.cancel()
+            if not doing.done():
+                doing.cancel()
+                await asyncio.wait((doing,))
             self._doing.discard(doing)
+        if not doing.cancelled() and (error := doing.exception()) is not None:
+            raise error
 
 
 class _Answer:
@@ -262,11 +264,9 @@ async def _body_of(receive: Receive) -> bytes | None:
             return b"".join(parts)
 
 
-async def _leave(doing: asyncio.Task[None], receive: Receive) -> None:
-    """Cancel a request when its program has left."""
+async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    doing.cancel()
 
 
 async def _pass(found: UpstreamAnswer, passing: Passing, answer: _Answer) -> None:
