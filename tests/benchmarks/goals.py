@@ -63,7 +63,7 @@ _FLOORS: Final = {
     "request of a watched command": "floor 0.57: the HTTP libraries of both sides, two syncs, and "
     "the client of the benchmark. Tried: the server's own task (0.03), in which a client that "
     "leaves early more often cuts its answer; answers read from asyncio's streams instead of "
-    "through httpx2's client (0.22; 50 streams 515 to 240 ms of CPU), which would be an HTTP client "
+    "through httpx2's client (0.22; 50 streams 515 to 240 ms), which would be an HTTP client "
     "of our own beside a kept one; httptools for h11 (0.09), which is another dependency; syncing "
     "while the provider works would lose paid requests with the power",
     "50 streams at once": "floor 3.8: a proxy that records nothing; httpx2, httpcore and h11 read "
