@@ -84,6 +84,7 @@ class Client:
             finally:
                 os.close(theirs[1])
 
+        others = {*threading.enumerate()}
         thread = threading.Thread(target=proxy)
         thread.start()
         with os.fdopen(theirs[0], "rb") as self._lines:
@@ -93,6 +94,9 @@ class Client:
                 self.leave()
                 thread.join(DEADLINE_SECONDS)
                 assert not thread.is_alive()
+                for each in {*threading.enumerate()} - others:
+                    if "_from_client" in each.name:  # it reads the end of what it was sent
+                        each.join(DEADLINE_SECONDS)
                 os.close(ours[0])
 
     def leave(self) -> None:
