@@ -170,7 +170,7 @@ def resumed_rules(record: ObservedRecord, folders: Mapping[str, str]) -> dict[st
     """Return the rules of a log that resumes a record: as the record's, of here and now."""
     noted = record.started.rules.get(NOTED, {})
     kept = {name: noted[name] for name in ("zone", "locale") if name in noted}
-    now: dict[str, Json] = {FOLDERS: {**folders_here(**folders)}, NOTED: {**noted_here(), **kept}}
+    now: dict[str, Json] = {FOLDERS: dict(folders_here(**folders)), NOTED: {**noted_here(), **kept}}
     return {**again_rules(record), **now}
 
 
@@ -193,7 +193,7 @@ def rules_here() -> dict[str, Json]:
 
 
 def here(**moved: str) -> dict[str, str]:
-    """Return the notes in the form of `Bindings`; `moved` are folders that a copy stands for."""
+    """Return the notes in the form of `Bindings`; `moved`: of the copy that the command runs in."""
     return {**folders_here(**moved), **noted_here()}
 
 
@@ -205,7 +205,7 @@ def pinned(record: ObservedRecord) -> dict[str, str]:
 
 
 def folders_here(**moved: str) -> dict[str, str]:
-    """Return the folders that a command is likely to name in its requests, but those in `moved`.
+    """Return the folders that a command is likely to name in its requests; `moved` replace theirs.
 
     If links lead there, or HOME is not a plain path, also in the form of programs that resolve
     them.  Bytes that are not UTF-8 are replaced, as clients do in their requests.
