@@ -3,21 +3,20 @@
 The diff of two logs and divergences both use it. Two values are equal if their canonical bytes are
 equal except for the order of members (CONTRACT.md §3.5): `1`, `1.0` and `true` are three values.
 Arrays are compared without their common start and end, so that one inserted element is one
-addition. `replay.difference.align` aligns whole calls. Counts and costs get their words here, too.
+addition. `replay.difference.align` aligns whole calls.
 
 Pure: nothing here reads a log.
 """
 
 import json
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal, TypeVar
 
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode, join
 from refold.engine.encoding.document import Document
-from refold.engine.events.outcome import Priced, Usage
 
 T = TypeVar("T")
 
@@ -27,8 +26,6 @@ _CHARACTERS_SHOWN: Final = 120
 """Characters of a value that a line for people shows."""
 _COUNTED_FROM: Final = 60
 """Below this count, left-out lines are not counted; the count would take half their place."""
-_DOLLAR: Final = 1_000_000
-_CENT: Final = 10_000
 
 
 @attrs.frozen
@@ -120,34 +117,6 @@ def cut(text: str, head: int, tail: int | None = None) -> str:
 def counted(number: int, thing: str, things: str = "") -> str:
     """Return a number and its noun: `1 entry`, `2,310 entries`."""
     return f"{number:,} {thing if number == 1 else things or thing + 's'}"
-
-
-def dollars(micros: int | None) -> str:
-    """Return a cost: `$1.20`, `$0.0123`, `$0.005900`; a dash where it is not known."""
-    if micros is None:
-        return "cost \u2013"
-    digits = 2 if micros >= _DOLLAR or not micros else 6 if micros < _CENT else 4
-    return f"${micros / _DOLLAR:,.{digits}f}"
-
-
-def cost(usage: Usage, priced: Priced) -> str:
-    """Return the text of a known cost: `$1.20`, `at least $0.21 (1 answer not counted)`."""
-    if not (priced.unpriced and priced.usd_micros):
-        return dollars(usage.cost_usd_micros)
-    return (
-        f"at least {dollars(priced.usd_micros)} ({counted(priced.unpriced, 'answer')} not counted)"
-    )
-
-
-def requests(count: int, failed: Mapping[str, int]) -> str:
-    """Return the number of model requests, and of the failed: `4 requests (2 failed: 529 ×2)`."""
-    return counted(count, "request") + failures(failed)
-
-
-def failures(reasons: Mapping[str, int]) -> str:
-    """Return how many requests failed, and why: ` (3 failed: 529 ×2, cut)`; empty for none."""
-    each = (f"{why} ×{count}" if count > 1 else why for why, count in reasons.items())
-    return f" ({sum(reasons.values()):,} failed: {', '.join(each)})" if reasons else ""
 
 
 def few(names: Sequence[str], most: int) -> str:

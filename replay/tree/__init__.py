@@ -11,5 +11,6 @@ Logs flow in, a run's and its children's; nodes and text flow out.  Nothing is e
     run_node           frozen values, one node a run
     log_walk           one log on its way into a tree: how far it was read
     tree_text          a tree as text
+    amounts            requests and costs in words
     steady             texts of a watched run without what changes on every run
 """

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from refold.engine.encoding.canonical import encode
 from refold.engine.events.call_key import in_order
-from refold.replay.difference.pointer_diff import failures
 from refold.replay.difference.volatile import SPENT
+from refold.replay.tree.amounts import failures
 from refold.replay.tree.run_node import UNFINISHED, RunNode, ToolUse
 
 CHARACTERS_MAX: Final = 500

@@ -26,9 +26,9 @@ from refold.page.lanes import Lane, origin_of, read_lane, sound
 from refold.page.states import changes
 from refold.replay.audit.verify import Verification, verify
 from refold.replay.audit.why import direct_causes
-from refold.replay.difference.pointer_diff import cost, failures
 from refold.replay.index.guarantee import MAIN
 from refold.replay.observed.folder import folder_diffs
+from refold.replay.tree.amounts import cost, failures
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.replay.tree.standing import STANDINGS, with_standing
 from refold.replay.tree.totals import below, totals

@@ -18,8 +18,8 @@ from refold.engine.secrets.vault import Vault
 from refold.engine.wire.parts.exchange import Asked
 from refold.proxy.profiles import shipped
 from refold.replay.audit.verify import verify
-from refold.replay.difference.pointer_diff import cost, failures
 from refold.replay.testing.log_text import log_text
+from refold.replay.tree.amounts import cost, failures
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree, render_text
 from tests.support.watched import Exchange, ask, record, result, says, system, talk, user
 

@@ -5,10 +5,11 @@ from typing import Final
 from refold.engine.errors import damage_meaning
 from refold.engine.events.outcome import Priced, Usage
 from refold.replay.difference import pointer_diff
+from refold.replay.tree import amounts
 
 counted: Final = pointer_diff.counted
-dollars: Final = pointer_diff.dollars
-requests: Final = pointer_diff.requests
+dollars: Final = amounts.dollars
+requests: Final = amounts.requests
 _SECOND_MS: Final = 1000
 _LONG_MS: Final = 100 * _SECOND_MS
 """From here on, minutes."""
@@ -44,7 +45,7 @@ def spent(usage: Usage, priced: Priced | None = None) -> str:
     cached = usage.cache_read_tokens
     told = counted(usage.input_tokens + usage.output_tokens, "token")
     told += f" ({cached:,} from the cache)" if cached else ""
-    return f"{told}, {pointer_diff.cost(usage, priced or Priced())}"
+    return f"{told}, {amounts.cost(usage, priced or Priced())}"
 
 
 def damage(what: str) -> str:

@@ -1,0 +1,32 @@
+"""Requests and costs in words."""
+
+import pytest
+
+from refold.engine.events.outcome import Priced, Usage
+from refold.replay.tree.amounts import cost, dollars, requests
+
+
+@pytest.mark.parametrize(
+    ("micros", "text"),
+    [
+        (None, "cost \u2013"),
+        (0, "$0.00"),
+        (5_900, "$0.005900"),
+        (12_300, "$0.0123"),
+        (1_200_000, "$1.20"),
+        (1_234_567_890, "$1,234.57"),
+    ],
+)
+def test_a_cost_has_the_digits_that_it_needs(micros: int | None, text: str) -> None:
+    assert dollars(micros) == text
+
+
+def test_what_is_not_counted_is_named() -> None:
+    priced = Priced(usd_micros=210_000, unpriced=1)
+
+    assert cost(Usage(), priced) == "at least $0.2100 (1 answer not counted)"
+
+
+def test_failed_requests_are_named_by_their_reasons() -> None:
+    assert requests(1, {}) == "1 request"
+    assert requests(4, {"529": 2, "cut": 1}) == "4 requests (3 failed: 529 ×2, cut)"
