@@ -12,7 +12,14 @@ import attrs
 from refold.engine.errors import FolderRefused
 from refold.engine.events.events import FOLDER, Extension
 from refold.engine.workspace import paths
-from refold.engine.workspace.tree import FileTree, TreeEntry, as_lines, in_order, json_lines
+from refold.engine.workspace.tree import (
+    FileTree,
+    TreeEntry,
+    as_lines,
+    check_folders,
+    in_order,
+    json_lines,
+)
 
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _ID: Final = re.compile(r"(?:[0-9a-f]{40}(?:[0-9a-f]{24})?)?")
@@ -241,6 +248,7 @@ def read_entry(data: Mapping[str, Any]) -> FolderEntry:
             if not path.startswith("/"):
                 raise FolderRefused("path", "an absolute path", paths.as_text(path)[:80])
             repositories = tuple(map(Repository.of_json, said))
+            check_folders(tree, [one.path for one in repositories])
             return FolderStarted(path, below and paths.checked(below), tree, repositories, by_git)
         case {
             "when": "change" | "end" as when, "changes": str(text), "digest": str(digest),
@@ -321,6 +329,7 @@ class FolderState:
                 self.is_ended = entry.is_end
                 if entry.repositories is not None:
                     self.repositories = entry.repositories
+                    check_folders(self._tree, [one.path for one in entry.repositories])
 
 
 def changed(tree: FileTree, changes: Iterable[FileChange]) -> FileTree:

@@ -48,6 +48,8 @@ _MODES: Final[Mapping[str, frozenset[str]]] = {
     "out": frozenset({"100644", "100755", "120000", "040000"}),
     "gone": frozenset({""}),
 }
+_FOLDERS: Final = frozenset({"040000", "160000", ""})
+"""Modes of folders, of submodules, and of what is gone."""
 _OBJECT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -189,6 +191,7 @@ class FileTree:
         _check_order(found.bases)
         _check_order(found.differs)
         _check_above(found.differs)
+        check_folders(found, [base.path for base in found.bases])
         if found.text != text:
             raise FolderRefused("the list", "as Refold writes it", "the same in other words")
         return found
@@ -219,6 +222,7 @@ class FileTree:
         for entry in found.differs:
             paths.checked(entry.path)
         _check_above(found.differs)
+        check_folders(found, [base.path for base in self.bases])
         return found
 
 
@@ -270,3 +274,18 @@ def _check_above(entries: tuple[TreeEntry, ...]) -> None:
                 found = f"{paths.as_text(entry.path[:at])} is not one"
                 raise FolderRefused(paths.as_text(entry.path), "folders above it", found)
             at = entry.path.rfind("/", 0, at)
+
+
+def check_folders(tree: FileTree, places: Iterable[str]) -> None:
+    """Check that repositories of a tree are in folders: git would follow a link in their place.
+
+    Raises:
+        FolderRefused: a place, or a path above it, is a file or a link in the tree.
+    """
+    for place in places:
+        names = place.split("/")
+        for above in ("/".join(names[:count]) for count in range(1, len(names) + 1)):
+            entry = tree.by_path.get(above)
+            if entry is not None and entry.mode not in _FOLDERS:
+                found = f"{paths.as_text(above)} is not one"
+                raise FolderRefused(paths.as_text(place), "a folder for the repository", found)

@@ -124,3 +124,21 @@ def test_an_entry_that_says_something_else_is_refused(data: dict[str, Any]) -> N
     """As every part of a log that comes from elsewhere."""
     with pytest.raises(FolderRefused):
         read_entry(data)
+
+
+@pytest.mark.parametrize("place", ["a", "a/b"])
+def test_a_repository_in_the_place_of_a_link_is_refused(place: str) -> None:
+    """Git would open the target of the link, at the start and after a change."""
+    link = TreeEntry("a", "120000", "link", "/home/me/other", 14)
+    linked = FileTree.of([], [link])
+    start = FolderStarted("/work", "", linked, (Repository(place),))
+    change = FolderChanged(
+        (FileChange("a", None, link),), linked.digest, repositories=(Repository(place),)
+    )
+    state = FolderState()
+    state.apply(FolderStarted("/work", "", FileTree()))
+
+    with pytest.raises(FolderRefused, match="a folder for the repository"):
+        read_entry(start.as_event().data)
+    with pytest.raises(FolderRefused, match="a folder for the repository"):
+        state.apply(change)

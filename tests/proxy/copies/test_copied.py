@@ -7,9 +7,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 
-from refold.engine.errors import FolderIncomplete
+from refold.engine.errors import FolderIncomplete, FolderRefused
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import files_of
 from refold.engine.workspace.entries import FolderStarted, FolderState, Repository
@@ -270,3 +271,31 @@ def test_hooks_of_today_are_in_the_copy_only_on_request(place: str, tmp_path: Pa
         told = "your hooks" if has_hooks else "no hooks"
         assert f"the copy has {told}, no remotes and no credential helper" in copy.notes
     assert not (top / "ran").exists()
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+@pytest.mark.parametrize("path", ["a", "a/below"])
+def test_a_repository_behind_a_link_of_the_log_is_not_touched(
+    path: str, tmp_path: Path, *, is_listed: bool
+) -> None:
+    """The link may be in the list or in a commit; its target is a repository of the user's."""
+    victim = repository(tmp_path / "victim", {"below/x": "mine\n"})
+    git(victim, "tag", "v1")
+    git(victim, "pack-refs", "--all")
+    before = all_bytes(victim)
+    top = repository(tmp_path / "project", {"f": "x\n"})
+    links = [TreeEntry("a", "120000", "link", str(victim), len(str(victim)))]
+    if not is_listed:
+        (top / "a").symlink_to(victim)
+        git(top, "add", "a")
+        git(top, "commit", "-q", "-m", "a link")
+        links = []
+    log = tmp_path / "run.jsonl"
+    folder = recorded(top, log, *links)
+    hostile = Repository(path, "", "refs/heads/pwned", f"{'1' * 40} refs/tags/v1\n")
+
+    with pytest.raises(FolderRefused, match="a folder for the repository"):
+        made(log, attrs.evolve(folder, repositories=(*folder.repositories, hostile)),
+             tmp_path / "work")  # fmt: skip
+
+    assert all_bytes(victim) == before

@@ -20,7 +20,7 @@ from refold.engine.workspace.entries import FolderStarted, FolderState
 from refold.engine.workspace.git import Git
 from refold.engine.workspace.packing import contents_of
 from refold.engine.workspace.restoring import restore
-from refold.engine.workspace.tree import TreeEntry
+from refold.engine.workspace.tree import TreeEntry, check_folders
 from refold.proxy.copies.history import make_history, object_folders, take_hooks
 from refold.proxy.copies.today import is_ordinary, taken_today, unchanged
 
@@ -91,6 +91,7 @@ def make_copy(
                 raise
             return held
 
+    check_folders(whole, [one.path for one in started.repositories])
     missing = restore(whole.differs, content, top)
     if missing:
         raise FolderIncomplete(str(log), tuple(map(str, missing)))
