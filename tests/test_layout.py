@@ -260,7 +260,6 @@ SHELL: Final = {
         "threads of tools and of runs, none of which is in a forked process",
     ),
     "engine/workspace/left_out.py": ("files environment", "finds the folder and the home folder"),
-    "engine/workspace/listening.py": ("files", "lists folders, and hears of changes in them"),
     "engine/workspace/scanning.py": ("clock files", "reads the files of a folder"),
     "engine/workspace/packing.py": ("files", "finds repositories, writes packs"),
     "engine/workspace/restoring.py": ("files", "writes a recorded folder's files"),

@@ -20,7 +20,6 @@ from refold.engine.errors import ContentMissing, FolderRefused
 from refold.engine.workspace.entries import Repository
 from refold.engine.workspace.git import Git, RepositoryObjects, between, blob_id
 from refold.engine.workspace.left_out import TOTAL_MAX, WITHOUT_GIT, LogFiles, is_key, why_out
-from refold.engine.workspace.listening import Listener
 from refold.engine.workspace.paths import as_text, checked
 from refold.engine.workspace.status import NOTHING, STATUS, GitStatus
 from refold.engine.workspace.tree import Base, FileTree, Kind, TreeEntry, as_lines
@@ -28,7 +27,6 @@ from refold.engine.workspace.tree import Base, FileTree, Kind, TreeEntry, as_lin
 _CONVERTED: Final = ":(exclude,attr:!filter !ident !working-tree-encoding)"
 _LINE_ENDS: Final = ":(exclude,attr:!text !eol !crlf)"
 """Paths with such attributes."""
-_IGNORED: Final = ("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory")
 _UNDER_WAY: Final = {
     "rebase-merge": "rebase", "rebase-apply": "rebase", "MERGE_HEAD": "merge",
     "CHERRY_PICK_HEAD": "cherry-pick", "REVERT_HEAD": "revert", "BISECT_LOG": "bisect",
@@ -93,15 +91,11 @@ class Scanner:
         *,
         keeps_all: bool = False,
         keeps_commits: bool = False,
-        listener: Listener | None = None,
     ) -> None:
         """Take the folder, resolved, and what keeps a content; `keeps_all` leaves none to git.
 
         `keeps_commits` leaves none to commits that are made later: the repository will be removed.
-        With a `listener`, no look takes place if it heard nothing since the last.
         """
-        self._listener = listener
-        self._found_last: FolderScan | None = None
         self._top = top
         self._log_files = log_files
         self._put = put
@@ -130,10 +124,6 @@ class Scanner:
             GitFailed: git cannot be run, or failed.
             OSError: a content could not be kept.
         """
-        if self._listener is not None and self._found_last is not None:
-            if self._listener.is_quiet() and not is_last:
-                return self._found_last
-            self._listener.listen()
         self._asks_refs = self._is_first or is_last
         self._differs, self._repositories = {}, []
         by_git = self._repository("")
@@ -144,10 +134,7 @@ class Scanner:
             self._room, self._is_first = TOTAL_MAX, False
         tree = FileTree.of(self._bases.values(), self._differs.values())
         repositories = sorted(self._repositories, key=lambda one: os.fsencode(one.path))
-        if self._listener is not None:
-            self._listener.include(self._differs.keys() - self._apart.keys())
-        self._found_last = FolderScan(tree, tuple(repositories), by_git)
-        return self._found_last
+        return FolderScan(tree, tuple(repositories), by_git)
 
     def in_base(self, path: str) -> TreeEntry | None:
         """Return the base's entry at a path that differed from it in some scan."""
@@ -160,8 +147,6 @@ class Scanner:
         """Remove the repository that was made elsewhere."""
         if self._elsewhere is not None:
             self._elsewhere.cleanup()
-        if self._listener is not None:
-            self._listener.close()
 
     # --- one repository ------------------------------------------------------------------
 
@@ -171,8 +156,6 @@ class Scanner:
         git = known.git.again if known is not None else self._git(at)
         if git.git_dir and os.path.lexists(self._top / ".git"):
             known, git = None, Git(self._top)  # made by the command
-        if self._is_first and not at and self._listener is not None:
-            self._listener.listen(git.lines(*_IGNORED))
         said = GitStatus.of(git.lines(*STATUS, *(["--ignored=matching"] if self._is_first else [])))
         if known is None or known.commit != said.commit or said.touches_attributes:
             known = self._known[at] = self._learnt(git, at, said)

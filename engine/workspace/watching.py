@@ -126,7 +126,7 @@ class WatchedFolder:
             return None
 
     def _write(self, scan: FolderScan, calls: list[Suspect], *, is_end: bool = False) -> None:
-        changes = () if scan is self._last else tuple(self._changes(scan.tree, calls))
+        changes = () if scan.tree == self._last.tree else tuple(self._changes(scan.tree, calls))
         is_same = scan.repositories == self._last.repositories
         if changes or not is_same or is_end:
             named = tuple(dict.fromkeys(suspect.call for suspect in calls))

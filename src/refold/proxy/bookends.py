@@ -26,7 +26,6 @@ from refold.engine.wire.apis import known_routes
 from refold.engine.wire.parts.format import Route
 from refold.engine.workspace.entries import FolderStarted
 from refold.engine.workspace.left_out import LogFiles
-from refold.engine.workspace.listening import Listener
 from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.watching import WatchedFolder
 from refold.proxy.command import KEPT_BYTES, CommandEnd, Size, is_typed_at
@@ -263,7 +262,7 @@ def watched_folder(
     log_files = LogFiles(journal.path, top, here, holds_others=True)
     scanner = Scanner(
         top, log_files, store.put, secrets.scrubbed_bytes, keeps_all=keeps_all,
-        keeps_commits=copied is not None, listener=Listener(top, log_files),
+        keeps_commits=copied is not None,
     )  # fmt: skip
     seen_at = copied.path if copied is not None else ""
     return WatchedFolder(top, here, journal.path, scanner, journal.append, seen_at=seen_at)
