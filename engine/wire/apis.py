@@ -21,7 +21,13 @@ from refold.engine.wire.parts.format import AskedPaths, Route, WireFormat
 from refold.engine.wire.parts.framing import FRAMES, ArrayParser, FrameParser
 from refold.engine.wire.parts.kept_answers import body_of
 from refold.engine.wire.parts.notation import held, read_json
-from refold.engine.wire.parts.reading import BodyReader, FailedReader, Reader, StreamReader
+from refold.engine.wire.parts.reading import (
+    BodyReader,
+    FailedReader,
+    FirstByteReader,
+    Reader,
+    StreamReader,
+)
 from refold.engine.wire.parts.remembered import Remembered
 from refold.engine.wire.parts.sse import EventParser
 from refold.engine.wire.parts.texts import text_of
@@ -138,7 +144,8 @@ def _body(body: bytes) -> Json:
 def reader_of(asked: Asked, status: int, content_type: str) -> Reader:
     """Return a reader for the bytes of the answer to `asked`.
 
-    The content type determines its form; without one, the requested form.
+    The first byte determines whether it is a JSON body or a stream; frames are not text, so the
+    content type names them.
     """
     row = FORMATS.get(asked.api)
     if row is None:
@@ -147,13 +154,18 @@ def reader_of(asked: Asked, status: int, content_type: str) -> Reader:
         return FailedReader(status)
     framing = row.framing(asked.place)
     kind = content_type.partition(";")[0].strip().lower()
-    if asked.streamed and framing == "array" and kind != _EVENTS:
-        return StreamReader(row.speaker(asked), ArrayParser())
     if kind == FRAMES or (framing == "frames" and not kind):
         return StreamReader(row.speaker(asked), FrameParser())
-    if kind == _EVENTS or (asked.streamed and not kind.endswith("json")):
+
+    def stream() -> Reader:
         return StreamReader(row.speaker(asked), EventParser())
-    return BodyReader(partial(row.speaker, asked))
+
+    def body() -> Reader:
+        if asked.streamed and framing == "array":
+            return StreamReader(row.speaker(asked), ArrayParser())
+        return BodyReader(partial(row.speaker, asked))
+
+    return FirstByteReader(body, stream, is_stream=asked.streamed or kind == _EVENTS)
 
 
 def reader_of_part(asked: Asked, part: Mapping[str, Any]) -> Reader:

@@ -261,7 +261,7 @@ MESSAGES_BODY = fixed(
 
 def messages_events(body: dict[str, Any], random: Random) -> Iterator[dict[str, Any] | str]:
     """Yield the events of a message."""
-    usage = {**body["usage"], "output_tokens": 1}
+    usage = {**body["usage"], "output_tokens": min(1, body["usage"]["output_tokens"])}
     begun = {**body, "content": [], "stop_reason": None, "usage": usage}
     yield {"type": "message_start", "message": begun}
     for index, block in enumerate(body["content"]):

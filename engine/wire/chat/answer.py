@@ -9,8 +9,9 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.wire.chat.request import message_of
-from refold.engine.wire.parts.counts import Counts
+from refold.engine.wire.parts.counts import Counts, later
 from refold.engine.wire.parts.gathered import Budget, Gathered
+from refold.engine.wire.parts.notation import object_in
 from refold.engine.wire.parts.reading import Said, Speaker, objects, words_in
 from refold.engine.wire.parts.texts import text_of
 
@@ -35,7 +36,7 @@ class ChatSpeaker(Speaker):
     def __init__(self) -> None:
         super().__init__()
         self._choices: dict[int, _Choice] = {}
-        self._usage: Any = None
+        self._usage: dict[str, Any] = {}
 
     def whole(self, body: dict[str, Any], /) -> None:
         """Take an answer that is not streamed: one delta."""
@@ -59,7 +60,10 @@ class ChatSpeaker(Speaker):
                     continue
                 choice = self._choices[at] = _Choice(self._budget, is_streamed=member == "delta")
             choice.take(given, member)
-        self._usage = chunk.get("usage") or self._usage
+            self._usage = later(self._usage, given.get("usage"))  # of Moonshot
+        groq = chunk.get("x_groq")
+        told = groq.get("usage") if isinstance(groq, dict) else None
+        self._usage = later(self._usage, told, chunk.get("usage"))
 
     def _is_cut(self) -> bool:
         choices = self._choices.values()
@@ -67,10 +71,12 @@ class ChatSpeaker(Speaker):
 
     def _said(self) -> Said | None:
         choices = [self._choices[at] for at in sorted(self._choices)]
-        if not any(choice.is_said for choice in choices):
+        is_said = any(choice.is_said for choice in choices)
+        if not (is_said or self._usage):
             return None
-        message = self._marked(self._message(choices))
-        return message, COUNTS.usage(self._usage), choices[0].stop_reason
+        message = self._marked(self._message(choices)) if is_said else None
+        stop = choices[0].stop_reason if is_said else ""
+        return message, COUNTS.usage(self._usage), stop
 
     def _message(self, choices: list["_Choice"]) -> dict[str, Any]:
         message, *others = [message_of(choice.message()) for choice in choices]
@@ -89,7 +95,6 @@ class _Choice:
         self._calls: list[_Call] = []
         self._open: dict[int, _Call] = {}
         """By the index that deltas give."""
-        self._last: _Call | None = None
         self.stop = ""
         self.is_said = False
 
@@ -106,20 +111,35 @@ class _Choice:
                 self._take_call(call)
 
     def _take_call(self, delta: dict[str, Any]) -> None:
-        index, call_id = delta.get("index"), text_of(delta.get("id"))
-        call = self._open.get(index) if type(index) is int else self._last
-        is_next = bool(call_id) and call is not None and call.id not in ("", call_id)
-        if call is None or is_next or not self._is_streamed:
+        index = delta["index"] if type(delta.get("index")) is int else None
+        call = self._continued(delta, index)
+        if call is None:
             if not self._budget.part():
                 return
-            place = index if type(index) is int else len(self._calls)
+            place = len(self._calls) if index is None else index
             call = _Call(Gathered(self._budget, by_index=self._is_streamed), place)
             self._calls.append(call)
-        if type(index) is int:
+        if index is not None:
             self._open[index] = call
-        self._last = call
-        call.id = call.id or call_id
-        call.said.add({name: delta[name] for name in delta if name != "index"})
+        call.add(delta)
+
+    def _continued(self, delta: dict[str, Any], index: int | None) -> "_Call | None":
+        """Return the call that a delta continues; `None` if it begins one.
+
+        Servers leave out ids and indexes, repeat names, and give each call the same index.
+        """
+        if not (self._is_streamed and self._calls):
+            return None
+        call = self._calls[-1] if index is None else self._open.get(index)
+        call_id, name = text_of(delta.get("id")), _name_in(delta)
+        if call_id:
+            known = (each for each in self._calls if each.id == call_id)
+            return call if call is not None and call.id in ("", call_id) else next(known, None)
+        if not name:
+            return call or self._calls[-1]
+        if call is not None and name == call.name and not (call.is_whole and _gives(delta)):
+            return call
+        return None
 
     @property
     def stop_reason(self) -> str:
@@ -138,8 +158,37 @@ class _Choice:
 
 @attrs.define
 class _Call:
-    """One tool call of an answer. A new id begins a new call, even at the same index."""
+    """One tool call of an answer."""
 
     said: Gathered
     place: int
     id: str = ""
+    name: str = ""
+
+    def add(self, delta: dict[str, Any]) -> None:
+        """Take a delta; a repeated name is not added."""
+        given = {name: delta[name] for name in delta if name != "index"}
+        name, function = _name_in(delta), delta.get("function")
+        if name and name == self.name and isinstance(function, dict):
+            given["function"] = {each: function[each] for each in function if each != "name"}
+        self.id = self.id or text_of(delta.get("id"))
+        self.name = self.name or name
+        self.said.add(given)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its arguments are complete."""
+        function = self.said.value().get("function")
+        text = function.get("arguments") if isinstance(function, dict) else None
+        return isinstance(text, str) and text.rstrip().endswith("}") and object_in(text) is not None
+
+
+def _name_in(delta: dict[str, Any]) -> str:
+    function = delta.get("function")
+    return text_of(function.get("name")) if isinstance(function, dict) else ""
+
+
+def _gives(delta: dict[str, Any]) -> bool:
+    """Return whether a delta has arguments; some servers end a call with its name alone."""
+    function = delta.get("function")
+    return isinstance(function, dict) and bool(function.get("arguments"))

@@ -123,7 +123,7 @@ def _calls(said: dict[str, Any]) -> list[dict[str, Any]]:
     found = [_call(call) for call in _raw_calls(said) if isinstance(call, dict)]
     if isinstance(old := said.get("function_call"), dict):
         found.append(call_of(old.get("name"), old.get("name"), old.get("arguments")))
-    return found
+    return [call for call in found if call["name"]]  # Snowflake has one without beside texts
 
 
 def _call(call: dict[str, Any]) -> dict[str, Any]:

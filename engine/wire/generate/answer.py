@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from refold.engine.wire.generate.request import answer_of
-from refold.engine.wire.parts.counts import Counts
+from refold.engine.wire.parts.counts import Counts, later
 from refold.engine.wire.parts.exchange import Asked, ServedCall
 from refold.engine.wire.parts.notation import held, json_text
 from refold.engine.wire.parts.reading import Said, Speaker, objects, words_in
@@ -33,7 +33,7 @@ class GenerateSpeaker(Speaker):
         super().__init__()
         self._asked = asked
         self._parts: list[dict[str, Any]] = []
-        self._counts: Any = None
+        self._counts: dict[str, Any] = {}
         self._stop = ""
         self._is_begun = False
 
@@ -41,7 +41,7 @@ class GenerateSpeaker(Speaker):
         """Take an answer, or one event of a stream."""
         if body.get("error"):
             self.fault.found("failed", words_in(body))
-        self._counts = body.get("usageMetadata") or self._counts
+        self._counts = later(self._counts, body.get("usageMetadata"))
         blocked = body.get("promptFeedback")
         if isinstance(blocked, dict) and blocked.get("blockReason"):
             self._is_begun, self._stop = True, "SAFETY"

@@ -5,10 +5,11 @@ Streamed or not, an answer is the message that a client which repeats it will se
 """
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any, Final
 
 from refold.engine.wire.messages.request import answer_of
-from refold.engine.wire.parts.counts import Counts
+from refold.engine.wire.parts.counts import Counts, later
 from refold.engine.wire.parts.exchange import ServedCall
 from refold.engine.wire.parts.gathered import Budget, Gathered, Text
 from refold.engine.wire.parts.notation import json_text, object_in
@@ -36,7 +37,9 @@ class MessagesSpeaker(Speaker):
 
     def __init__(self) -> None:
         super().__init__()
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: list[tuple[int, _Block]] = []
+        """Each with its index: gateways give several blocks the same one."""
+        self._open: dict[int, _Block] = {}
         self._usage: dict[str, Any] = {}
         self._stop = ""
         self._is_begun = False
@@ -74,21 +77,21 @@ class MessagesSpeaker(Speaker):
 
     def _note(self, said: dict[str, Any], usage: Any) -> None:
         self._stop = text_of(said.get("stop_reason")) or self._stop
-        if isinstance(usage, dict):
-            self._usage |= {name: usage[name] for name in usage if usage[name] is not None}
+        self._usage = later(self._usage, said.get("usage"), usage)
 
     def _start(self, index: Any, block: dict[str, Any]) -> None:
-        if type(index) is int and index not in self._blocks and self._budget.part():
-            self._blocks[index] = _Block(self._budget, block)
+        if type(index) is int and self._budget.part():
+            self._open[index] = _Block(self._budget, block)
+            self._blocks.append((index, self._open[index]))
 
     def _go_on(self, index: Any, delta: dict[str, Any]) -> None:
-        if type(index) is int and index in self._blocks:
-            self._blocks[index].add(delta)
+        if type(index) is int and index in self._open:
+            self._open[index].add(delta)
 
     def _said(self) -> Said | None:
         if not self._is_begun:
             return None
-        blocks = [self._blocks[index].value() for index in sorted(self._blocks)]
+        blocks = [block.value() for _, block in sorted(self._blocks, key=itemgetter(0))]
         message = self._marked(answer_of(blocks))
         return message, COUNTS.usage(self._usage), STOPS.get(self._stop, self._stop)
 

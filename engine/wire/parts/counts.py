@@ -4,12 +4,16 @@ Nothing of a server's numbers is trusted.  Used by the models that our own progr
 readers of what watched commands ask.  Pure.  Rules: CONTRACT.md §11.3.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.outcome import Usage
+
+_MOST: Final = 2**53
+"""A larger count is not believed; up to here, a float is exact."""
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +49,30 @@ class Counts:
         return 0 if found is None and name and self.is_zero_left_out else found
 
 
+def later(counts: Mapping[str, Any], *more: Json) -> dict[str, Any]:
+    """Return the counts of an answer so far, after more of them: cumulative, not added up.
+
+    A zero, or null, does not replace a count: gateways end streams with such members.
+    """
+    found = dict(counts)
+    for each in more:
+        for name, value in each.items() if isinstance(each, dict) else ():
+            if value is not None and (value or not found.get(name)):
+                found[name] = value
+    return found
+
+
 def _count(counts: Any, name: str) -> int | None:
+    """Return a count: a whole number, perhaps written as a float or in digits."""
     for member in name.split("/"):
         counts = counts.get(member) if isinstance(counts, dict) else None
-    return counts if type(counts) is int and counts >= 0 else None
+    match counts:
+        case str() if counts.isascii() and counts.isdigit() and len(counts) <= len(str(_MOST)):
+            found = int(counts)
+        case float() if counts.is_integer():
+            found = int(counts)
+        case int() if not isinstance(counts, bool):
+            found = counts
+        case _:
+            return None
+    return found if 0 <= found <= _MOST else None

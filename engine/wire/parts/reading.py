@@ -1,7 +1,7 @@
 """Reads answers in any form, and describes their failures.
 
-A reader uses status and content type to choose between an error, a JSON body and a stream, and
-passes the content to a `Speaker`, which decodes the interface. Pure. Rules: CONTRACT.md §16.10.
+A reader uses the status and the first byte to choose between an error, a JSON body and a stream,
+and passes the content to a `Speaker`, which decodes the interface. Pure. Rules: CONTRACT.md §16.10.
 """
 
 import re
@@ -24,6 +24,10 @@ BODY_BYTES_MAX: Final = 32 * 1024 * 1024
 """Of an answer that is not streamed; a larger one is not read."""
 
 _ERROR_BYTES_MAX: Final = 64 * 1024
+_BLANK: Final = b" \t\r\n\xef\xbb\xbf"
+"""Bytes before the first one of a body or a stream: white space, and a byte order mark."""
+_FIELDS: Final = b"deir:"
+"""First bytes of a stream's fields (`data`, `event`, `id`, `retry`) and comments; JSON has none."""
 _EVENT_DATA: Final = re.compile(rb"(?m)^data:[ ]?(.*)$")
 
 
@@ -110,7 +114,11 @@ class Speaker(ABC):
 
     @abstractmethod
     def _said(self) -> Said | None:
-        """Return the answer so far; `None` if a required part is missing."""
+        """Return the answer so far, or its usage without a message; `None` for neither."""
+
+    def _is_answer(self, said: Said) -> bool:
+        """Return whether a required part is there."""
+        return said[0] is not None
 
     def _is_cut(self) -> bool:
         """Return whether more was to come."""
@@ -144,7 +152,7 @@ class Speaker(ABC):
         if self._is_cut():
             fault.found("cut", "the stream ends before its end")
         said = self._said()
-        if said is None:
+        if said is None or not self._is_answer(said):
             fault.found("malformed", f"the answer holds no {self.holds}")
         message, usage, stop = said or (None, Usage(), "")
         if message is not None and "tool_calls" in message and stop in ("", "stop"):
@@ -228,6 +236,35 @@ class BodyReader(Reader):
             speaker.whole(body)
         self.answer_id = speaker.answer_id
         return speaker.answered()
+
+
+class FirstByteReader(Reader):
+    """Reads a JSON body or a stream, by the first byte: servers send both as any content type."""
+
+    def __init__(
+        self, body: Callable[[], Reader], stream: Callable[[], Reader], *, is_stream: bool
+    ) -> None:
+        """Take what makes the two readers; `is_stream` decides for an answer without a byte."""
+        self._body = body
+        self._stream = stream
+        self._is_stream = is_stream
+        self._reader: Reader | None = None
+
+    def feed(self, chunk: bytes, /) -> None:
+        """Take some bytes."""
+        if self._reader is None:
+            chunk = chunk.lstrip(_BLANK)
+            if not chunk:
+                return
+            self._reader = self._stream() if chunk[0] in _FIELDS else self._body()
+        self._reader.feed(chunk)
+
+    def answered(self) -> ModelAnswered:
+        """Return the answer so far."""
+        reader = self._reader or (self._stream if self._is_stream else self._body)()
+        found = reader.answered()
+        self.answer_id = reader.answer_id
+        return found
 
 
 class FailedReader(Reader):

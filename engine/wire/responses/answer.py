@@ -106,10 +106,13 @@ class ResponsesSpeaker(Speaker):
 
     def _said(self) -> Said | None:
         items = self._items()
-        if self._output is None and not items:
+        if self._output is None and not items and not self._response.get("usage"):
             return None
         message = self._message(items) if items else None
         return message, COUNTS.usage(self._response.get("usage")), self._stop_reason(items)
+
+    def _is_answer(self, said: Said) -> bool:
+        return said[0] is not None or self._output is not None
 
     def _items(self) -> list[dict[str, Any]]:
         if self._output is not None:

@@ -120,6 +120,19 @@ def test_a_stream_has_usage_where_it_says_so() -> None:
             {"function": {"arguments": '{"a": 1}'}},
             call("b"),
         ],
+        [
+            {"index": 0, **call("a", arguments="")},
+            {"index": 1, "function": {"arguments": '{"a":'}},
+            {"index": 2, "function": {"arguments": " 1}"}},
+            {"index": 2, **call("b")},
+        ],
+        [
+            {"index": 0, **call("a", arguments='{"a":')},
+            {"index": 0, "id": "", "function": {"name": "f", "arguments": " 1}"}},
+            {"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}},
+            {"index": 0, "id": "b", "function": {"name": "f", "arguments": '{"a": 1}'}},
+            {"index": 0, "function": {"name": "f", "arguments": ""}},
+        ],
     ],
 )
 def test_calls_come_in_pieces_of_several_manners(pieces: list[dict[str, Any]]) -> None:
@@ -133,6 +146,88 @@ def test_calls_come_in_pieces_of_several_manners(pieces: list[dict[str, Any]]) -
         "content": "",
         "tool_calls": [{**CALLED, "id": "a"}, {**CALLED, "id": "b"}],
     }
+
+
+_WITHOUT_IDS = [
+    [{"function": {"name": name, "arguments": text}} for name, text in pieces]
+    for pieces in (
+        [("f", '{"a": 1}'), ("g", '{"a": 1}')],
+        [("f", '{"a": 1}'), ("f", '{"a": 2}')],
+        [("f", ""), ("f", '{"a":'), ("f", " 1}"), ("g", ""), ("g", '{"a": 1}')],
+        [("f", ""), (None, '{"a": 1}'), ("f", ""), ("g", '{"a": 1}'), ("g", "")],
+    )
+]
+
+
+@pytest.mark.parametrize("place", [{}, {"id": ""}, {"index": 0}, {"index": 0, "id": None}])
+@pytest.mark.parametrize("pieces", _WITHOUT_IDS)
+def test_calls_without_ids_begin_with_a_name(
+    pieces: list[dict[str, Any]], place: dict[str, Any]
+) -> None:
+    """A repeated name is one name, unless the call before it is whole."""
+    wanted = [("f", {"a": 1}), ("g", {"a": 1})]
+    if pieces is _WITHOUT_IDS[1]:
+        wanted = [("f", {"a": 1}), ("f", {"a": 2})]
+    for chunks in (
+        [[{**each, **place}] for each in pieces],
+        [[{**each, **place} for each in pieces]],
+    ):
+        found = read_stream("chat", *(delta({"tool_calls": each}) for each in chunks), "[DONE]")
+
+        calls = (found.message or {})["tool_calls"]
+        assert [(each["name"], each["arguments"]) for each in calls] == wanted
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"content": "a", "function_call": {"name": "", "arguments": ""}},
+        {"content": "a", "tool_calls": [{"id": "x", "type": "function", "function": {}}]},
+    ],
+)
+def test_a_call_without_a_name_is_none(said: dict[str, Any]) -> None:
+    """Snowflake sends one beside each text."""
+    found = answer(said), read_stream("chat", delta(said, "stop"), "[DONE]")
+
+    for each in found:
+        assert "tool_calls" not in (each.message or {})
+        assert each.stop_reason == "stop"
+
+
+_TOLD = {"prompt_tokens": 3, "completion_tokens": 2}
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [{**delta({}, "stop"), "x_groq": {"usage": _TOLD}}],
+        [{"choices": [{"delta": {}, "finish_reason": "stop", "usage": _TOLD}]}],
+        [{**delta({}, "stop"), "usage": {"prompt_tokens": 3.0, "completion_tokens": "2"}}],
+        [{"choices": [], "usage": _TOLD}, {"choices": [], "usage": dict.fromkeys(_TOLD, 0)}],
+        [{"choices": [], "usage": _TOLD}, {"choices": [], "usage": dict.fromkeys(_TOLD)}],
+    ],
+)
+def test_usage_is_read_wherever_servers_put_it(chunks: list[dict[str, Any]]) -> None:
+    """As whole numbers of any notation; zeros at the end take nothing back."""
+    found = read_stream("chat", delta({"content": "a"}), *chunks, "[DONE]")
+
+    assert found.usage == Usage(input_tokens=3, output_tokens=2, requests=1)
+
+
+@pytest.mark.parametrize("count", [-1, 1.5, True, "3.0", "x", "9" * 30, 1e300, 2**53 + 1, [], {}])
+def test_what_is_not_a_count_is_not_counted(count: Any) -> None:
+    """Nothing of a server's numbers is trusted."""
+    body = {"choices": [{"message": {"content": "a"}}], "usage": {"prompt_tokens": count}}
+
+    assert read_body("chat", body).usage == Usage(requests=1)
+
+
+def test_usage_without_a_message_is_counted() -> None:
+    """The tokens were spent."""
+    found = read_body("chat", {"choices": [], "usage": _TOLD})
+
+    assert (found.error or {})["code"] == "malformed"
+    assert found.usage == Usage(input_tokens=3, output_tokens=2, requests=1)
 
 
 def test_halves_of_a_character_are_put_together() -> None:

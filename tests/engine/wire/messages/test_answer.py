@@ -97,6 +97,41 @@ def test_tokens_of_the_cache_are_counted() -> None:
     )
 
 
+def test_zeros_at_the_end_take_no_tokens_back() -> None:
+    """Gateways send them; others put the usage of the end into its delta."""
+    start = {"input_tokens": 11, "output_tokens": 1}
+    begun = {"type": "message_start", "message": {"content": [], "usage": start}}
+    delta = {"stop_reason": "end_turn", "usage": {"output_tokens": 7}}
+    ended = {"type": "message_delta", "delta": delta, "usage": {"input_tokens": 0}}
+
+    answered = read_stream("messages", begun, ended, {"type": "message_stop"})
+
+    assert answered.usage == Usage(input_tokens=11, output_tokens=7, requests=1)
+
+
+def test_blocks_with_one_index_are_several() -> None:
+    """Gateways give each block the index 0; a delta is the last one's."""
+    used = {"type": "tool_use", "id": "t", "name": "look", "input": {}}
+    given = {"type": "input_json_delta", "partial_json": '{"a": 1}'}
+
+    answered = read_stream(
+        "messages",
+        BEGUN,
+        BLOCK,
+        grown("a"),
+        {"type": "content_block_start", "index": 0, "content_block": used},
+        {"type": "content_block_delta", "index": 0, "delta": given},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+        {"type": "message_stop"},
+    )
+
+    assert answered.message == {
+        "role": "assistant",
+        "content": "a",
+        "tool_calls": [{"id": "t", "name": "look", "arguments": {"a": 1}}],
+    }
+
+
 BEGUN = {"type": "message_start", "message": {"role": "assistant", "content": []}}
 BLOCK = {"type": "content_block_start", "index": 0, "content_block": text("")}
 

@@ -187,25 +187,21 @@ def answered(
     return reader.answered()
 
 
-@pytest.mark.parametrize(
-    ("content", "kind", "wanted"),
-    [
-        (STREAM, "text/event-stream", "body"),
-        (STREAM, "Text/Event-Stream; charset=utf-8", "stream"),
-        (BODY, "application/json", "body"),
-        (BODY, "application/json; charset=utf-8", "stream"),
-        (BODY, "application/problem+json", "stream"),
-        (STREAM, "", "stream"),
-        (BODY, "", "body"),
-        (STREAM, "text/plain", "stream"),
-        (BODY, "text/plain", "body"),
-    ],
-)
-def test_the_content_type_says_how_to_read(content: bytes, kind: str, wanted: str) -> None:
-    """Else what was asked for does."""
-    found = answered(content, kind=kind, stream=wanted == "stream")
+KINDS = ("", "application/json", "Text/Event-Stream; charset=utf-8", "text/plain", "text/html",
+         "application/x-ndjson")  # fmt: skip
 
-    assert found.message == {"role": "assistant", "content": "a"}
+
+@pytest.mark.parametrize("begin", [b"", b"\n\n ", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("content", [BODY, STREAM, b": wait\n\n" + STREAM, b"id: 1\n" + STREAM])
+def test_the_first_byte_says_how_to_read(content: bytes, begin: bytes) -> None:
+    """Servers send both forms with any content type, whichever was asked for."""
+    for kind in KINDS:
+        for is_stream in (True, False):
+            found = answered(begin, content, kind=kind, stream=is_stream)
+            alone = answered(*[bytes([each]) for each in begin + content], kind=kind)
+
+            assert found.message == alone.message == {"role": "assistant", "content": "a"}
+            assert found.status == alone.status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -241,7 +237,7 @@ def test_a_body_that_is_too_large_is_not_read() -> None:
     chunk = b" " * (1024 * 1024)
     chunks = [chunk] * (BODY_BYTES_MAX // len(chunk) + 1)
 
-    assert (answered(*chunks, BODY).error or {})["code"] == "malformed"
+    assert (answered(BODY[:-1], *chunks, BODY[-1:]).error or {})["code"] == "malformed"
 
 
 def test_an_event_that_is_too_large_makes_a_stream_malformed() -> None:
