@@ -133,6 +133,11 @@ LEADING: Final[dict[str, Change]] = {
     "as a path that is not whole": leading("v1/messages"),
     "as nothing": leading(""),
     "as a query": leading("?key=1"),
+    **{
+        f"by {name}": wire_headers(**{name: f"{place}/v1"})
+        for name in ("x_goog_upload_url", "x_goog_upload_control_url", "operation_location")
+        for place in (OUTSIDE, "http://refold.proxy@OUTSIDE_PLACE", "//OUTSIDE_PLACE")
+    },
     "in capitals": leading("HTTP://OUTSIDE_PLACE/v1"),
 }
 """Redirections, each of which is refused."""
@@ -163,7 +168,6 @@ HEADERS: Final[dict[str, Change]] = {
         "link": f"<{OUTSIDE}>; rel=preload",
         "alt-svc": 'h2="evil.example:443"',
         "content-location": OUTSIDE,
-        "operation-location": OUTSIDE,
         "azure-asyncoperation": OUTSIDE,
         "set-cookie": "session=1; domain=localhost",
         "www-authenticate": f'Bearer resource_metadata="{OUTSIDE}"',
@@ -178,7 +182,6 @@ HEADERS: Final[dict[str, Change]] = {
         "trailer": "location",
         "clear-site-data": '"*"',
         "access-control-allow-origin": "*",
-        "x-goog-upload-url": OUTSIDE,
         "sourcemap": OUTSIDE,
         "retry-after": "999999999",
         "retry-after-ms": "3600001",

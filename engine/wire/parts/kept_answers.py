@@ -33,14 +33,23 @@ KEPT_HEADERS: Final = frozenset(
         "mcp-protocol-version",
         "mcp-session-id",
         "openai-version",
+        "operation-location",
         "request-id",
         "retry-after",
         "retry-after-ms",
+        "x-goog-upload-chunk-granularity",
+        "x-goog-upload-control-url",
+        "x-goog-upload-status",
+        "x-goog-upload-url",
         "x-request-id",
         "x-should-retry",
     }
 )
 """The headers of an answer that a log keeps; no other is."""
+LEADING: Final = frozenset(
+    {"location", "operation-location", "x-goog-upload-control-url", "x-goog-upload-url"}
+)
+"""Those that name an address, at which a client goes on."""
 IDS: Final = "ids"
 """The member of a first part with the request's ids from headers that identify the caller."""
 
@@ -52,6 +61,8 @@ _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]{0,65536}")
 """The characters of a header's value: no line end, so that it cannot contain a second header."""
 _HERE: Final = re.compile(r"/(?![/\\])[^\\\x00-\x20]*")
 """A `location` at the server that it comes from, as all clients read it."""
+_AT_PROXY: Final = re.compile(r"http://refold\.proxy/[^\\\x00-\x20]*")
+"""The other headers of `LEADING`, as a recorder keeps them."""
 _PACKED: Final = frozenset({"gzip", "x-gzip", "deflate", "br", "zstd"})
 """Encodings that are never logged, because such bodies are decompressed first."""
 _FINAL: Final = range(200, 1000)
@@ -92,6 +103,9 @@ def why_unserved(parts: Sequence[Mapping[str, Any]]) -> str:
         return f"its status is {status}, which ends no request"
     if status in _FOLLOWED and location is not None and _HERE.fullmatch(location) is None:
         return f"it leads away from Refold, to {location!r:.200}"
+    for name in LEADING & headers.keys() - {"location"}:
+        if _AT_PROXY.fullmatch(headers[name]) is None:
+            return f"it leads away from Refold, to {headers[name]!r:.200}"
     if not _PACKED.isdisjoint(map(str.strip, packed.split(","))):
         return f"it is packed ({packed:.80}), and Refold records such answers unpacked"
     if status in _BODILESS and any(sum(part["sizes"]) for part in parts):

@@ -129,6 +129,8 @@ class RecordedCommand:
     """The name of the command; empty for nothing."""
     refused: tuple[str, ...] = ()
     """Why requests were not passed on, or got no answer."""
+    past: tuple[str, ...] = ()
+    """Addresses in answers that lead past Refold."""
     websockets: tuple[str, ...] = ()
     """Paths at which a WebSocket was refused."""
     folder: str = ""
@@ -257,7 +259,7 @@ def record_command(
         beside = folder.entries if folder is not None else 0
         return RecordedCommand(
             path, journal.head, journal.entries, ended, known.name, tuple(desk.refused),
-            tuple(session.upgrades), why if folder is None else folder.summary,
+            tuple(desk.past), tuple(session.upgrades), why if folder is None else folder.summary,
             is_empty=journal.entries - beside <= _FIRST_AND_LAST,
             reached=desk.spending.reached if desk.spending is not None else {},
         )  # fmt: skip

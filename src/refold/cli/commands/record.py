@@ -135,6 +135,8 @@ def _say_what_failed(recorded: Any) -> None:
         output.complain(f"standard output: {recorded.ended.lost}: part of the output was lost")
     for why in recorded.refused:
         output.complain(f"a request failed: {why}")
+    for address in recorded.past:
+        output.complain(f"an answer names {address}, past Refold: requests there are not recorded")
     for cap, count in recorded.reached.items():
         output.complain(f"{words.counted(count, 'request')} refused: {cap.why}")
 

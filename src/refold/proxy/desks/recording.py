@@ -22,7 +22,7 @@ from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
 from refold.engine.wire.apis import NEWEST, provider_of, read_request, reader_of, reader_of_part
 from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.engine.wire.parts.format import Route
-from refold.engine.wire.parts.kept_answers import Wire, kept_headers, pieces
+from refold.engine.wire.parts.kept_answers import LEADING, Wire, kept_headers, pieces
 from refold.engine.wire.parts.remembered import Remembered
 from refold.engine.wire.spelling import can_spell, refused, spelled
 from refold.engine.workspace.watching import Suspect, WatchedFolder, may_change
@@ -99,6 +99,8 @@ class RecordingDesk:
         self._reads = reads
         self.refused: dict[str, None] = {}
         """Why requests were not passed on, or got no answer, each once."""
+        self.past: dict[str, None] = {}
+        """Addresses in answers that lead past the proxy, each once."""
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Write a request down, and pass it on, or refuse it.
@@ -197,10 +199,14 @@ class RecordingDesk:
         if self.spending is not None and (hit := self.spending.refusal(turn)):
             return self._capped(turn, passing, hit)
         url = route.url_of(incoming.target)
-        redirected = partial(route.redirected, url)
+        past = self._leads_past if turn.asked.api == OTHER else None
         return Forward(
-            url=url, passing=passing, body=incoming.body, kept=self.kept, redirected=redirected
-        )
+            url=url, passing=passing, body=incoming.body, kept=self.kept, past=past,
+            redirected=partial(route.redirected, url),
+        )  # fmt: skip
+
+    def _leads_past(self, address: str) -> None:
+        self.past[address] = None
 
     def _capped(self, turn: RequestUnderway, passing: "Kept", hit: CapReached | str) -> Serve:
         """Refuse a request over a cap, and name the cap in an entry of its own."""
@@ -278,7 +284,7 @@ class Kept:
         """Take note of the beginning of the answer."""
         self._settle()
         for name, value in headers:
-            if name == "location":
+            if name in LEADING:
                 self._secrets.learn_url(value)
             elif name == "set-cookie":
                 self._secrets.learn_cookie(value)

@@ -13,13 +13,22 @@ import asyncio
 import json
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, MutableMapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    MutableMapping,
+)
 from typing import Any, Final
 from urllib.parse import unquote
 
 import attrs
 
 from refold.engine.errors import RefoldError
+from refold.proxy.http.addresses import BODY_BYTES_MAX, Addresses
 from refold.proxy.http.turns import OF_HOSTS, Desk, Forward, Incoming, Passing, Serve
 from refold.proxy.http.upstream import Unreachable, Upstream, UpstreamAnswer
 
@@ -128,18 +137,21 @@ class Application:
 
     async def _forward(self, decided: Forward, incoming: Incoming, answer: "_Answer") -> None:
         passing = decided.passing
+        here = f"http://{incoming.header('host')}/{self._word}/{incoming.route}"
+        addresses = Addresses(decided.url, incoming.target, here)
         await decided.kept(len(self._doing) == 1)
         try:
             async with self._upstream.asked(
                 incoming.method,
                 decided.url,
                 incoming.headers,
-                incoming.body if decided.body is None else decided.body,
+                addresses.asked(incoming.body if decided.body is None else decided.body),
             ) as found:
-                headers = [
-                    (name, decided.redirected(value) if name == "location" else value)
-                    for name, value in found.headers
-                ]
+                headers = addresses.headers(found.headers, decided.redirected)
+                if decided.past is not None and _is_json(headers):
+                    found = attrs.evolve(  # noqa: PLW2901 - the same, with other addresses
+                        found, chunks=_led(found.chunks, addresses, decided.past)
+                    )
                 passing.head(found.status, headers)
                 await answer.head(found.status, headers)
                 await _pass(found, passing, answer)
@@ -267,6 +279,31 @@ async def _body_of(receive: Receive) -> bytes | None:
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _is_json(headers: Iterable[tuple[str, str]]) -> bool:
+    kinds = (value.partition(";")[0] for name, value in headers if name == "content-type")
+    return any(kind.strip().lower().endswith("json") for kind in kinds)
+
+
+async def _led(
+    chunks: AsyncIterator[bytes], addresses: Addresses, past: Callable[[str], None]
+) -> AsyncIterator[bytes]:
+    """Yield a JSON body with the proxy's addresses; a large one as it comes, unchanged."""
+    held = bytearray()
+    async for chunk in chunks:
+        held += chunk
+        if len(held) > BODY_BYTES_MAX:
+            yield bytes(held)
+            break
+    else:
+        content = addresses.answered(bytes(held))
+        if found := addresses.past(content):
+            past(found)
+        yield content
+        return
+    async for chunk in chunks:
+        yield chunk
 
 
 async def _pass(found: UpstreamAnswer, passing: Passing, answer: _Answer) -> None:

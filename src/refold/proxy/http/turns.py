@@ -92,6 +92,8 @@ class Forward:
     others go on meanwhile."""
     redirected: Callable[[str], str] = str
     """Says where a `location` of the answer leads from the program's point of view."""
+    past: Callable[[str], None] | None = None
+    """Gets an address in the answer that leads past the proxy; `None`: bodies stay as they are."""
 
 
 @attrs.frozen(kw_only=True)
