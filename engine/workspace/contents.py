@@ -12,7 +12,7 @@ from refold.engine.errors import ContentMissing
 from refold.engine.log.blobs import BlobBroken, BlobStore
 from refold.engine.log.names import files_of
 from refold.engine.workspace import paths
-from refold.engine.workspace.git import Git, RepositoryObjects
+from refold.engine.workspace.git import CONTENT_MAX, Git, RepositoryObjects
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 
 
@@ -55,8 +55,11 @@ class Contents:
         """Return a content that is stored beside the log.
 
         Raises:
-            ContentMissing: it does not exist, or has changed.
+            ContentMissing: it does not exist, is too large, or has changed.
         """
+        if size > CONTENT_MAX:
+            why = f"expected at most {CONTENT_MAX} bytes, found {size}"
+            raise ContentMissing(named, "the log", why)
         try:
             return self._store.content(named, size)
         except BlobBroken as broken:

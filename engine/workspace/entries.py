@@ -17,7 +17,6 @@ from refold.engine.workspace.tree import (
     TreeEntry,
     as_lines,
     check_folders,
-    in_order,
     json_lines,
 )
 
@@ -248,7 +247,7 @@ def read_entry(data: Mapping[str, Any]) -> FolderEntry:
             if not path.startswith("/"):
                 raise FolderRefused("path", "an absolute path", paths.as_text(path)[:80])
             repositories = tuple(map(Repository.of_json, said))
-            check_folders(tree, [one.path for one in repositories])
+            check_folders(tree.by_path, [one.path for one in repositories])
             return FolderStarted(path, below and paths.checked(below), tree, repositories, by_git)
         case {
             "when": "change" | "end" as when, "changes": str(text), "digest": str(digest),
@@ -297,11 +296,24 @@ class FolderState:
         self.repositories: tuple[Repository, ...] = ()
         self.touched: set[str] = set()
         """Paths that changed at some time."""
-        self._tree = FileTree()
+        self._differs: dict[str, TreeEntry] = {}
+        self._digest = ""
+        self._tree: FileTree | None = FileTree()
+        """`None` until somebody asks: a list of all files for each change takes too long."""
 
     @property
     def tree(self) -> FileTree:
-        """The tree that is there now; empty before the start."""
+        """The tree that is there now; empty before the start.
+
+        Raises:
+            FolderRefused: the changes lead to a tree whose digest differs from the recorded one.
+        """
+        if self._tree is None:
+            assert self.started is not None
+            found = FileTree.of(self.started.tree.bases, self._differs.values())
+            if found.digest != self._digest:
+                raise FolderRefused("changes", f"a tree of {self._digest:.64}", found.digest)
+            self._tree = found
         return self._tree
 
     def apply(self, entry: FolderEntry) -> None:
@@ -315,38 +327,27 @@ class FolderState:
                 if self.started is not None:
                     raise FolderRefused("when", "one start", "another")
                 self.started, self._tree = entry, entry.tree
+                self._differs = dict(entry.tree.by_path)
                 self.repositories = entry.repositories
             case FolderLost(why=why):
                 self.lost = why
             case FolderChanged():
                 if self.started is None or self.lost:
                     raise FolderRefused("when", "a start before changes", "none")
-                self._tree = changed(self._tree, entry.changes)
-                if self._tree.digest != entry.digest:
-                    found = self._tree.digest
-                    raise FolderRefused("changes", f"a tree of {entry.digest:.64}", found)
-                self.touched.update(change.path for change in entry.changes)
+                self._change(entry.changes)
+                self._tree, self._digest = None, entry.digest
                 self.is_ended = entry.is_end
                 if entry.repositories is not None:
                     self.repositories = entry.repositories
-                    check_folders(self._tree, [one.path for one in entry.repositories])
+                    check_folders(self._differs, [one.path for one in entry.repositories])
 
-
-def changed(tree: FileTree, changes: Iterable[FileChange]) -> FileTree:
-    """Return the tree after changes.
-
-    Raises:
-        FolderRefused: one path changes twice, or is below one that is not a folder.
-    """
-    changes = tuple(changes)
-    if not changes:
-        return tree
-    differs = dict(tree.by_path)
-    if len({change.path for change in changes}) < len(changes):
-        raise FolderRefused("changes", "each path once", "the same path twice")
-    for change in changes:
-        if change.is_base:
-            differs.pop(change.path, None)
-        else:
-            differs[change.path] = change.after or TreeEntry(change.path, "", "gone")
-    return attrs.evolve(tree, differs=tuple(sorted(differs.values(), key=in_order)))
+    def _change(self, changes: tuple[FileChange, ...]) -> None:
+        if len({change.path for change in changes}) < len(changes):
+            raise FolderRefused("changes", "each path once", "the same path twice")
+        for change in changes:
+            self.touched.add(change.path)
+            if change.is_base:
+                self._differs.pop(change.path, None)
+            else:
+                gone = TreeEntry(change.path, "", "gone")
+                self._differs[change.path] = change.after or gone

@@ -16,7 +16,7 @@ import attrs
 
 from refold.engine.errors import ContentMissing, GitFailed
 from refold.engine.workspace import paths
-from refold.engine.workspace.tree import Kind, TreeEntry
+from refold.engine.workspace.tree import ENTRIES_MAX, Kind, TreeEntry
 
 _OFF: Final = (
     "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "core.quotePath=false",
@@ -33,6 +33,11 @@ _VARIABLES: Final[Mapping[str, str]] = {
 }
 _KEPT: Final = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
 _GIT_KINDS: Final[Mapping[str, Kind]] = {"blob": "git", "commit": "commit"}
+
+CONTENT_MAX: Final = 256 * 1024**2
+"""Bytes of one file: a stranger's pack may hold gigabytes in a few kilobytes."""
+_CHUNK: Final = 1 << 20
+_FOLDER: Final = b"040000 "
 
 
 def environment() -> dict[str, str]:
@@ -139,17 +144,24 @@ class Git:
 
 
 class RepositoryObjects:
-    """The objects of the repository of a work tree, read by one process of git."""
+    """The objects of the repository of a work tree, read by one process of git.
 
-    def __init__(self, git: Git) -> None:
+    Nothing larger is read than a file of `content_max` bytes, and a list of `entries_max` files.
+    """
+
+    def __init__(
+        self, git: Git, content_max: int = CONTENT_MAX, entries_max: int = ENTRIES_MAX
+    ) -> None:
         self._git = git
+        self._content_max = content_max
+        self._entries_max = entries_max
         self._running: subprocess.Popen[bytes] | None = None
 
     def blob(self, named: str) -> bytes:
         """Return the content of a blob, checked against its id.
 
         Raises:
-            ContentMissing: it does not exist, or does not match its id.
+            ContentMissing: it does not exist, is too large, or does not match its id.
         """
         content = self._read(named)
         if blob_id(content, len(named)) != named:
@@ -165,7 +177,11 @@ class RepositoryObjects:
             given.flush()
             header = out.readline().split()
             if len(header) == 3 and header[2].isdigit():  # noqa: PLR2004 - id, type, size
-                content = out.read(int(header[2]))
+                if (size := int(header[2])) > self._content_max:  # its content is never read
+                    self.close()
+                    why = f"expected at most {self._content_max} bytes, found {size}"
+                    raise ContentMissing(named, str(self._git.top), why)
+                content = out.read(size)
                 if out.read(1) == b"\n" and header[1] == b"blob":
                     return content
         except (OSError, GitFailed) as error:
@@ -179,14 +195,32 @@ class RepositoryObjects:
         """Return all files of a git tree, their paths below `path`.
 
         Raises:
-            ContentMissing: it is not there.
-            FolderRefused: it names what no tree may name.
+            ContentMissing: it does not exist, or has too many files.
+            FolderRefused: it contains a forbidden path.
         """
+        count, found, rest = 0, list[TreeEntry](), b""
         try:
-            lines = self._git.lines("ls-tree", "-r", "-z", "--full-tree", tree)
+            running = self._git.started("ls-tree", "-rtz", "--full-tree", tree)
         except GitFailed as error:
             raise ContentMissing(tree, str(self._git.top), str(error)) from None
-        return [listed(line, path) for line in lines]
+        with running:
+            given, out = _pipes(running)
+            given.close()
+            try:
+                while count <= self._entries_max and (more := out.read(_CHUNK)):
+                    *lines, rest = (rest + more).split(b"\0")
+                    count += len(lines)
+                    # folders count, too: a few of them, each in each, make millions without a file
+                    files = (line for line in lines if not line.startswith(_FOLDER))
+                    found += [listed(os.fsdecode(line), path) for line in files]
+            finally:
+                out.close()  # git ends, for nobody reads it
+        if count > self._entries_max:
+            why = f"expected at most {self._entries_max} files and folders, found more"
+            raise ContentMissing(tree, str(self._git.top), why)
+        if running.returncode:
+            raise ContentMissing(tree, str(self._git.top), "the repository has no such tree")
+        return found
 
     def close(self) -> None:
         """End the process of git."""
@@ -227,7 +261,9 @@ def listed(line: str, path: str = "") -> TreeEntry:
 def blob_id(content: bytes, length: int = 40) -> str:
     """Return the id that git gives a blob: of 40 hex digits, or of 64 in newer repositories."""
     kind = hashlib.sha1 if length == 40 else hashlib.sha256  # noqa: PLR2004 - of a SHA-1
-    return kind(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    found = kind(b"blob %d\0" % len(content), usedforsecurity=False)
+    found.update(content)  # apart: a large content is in memory once
+    return found.hexdigest()
 
 
 def between(git: Git, before: str, after: str) -> Iterator[tuple[str, str, str, str, str]]:

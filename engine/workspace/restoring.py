@@ -17,12 +17,17 @@ from refold.engine.log.descriptors import CLOEXEC, DIRECTORY, NOFOLLOW, write_al
 from refold.engine.workspace import paths
 from refold.engine.workspace.tree import TreeEntry
 
+TOTAL_MAX: Final = 4 * 1024**3
+"""Bytes of all files: as many as a packed log may hold."""
 _FOLDER: Final = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
 _MADE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
 
 
 def restore(
-    entries: Iterable[TreeEntry], content: Callable[[TreeEntry], bytes], into: Path
+    entries: Iterable[TreeEntry],
+    content: Callable[[TreeEntry], bytes],
+    into: Path,
+    total_max: int = TOTAL_MAX,
 ) -> list[ContentMissing]:
     """Write files, links and empty folders into a folder; return the missing contents.
 
@@ -30,10 +35,11 @@ def restore(
     empty folder. `entries` are complete, from `Contents.whole`.
 
     Raises:
-        FolderRefused: a path leads outside, or exists; files already written stay.
+        FolderRefused: a path leads outside, or exists, or the files have more than `total_max`
+            bytes; files already written stay.
         OSError: the system refuses to write, as on a full disk.
     """
-    missing = []
+    missing, total = [], 0
     with contextlib.ExitStack() as opened:
         top = os.open(into, _FOLDER)
         opened.callback(os.close, top)
@@ -47,6 +53,9 @@ def restore(
             except ContentMissing as error:
                 missing.append(error)
                 continue
+            if (total := total + len(given)) > total_max:
+                expected = f"files of at most {total_max} bytes in all"
+                raise FolderRefused(paths.as_text(entry.path), expected, "more")
             above, _, name = paths.checked(entry.path).rpartition("/")
             with _explained(entry.path):
                 _make(entry, name, at.folder(above), given)

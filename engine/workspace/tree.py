@@ -191,7 +191,7 @@ class FileTree:
         _check_order(found.bases)
         _check_order(found.differs)
         _check_above(found.differs)
-        check_folders(found, [base.path for base in found.bases])
+        check_folders(found.by_path, [base.path for base in found.bases])
         if found.text != text:
             raise FolderRefused("the list", "as Refold writes it", "the same in other words")
         return found
@@ -222,7 +222,7 @@ class FileTree:
         for entry in found.differs:
             paths.checked(entry.path)
         _check_above(found.differs)
-        check_folders(found, [base.path for base in self.bases])
+        check_folders(found.by_path, [base.path for base in self.bases])
         return found
 
 
@@ -276,8 +276,8 @@ def _check_above(entries: tuple[TreeEntry, ...]) -> None:
             at = entry.path.rfind("/", 0, at)
 
 
-def check_folders(tree: FileTree, places: Iterable[str]) -> None:
-    """Check that repositories of a tree are in folders: git would follow a link in their place.
+def check_folders(differs: Mapping[str, TreeEntry], places: Iterable[str]) -> None:
+    """Check that repositories are in folders of a tree: git would follow a link in their place.
 
     Raises:
         FolderRefused: a place, or a path above it, is a file or a link in the tree.
@@ -285,7 +285,7 @@ def check_folders(tree: FileTree, places: Iterable[str]) -> None:
     for place in places:
         names = place.split("/")
         for above in ("/".join(names[:count]) for count in range(1, len(names) + 1)):
-            entry = tree.by_path.get(above)
+            entry = differs.get(above)
             if entry is not None and entry.mode not in _FOLDERS:
                 found = f"{paths.as_text(above)} is not one"
                 raise FolderRefused(paths.as_text(place), "a folder for the repository", found)

@@ -83,8 +83,9 @@ def folder_diffs(
         for seq, entry, state in folder_changes(log):
             if has_diffs and contents is None:
                 contents = left.enter_context(contents_of(log, state))
+            bases = state.started.tree if state.started is not None else FileTree()
             for change in entry.changes:
-                diff = [] if contents is None else diff_lines(change, contents, state.tree)
+                diff = [] if contents is None else diff_lines(change, contents, bases)
                 yield seq, entry.suspects(change), change, diff
 
 

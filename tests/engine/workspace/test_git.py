@@ -32,6 +32,22 @@ def test_objects_are_read_and_checked(tmp_path: Path) -> None:
     assert blob_id(b"one\n") == named
 
 
+def test_what_is_too_large_is_not_read(tmp_path: Path) -> None:
+    """A pack of a few kilobytes can hold files of gigabytes, and trees of millions of files."""
+    top = repository(tmp_path / "r", {"a": "one\n", "b/c/d": "x" * 1000})
+    tree = git(top, "rev-parse", "HEAD^{tree}")
+
+    with RepositoryObjects(Git(top), content_max=999, entries_max=3) as objects:
+        with pytest.raises(ContentMissing, match="at most 999 bytes, found 1000"):
+            objects.blob(git(top, "rev-parse", "HEAD:b/c/d"))
+        assert objects.blob(git(top, "rev-parse", "HEAD:a")) == b"one\n"
+        with pytest.raises(ContentMissing, match="at most 3 files and folders"):
+            objects.files(tree)
+    with RepositoryObjects(Git(top), content_max=1000, entries_max=4) as objects:
+        assert len(objects.blob(git(top, "rev-parse", "HEAD:b/c/d"))) == 1000
+        assert [one.path for one in objects.files(tree)] == ["a", "b/c/d"]
+
+
 @pytest.mark.parametrize("name", ["evil", "e=vil"])
 def test_a_hostile_repository_runs_and_writes_nothing(tmp_path: Path, name: str) -> None:
     """File system monitors, filters, hooks, external diffs: what a configuration can name."""

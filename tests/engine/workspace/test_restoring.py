@@ -150,3 +150,12 @@ def test_a_link_whose_text_no_system_takes_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(FolderRefused, match="NUL"):
         restore([link], lambda _: b"a\0b", tmp_path)
+
+
+def test_files_of_more_than_a_total_are_refused(tmp_path: Path) -> None:
+    """A hundred names of one large file fit into a short list."""
+    listed = [TreeEntry(name, "100644", "git", "a" * 40) for name in ("one", "two", "three")]
+
+    restore(listed[:2], content_of, tmp_path, total_max=6)
+    with pytest.raises(FolderRefused, match="three: expected files of at most 0 bytes in all"):
+        restore(listed[2:], content_of, tmp_path, total_max=0)

@@ -6,10 +6,9 @@ import pytest
 
 from refold.engine.log.blobs import digest_only
 from refold.engine.workspace.entries import FileChange, FolderChanged, FolderStarted, FolderState
-from refold.engine.workspace.entries import changed as after
 from refold.engine.workspace.left_out import LogFiles
 from refold.engine.workspace.scanning import Scanner
-from refold.engine.workspace.tree import TreeEntry
+from refold.engine.workspace.tree import FileTree, TreeEntry
 from refold.proxy.copies.today import (
     changed_since,
     is_ordinary,
@@ -31,7 +30,7 @@ def recorded(top: Path, below: str = "") -> FolderState:
     state.apply(FolderStarted(str(top), below, first.tree, first.repositories, first.by_git))
     now = TreeEntry("calc.py", "100644", "own", digest_only(b"a + b\n"), 6)
     change = FileChange("calc.py", None, now)
-    digest = after(first.tree, [change]).digest
+    digest = FileTree.of(first.tree.bases, [*first.tree.differs, now]).digest
     state.apply(FolderChanged((change,), digest, is_end=True))
     return state
 

@@ -91,7 +91,7 @@ def make_copy(
                 raise
             return held
 
-    check_folders(whole, [one.path for one in started.repositories])
+    check_folders(whole.by_path, [one.path for one in started.repositories])
     missing = restore(whole.differs, content, top)
     if missing:
         raise FolderIncomplete(str(log), tuple(map(str, missing)))
