@@ -1,7 +1,8 @@
 """How a child in another process asks its parent for more `model_tokens`: over a socket pair.
 
-One byte asks; eight bytes, big-endian, answer. A pair of its own, because the end of the request
-pipe means that the parent is gone, and the reply is one frame. Rules: CONTRACT.md §8.3.
+Eight bytes, big-endian, ask: the child's cap. Eight bytes answer: the tokens given. A pair of its
+own, because the end of the request pipe means that the parent is gone, and the reply is one frame.
+Rules: CONTRACT.md §8.3.
 """
 
 import contextlib
@@ -14,8 +15,7 @@ from typing import Final
 
 from refold.engine.ports.ports import MoreTokens
 
-_ASK: Final = b"?"
-_ANSWER_BYTES: Final = 8
+_BYTES: Final = 8
 _POLL_SECONDS: Final = 0.1
 
 
@@ -44,22 +44,22 @@ def served(tokens: MoreTokens | None) -> Iterator[int | None]:
 
 def _answer(ours: socket.socket, tokens: MoreTokens, is_over: Callable[[], bool]) -> None:
     with contextlib.suppress(OSError):  # the child is gone
-        while ours.recv(1) == _ASK:
-            ours.sendall(tokens(is_over).to_bytes(_ANSWER_BYTES, "big"))
+        while len(asked := ours.recv(_BYTES)) == _BYTES:  # what was sent at once arrives at once
+            given = tokens(int.from_bytes(asked, "big"), None, is_over)
+            ours.sendall(given.to_bytes(_BYTES, "big"))
 
 
 def asking(descriptor: int) -> MoreTokens:
     """Return what asks over the child's end of the pair; no process of the child inherits it."""
     os.set_inheritable(descriptor, False)  # noqa: FBT003 - Python's own
 
-    def ask(gives_up: Callable[[], bool]) -> int:
+    def ask(has: int, _wants: int | None, gives_up: Callable[[], bool]) -> int:
         with contextlib.suppress(OSError):  # the parent is gone
-            os.write(descriptor, _ASK)
+            os.write(descriptor, has.to_bytes(_BYTES, "big"))
             while not select.select([descriptor], [], [], _POLL_SECONDS)[0]:
                 if gives_up():
                     return 0
-            # What was sent at once arrives at once: these are eight bytes, or the end.
-            return int.from_bytes(os.read(descriptor, _ANSWER_BYTES), "big")
+            return int.from_bytes(os.read(descriptor, _BYTES), "big")  # nothing is the end
         return 0
 
     return ask

@@ -533,6 +533,10 @@ class Supply(Protocol):
         """Return the place of a timer among all completions; `None`: when it is due."""
         ...
 
+    def granted(self, call: str, has: int, /) -> int | None:
+        """Return the place of the grant to a child that had so many tokens; `None`: of none."""
+        ...
+
     def below(self, effect: Any, /) -> "Supply | None":
         """Return the supply of a child that runs live."""
         ...
@@ -588,9 +592,12 @@ class ChildRequest(Terms):
     """The `engine.recording.host.Host` on which asynchronous tools of an in-process child run."""
 
 
-MoreTokens = Callable[[Callable[[], bool]], int]
+MoreTokens = Callable[[int, int | None, Callable[[], bool]], int]
 """Asks the run above for `model_tokens` and returns how many it gave; blocks until it answers,
-or until its argument cancels the wait."""
+or until its last argument cancels the wait.
+
+The first is the cap of the run that asks, the second how many more it wants; `None` for all that
+are left."""
 
 
 class ChildRunner(Protocol):

@@ -102,6 +102,10 @@ class TokensAsked:
 
     call: str
     """Of the child's start."""
+    has: int
+    """The tokens that it was granted, by its own log."""
+    wants: int | None
+    """How many more, if a record says so; `None`: all that are left."""
     answer: Future[int] = attrs.field(factory=Future)
     """The number of additional tokens."""
 

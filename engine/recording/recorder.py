@@ -413,15 +413,22 @@ class Recorder(World):
                 self._kernel.deliver(self._take_tool(alone.call, returned), alone.call)
                 self._after(alone.tool)
                 return True
-            taken = self._take_due() or self._take_child() or self._give_tokens()
-            if taken:
+            if self._take_turn() or self._give_tokens():
                 return True
             is_there = not self._arrivals.empty()
             if not is_there and (self._is_given_up() or self._pauses()):
                 return False
             arrival = self._arrival(0 if is_there else self._patience())
-            if arrival is not None and self._take_arrival(arrival):
+            if arrival is not None and self._receive(arrival):
                 return True
+
+    def _take_turn(self) -> bool:
+        """Take what is due before anything that has arrived."""
+        return self._take_due() or self._take_child()
+
+    def _receive(self, arrival: Arrival | CancelRun | SharedChange | TokensAsked) -> bool:
+        """Take what has arrived."""
+        return self._take_arrival(arrival)
 
     def _arrival(
         self, seconds: float | None
@@ -613,39 +620,69 @@ class Recorder(World):
         own = effect.delegation.limits
         if effect.limits.model_tokens is None or (own and own.model_tokens is not None):
             return None
-        return lambda gives_up: self._answered(TokensAsked(effect.call), gives_up)
+        return lambda has, wants, gives_up: self._answered(
+            TokensAsked(effect.call, has, wants), gives_up
+        )
 
-    def _more_tokens(self) -> int:
+    def _more_tokens(self, wants: int | None = None) -> int:
         """Ask the run above, until it answers, or this one is cancelled or out of time."""
         tokens, cancel, deadline = self.request.tokens, self.request.cancel, self._deadline_us
         if tokens is None:
             return 0
         return tokens(
-            lambda: cancel.is_set() or (deadline is not None and self._timers.now_us() >= deadline)
+            self.fold.limits.model_tokens or 0,
+            wants,
+            lambda: cancel.is_set() or (deadline is not None and self._timers.now_us() >= deadline),
         )
 
     def _give_tokens(self) -> bool:
-        """Give the first waiting child the remaining tokens; none if no child can return any."""
-        waiting = [call for call in self._kernel.children if call in self._askers]
-        for call in [*self._askers]:
-            if call not in waiting or self._stop_us is not None or self._kernel.is_closing:
-                self._askers.pop(call).answer.set_result(0)
+        """Give waiting children the remaining tokens; none if no child can return any.
+
+        A child whose log lacks what this one granted it, since the process ended between the two
+        lines, is given that again, without a second line.
+        """
+        askers, is_over = self._askers, self._stop_us is not None or self._kernel.is_closing
+        waiting = [call for call in self._kernel.children if call in askers]
+        for call in [*askers]:
+            owed = self._reserved(call) - askers[call].has
+            if call not in waiting or is_over or owed > 0:
+                askers.pop(call).answer.set_result(0 if is_over else max(0, owed))
                 return self._give_tokens()
+        waiting = self._next_askers(waiting)
         if not waiting:
             return False
         left = self._unspoken_for()
-        if left > 0:
-            self._world(TokensGranted(left, waiting[0]), None, self._ledger.step)
-            self._askers.pop(waiting[0]).answer.set_result(left)
-            return True
-        done = {*self._outcomes, *self._paused}
-        if any(call not in self._askers and call not in done for call in self._kernel.children):
+        for call in waiting:
+            if 0 < (askers[call].wants or 1) <= left:
+                return self._grant_tokens(call, askers[call].wants or left)
+        if any(call not in askers for call in self._unfinished()):
             return False  # it may give back some of its own
-        if more := self._more_tokens():
+        call = waiting[0]
+        wants = askers[call].wants
+        if more := self._more_tokens(wants and wants - max(0, left)):
             self._world(TokensGranted(more, ""), None, self._ledger.step)
             return True
-        self._askers.pop(waiting[0]).answer.set_result(0)
+        if left > 0:
+            return self._grant_tokens(call, left)
+        askers.pop(call).answer.set_result(0)
         return False
+
+    def _next_askers(self, waiting: list[str]) -> list[str]:
+        """Return the waiting children that may be given tokens now."""
+        return waiting
+
+    def _unfinished(self) -> list[str]:
+        """Return the children that still run."""
+        done = {*self._outcomes, *self._paused}
+        return [call for call in self._kernel.children if call not in done]
+
+    def _grant_tokens(self, call: str, tokens: int) -> bool:
+        self._world(TokensGranted(tokens, call), None, self._ledger.step)
+        self._askers.pop(call).answer.set_result(tokens)
+        return True
+
+    def _reserved(self, call: str) -> int:
+        return self.fold.children[self.fold.places[call]].tokens_reserved
 
     def _unspoken_for(self) -> int:
         """Return the tokens that nobody has used or reserved, nor this run keeps for itself.
@@ -656,7 +693,7 @@ class Recorder(World):
         reserved = fold.tokens_reserved
         used = fold.tokens_used
         for call, outcome in self._outcomes.items():
-            reserved -= fold.children[fold.places[call]].tokens_reserved
+            reserved -= self._reserved(call)
             used += outcome.usage.input_tokens + outcome.usage.output_tokens
         kept = fold.margin.last_tokens if fold.margin is not None else 0
         return (fold.limits.model_tokens or 0) - used - reserved - kept

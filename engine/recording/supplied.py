@@ -8,7 +8,6 @@ the record. The `Supply` decides which outcomes are supplied, and their source;
 `replay.partial.sources` has one.
 """
 
-import queue
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,8 +21,7 @@ from refold.engine.kernel.world import REQUESTS, World
 from refold.engine.loop.loop import Timer, microseconds
 from refold.engine.ports.effects import Effect, GiveUp, RunChild
 from refold.engine.ports.ports import ChildRequest, SessionPort, Stopped, Suspended
-from refold.engine.recording import interrupts
-from refold.engine.recording.driver import Arrival
+from refold.engine.recording.driver import Arrival, CancelRun, SharedChange, TokensAsked
 from refold.engine.recording.host import Host
 from refold.engine.recording.ledger import Handed
 from refold.engine.recording.recorder import Recorder
@@ -51,6 +49,8 @@ class Supplied(Recorder):
         self._events: dict[str, Event] = {}
         self._parked: dict[str, Arrival] = {}
         """Arrivals before their turn, by call."""
+        self._held_us: int | None = None
+        """Since when children wait for tokens until another, of the record, has asked."""
         super().__init__(request, host, **options)
 
     # -- the kernel's side ----------------------------------------------------------------
@@ -82,8 +82,11 @@ class Supplied(Recorder):
         found = self._supply.draw(source, name, call)
         if found is None:
             return super().draw(source, name, call, produce)
-        self.emit(ValueDrawn(source, name, found[0]), call)  # type: ignore[arg-type]  # a closed set
-        return found[0]
+        value = found[0]
+        if source == "tokens" and isinstance(value, int) and value:  # the run above writes it, too
+            value = self._more_tokens(value)
+        self.emit(ValueDrawn(source, name, value), call)  # type: ignore[arg-type]  # a closed set
+        return value
 
     def seed(self, session: SessionPort) -> None:
         """Start the session as the record has it, and append that."""
@@ -103,21 +106,19 @@ class Supplied(Recorder):
 
     straight = World.straight  # nothing goes so: everything has its turn
 
-    def advance(self) -> bool:
-        """Start the wanted effects, then take the next in turn."""
-        self._start_all(self._wanted())
-        while not self._take_turn():
-            if self._is_given_up() or self._pauses():
-                return False
-            try:
-                arrival = self._arrivals.get(timeout=interrupts.at_a_stretch(self._patience()))
-            except queue.Empty:
-                continue
-            if isinstance(arrival, Arrival) and not isinstance(arrival.event, _HAS_NO_TURN):
-                self._parked[arrival.call] = arrival
-            elif self._take_arrival(arrival):
-                return True
-        return True
+    def _may_wait(self) -> bool:
+        """Start every effect at once: its turn may be next."""
+        return False
+
+    def _runs_in_place(self, effect: Effect) -> bool:  # noqa: ARG002 - as above
+        return False
+
+    def _receive(self, arrival: Arrival | CancelRun | SharedChange | TokensAsked) -> bool:
+        """Keep what completes an effect until its turn."""
+        if not isinstance(arrival, Arrival) or isinstance(arrival.event, _HAS_NO_TURN):
+            return self._take_arrival(arrival)
+        self._parked[arrival.call] = arrival
+        return False
 
     def take_over(self, handed: Handed) -> None:
         """Go on where the record ends; timers that have a place in the order wait for it."""
@@ -162,7 +163,26 @@ class Supplied(Recorder):
     def _patience(self) -> float | None:
         """Return how long to wait for an arrival; a timer that is held back is looked at again."""
         patience = super()._patience()
+        if self._held_us is not None:
+            left = (self._held_us + _SLACK_US - self._timers.now_us()) / 1_000_000
+            if left > 0:
+                return left if patience is None else min(left, max(patience, _LOOK_SECONDS))
         return None if patience is None else max(patience, _LOOK_SECONDS)
+
+    def _next_askers(self, waiting: list[str]) -> list[str]:
+        """Return the child that the record gave tokens first; all if that is far too slow."""
+        placed = [
+            (place, call)
+            for call in self._unfinished()
+            if (place := self._supply.granted(call, self._reserved(call))) is not None
+        ]
+        first = min(placed)[1] if placed and waiting else None
+        if first is None or first in waiting:
+            self._held_us = None
+            return waiting if first is None else [first]
+        now = self._timers.now_us()
+        self._held_us = now if self._held_us is None else self._held_us
+        return [] if now < self._held_us + _SLACK_US else waiting
 
     def _first(self) -> str | None:
         """Return the open effect that the record delivers first; `None` if it delivers none."""

@@ -56,8 +56,8 @@ _CONNECT_SECONDS: Final = 10.0
 _connecting: Final = threading.Lock()
 
 Item = tuple[Any, ...]
-"""("at", node, mailbox) · ("log", name, offset, bytes) · ("blob", bytes) · ("tokens",) · ("ended",
-bytes of a pickled `Ended`, in pieces)."""
+"""("at", node, mailbox) · ("log", name, offset, bytes) · ("blob", bytes) · ("tokens", has) ·
+("ended", bytes of a pickled `Ended`, in pieces)."""
 
 
 class RayRunner(InSubprocess):
@@ -216,8 +216,8 @@ class _Call:
                 copy.write(name, offset, piece)
             case ("blob", content):
                 copy.blobs.put(content)
-            case ("tokens",) if self._request.tokens is not None:
-                self._tell(f"{self._request.tokens(self._request.cancel.is_set)}\n")
+            case ("tokens", has) if self._request.tokens is not None:
+                self._tell(f"{self._request.tokens(has, None, self._request.cancel.is_set)}\n")
             case (_, piece):
                 self._reply += piece
 
@@ -375,8 +375,8 @@ class _Process:
             if said := self._said.get(timeout=_LOOK_SECONDS):
                 yield said
 
-    def _ask(self, gives_up: Callable[[], bool]) -> int:
-        self._said.put(("tokens",))
+    def _ask(self, has: int, _wants: int | None, gives_up: Callable[[], bool]) -> int:
+        self._said.put(("tokens", has))
         while not gives_up():
             with contextlib.suppress(Empty):
                 return self._given.get(timeout=_LOOK_SECONDS)

@@ -114,6 +114,8 @@ class Book:
         """By key, in the order of delivery."""
         self._fired: dict[tuple[str, int | None, int], str] = {}
         """Keys of timers, by scope, length and number among those."""
+        self._granted: dict[str, int] = {}
+        """By call: the tokens that a child has been granted so far."""
         self.values: dict[str, ValueDrawn] = {}
         """By call key, in the order drawn."""
         self.given_up_after: dict[str, str] = {}
@@ -237,6 +239,8 @@ class Book:
             case ToolCalled() | ModelAsked() | ChildStarted() | InputAsked():
                 self.requests[call] = asked_of(event, call, entry.seq)
                 self._asked_us[call] = at_us
+                if isinstance(event, ChildStarted):
+                    self._granted[call] = event.delegation["limits"].get("model_tokens") or 0
             case ToolReturned() | ModelAnswered() | InputGiven() | ChildFinished():
                 self._complete(call, event, at_us)
             case TimerFired():
@@ -264,8 +268,10 @@ class Book:
                 self.snapshot = event.snapshot
             case SessionChanged() if event.by:
                 self._answer(f"session {len(self.answers)}", None, event)
-            case TokensGranted():
-                self._answer(f"tokens {len(self.answers)}", None, event)
+            case TokensGranted(tokens, to):
+                has = self._granted.get(to, 0)
+                self._answer(f"tokens {to} {has}", None, event)
+                self._granted[to] = has + tokens
             case LimitHit(limit="timeout_seconds", scope="run"):
                 self._answer("timeout", None, event)
             case EffectCancelled(kind="run"):

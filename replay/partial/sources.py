@@ -268,7 +268,7 @@ class BookSupply:
         at = self.book.values.get(call)
         if at is not None and (at.source, at.name) == (source, name):
             return (at.value,)
-        if source in SEEDED:
+        if source in SEEDED or source == "tokens":
             return None  # another one than those that were drawn
         for other in self.book.values.values():
             if (other.source, other.name) == (source, name):
@@ -292,6 +292,10 @@ class BookSupply:
         """Return the recorded place of a timer."""
         answer = self.book.fired(key, length_us, nth)
         return answer.position if answer is not None else None
+
+    def granted(self, call: str, has: int) -> int | None:
+        """Return the recorded place of a grant of tokens."""
+        return self.book.position(f"tokens {self._recorded.get(call, call)} {has}")
 
     def below(self, effect: RunChild) -> "BookSupply":
         """Return the supply of a child that runs live: from the record of the same child.

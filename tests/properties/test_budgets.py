@@ -1,16 +1,20 @@
-"""Laws of budgets over random trees: no child's spending ends the run that started it (§8.3)."""
+"""Laws of limits over random trees of runs.
 
-import functools
+No child's spending ends the run that started it (§8.3).  Whatever limit a fork or a drift newly
+meets, it ends as a recording does.
+"""
+
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refold import Delegation, Limits, Run, record, reexecute
+from refold import Delegation, Limits, Run, Sources, drift, fork, record, reexecute, verify
 from refold.engine.errors import LimitReached
 from refold.engine.events.events import (
     ChildFinished,
@@ -19,105 +23,30 @@ from refold.engine.events.events import (
     ModelAnswered,
     ModelAsked,
 )
-from refold.engine.events.outcome import Usage
 from refold.engine.log.names import tree
 from refold.engine.log.reader import read_entries
-from refold.engine.models import FunctionModel
-from refold.engine.ports.ports import ModelReply, ModelRequest
 from refold.engine.state.folding import Fold
+from tests.support import spending
+from tests.support.spending import MICROS, MODEL, Step, how_often, limits_of, spend
 
 BUDGETS: Final = ("model_tokens", "cost_usd")
-MICROS: Final = 1000
-"""What a token costs."""
+WAY: Final[dict[str, Any]] = {"tools": [how_often], "model": MODEL}
+LIVE: Final = Sources(model="live", tools="live", children="live", may_change=True)
 
 
-@attrs.frozen
-class Node:
-    """A run: what it does, in order."""
-
-    steps: tuple[Any, ...]
-    """Tokens of a request, or a child: a node, its own budget, and if it is only started."""
-
-
-def _nodes(depth: int) -> st.SearchStrategy[Node]:
-    asks = st.integers(1, 60)
-    if depth == 0:
-        return st.lists(asks, min_size=1, max_size=6).map(lambda steps: Node((*steps,)))
-    own = st.none() | st.integers(1, 120)
-    child = st.tuples(_nodes(depth - 1), own, st.booleans())
-    return st.lists(asks | child, min_size=1, max_size=6).map(lambda steps: Node((*steps,)))
+def _steps(depth: int, most: int) -> st.SearchStrategy[list[Step]]:
+    """Return steps of runs to that depth; each is made up to `most` times."""
+    times = st.integers(min(1, most - 1), most)
+    asks: dict[str, Any] = {"times": times, "tokens": st.integers(1, 60)}
+    kinds = [st.fixed_dictionaries(asks)]
+    if depth:
+        own = st.none() | st.integers(1, 120)
+        child: dict[str, Any] = {"times": times, "child": _steps(depth - 1, most), "cap": own}
+        kinds.append(st.fixed_dictionaries(child | {"joins": st.booleans()}))
+    return st.lists(st.one_of(kinds), min_size=1, max_size=6 // most)
 
 
-TREES: Final = _nodes(3)
 CAPS: Final = st.integers(20, 400)
-
-
-def _reply(request: ModelRequest) -> ModelReply:
-    tokens = int(request.messages[-1]["content"])
-    usage = Usage(requests=1, input_tokens=tokens, cost_usd_micros=tokens * MICROS)
-    return ModelReply(message={"role": "assistant", "content": "ok"}, usage=usage)
-
-
-class Priced(FunctionModel):
-    """A model that says what it costs."""
-
-    is_priced = True
-
-
-async def _follow(node: Node, budget: str, run: Run, _input: Any) -> int:
-    """Ask, start and join as `node` says; what was only started is joined at the end."""
-    running, answered = [], 0
-    for step in (*node.steps, 1):
-        match step:
-            case int():
-                await run.model([{"role": "user", "content": str(step)}])
-                answered += 1
-            case (child, own, is_deferred):
-                started = await run.start(_delegation(child, budget, own))
-                running.append(started)
-                if not is_deferred:
-                    await run.join(started)
-    await run.join(*running)
-    if running:  # reads what came of them
-        await run.model([{"role": "user", "content": "1"}])
-    return answered
-
-
-def _delegation(child: Node, budget: str, own: int | None) -> Delegation:
-    cap = own if own is None or budget == "model_tokens" else own * MICROS / 1e6
-    limits = None if cap is None else _limits(budget, cap)
-    return Delegation(program=_program(child, budget), limits=limits)
-
-
-def _limits(budget: str, cap: float) -> Limits:
-    return Limits.from_json({budget: cap})
-
-
-def _program(node: Node, budget: str) -> Any:
-    program = functools.partial(_follow, node, budget)
-
-    async def follows(run: Run, given: Any) -> int:
-        return await program(run, given)
-
-    return follows
-
-
-def _holds(node: Node, cap: int, budget: str) -> None:
-    limit = cap if budget == "model_tokens" else cap * MICROS / 1e6
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "run.jsonl"
-        program = _program(node, budget)
-        record(
-            program,
-            log=log,
-            model=Priced(_reply, "priced"),
-            limits=_limits(budget, limit),
-            durability="fast",
-        )
-        for each in tree(log):
-            _check(each, budget)
-        report = reexecute(log, program)
-        assert report.identical, report
 
 
 def _check(log: Path, budget: str) -> None:
@@ -158,32 +87,173 @@ def _of(limits: dict[str, Any], budget: str) -> int:
     return int(cap) if budget == "model_tokens" else round(cap * 1e6)
 
 
-LAW: Final = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@pytest.fixture(autouse=True)
+def _as_recorded() -> Iterator[None]:
+    yield
+    spending.more["times"] = 0
 
 
-@settings(LAW, max_examples=50)
-@given(node=TREES, cap=CAPS, budget=st.sampled_from(BUDGETS))
-def test_no_childs_spending_ends_the_run_above_it(node: Node, cap: int, budget: str) -> None:
+def _recorded(folder: Path, steps: list[Step], budget: str, cap: float, **way: Any) -> Any:
+    given = {"steps": steps, "budget": budget}
+    limits = limits_of(budget, cap)
+    return record(spend, given, log=folder / "a.jsonl", limits=limits, **WAY, **way)
+
+
+def _holds(steps: list[Step], cap: int, budget: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        log = _recorded(Path(folder), steps, budget, cap, durability="fast").log
+        for each in tree(log):
+            _check(each, budget)
+        report = reexecute(log, spend)
+        assert report.identical, report
+
+
+@settings(max_examples=50)
+@given(steps=_steps(3, 1), cap=CAPS, budget=st.sampled_from(BUDGETS))
+def test_no_childs_spending_ends_the_run_above_it(steps: list[Step], cap: int, budget: str) -> None:
     """After a child's budget ended it, the next request is made; overshoots are not charged to it.
 
     What a child is granted leaves its parent what its last request took.
     """
-    _holds(node, cap, budget)
+    _holds(steps, cap, budget)
 
 
 @pytest.mark.long
-@settings(LAW, max_examples=500)
-@given(node=TREES, cap=CAPS, budget=st.sampled_from(BUDGETS))
-def test_the_law_holds_over_many_trees(node: Node, cap: int, budget: str) -> None:
+@settings(max_examples=500)
+@given(steps=_steps(3, 1), cap=CAPS, budget=st.sampled_from(BUDGETS))
+def test_the_law_holds_over_many_trees(steps: list[Step], cap: int, budget: str) -> None:
     """The same, 500 times."""
-    _holds(node, cap, budget)
+    _holds(steps, cap, budget)
+
+
+# --- forks and drifts ------------------------------------------------------------------------
+
+LIMITS: Final = st.one_of(
+    st.tuples(st.sampled_from(BUDGETS), CAPS),
+    st.tuples(st.sampled_from(["max_children", "max_iterations"]), st.integers(1, 6)),
+    st.tuples(st.just("max_depth"), st.integers(0, 2)),
+    st.tuples(st.just("output_bytes"), st.integers(3, 12)),
+)
+CHANGES: Final = st.tuples(LIMITS, _steps(2, 2), st.floats(0, 1), st.integers(1, 8))
+
+
+def _ends_as_recorded(change: Any, runner: str) -> None:
+    """Fork and drift with an edit of one number, and with all numbers changed."""
+    (limit, cap), steps, where, times = change
+    spending.more["times"] = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        origin = _recorded(folder, steps, limit, cap, runner=runner, durability="fast")
+        told = [entry for entry in read_entries(origin.log) if entry.kind == "tool.returned"]
+        edited = told[round(where * (len(told) - 1))]
+        same, drifted = folder / "s.jsonl", folder / "d.jsonl"
+        report = drift(origin.log, spend, sources=LIVE, into=same, **WAY)
+        # Children at once share what is left as they come to ask for it.
+        assert not report.drifted or (limit == "model_tokens" and "'joins': False" in str(steps))
+        forked = folder / "f.jsonl"
+        edits = {edited.call or "": times}
+        fork(origin.log, None, spend, into=forked, edits=edits, sources=LIVE, **WAY)
+        spending.more["times"] = 1
+        drift(origin.log, spend, sources=LIVE, into=drifted, **WAY)
+        for log in (origin.log, same, forked, drifted):
+            _is_whole(log, limit)
+
+
+def _is_whole(log: Path, limit: str) -> None:
+    verified = verify(log)
+    assert verified.intact, verified
+    assert verified.complete, verified
+    report = reexecute(log, spend)
+    assert report.identical, report
+    granted = 0
+    for each in tree(log):
+        if limit in BUDGETS:
+            _check(each, limit)
+        for entry in read_entries(each):
+            if entry.kind == "tokens.granted":
+                granted += entry.data["tokens"] if entry.data["to"] else -entry.data["tokens"]
+            elif entry.kind == "value.drawn":
+                granted -= entry.data["value"]
+    assert granted == 0, "each grant is an entry of both logs"
+
+
+@settings(max_examples=20)
+@given(change=CHANGES)
+def test_forks_and_drifts_end_at_limits_as_recordings_do(change: Any) -> None:
+    """They ask for more tokens, are refused, and end; a drift of nothing is empty."""
+    _ends_as_recorded(change, "in-process")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+@settings(max_examples=500)
+@given(change=CHANGES)
+def test_they_do_over_many_trees(change: Any, runner: str) -> None:
+    """The same, 500 times for each runner."""
+    _ends_as_recorded(change, runner)
+
+
+ASKS: Final[Step] = {"times": 0, "tokens": 30}
+CHILD: Final[Step] = {"times": 1, "cap": None, "joins": True}
+SLEEPS: Final[Step] = {"times": 0, "sleeps": 60}
+NEEDED: Final[dict[str, tuple[float, list[Step], str]]] = {
+    "max_depth": (1, [CHILD | {"child": [CHILD | {"times": 0, "child": []}]}], "0#2 > 0#1"),
+    "max_children": (2, [CHILD | {"child": []}, CHILD | {"times": 0, "child": []}], "0#3"),
+    "max_iterations": (3, [ASKS], "0#1"),
+    "output_bytes": (4, [ASKS], "0#1"),
+    "model_tokens": (100, [CHILD | {"child": [ASKS]}], "0#2 > 0#1"),
+    "cost_usd": (100, [CHILD | {"child": [ASKS]}], "0#2 > 0#1"),
+    "timeout_seconds": (1, [SLEEPS], "0#1"),
+    "join_seconds": (1, [CHILD | {"child": [SLEEPS]}], "0#2 > 0#1"),
+}
+"""By limit: its value, steps that stay within it, and the call whose edit needs more."""
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        *(name for name in NEEDED if not name.endswith("seconds")),
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in NEEDED
+            if name.endswith("seconds")
+        ),
+    ],
+)
+def test_each_limit_that_an_edit_needs_is_met_in_the_fork(limit: str, tmp_path: Path) -> None:
+    """The run, or its child, ends by it, as the same recording would; and so does a drift."""
+    assert NEEDED.keys() == {each.name for each in attrs.fields(Limits)}
+    cap, steps, edited = NEEDED[limit]
+    log = _recorded(tmp_path, steps, limit, cap).log
+    assert not _hits(log)
+
+    forked = tmp_path / "f.jsonl"
+    fork(log, None, spend, into=forked, edits={edited: 8}, sources=LIVE, **WAY)
+    spending.more["times"] = 8
+    drift(log, spend, sources=LIVE, into=tmp_path / "d.jsonl", **WAY)
+
+    assert limit.replace("join", "timeout") in _hits(forked) & _hits(tmp_path / "d.jsonl")
+    assert verify(forked).complete
+    assert reexecute(forked, spend).identical
+
+
+def _hits(log: Path) -> set[str]:
+    entries = [entry for each in tree(log) for entry in read_entries(each)]
+    codes = [(entry.data.get("outcome") or entry.data).get("error") for entry in entries]
+    hits = {code["code"] for code in codes if code}
+    return hits | {entry.data["limit"] for entry in entries if entry.kind == "limit.hit"}
+
+
+def _spends(tokens: int, times: int, cap: int | None) -> Delegation:
+    given = {"steps": [{"times": times, "tokens": tokens}], "budget": "model_tokens"}
+    return Delegation(program=spend, input=given, limits=Limits(model_tokens=cap) if cap else None)
 
 
 def test_a_run_that_only_delegates_keeps_nothing_and_may_still_ask_once(tmp_path: Path) -> None:
     """Before its first request a run's children may have all; it may still ask once."""
 
     async def lead(run: Run, _input: Any) -> list[str]:
-        spends = _delegation(Node((50,) * 4), "model_tokens", 100)
+        spends = _spends(50, 4, 100)
         outcome = await run.delegate(spends)
         told = [f"{outcome.status} {outcome.usage.input_tokens}"]
         for _ in range(2):
@@ -197,7 +267,8 @@ def test_a_run_that_only_delegates_keeps_nothing_and_may_still_ask_once(tmp_path
     run = record(
         lead,
         log=tmp_path / "run.jsonl",
-        model=FunctionModel(_reply),
+        model=MODEL,
+        tools=[how_often],
         limits=Limits(model_tokens=100),
     )
 
@@ -211,14 +282,15 @@ def test_less_than_the_margin_starts_no_child_and_still_lets_the_run_ask(tmp_pat
         told: list[str] = []
         for tokens in (60, 30):
             await run.model([{"role": "user", "content": str(tokens)}])
-            outcome = await run.delegate(_delegation(Node((1,)), "model_tokens", None))
+            outcome = await run.delegate(_spends(1, 1, None))
             told.append(outcome.error.message if outcome.error else outcome.status)
         return told
 
     run = record(
         lead,
         log=tmp_path / "run.jsonl",
-        model=FunctionModel(_reply),
+        model=MODEL,
+        tools=[how_often],
         limits=Limits(model_tokens=110),
     )
 

@@ -65,7 +65,7 @@ def test_models_secrets_and_what_asks_for_tokens_come_along(request_for: Make) -
     assert found.vault.scrubbed("a long secret") == vault.scrubbed("a long secret")
     assert {name: model.name for name, model in found.models.items()} == {"": "mine"}
     assert found.tokens is not None
-    assert found.tokens(lambda: True) == 0
+    assert found.tokens(1, None, lambda: True) == 0
     os.close(reading)
     os.close(writing)
 

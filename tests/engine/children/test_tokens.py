@@ -30,31 +30,31 @@ def test_what_the_parent_gives_arrives(inherited: Inherited) -> None:
     """As often as it asks; the descriptor goes to no process of the child's own."""
     left = [40, 0]
 
-    with served(lambda _gives_up: left.pop(0)) as descriptor:
+    with served(lambda has, _wants, _gives_up: has + left.pop(0)) as descriptor:
         ours = inherited(descriptor)
         os.set_inheritable(ours, True)  # noqa: FBT003 - as it comes to a child
         ask = asking(ours)
-        assert [ask(NEVER), ask(NEVER)] == [40, 0]
+        assert [ask(2, None, NEVER), ask(300, None, NEVER)] == [42, 300]
         assert not os.get_inheritable(ours)
 
 
 def test_a_child_gives_up_though_the_parent_does_not_answer(inherited: Inherited) -> None:
     """And the parent is told that the child has ended, or it would wait for ever."""
 
-    def waits(gives_up: Callable[[], bool]) -> int:
+    def waits(_has: int, _wants: int | None, gives_up: Callable[[], bool]) -> int:
         while not gives_up():
             pass
         return 0
 
     with served(waits) as descriptor:
-        assert asking(inherited(descriptor))(lambda: True) == 0
+        assert asking(inherited(descriptor))(1, None, lambda: True) == 0
 
 
 def test_without_a_parent_there_is_nothing(inherited: Inherited) -> None:
-    with served(lambda _gives_up: 40) as descriptor:
+    with served(lambda _has, _wants, _gives_up: 40) as descriptor:
         ask = asking(inherited(descriptor))
 
-    assert ask(NEVER) == 0
+    assert ask(1, None, NEVER) == 0
 
 
 def test_where_nobody_gives_there_is_nobody_to_ask() -> None:

@@ -55,6 +55,9 @@ class Book:
     def fired(self, key: str, _length_us: int | None, _nth: int) -> int | None:
         return self.when(key)
 
+    def granted(self, _call: str, _has: int) -> None:
+        return None
+
     def below(self, _effect: Any) -> None:
         return None
 
