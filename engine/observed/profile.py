@@ -71,6 +71,8 @@ class Profile:
     """As people call it: `Claude Code`."""
     commands: tuple[str, ...] = ()
     """The names of its programs and packages: `codex`, `@openai/codex`."""
+    works_on_folder: bool = False
+    """Whether it works on the files of its folder, and is no program of the folder itself."""
     libraries: tuple[str, ...] = ()
     """Names that a script has in it which starts the program itself."""
     asks_as: tuple[str, ...] = ()

@@ -294,8 +294,8 @@ class FolderState:
         self.is_ended = False
         """Whether the log has its state at the end."""
         self.repositories: tuple[Repository, ...] = ()
-        self.touched: set[str] = set()
-        """Paths that changed at some time."""
+        self.states: dict[str, set[TreeEntry | None]] = {}
+        """What paths held that changed at some time, before and after each change."""
         self._differs: dict[str, TreeEntry] = {}
         self._digest = ""
         self._tree: FileTree | None = FileTree()
@@ -345,7 +345,7 @@ class FolderState:
         if len({change.path for change in changes}) < len(changes):
             raise FolderRefused("changes", "each path once", "the same path twice")
         for change in changes:
-            self.touched.add(change.path)
+            self.states.setdefault(change.path, set()).update((change.before, change.after))
             if change.is_base:
                 self._differs.pop(change.path, None)
             else:

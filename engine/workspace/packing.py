@@ -5,6 +5,7 @@ commits alone: enough for `git status` and `git log`, not for `git show` of an o
 Rules: CONTRACT.md §16.20.
 """
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -22,36 +23,35 @@ _PACK: Final = ("--stdout", "-q", "--threads=1", "--no-reuse-delta", "--no-reuse
 _STASH: Final = "refs/stash"
 
 
-def found_today(started: FolderStarted) -> tuple[Path | None, Mapping[str, Git]]:
-    """Return the user's current folder, and the repository of each base and repository in it.
+def lenders(started: FolderStarted) -> Mapping[str, Git]:
+    """Return repositories that have the objects of a folder's bases and repositories, by path.
 
-    That is the recorded folder, else this process's: the first that has the repositories and their
-    commits. If none has, it is the first that exists, without any.
+    Each is the one in the recorded folder, else in the work tree in which this process stands: one
+    that has the recorded commit, else one that has its files. A path without one is left out.
     """
-    first: Path | None = None
-    for folder in (Path(started.path), *_here()):
-        if folder.is_dir():
-            first = first or folder
-            made = (one.path for one in started.repositories)
-            there = [path for path in made if Path(folder, path, ".git").exists()]
-            places = {*there, *(base.path for base in started.tree.bases)}
-            if places and _has(folder, started.tree.bases):
-                return folder, {path: Git(Path(folder, path)) for path in places}
-    return first, {}
+    wanted: dict[str, list[str]] = {one.path: [] for one in started.repositories}
+    for base in started.tree.bases:
+        wanted.setdefault(base.path, []).append(base.tree)
+    commits = {one.path: [one.commit] for one in started.repositories if one.commit}
+    folders, found = (Path(started.path), *_here()), dict[str, Git]()
+    for path, ids in wanted.items():
+        made = [Git(at) for each in folders if Path(at := Path(each, path), ".git").exists()]
+        named = [[*ids, *commits.get(path, [])], *([ids] if ids else [])]
+        if git := next((one for each in named for one in made if _has(one, each)), None):
+            found[path] = git
+    return found
 
 
 def _here() -> Iterator[Path]:
-    here = Path.cwd()
-    try:
-        yield Path(os.fsdecode(Git(here).said("rev-parse", "--show-toplevel")).removesuffix("\n"))
-    except GitFailed:
-        yield here
+    with contextlib.suppress(GitFailed):
+        said = os.fsdecode(Git(Path.cwd()).said("rev-parse", "--show-toplevel"))
+        yield Path(said.removesuffix("\n"))
 
 
-def _has(folder: Path, bases: Iterable[Base]) -> bool:
+def _has(git: Git, ids: Iterable[str]) -> bool:
     try:
-        for base in bases:
-            Git(Path(folder, base.path)).said("cat-file", "-e", base.tree)
+        for each in ids:
+            git.said("cat-file", "-e", each)
     except (GitFailed, OSError):
         return False
     return True
@@ -66,7 +66,7 @@ def pack_objects(folder: FolderState, into: Path) -> list[Path]:
     started = folder.started
     if started is None:
         return []
-    _, gits = found_today(started)
+    gits = lenders(started)
     held = {*started.tree.differs, *folder.tree.differs}
     told = {one.path: one for one in started.repositories}
     packs = []
@@ -106,18 +106,20 @@ def _wanted(git: Git, base: Base, told: Repository | None) -> list[str]:
 
 def contents_of(
     log: Path, started: FolderStarted, into: Path
-) -> tuple[Contents, Path | None, Mapping[str, Git]]:
-    """Return what reads a log's contents, today's folder, and repositories by path.
+) -> tuple[Contents, Mapping[str, Git]]:
+    """Return what reads a log's contents, and the repositories that lend objects, by path.
 
-    The repositories are today's, else one in the folder `into`, of the packs beside the log.
+    They are of this machine, else one in the folder `into`, of the packs beside the log.
 
     Raises:
         GitFailed: a pack is damaged.
     """
-    today, gits = found_today(started)
-    if not gits and (packed := packed_repository(log, into)) is not None:
-        gits = {base.path: packed for base in started.tree.bases}
-    return Contents(log, gits), today, gits
+    gits = dict(lenders(started))
+    places = {one.path for one in started.tree.bases} | {one.path for one in started.repositories}
+    lost = places - gits.keys()
+    if lost and (packed := packed_repository(log, into)) is not None:
+        gits |= dict.fromkeys(lost, packed)
+    return Contents(log, gits), gits
 
 
 def packed_repository(log: Path, into: Path) -> Git | None:

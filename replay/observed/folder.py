@@ -94,7 +94,7 @@ def contents_of(log: Path, folder: FolderState) -> Iterator[Contents]:
     """Give what reads contents: from the log, today's repository, packs of git beside the log."""
     assert folder.started is not None
     with tempfile.TemporaryDirectory(prefix="refold-") as made:
-        contents, _, _ = packing.contents_of(log, folder.started, Path(made))
+        contents, _ = packing.contents_of(log, folder.started, Path(made))
         with contents:
             yield contents
 

@@ -14,6 +14,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.observed.binding import Bindings
 from refold.engine.observed.profile import EXACT
+from refold.engine.workspace.paths import names_of
 from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
 from refold.replay.difference.pointer_diff import Difference, counted, differences
 from refold.replay.difference.text_diff import text_changes
@@ -64,6 +65,10 @@ class ObservedReport:
     ignored_count: int = 0
     profile: str = ""
     """The name of the command's profile; empty without one."""
+    files: str = ""
+    """Whose files it ran on, if they are not of the recorded folder."""
+    unused: tuple[str, ...] = ()
+    """Files that have changed since the recording, and that it ran without."""
     notes: tuple[str, ...] = ()
     """What else is to be known of this replay, in words."""
 
@@ -108,12 +113,16 @@ class ObservedReport:
         served = f"{self.served} of {counted(self.requests, 'recorded request')} served"
         talks = counted(self.conversations, "conversation")
         said = "identical" if self.identical else counted(len(self.divergences), "difference")
+        if self.identical and self.unused:
+            have = "has" if len(self.unused) == 1 else "have"
+            said += f" on the recorded files; {len(self.unused)} {have} changed since: "
+            said += f"{names_of(self.unused)}; `--files today` uses them"
         if self.is_nothing:
             said = "the command sent no request" if self.requests else "nothing to replay"
         return f"{said}: {served}, in {talks}; requests sent by the proxy: {self.live}"
 
     def __str__(self) -> str:
-        lines = [self.headline]
+        lines = [*filter(None, [self.files]), self.headline]
         lines += [f"\n{one}{after(one)}" for one in self.divergences]
         lines += ["", *self.ignored_lines()] if self.ignored_count else []
         lines += [f"profile: {self.profile}"] if self.profile else []

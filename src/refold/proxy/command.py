@@ -105,6 +105,35 @@ def is_fed() -> bool:
     return stat.S_ISFIFO(_input_mode()) or stat.S_ISREG(_input_mode())
 
 
+def may_have_input() -> bool:
+    """Return whether standard input may have something to read: it is open, and not at its end."""
+    try:
+        number = sys.stdin.fileno()
+        if stat.S_ISREG(_input_mode()):
+            return os.lseek(number, 0, os.SEEK_CUR) < os.fstat(number).st_size
+        poll = select.poll()
+        poll.register(number, select.POLLIN)
+        is_null = stat.S_ISCHR(_input_mode()) and not os.isatty(number)
+        return not is_null and not any(found == select.POLLHUP for _, found in poll.poll(0))
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """Give commands within the block an empty standard input, and drop their standard error."""
+    kept = {number: os.dup(number) for number in (0, 2)}
+    try:
+        with open(os.devnull, "r+b") as null:  # noqa: PTH123 - a descriptor
+            for number in kept:
+                os.dup2(null.fileno(), number)
+        yield
+    finally:
+        for number, before in kept.items():
+            os.dup2(before, number)
+            os.close(before)
+
+
 def _input_mode() -> int:
     try:
         return os.fstat(sys.stdin.fileno()).st_mode

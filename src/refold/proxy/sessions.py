@@ -51,7 +51,14 @@ from refold.proxy.bookends import (
     typed_at_in,
     watched_folder,
 )
-from refold.proxy.command import CommandEnd, Size, run_command, terminal_here
+from refold.proxy.command import (
+    CommandEnd,
+    Size,
+    may_have_input,
+    run_command,
+    terminal_here,
+    unheard,
+)
 from refold.proxy.copies.applying import FolderPatch, left_by, patch_of
 from refold.proxy.copies.placing import Copying, Placement, placed
 from refold.proxy.desks.caps import CapReached, Caps
@@ -74,7 +81,7 @@ from refold.proxy.mcp.hub import ROUTE, Hub
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.serving import McpServing
 from refold.proxy.mcp.sessions import notes_on, serving_of, with_mcp
-from refold.proxy.profiles import led, profile_of, shipped_as
+from refold.proxy.profiles import led, profile_of, shipped_as, works_on_folder
 from refold.proxy.recorded_here import remember
 from refold.proxy.signals import Signals
 from refold.replay.difference.pointer_diff import few
@@ -315,7 +322,10 @@ def replay_command(
     )
     keys = placeholders(record.started.rules, routes, is_live=on_miss == "live")
     session.secrets.learn_environment(keys)
-    place = placed(record.path, record.folder, command, copying)
+    only_own, has_input = works_on_folder(command, known), may_have_input()
+    place = placed(
+        record.path, record.folder, command, copying, head=record.head, only_own=only_own
+    )
     with session.signals, place as session.place, session.again(into, record) as journal:
         desk = Replaying(
             record, session.secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal,
@@ -333,7 +343,33 @@ def replay_command(
         notes += [_SCREEN] if is_painted else []
         notes += [*desk.order.notes(), *notes_on(mcp, on_miss, pace)]
         notes += [*session.place.notes, *desk.refused, *more]
-        return attrs.evolve(report, notes=(*report.notes, *notes), profile=known.name)
+        report = attrs.evolve(
+            report, notes=(*report.notes, *notes), profile=known.name,
+            files=session.place.line, unused=session.place.edits.unused,
+        )  # fmt: skip
+    if report.identical or not session.place.edits.used or edits:
+        return report
+    on_recorded = attrs.evolve(copying, files="recorded", keep=None)
+    again = None
+    if on_miss != "live" and not (session.signals.came or ended.timed_out):
+        with unheard():
+            again = replay_command(
+                log, command, on_miss=on_miss, pace=pace, upstreams=upstreams, rules=rules,
+                profile=profile, output=output, copying=on_recorded, write=lambda _content: None,
+            )  # fmt: skip
+    return attrs.evolve(report, notes=(_why(again, has_input=has_input), *report.notes))
+
+
+def _why(again: ObservedReport | None, *, has_input: bool) -> str:
+    """Return whether edits caused a difference; `again` is a replay on the recorded files.
+
+    It got no input.
+    """
+    if again is not None and again.identical and not again.is_nothing:
+        return "your edits are the cause: on the recorded files, the replay is identical"
+    if again is None or has_input:
+        return "to see whether your edits are the cause, replay with --files recorded"
+    return "your edits are not the only cause: on the recorded files, the replay differs as well"
 
 
 def failed_answers(
@@ -421,7 +457,9 @@ def fork_command(
     keys = placeholders(record.started.rules, routes, is_live=True)
     session.secrets.learn_environment(keys)
     path = Path(into) if into is not None else fresh_path(f"{program_of(command)}-fork")
-    place = placed(record.path, record.folder, command, copying or Copying())
+    place = placed(
+        record.path, record.folder, command, copying or Copying(), head=kept.head, only_own=True
+    )
     with contextlib.ExitStack() as left:
         left.enter_context(session.signals)
         session.place = left.enter_context(place)
@@ -443,7 +481,7 @@ def fork_command(
             served=desk.served,
             live=desk.live,
             otherwise=asked_otherwise(record, desk.matcher),
-            notes=(*session.place.notes, *desk.refused),
+            notes=(*filter(None, [session.place.line]), *session.place.notes, *desk.refused),
         )
 
 
@@ -495,7 +533,10 @@ def resume_command(
     path = Path(into) if into is not None else fresh_path(f"{program_of(command)}-resume")
     with ExitStack() as stack:
         stack.enter_context(session.signals)
-        place = placed(record.path, record.folder, command, copying or Copying())
+        place = placed(
+            record.path, record.folder, command, copying or Copying(), head=record.head,
+            only_own=True,
+        )  # fmt: skip
         session.place = stack.enter_context(place)
         told = resumed_rules(record, session.place.folders)
         journal = stack.enter_context(
@@ -523,7 +564,7 @@ def resume_command(
         ended = session.run(desk, mcp, journal, pinned(record), desk.end)
         patch = None
         if copied is not None and folder is not None and not folder.lost:
-            patch = patch_of(path, folder_at(path), left)
+            patch = patch_of(path, folder_at(path), left, session.place.edits.today)
         is_fine = not (ended.exit_code or desk.different)
         is_applied = applies and is_fine and patch is not None and not patch.moved
         if patch is not None and is_applied:
@@ -538,7 +579,7 @@ def resume_command(
             unasked=len(desk.matcher.left()),
             different=tuple(desk.different),
             reached=desk.spending.reached if desk.spending is not None else {},
-            notes=(*session.place.notes, *desk.refused),
+            notes=(*filter(None, [session.place.line]), *session.place.notes, *desk.refused),
         )
 
 

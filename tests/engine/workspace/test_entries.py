@@ -65,7 +65,7 @@ def test_a_tree_and_its_changes_are_the_next_tree(trees: list[list[TreeEntry]]) 
         state.apply(FolderChanged(tuple(changes), after.digest, is_end=after is later[-1]))
         before, touched = after, touched | {change.path for change in changes}
 
-    assert (state.tree, state.touched, state.is_ended) == (before, touched, bool(later))
+    assert (state.tree, {*state.states}, state.is_ended) == (before, touched, bool(later))
 
 
 def test_a_file_of_the_base_goes_and_comes_back() -> None:
@@ -91,6 +91,7 @@ def test_only_the_tree_that_is_asked_for_is_listed() -> None:
     state.apply(FolderChanged((FileChange("b", new, None, is_base=True),), START.tree.digest))
 
     assert state.tree == START.tree
+    assert state.states == {"b": {None, new}}
 
 
 def test_changes_that_lead_to_another_tree_than_said_are_refused() -> None:

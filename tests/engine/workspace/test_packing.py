@@ -10,7 +10,7 @@ from refold.engine.log.names import files_of, packs_of
 from refold.engine.workspace.entries import FolderStarted, FolderState, Repository
 from refold.engine.workspace.git import RepositoryObjects
 from refold.engine.workspace.packing import (
-    found_today,
+    lenders,
     pack_objects,
     packed_repository,
 )
@@ -91,10 +91,10 @@ def test_a_damaged_pack_is_refused(tmp_path: Path) -> None:
         packed_repository(log, tmp_path / "made")
 
 
-def test_the_folder_that_has_the_commits_is_found(
+def test_the_repository_that_has_the_objects_lends_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The recorded one, else the one where this process stands; else files alone may be lent."""
+    """The recorded one, else the one where this process stands."""
     top = old_and_new(tmp_path)
     state = state_of(top)
     started = state.started
@@ -103,34 +103,34 @@ def test_the_folder_that_has_the_commits_is_found(
     below = tmp_path / "clone" / "d"
     other = repository(tmp_path / "other", {"a": "1"})
 
-    assert found_today(started)[0] == top
+    assert lenders(started)[""].top == top
     top.rename(tmp_path / "away")
     monkeypatch.chdir(below)
-    folder, gits = found_today(started)
-    assert (folder, list(gits)) == (below.parent, [""])
+    assert lenders(started)[""].top == below.parent
     monkeypatch.chdir(other)
-    assert found_today(started) == (other, {})
+    assert lenders(started) == {}
     with pytest.raises(GitFailed, match="the repository is not here"):
         pack_objects(state, tmp_path)
 
 
-def test_a_repository_without_a_commit_is_found(
+def test_each_repository_is_lent_by_one_that_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it was, or where this process stands: a copy takes over how it is used."""
-    top, clone = tmp_path / "r", tmp_path / "clone"
-    for folder in (top, clone):
-        folder.mkdir()
-        git(folder, "init", "-q")
-    started = FolderStarted(str(top), "", FileTree(), (Repository("", "", "refs/heads/main"),))
+    """One without a commit needs none; a clone may lack a submodule that is elsewhere."""
+    top, clone = repository(tmp_path / "r", {"a": "1"}), tmp_path / "clone"
+    repository(top / "sub", {"s": "1"})
+    git(top, "init", "-q", "empty")
+    trees = [git(each, "rev-parse", "HEAD^{tree}") for each in (top, top / "sub")]
+    bases = [Base(path, tree) for path, tree in zip(("", "sub"), trees, strict=True)]
+    made = (Repository("empty", "", "refs/heads/main"),)
+    started = FolderStarted(str(top), "", FileTree.of(bases, []), made)
+    git(tmp_path, "clone", "-q", "r", "clone")
+    (top / ".git").rename(tmp_path / "git")
     monkeypatch.chdir(clone)
 
-    assert found_today(started)[0] == top
-    assert [*found_today(started)[1]] == [""]
-    top.rename(tmp_path / "away")
-    assert [*found_today(started)[1]] == [""]
-    (clone / ".git").rename(tmp_path / "git")
-    assert found_today(started) == (clone, {})
+    found = {path: each.top for path, each in lenders(started).items()}
+
+    assert found == {"": clone, "sub": top / "sub", "empty": top / "empty"}
 
 
 def test_without_a_folder_there_is_nothing_to_pack(tmp_path: Path) -> None:

@@ -109,6 +109,25 @@ def test_what_the_copy_holds_is_put_into_the_folder(project: Path, provider: Pro
     assert provider.asked.total() == 2
 
 
+def test_it_is_put_into_the_folder_in_which_the_command_is_started(
+    project: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of the recorded one, which is not touched."""
+    log, command = _recorded(project)
+    there = project.parent / "there"
+    shutil.copytree(project, there, ignore=shutil.ignore_patterns("run.*"))
+    monkeypatch.chdir(there)
+    before = _held(project)
+
+    resumed = _resumed(log, command)
+
+    assert resumed.is_applied, resumed.patch
+    assert resumed.notes[0] == f"files: {there}, recorded in {project}"
+    assert _held(there) == {**ENDED, "link": ENDED["calc.py"]}
+    assert _held(project) == before
+    assert provider.asked.total() == 2
+
+
 @pytest.mark.parametrize(
     "change", ["an edit", *(pytest.param(each, marks=pytest.mark.long) for each in _OTHERS)]
 )

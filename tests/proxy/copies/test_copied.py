@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import os
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
@@ -17,6 +16,7 @@ from refold.engine.workspace.entries import FolderStarted, FolderState, Reposito
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 from refold.proxy.copies import copied
 from refold.proxy.copies.copied import Copy, make_copy
+from refold.proxy.copies.whose import Files
 from tests.support.folders import git, repository
 
 
@@ -67,7 +67,7 @@ def made(
     started: FolderStarted,
     work: Path,
     *,
-    command: Sequence[str] = ("agent",),
+    files: Files = "recorded",
     is_mounted: bool = False,
     has_layers: bool = False,
     has_hooks: bool = False,
@@ -78,9 +78,10 @@ def made(
         return make_copy(
             log,
             state_of(started),
-            command,
+            ["agent"],
             work,
             left,
+            files=files,
             is_mounted=is_mounted,
             has_layers=has_layers,
             has_hooks=has_hooks,
@@ -161,7 +162,7 @@ def test_objects_come_from_wherever_the_repository_has_them(tmp_path: Path) -> N
 def test_what_a_repository_has_lost_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before anything runs; in another clone, all is there."""
+    """Before anything runs, unless the folder has the file; another clone has it all."""
     top = repository(tmp_path / "r", {"a": "one\n", "b": "two\n"})
     log = tmp_path / "x.jsonl"
     started = recorded(top, log)
@@ -169,6 +170,8 @@ def test_what_a_repository_has_lost_is_named(
     named = git(top, "rev-parse", "HEAD:b")
     (top / ".git" / "objects" / named[:2] / named[2:]).unlink()
 
+    assert (made(log, started, tmp_path / "w0").top / "b").read_text() == "two\n"
+    (top / "b").write_text("other\n")
     with pytest.raises(FolderIncomplete, match=named):
         made(log, started, tmp_path / "w")
     (tmp_path / "r").rename(tmp_path / "elsewhere")
@@ -247,7 +250,7 @@ def test_links_that_lead_out_of_a_copy_elsewhere_are_listed(tmp_path: Path) -> N
     notes = made(log, started, tmp_path / "w").notes
 
     assert notes[-1] == "links that point outside the copy: out"
-    assert "links" not in str(made(log, started, tmp_path / "m", is_mounted=True).notes)
+    assert "links that" not in str(made(log, started, tmp_path / "m", is_mounted=True).notes)
 
 
 @pytest.mark.parametrize("place", [".git/hooks", "tools"])

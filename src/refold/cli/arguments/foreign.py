@@ -102,6 +102,11 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "is_flag": True,
         "help": "run in the current folder, with your own files, instead of a copy.",
     },
+    "--files": {
+        "type": click.Choice(["recorded", "today"]), "default": None,
+        "help": "run on the recorded files, or use every edit since; by default, edits of the "
+        "program under test are used.",
+    },
     "--keep": {
         "type": click.Path(path_type=Path), "metavar": "DIR",
         "help": "keep the copy as this new folder.",
@@ -128,7 +133,7 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     },
     "--yes": {"is_flag": True, "help": "do not ask before running a log of unknown origin."},
 }  # fmt: skip
-_COPY: Final = ("--in-place", "--keep", "--network", "--hooks")
+_COPY: Final = ("--in-place", "--files", "--keep", "--network", "--hooks")
 _SHARED: Final = ("--upstream", "--volatile", "--volatile-text", "--unordered", "--profile")
 
 
@@ -143,6 +148,7 @@ class Foreign:
     profile: str = ""
     output: str | None = None
     in_place: bool = False
+    files: str | None = None
     keep: Path | None = None
     network: bool = False
     hooks: bool = False
@@ -150,12 +156,13 @@ class Foreign:
 
     def copying(self) -> Any:
         """Return where a command runs again, as `proxy.copies.placing` takes it."""
-        if self.in_place and (self.keep or self.network or self.hooks):
-            raise click.UsageError("--keep, --network and --hooks need a copy: omit --in-place")
+        if self.in_place and (self.files or self.keep or self.network or self.hooks):
+            options = "--files, --keep, --network and --hooks"
+            raise click.UsageError(f"{options} need a copy: omit --in-place")
         made = proxy_module("copies.placing").Copying
         return made(
-            in_place=self.in_place, keep=self.keep, has_network=self.network,
-            has_hooks=self.hooks, ignored=self.volatile_file,
+            in_place=self.in_place, files=self.files or "", keep=self.keep,
+            has_network=self.network, has_hooks=self.hooks, ignored=self.volatile_file,
         )  # fmt: skip
 
     def passed(self) -> dict[str, Any]:

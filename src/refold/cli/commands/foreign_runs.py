@@ -61,8 +61,7 @@ def replay_foreign(
     code = USAGE if report.is_nothing else FINE if report.identical else DIFFERS
     shown = output.shown_path(log)
     if junit is not None:
-        first = str(report).partition("\n")[0]
-        failure = (first, str(report)) if code else None
+        failure = (report.headline, str(report)) if code else None
         case = JUnitCase(name=shown, seconds=time.monotonic() - started, failure=failure)
         junit.write(junit_xml([JUnitSuite(name="refold replay", cases=[case])]))
     is_all = is_all or report.answered_otherwise > 0
@@ -264,6 +263,8 @@ def _write() -> Callable[[bytes], None] | None:
 
 def _describe(report: ObservedReport, *, is_all: bool) -> None:
     """Say on standard error how it went: standard output is the command's."""
+    if report.files:
+        output.told(report.files)
     said, colon, counts = report.headline.partition(":")
     is_fine = report.identical and not report.is_nothing
     output.told((said, "green" if is_fine else "bold red"), colon + counts)

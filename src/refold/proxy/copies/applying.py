@@ -106,15 +106,15 @@ def left_by(log: Path, folder: FolderState) -> str:
         return _lines(_changes(before, _Side(contents, folder.tree)))
 
 
-def patch_of(log: Path, folder: FolderState, left: str) -> FolderPatch | None:
-    """Return the differences of a copy, whose log this is, from the user's folder.
+def patch_of(log: Path, folder: FolderState, left: str, top: Path | None) -> FolderPatch | None:
+    """Return the differences of a copy, whose log this is, from the user's folder `top`.
 
-    `left` is the result of `left_by` for the folder's record. `None` if the folder is missing.
+    `left` is the result of `left_by` for the folder's record. `None` without a folder.
     """
     started = folder.started
-    if started is None or not Path(started.path).is_dir():
+    if started is None or top is None:
         return None
-    top, was = Path(started.path), {json.loads(line)[0]: line for line in left.split("\n") if line}
+    was = {json.loads(line)[0]: line for line in left.split("\n") if line}
     with contents_of(log, folder) as contents, _today(top, log) as today:
         start, copy = _Side(contents, started.tree), _Side(contents, folder.tree)
         known = {*start.whole(), *copy.whole(), *map(of_text, was)}  # of all else, nothing is said

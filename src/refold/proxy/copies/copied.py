@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from refold.engine.errors import ContentMissing, FolderIncomplete
+from refold.engine.errors import ContentMissing, FolderIncomplete, UsageError
 from refold.engine.workspace import paths
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState
@@ -21,8 +21,16 @@ from refold.engine.workspace.git import Git
 from refold.engine.workspace.packing import contents_of
 from refold.engine.workspace.restoring import restore
 from refold.engine.workspace.tree import TreeEntry, check_folders
+from refold.proxy.copies.current import (
+    Edits,
+    RecordedFolder,
+    edits_of,
+    held_at,
+    is_ordinary,
+    todays_folder,
+)
 from refold.proxy.copies.history import make_history, object_folders, take_hooks
-from refold.proxy.copies.today import is_ordinary, taken_today, unchanged
+from refold.proxy.copies.whose import Files
 
 LENT_MAX: Final = 1024**3
 """Bytes that are copied of what git ignores and of what else was left out of a record."""
@@ -42,8 +50,10 @@ class Copy:
     layered: tuple[tuple[Path, str], ...]
     """Folders of today's, and where a sandbox lays a layer over them."""
     notes: tuple[str, ...]
-    taken: tuple[str, ...]
-    """Files of today's."""
+    edits: Edits
+    """What became of today's files."""
+    led: tuple[str, ...]
+    """Links that lead into the copy, not to where they were recorded."""
     contents: Contents
     """Reads what files of the record held."""
 
@@ -55,61 +65,71 @@ def make_copy(
     work: Path,
     left: contextlib.ExitStack,
     *,
+    head: str = "",
+    files: Files = "edits",
     is_mounted: bool,
     has_layers: bool,
     has_hooks: bool = False,
 ) -> Copy:
     """Make the folder of a log again, below the empty folder `work`; `left` ends what reads.
 
-    `is_mounted`: it will be seen at its recorded path; `has_layers`: folders can be laid over
-    others there; `has_hooks`: it gets the hooks of today's repositories.
+    `head` is the log's; `files` chooses among today's; `is_mounted`: it will be seen at
+    its recorded path; `has_layers`: folders can be laid over others there; `has_hooks`: it gets the
+    hooks of today's repositories.
 
     Raises:
         FolderIncomplete: contents are missing: the repository is not here, or has lost them.
         FolderRefused: the log names what no log may name.
+        UsageError: `files` is `today`, and this machine does not have them.
         OSError: it could not be written.
     """
     started = folder.started
     assert started is not None
     top = work / "copy"
     top.mkdir()
-    contents, today, gits = contents_of(log, started, work / "packed")
+    contents, gits = contents_of(log, started, work / "packed")
     left.enter_context(contents)
-    has_commits = any(not git.git_dir for git in gits.values())
-    is_same = has_commits or (today == Path(started.path) and is_ordinary(started.path))
     try:
         whole = contents.whole(started.tree)
     except ContentMissing as error:
         raise FolderIncomplete(str(log), (str(error),)) from None
+    recorded = RecordedFolder(log, head, folder, contents, whole, gits)
+    today = todays_folder(recorded)
+    if files == "today" and today is None:
+        expected = "start it in the recorded folder, or in a clone or a copy of it"
+        raise UsageError(f"--files today: {started.path} is not on this machine: {expected}")
+    edits = edits_of(recorded, today, files, command)
 
     def content(entry: TreeEntry) -> bytes:
+        used = edits.held.get(entry.path)
+        if used is not None:
+            return used.content
         try:
             return contents.content(entry, started.tree)
         except ContentMissing:
-            held = unchanged(today, entry) if today is not None else None
-            if held is None:
+            held = None if today is None else held_at(today, entry.path)
+            if held is None or not held.is_as(entry):
                 raise
-            return held
+            return held.content
 
-    check_folders(whole.by_path, [one.path for one in started.repositories])
-    missing = restore(whole.differs, content, top)
+    tree = edits.tree(whole)
+    check_folders(tree.by_path, [one.path for one in started.repositories])
+    missing = restore(tree.differs, content, top)
     if missing:
         raise FolderIncomplete(str(log), tuple(map(str, missing)))
     notes, shown = _histories(started, top, work, contents, gits, has_hooks=has_hooks)
-    taken = list[str]()
-    if today is not None and is_same:
-        was = whole.by_path.keys()
-        taken, told = taken_today(folder, log, command, today, top, was)
-        notes += told
-    lent = _Lent(today, top, started.path, is_mounted=is_mounted, has_layers=has_layers)
+    notes = [*edits.notes(started.path), *notes]
+    lenders = dict.fromkeys(each for each in (today, recorded.place) if each is not None)
+    lent = _Lent([*lenders], top, started.path, is_mounted=is_mounted, has_layers=has_layers)
     lent.take(entry for entry in whole.differs if not entry.is_restorable)
     notes += lent.notes()
     named = (Path(started.path), *([] if today is None else [today]))
     whole_names = dict.fromkeys([*named, *map(Path, map(os.path.realpath, named))])
     home = os.path.realpath(os.environ.get("HOME", "/"))
     originals = tuple(each for each in whole_names if is_ordinary(str(each)) or str(each) == home)
+    led = list[str]()
     if not is_mounted:
-        taken += (led := _led_into(top, originals))
+        led = _led_into(top, originals)
         if led:
             notes.append(
                 f"links into {started.path} point to the copy instead: {paths.names_of(led)}"
@@ -120,7 +140,7 @@ def make_copy(
             notes.append(f"links that point outside the copy: {paths.names_of(out)}")
     return Copy(
         top=top, originals=originals, shown=tuple(shown), layered=tuple(lent.layered),
-        notes=tuple(notes), contents=contents, taken=tuple(taken),
+        notes=tuple(notes), contents=contents, edits=edits, led=tuple(led),
     )  # fmt: skip
 
 
@@ -202,23 +222,24 @@ class _Lent:
     """Files of today's folder that the record left out: a command may need them."""
 
     def __init__(
-        self, today: Path | None, top: Path, at: str, *, is_mounted: bool, has_layers: bool
+        self, folders: Sequence[Path], top: Path, at: str, *, is_mounted: bool, has_layers: bool
     ) -> None:
-        self._today = today
+        self._folders = folders
         self._top = top
         self._at = at
         self._is_mounted = is_mounted
         self._has_layers = has_layers
         self._left = LENT_MAX
-        self._taken: list[str] = []
+        self._taken: dict[Path, list[str]] = {}
         self._out: list[str] = []
         self.layered: list[tuple[Path, str]] = []
 
     def take(self, entries: Iterable[TreeEntry]) -> None:
         """Lend what can be lent."""
         for entry in entries:
-            taken = self._today is not None and self._take(entry.path, self._today / entry.path)
-            (self._taken if taken else self._out).append(entry.path)
+            path = entry.path
+            by = next((each for each in self._folders if self._take(path, each / path)), None)
+            (self._out if by is None else self._taken.setdefault(by, [])).append(path)
 
     def _take(self, path: str, source: Path) -> bool:
         target = self._top / path
@@ -243,11 +264,10 @@ class _Lent:
 
     def notes(self) -> list[str]:
         """Return the lent and the missing files, in words."""
-        told = []
-        if self._taken:
-            told.append(
-                f"not in the log, so taken from {self._today}: {paths.names_of(self._taken)}"
-            )
+        told = [
+            f"not in the log, so taken from {folder}: {paths.names_of(taken)}"
+            for folder, taken in self._taken.items()
+        ]
         if self._out:
             told.append(f"neither in the log nor in the copy: {paths.names_of(self._out)}")
         return told

@@ -6,7 +6,6 @@ ignores or the record left out are not compared. Rules: CONTRACT.md §16.20.
 
 import contextlib
 import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Self
@@ -21,6 +20,7 @@ from refold.engine.workspace.left_out import LogFiles, is_volatile
 from refold.engine.workspace.paths import as_text
 from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.tree import FileTree, TreeEntry
+from refold.proxy.copies.current import held_at
 
 _TEXT_MAX: Final = 1024 * 1024
 """Bytes of a file whose text is compared; of a larger one, its digest."""
@@ -51,11 +51,15 @@ class FolderComparison:
         ignored: Iterable[str] = (),
         taken: Iterable[str] = (),
     ) -> None:
-        """Take the copy, what reads recorded contents, patterns of paths to ignore, and paths."""
+        """Take the copy, what reads recorded contents, and patterns of paths to ignore.
+
+        `taken` are paths that the copy does not have as recorded: of them, only new changes count.
+        """
         self._top = top
         self._contents = contents
         self._ignored = tuple(ignored)
         self._taken = frozenset(taken)
+        self._begun: Mapping[str, TreeEntry] = {}
         nowhere = top.parent / "no-log.jsonl"
         self._now = BlobStore(top.parent / "now", sync=False)
         self._scanner = Scanner(
@@ -67,7 +71,7 @@ class FolderComparison:
     def begin(self) -> None:
         """Look at the copy as it is made."""
         with self._failing():
-            self._scanner.scan()
+            self._begun = self._scanner.scan().tree.by_path
 
     def end(self, recorded: FolderState, ignored: Iterable[str] = ()) -> EndedFolder:
         """Compare the folder that the command left with the end of the record.
@@ -87,7 +91,8 @@ class FolderComparison:
         now: dict[str, str] = {}
         for path in sorted(before.keys() | after.keys(), key=os.fsencode):
             entries = before.get(path), after.get(path)
-            if entries[0] == entries[1] or self._is_ignored(path, entries):
+            is_as_begun = path in self._taken and self._begun.get(path) == entries[1]
+            if entries[0] == entries[1] or is_as_begun or self._is_ignored(path, entries):
                 continue
             held = self._recorded(path, entries[0], recorded.tree), self._found(path)
             if held[0] != held[1]:
@@ -105,13 +110,8 @@ class FolderComparison:
             self._why = self._why or str(error) or type(error).__name__
 
     def _is_ignored(self, path: str, entries: Iterable[TreeEntry | None]) -> bool:
-        return (
-            path in self._taken
-            or is_volatile(path, self._ignored)
-            or any(
-                one is not None and (one.kind == "commit" or not one.is_restorable)
-                for one in entries
-            )
+        return is_volatile(path, self._ignored) or any(
+            one is not None and (one.kind == "commit" or not one.is_restorable) for one in entries
         )
 
     def _recorded(self, path: str, entry: TreeEntry | None, tree: FileTree) -> _Held | None:
@@ -131,20 +131,11 @@ class FolderComparison:
 
     def _found(self, path: str) -> _Held | None:
         """Return the mode and the content of a file of the copy; no link is followed."""
-        file = self._top / path
-        if any(each.is_symlink() for each in file.parents if each.is_relative_to(self._top)):
-            return None
-        try:
-            found = file.lstat().st_mode
-            if stat.S_ISLNK(found):
-                return "120000", os.fsencode(file.readlink())
-            if stat.S_ISDIR(found):
-                return "040000", b""
-            descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with open(descriptor, "rb") as opened:  # noqa: PTH123 - a descriptor
-                return ("100755" if found & stat.S_IXUSR else "100644"), opened.read()
-        except OSError:
-            return None
+        if (held := held_at(self._top, path)) is not None:
+            return held.mode, held.content
+        above = (each for each in (self._top / path).parents if each.is_relative_to(self._top))
+        is_folder = (self._top / path).is_dir() and not any(each.is_symlink() for each in above)
+        return ("040000", b"") if is_folder else None
 
     def __enter__(self) -> Self:
         return self

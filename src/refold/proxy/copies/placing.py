@@ -6,15 +6,16 @@ bound. The next process removes the leftovers of a killed one. Rules: CONTRACT.m
 
 import contextlib
 import fcntl
+import functools
 import os
 import re
 import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import attrs
 
@@ -22,9 +23,10 @@ from refold.engine.errors import UsageError
 from refold.engine.workspace.entries import FolderState
 from refold.proxy.command import Starter, started
 from refold.proxy.copies.copied import Copy, keep_copy, make_copy
+from refold.proxy.copies.current import Edits, is_ordinary
 from refold.proxy.copies.ended import FolderComparison
 from refold.proxy.copies.sandbox import SandboxRefused, SandboxView, has_layers, opened
-from refold.proxy.copies.today import is_ordinary
+from refold.proxy.copies.whose import Files
 
 _PREFIX: Final = "refold-copy-"
 _LOCK: Final = "lock"
@@ -41,6 +43,8 @@ class Copying:
     has_network: bool = False
     has_hooks: bool = False
     """Whether the copy has the git hooks of the user's repository."""
+    files: Literal["", "recorded", "today"] = ""
+    """Whose files the copy gets; empty: today's where they are edits of the program under test."""
     ignored: tuple[str, ...] = ()
     """Patterns of paths that are not compared at the end."""
 
@@ -63,18 +67,30 @@ class Placement:
     comparison: FolderComparison | None = None
     """The comparison of the copy with the record; `None` without a copy."""
     notes: tuple[str, ...] = ()
+    edits: Edits = attrs.field(factory=Edits)
+    """Today's folder, and what became of its files; without a copy, none."""
+    line: str = ""
+    """The folder whose files it gets, if it is not the recorded one."""
 
 
 @contextlib.contextmanager
 def placed(
-    log: Path, folder: FolderState, command: Sequence[str], copying: Copying
+    log: Path,
+    folder: FolderState,
+    command: Sequence[str],
+    copying: Copying,
+    *,
+    head: str = "",
+    only_own: bool = False,
 ) -> Iterator[Placement]:
     """Give the place where a command runs again; a copy is removed after the block.
+
+    `head` is the log's. With `only_own`, a copy gets of today's files the agent's own alone.
 
     Raises:
         FolderIncomplete: contents are missing.
         FolderRefused: the log names what no log may name.
-        UsageError: `keep` is there already, or cannot be made.
+        UsageError: `keep` is there already, or today's files are not here.
     """
     if folder.started is None or copying.in_place:
         why = "--in-place" if copying.in_place else "the log does not contain its folder"
@@ -83,16 +99,19 @@ def placed(
     if copying.keep is not None and copying.keep.exists():
         raise UsageError(f"--keep {copying.keep}: this folder already exists: pass a new one")
     with _work() as work, contextlib.ExitStack() as left:
-        yield _placed(log, folder, command, copying, work, left)
+        files: Files = copying.files or ("own" if only_own else "edits")
+        copy = functools.partial(
+            make_copy, log, folder, command, work, left, head=head, files=files
+        )
+        yield _placed(folder, copy, copying, work, left)
         left.close()
         if copying.keep is not None:
             keep_copy(work / "copy", copying.keep)
 
 
 def _placed(
-    log: Path,
     folder: FolderState,
-    command: Sequence[str],
+    made: Callable[..., Copy],
     copying: Copying,
     work: Path,
     left: contextlib.ExitStack,
@@ -108,18 +127,22 @@ def _placed(
         why = str(error)
     if not is_ordinary(recorded.path):
         why = f"{recorded.path} cannot be replaced by the copy"
-    copy = make_copy(
-        log, folder, command, work, left,
-        is_mounted=not why, has_layers=layers, has_hooks=copying.has_hooks,
-    )  # fmt: skip
-    compared = FolderComparison(copy.top, copy.contents, copying.ignored, copy.taken)
+    copy = made(is_mounted=not why, has_layers=layers)
+    taken = (*copy.edits.used, *copy.led)
+    compared = FolderComparison(copy.top, copy.contents, copying.ignored, taken)
     left.enter_context(compared)
     compared.begin()
     if not why:
         (work / "layers").mkdir()
+        places = tuple(_places(copy, recorded.path))
+        layered = (
+            (source, f"{place}{path.removeprefix(recorded.path)}")
+            for _, place in places
+            for source, path in copy.layered
+        )
         view = SandboxView(
-            scratch=work / "layers", hidden=work, places=((copy.top, recorded.path),),
-            layered=copy.layered, shown=copy.shown, has_network=copying.has_network,
+            scratch=work / "layers", hidden=work, places=places,
+            layered=tuple(layered), shown=copy.shown, has_network=copying.has_network,
         )  # fmt: skip
         try:
             box = left.enter_context(opened(view, at, layers))
@@ -135,6 +158,8 @@ def _placed(
             )
             return Placement(
                 start=box.start, listening=box.listening, top=copy.top, comparison=compared,
+                edits=copy.edits,
+        line=copy.edits.line(recorded.path),
                 folders={"folder": at, "other_folder": at}, notes=(*told, *copy.notes),
             )  # fmt: skip
     here = str(Path(copy.top, recorded.below))
@@ -146,9 +171,20 @@ def _placed(
     ]
     told.append("changes made outside the copy are permanent")
     return Placement(
-        start=_starting(copy, here), top=copy.top, comparison=compared,
+        start=_starting(copy, here), top=copy.top, comparison=compared, edits=copy.edits,
+        line=copy.edits.line(recorded.path),
         folders={"folder": here, "other_folder": here}, notes=(*told, *copy.notes),
     )  # fmt: skip
+
+
+def _places(copy: Copy, recorded: str) -> Iterator[tuple[Path, str]]:
+    """Yield where a copy is seen: at the recorded path, and in the place of today's folder."""
+    yield copy.top, recorded
+    today = copy.edits.today
+    if today is not None and is_ordinary(str(today)):
+        place = Path(os.path.realpath(recorded))
+        if not (today.is_relative_to(place) or place.is_relative_to(today)):
+            yield copy.top, str(today)
 
 
 def _starting(copy: Copy, folder: str) -> Starter:

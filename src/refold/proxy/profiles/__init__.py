@@ -64,6 +64,11 @@ def profile_of(command: Sequence[str], named: str = "") -> Profile:
     return NO_PROFILE
 
 
+def works_on_folder(command: Sequence[str], profile: Profile) -> bool:
+    """Return whether a command works on its folder; a script that uses such a program does not."""
+    return profile.works_on_folder and not _uses(command, profile.libraries)
+
+
 def profile_asking(user_agent: str, system: str) -> Profile:
     """Return the profile of the program that asks so; `NO_PROFILE` of one that is not known."""
     return next((each for each in shipped() if each.asks(user_agent, system)), NO_PROFILE)

@@ -10,6 +10,7 @@ _CHAT: Final = "file:.aider.chat.history.md"
 PROFILE: Final = Profile(
     name="aider",
     commands=("aider", "aider-chat"),
+    works_on_folder=True,
     asks_as=("Act as an expert software developer\\.",),
     variables={"PYTHONHASHSEED": "0"},  # it names files in the order of a set
     left_out=(r"\n# \*SEARCH/REPLACE block\* Rules:[\s\S]*",),

@@ -7,6 +7,7 @@ from refold.engine.observed.profile import Profile
 PROFILE: Final = Profile(
     name="Claude Code",
     commands=("claude", "@anthropic-ai/claude-code"),
+    works_on_folder=True,
     libraries=("claude_agent_sdk", "@anthropic-ai/claude-agent-sdk"),
     asks_as=("claude-cli/", r"Bun/[\d.]+$"),  # the latter looks first whether the server is there
     # It asks when its MCP servers have answered, or after the 30 s that it gives to one: else it

@@ -19,6 +19,7 @@ _ONE_COMMAND: Final = (
 PROFILE: Final = Profile(
     name="Codex",
     commands=("codex", "@openai/codex"),
+    works_on_folder=True,
     asks_as=("codex_",),
     arguments=("-c", 'openai_base_url="{openai}"'),
     thread=("x-codex-turn-metadata/thread_id", "thread-id"),

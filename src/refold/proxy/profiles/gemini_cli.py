@@ -23,6 +23,7 @@ processes of the agent do not get it."""
 PROFILE: Final = Profile(
     name="Gemini CLI",
     commands=("gemini", "@google/gemini-cli"),
+    works_on_folder=True,
     appended={
         "NODE_OPTIONS": "--import=data:text/javascript;base64,"
         + base64.b64encode(_WITH_A_KEY.encode()).decode()

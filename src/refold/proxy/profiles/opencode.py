@@ -7,6 +7,7 @@ from refold.engine.observed.profile import Profile
 PROFILE: Final = Profile(
     name="opencode",
     commands=("opencode", "opencode-ai"),
+    works_on_folder=True,
     asks_as=("opencode/",),
     thread=("x-session-id",),
     above=("x-parent-session-id",),

@@ -7,6 +7,7 @@ from refold.engine.observed.profile import Profile
 PROFILE: Final = Profile(
     name="Qwen Code",
     commands=("qwen", "@qwen-code/qwen-code"),
+    works_on_folder=True,
     asks_as=("QwenCode/",),
     left_out=(r"This is the Qwen Code\. We are setting up the context for our chat\.[\s\S]*",),
     outputs={"stream-json": "lines", "format json": "lines", "-o json": "lines"},

@@ -1,0 +1,354 @@
+"""Today's folder: which one it is, and how its files differ from a record.
+
+It is only read.  Rules: CONTRACT.md §16.20.
+"""
+
+import contextlib
+import functools
+import os
+import re
+import stat
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
+from refold.engine.log.blobs import digest_only
+from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.entries import FolderStarted, FolderState
+from refold.engine.workspace.git import Git, RepositoryObjects, blob_id
+from refold.engine.workspace.left_out import OF_AIDER, LogFiles, is_volatile
+from refold.engine.workspace.paths import is_git
+from refold.engine.workspace.scanning import Scanner
+from refold.engine.workspace.tree import FileTree, Kind, TreeEntry, is_below
+from refold.proxy.copies.whose import Decision, Files, PathStates, is_own
+from refold.proxy.recorded_here import is_recorded_here
+
+_COMMITS: Final = 1000
+"""Of the history of a record, those that are looked for in today's repository."""
+_SAMPLE: Final = 400
+"""Files of a record that are looked for in today's folder, at most."""
+_WORD: Final = re.compile(r"[^\s;&|()'\"=@<>$`]+")
+_FILES: Final = ("git", "own", "cut", "link", "out")
+_LINK: Final = "120000"
+_FOLDER: Final = "040000"
+_OF_SYSTEM: Final = (
+    "/proc", "/sys", "/dev", "/run", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64",
+)  # fmt: skip
+
+
+@attrs.frozen
+class DiskFile:
+    """The content of a path on disk: a file or a link."""
+
+    mode: str
+    content: bytes
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Of the content."""
+        return digest_only(self.content)
+
+    def is_as(self, entry: TreeEntry | None) -> bool:
+        """Return whether an entry of a record has this mode and content."""
+        if entry is None or entry.mode != self.mode:
+            return False
+        named = {"own": self.digest, "link": os.fsdecode(self.content)}
+        if entry.kind == "git":
+            return entry.value == blob_id(self.content, len(entry.value))
+        return entry.value == named.get(entry.kind)
+
+
+def is_ordinary(path: str) -> bool:
+    """Return whether a folder of a log is one of work: none of the system, HOME or above it."""
+    plain, home = os.path.normpath(path), os.path.realpath(os.environ.get("HOME", "/"))
+    above = f"{plain.rstrip('/')}/"
+    return plain == path and not any(
+        f"{each}/".startswith(above) or (each != home and above.startswith(f"{each}/"))
+        for each in (home, *_OF_SYSTEM)
+    )
+
+
+def held_at(top: Path, path: str) -> DiskFile | None:
+    """Read a path below a folder; `None` for nothing and for folders.
+
+    No link is followed.
+    """
+    file = top / path
+    if any(each.is_symlink() for each in file.parents if each != top and each.is_relative_to(top)):
+        return None
+    try:
+        found = file.lstat().st_mode
+        if stat.S_ISLNK(found):
+            return DiskFile(_LINK, os.fsencode(file.readlink()))
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, "rb") as opened:  # noqa: PTH123 - a descriptor
+            return DiskFile("100755" if found & stat.S_IXUSR else "100644", opened.read())
+    except OSError:
+        return None
+
+
+@attrs.frozen
+class RecordedFolder:
+    """The folder of a record, with what reads its contents."""
+
+    log: Path
+    head: str
+    """Of the log."""
+    state: FolderState
+    contents: Contents
+    whole: FileTree
+    """All files at the start."""
+    gits: Mapping[str, Git]
+    """Repositories with its objects, by path."""
+
+    @property
+    def started(self) -> FolderStarted:
+        """Its start."""
+        assert self.state.started is not None
+        return self.state.started
+
+    @functools.cached_property
+    def place(self) -> Path | None:
+        """The recorded folder, if the run was recorded on this machine."""
+        place = Path(self.started.path)
+        is_known = is_recorded_here(self.head) or (place.is_dir() and _is_of(place, self))
+        return place if place.is_dir() and is_known else None
+
+    @functools.cached_property
+    def committed(self) -> Mapping[str, TreeEntry]:
+        """The files of the recorded commits, by path, as far as they are here."""
+        found = dict[str, TreeEntry]()
+        for one in self.started.repositories:
+            git = self.gits.get(one.path)
+            if git is not None and one.commit:
+                with contextlib.suppress(ContentMissing), RepositoryObjects(git) as objects:
+                    found |= {each.path: each for each in objects.files(one.commit, one.path)}
+        return found
+
+    def entries(self, path: str) -> set[TreeEntry | None]:
+        """Return all that the record knows that a path held."""
+        start = self.whole.by_path.get(path)
+        in_commit = {self.committed[path]} if path in self.committed else set()
+        return {start, *self.state.states.get(path, ()), *in_commit}
+
+
+def todays_folder(recorded: RecordedFolder) -> Path | None:
+    """Return the user's folder of a record; `None` if this machine does not have one.
+
+    It is the current one, if that is the recorded folder, or a clone, a work tree or a copy of it:
+    it shares commits, or holds most of the recorded files. Else it is the recorded one, if the run
+    was recorded on this machine.
+    """
+    started, home = recorded.started, Path(os.path.realpath(os.environ.get("HOME", "/")))
+    place, here, below = Path(started.path), Path.cwd(), Path(started.below).parts
+    whole = here.parents[len(below) - 1] if below and here.parts[-len(below) :] == below else here
+    for folder in (here, *here.parents):
+        if folder in (place, Path(os.path.realpath(place)), home, *home.parents):
+            break
+        is_top = folder in (here, whole) or (folder / ".git").exists()
+        if is_top and is_ordinary(str(folder)) and _is_of(folder, recorded):
+            return folder
+    return recorded.place
+
+
+def _is_of(folder: Path, recorded: RecordedFolder) -> bool:
+    return _shares_commits(folder, recorded) or _holds_most(folder, recorded)
+
+
+def _shares_commits(folder: Path, recorded: RecordedFolder) -> bool:
+    """Return whether an outermost repository of the record has commits that one here has."""
+    tops = [
+        one
+        for one in recorded.started.repositories
+        if not any(
+            one.path != other.path and is_below(one.path, other.path)
+            for other in recorded.started.repositories
+        )
+    ]
+    for one in tops:
+        if not (folder / one.path / ".git").exists():
+            continue
+        ids = [one.commit, *(line.partition(" ")[0] for line in one.refs.splitlines())]
+        with contextlib.suppress(GitFailed, KeyError, OSError):
+            git = recorded.gits[one.path]
+            known = git.said("rev-list", f"--max-count={_COMMITS}", one.commit).decode()
+            ids += known.split()
+        given = "".join(f"{each}\n" for each in ids if each).encode()
+        with contextlib.suppress(GitFailed, OSError):
+            said = Git(folder / one.path).said("cat-file", "--batch-check", given=given).decode()
+            if any(line.split(" ")[1:2] == ["commit"] for line in said.splitlines()):
+                return True
+    return False
+
+
+def _holds_most(folder: Path, recorded: RecordedFolder) -> bool:
+    """Return whether more than half of the recorded files are here, as they were at some time."""
+    files = [each for each in recorded.whole.differs if each.kind in ("git", "own", "link")]
+    step = max(1, len(files) // _SAMPLE)
+    sample = list(islice(files, 0, None, step))
+    found = 0
+    for each in sample:
+        if held := held_at(folder, each.path):
+            entries = {each, *recorded.state.states.get(each.path, ())}
+            found += any(map(held.is_as, entries))
+    return found * 2 > len(sample) or (not sample and str(folder) == recorded.started.path)
+
+
+@attrs.frozen
+class Edits:
+    """What becomes of the files of today's folder that differ from the start of a record."""
+
+    today: Path | None = None
+    decision: Decision = attrs.field(factory=Decision)
+    held: Mapping[str, DiskFile | None] = attrs.field(factory=dict)
+    """The used files, by path; `None` for a removed one."""
+    problem: str = ""
+    """Why today's folder was not compared; empty if it was."""
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The edits that the copy does not have."""
+        return self.decision.paths("unused")
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The edits that it has."""
+        return tuple(self.held)
+
+    def line(self, recorded: str) -> str:
+        """Name today's folder if it differs from the recorded one."""
+        is_same = self.today is None or str(self.today) == recorded
+        return "" if is_same else f"files: {self.today}, recorded in {recorded}"
+
+    def notes(self, recorded: str) -> list[str]:
+        """Return lines for a report; `recorded` is the path of the recorded folder."""
+        if self.today is None:
+            return [f"{recorded} is not on this machine, so all files are as recorded"]
+        if self.problem:
+            return [f"{self.today} was not compared with the recorded folder: {self.problem}"]
+        return self.decision.notes(self.today)
+
+    def tree(self, whole: FileTree) -> FileTree:
+        """Return the files of the start with the used ones in their place."""
+        files = dict(whole.by_path)
+        for path, held in self.held.items():
+            files.pop(path, None)
+            if held is not None:
+                is_link = held.mode == _LINK
+                value = os.fsdecode(held.content) if is_link else held.digest
+                kind: Kind = "link" if is_link else "own"
+                files[path] = TreeEntry(path, held.mode, kind, value, len(held.content))
+        return FileTree.of((), files.values())
+
+
+def edits_of(
+    recorded: RecordedFolder, today: Path | None, files: Files, command: Sequence[str]
+) -> Edits:
+    """Compare today's folder with a record, and decide whose files a copy gets.
+
+    `command` is what will run: files that its words name are the agent's own.
+    """
+    if today is None:
+        return Edits()
+    if not is_ordinary(str(today)):
+        return Edits(today, problem="it is not a folder of work")
+    try:
+        paths = _states(recorded, today, _named(recorded.started, today, command))
+    except (GitFailed, FolderRefused, ContentMissing, OSError, ValueError) as error:
+        return Edits(today, problem=str(error) or type(error).__name__)
+    places = (one.path for one in recorded.started.repositories if one.path)
+    decision = Decision.of(paths, files, {*recorded.whole.by_path, *places})
+    return Edits(today, decision, {path: held_at(today, path) for path in decision.paths("used")})
+
+
+def _named(started: FolderStarted, today: Path, command: Sequence[str]) -> set[str]:
+    """Return the paths that words of a command name, below the folder."""
+    found = set[str]()
+    for word in (part for each in command for part in _WORD.findall(each)):
+        for top in (started.path, os.fspath(today)):
+            path = os.path.relpath(word, top) if word.startswith("/") else word
+            found |= {os.path.normpath(path), os.path.normpath(Path(started.below, path))}
+    return found
+
+
+def _scanned(recorded: RecordedFolder, today: Path) -> tuple[FileTree, list[str]]:
+    """Return all files of today's folder, and the paths of its repositories.
+
+    The log's files are left out; a clone may have them as well.
+    """
+    log, started = Path(os.path.realpath(recorded.log)), recorded.started
+    if log.is_relative_to(started.path):
+        log = today / log.relative_to(started.path)
+    log_files = LogFiles(log, today, today / started.below, holds_others=True)
+    with Scanner(today, log_files, digest_only, bytes) as scanner:
+        found = scanner.scan()
+    gits = {base.path: Git(today / base.path) for base in found.tree.bases}
+    with Contents(log, gits) as contents:
+        return contents.whole(found.tree), [one.path for one in found.repositories]
+
+
+def _states(recorded: RecordedFolder, today: Path, words: Collection[str]) -> dict[str, PathStates]:
+    """Return the states of each path that differs from the start of the record."""
+    tree, repositories = _scanned(recorded, today)
+    start, now, changed = recorded.whole.by_path, tree.by_path, recorded.state.states
+    places = [one.path for one in recorded.started.repositories]
+    missing = [path for path in places if path and not (today / path / ".git").exists()]
+    out = [each.path for each in start.values() if (each.kind, each.mode) == ("out", _FOLDER)]
+    written = {each for entries in changed.values() for each in entries}
+    tracked = functools.cache(lambda: _tracked(today, repositories))
+    found = {}
+    for path in start.keys() | now.keys():
+        one, other = start.get(path), now.get(path)
+        if _key(one) == _key(other) or _is_passed(path, one, other, words):
+            continue
+        held, entries = held_at(today, path), recorded.entries(path)
+        lacks = not all(each is None or each.is_restorable for each in entries)
+        is_lost = any(is_below(path, place) for place in missing)
+        is_written = held is not None and bool(held.content) and any(map(held.is_as, written))
+        found[path] = PathStates(
+            now="" if held is None else f"{held.mode} {held.digest}",
+            known={_state(each, held) for each in entries},
+            is_committed=path in recorded.committed and not is_lost,
+            in_git=any(is_below(path, place) for place in places),
+            is_changed=path in changed,
+            is_written=one is None and is_written,
+            is_tracked=one is None and path in tracked(),
+            is_own=is_own(path, words),
+            is_left_out=lacks or any(is_below(path, folder) for folder in out),
+        )
+    return found
+
+
+def _state(entry: TreeEntry | None, held: DiskFile | None) -> str:
+    """Return the state of an entry; equal entries and files have equal states."""
+    if entry is None or entry.kind in ("gone", "folder", "commit"):
+        return ""
+    is_same = held is not None and held.is_as(entry)
+    return f"{held.mode} {held.digest}" if held and is_same else f"{entry.mode} {entry.value}"
+
+
+def _key(entry: TreeEntry | None) -> tuple[str, str, str] | None:
+    return None if entry is None else (entry.mode, entry.kind, entry.value)
+
+
+def _is_passed(
+    path: str, one: TreeEntry | None, other: TreeEntry | None, words: Collection[str]
+) -> bool:
+    """Return whether a path is ignored: not a file, a cache, or ignored by git."""
+    kinds = {each.kind for each in (one, other) if each is not None}
+    is_ignored = one is None and other is not None and other.value == "ignored"
+    is_cache = is_volatile(path, OF_AIDER) and not is_own(path, words)
+    return kinds.isdisjoint(_FILES) or is_ignored or is_cache or any(map(is_git, path.split("/")))
+
+
+def _tracked(today: Path, repositories: Iterable[str]) -> set[str]:
+    """Return the files that git tracks in today's folder."""
+    return {
+        f"{at}/{name}" if at else name
+        for at in repositories
+        for name in Git(today / at).lines("ls-files", "-z")
+    }

@@ -1,0 +1,202 @@
+"""Today's folder is found, and compared with the record."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from refold.engine.log.blobs import BlobStore, digest_only
+from refold.engine.log.names import files_of
+from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.entries import FileChange, FolderChanged, FolderStarted, FolderState
+from refold.engine.workspace.left_out import LogFiles
+from refold.engine.workspace.packing import lenders
+from refold.engine.workspace.scanning import Scanner
+from refold.engine.workspace.tree import FileTree, TreeEntry
+from refold.proxy import recorded_here
+from refold.proxy.copies.current import RecordedFolder, edits_of, is_ordinary, todays_folder
+from refold.proxy.copies.whose import Files
+from tests.support.folders import git, repository
+
+FILES = {"agent.py": "1\n", "lib/prompts.py": "old\n", "calc.py": "a - b\n", "notes.md": "n\n"}
+HEAD = "a" * 64
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def recorded(top: Path, below: str = "") -> RecordedFolder:
+    """Return a folder at its end: the run changed `calc.py`."""
+    log = top.parent / "x.jsonl"
+    store = BlobStore(files_of(log), sync=False)
+    with Scanner(top, LogFiles(log, top, top), store.put, bytes) as scanner:
+        first = scanner.scan()
+    state = FolderState()
+    started = FolderStarted(str(top), below, first.tree, first.repositories, first.by_git)
+    state.apply(started)
+    now = TreeEntry("calc.py", "100644", "own", digest_only(b"a + b\n"), 6)
+    change = FileChange("calc.py", None, now)
+    entries = {**first.tree.by_path, "calc.py": now}
+    tree = FileTree.of(first.tree.bases, entries.values())
+    state.apply(FolderChanged((change,), tree.digest, is_end=True))
+    gits = lenders(started)
+    with Contents(log, gits) as contents:
+        return RecordedFolder(log, HEAD, state, contents, contents.whole(first.tree), gits)
+
+
+def fates(folder: RecordedFolder, top: Path, files: Files = "edits", *words: str) -> dict[str, str]:
+    """Return what becomes of files that differ."""
+    found = edits_of(folder, top, files, words)
+    assert not found.problem
+    return {path: fate for path, fate in found.decision.fates.items() if fate != "known"}
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_edits_are_found(tmp_path: Path, *, is_committed: bool) -> None:
+    """Committed or not; not what the run itself left, and no cache."""
+    top = repository(tmp_path / "r", FILES)
+    folder = recorded(top)
+    (top / "lib" / "prompts.py").write_text("new\n")
+    (top / "notes.md").unlink()
+    (top / "calc.py").write_text("a + b\n")
+    (top / "agent.py").chmod(0o755)
+    (top / "m.pyc").write_text("x")
+    (top / "data.jsonl").write_text("{}")
+    if is_committed:
+        git(top, "add", "-A")
+        git(top, "commit", "-qm", "since")
+
+    used = dict.fromkeys(("lib/prompts.py", "notes.md", "agent.py"), "used")
+    assert fates(folder, top) == {**used, "data.jsonl": "used" if is_committed else "new"}
+
+
+def test_what_was_committed_since_is_no_edit(tmp_path: Path) -> None:
+    """Not what the folder held before the first commit, either; another content is one."""
+    top = tmp_path / "r"
+    (top / "lib").mkdir(parents=True)
+    git(top, "init", "-q")
+    for path, text in FILES.items():
+        (top / path).write_text(text)
+    folder = recorded(top)
+    (top / "notes.md").write_text("new\n")
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "since")
+
+    assert fates(folder, top) == {"notes.md": "used"}
+
+
+def test_what_was_not_committed_when_recorded_is_no_edit_in_a_clone(tmp_path: Path) -> None:
+    """A file that a clone lacks is named."""
+    top = repository(tmp_path / "r", FILES)
+    (top / "notes.md").write_text("dirty\n")
+    (top / "scratch").write_text("mine\n")
+    (top / "agent.py").unlink()
+    folder = recorded(top)
+    git(tmp_path, "clone", "-q", "r", "clone")
+
+    assert fates(folder, tmp_path / "clone") == {"scratch": "missing"}
+    (tmp_path / "clone" / "scratch").write_text("other\n")
+    assert fates(folder, tmp_path / "clone") == {"scratch": "used"}
+
+
+def test_an_agent_that_works_on_the_folder_gets_its_own_files(tmp_path: Path) -> None:
+    """Its instructions, and what its command names."""
+    top = repository(tmp_path / "r", {**FILES, "CLAUDE.md": "rules\n"})
+    folder = recorded(top, "lib")
+    (top / "CLAUDE.md").write_text("other rules\n")
+    (top / ".claude").mkdir()
+    for path in ("lib/prompts.py", "agent.py", "notes.md", ".claude/x.md"):
+        (top / path).write_text("new\n")
+
+    found = fates(folder, top, "own", "claude", "--file=prompts.py", f"cat {top}/notes.md")
+
+    own = ("CLAUDE.md", ".claude/x.md", "lib/prompts.py", "notes.md")
+    assert found == {**dict.fromkeys(own, "used"), "agent.py": "unused"}
+
+
+def test_a_link_is_read_as_a_link(tmp_path: Path) -> None:
+    top = repository(tmp_path / "r", FILES)
+    folder = recorded(top)
+    (top / "notes.md").unlink()
+    (top / "notes.md").symlink_to("/etc/passwd")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "prompts.py").write_text("secret\n")
+    shutil.rmtree(top / "lib")
+    (top / "lib").symlink_to(tmp_path / "outside")
+
+    found = edits_of(folder, top, "today", [])
+
+    entries = {each.path: (each.kind, each.value) for each in found.tree(folder.whole).differs}
+    assert entries["notes.md"] == ("link", "/etc/passwd")
+    assert "lib/prompts.py" not in entries
+    assert entries["lib"] == ("link", str(tmp_path / "outside"))
+
+
+def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path: Path) -> None:
+    top = repository(tmp_path / "r", FILES)
+    folder = recorded(top)
+    (top / ".git" / "HEAD").write_text("nonsense")
+
+    (told,) = edits_of(folder, top, "edits", []).notes("r")
+
+    assert told.startswith(f"{top} was not compared with the recorded folder: ")
+
+
+def test_todays_folder_is_where_one_stands_if_it_is_of_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recorded one, a clone, a work tree within it, a copy; else the recorded one."""
+    top = repository(tmp_path / "r", FILES)
+    folder = recorded(top)
+    git(tmp_path, "clone", "-q", "r", "clone")
+    git(top, "worktree", "add", "-q", "--detach", "trees/one")
+    shutil.copytree(tmp_path / "clone", tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy" / ".git")
+    repository(tmp_path / "clone" / "vendor", {"v": "1"})
+    repository(tmp_path / "other", {"o": "1"})
+    places = {
+        "r/lib": "r", "clone/lib": "clone", "r/trees/one/lib": "r/trees/one", "copy": "copy",
+        "clone/vendor": "clone", "other": "r", ".": "r", "home": "r",
+    }  # fmt: skip
+
+    for here, expected in places.items():
+        monkeypatch.chdir(tmp_path / here)
+        assert todays_folder(folder) == tmp_path / expected, here
+
+
+def test_a_folder_of_another_machine_is_not_taken_for_the_recorded_one(tmp_path: Path) -> None:
+    """At its path is something else; unless this machine remembers the run."""
+    top = repository(tmp_path / "r", FILES)
+    folder = recorded(top)
+    shutil.rmtree(top)
+    assert todays_folder(folder) is None
+
+    repository(top, {"else.py": "1\n"})
+    assert todays_folder(folder) is None
+    recorded_here.remember(HEAD)
+    assert todays_folder(recorded_again(folder)) == top
+
+
+def recorded_again(folder: RecordedFolder) -> RecordedFolder:
+    """Return the same record, without what was found out about this machine."""
+    return RecordedFolder(
+        folder.log, folder.head, folder.state, folder.contents, folder.whole, folder.gits
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("/", False), ("/usr/share", False), ("/home/ann/p", True), ("/home/ann", False),
+     ("/home", False), ("/home/ann/../x", False), ("/work", True)],
+)  # fmt: skip
+def test_folders_of_the_system_and_of_the_user_are_not_of_work(
+    path: str, monkeypatch: pytest.MonkeyPatch, *, expected: bool
+) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+
+    assert is_ordinary(path) is expected
