@@ -34,6 +34,7 @@
         SessionNotFound          no run of the tree has that session id
         LimitRefused             an invalid limit
         ExtraMissing             an optional dependency is not installed
+        ProgramMissing           a program of this machine is missing or too old
         KeyRefused               a file without a private key that can sign here
         SignersRefused           a file of allowed signers that cannot be read
         SystemUnsupported        this operating system has no process groups or file locks
@@ -548,8 +549,18 @@ class ExtraMissing(Detailed, UsageError):
     )
 
 
+class ProgramMissing(Detailed, UsageError):
+    """A program of this machine is needed, and is not there or too old."""
+
+    program: str
+    needed: str
+    found: str
+
+    _text = "{program}: {found}: {needed}"
+
+
 class KeyRefused(Detailed, UsageError):
-    """A file holds no private key that can sign a log (CONTRACT.md §5.5)."""
+    """A file holds no key that can sign a log (CONTRACT.md §5.5)."""
 
     path: str
     expected: str

@@ -190,8 +190,8 @@ def test_every_source_file_has_a_test_file() -> None:
 SHELL: Final = {
     "engine/recording/bookends.py": ("random environment", "the nonce of a log; which Python runs"),
     "engine/lazy.py": ("files", "reads in a source what stands below fields, for `help`"),
+    "engine/signing/openssh.py": ("processes files environment", "asks ssh-keygen"),
     "engine/plain_files.py": ("files", "looks whether a path is a pipe or a device"),
-    "engine/signing/signers.py": ("files", "reads who is trusted"),
     "engine/log/descriptors.py": ("files random", "writes files; temporary names"),
     "engine/recording/driver.py": ("clock threads", "runs effects, and sees when a child ends"),
     "engine/recording/host.py": ("processes threads", "the loops of asynchronous tools and models"),
@@ -582,6 +582,7 @@ _ROOMS: Final = sorted({str(Path(source).parent) for source in SOURCES} - {"src/
 _FILES_MIN, _FILES_MAX = 4, 14
 _SMALL: Final = {
     "engine/secrets": "what is taken out of logs, and the vault that knows it",
+    "engine/signing": "asks a program of the machine about logs",
     "tools/configuration": "stands above all other tools, which read no configuration",
 }
 """Folders with fewer files, each a thing of its own."""

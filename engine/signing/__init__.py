@@ -1,10 +1,8 @@
-"""Signatures of logs in OpenSSH's format, their keys, and trusted signers.
+"""Signatures of logs by OpenSSH: a file beside a log, made and checked by `ssh-keygen -Y`.
 
-Signing: a log and a private key give a file beside the log. Checking: a log, that file and a list
-of allowed signers.  Imports `log`, `encoding` and `errors`.  Rules: CONTRACT.md §5.5.
+Signing: a log and a key give the file.  Checking: a log, that file and a list of allowed signers.
+Imports `log`, `encoding` and `errors`.  Rules: CONTRACT.md §5.5.
 
-    sshsig      the format of a signature, and its check against a key
-    keys        private keys that sign
-    signers     a file of allowed signers
+    openssh     asks ssh-keygen
     signature   the signature beside a log, and its statement
 """

@@ -6,7 +6,7 @@ parents hold, the logs below.  Rules: CONTRACT.md §5.5.
 """
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -16,10 +16,7 @@ from refold.engine.log.descriptors import placed
 from refold.engine.log.line import is_hash
 from refold.engine.log.names import signature_of
 from refold.engine.log.reader import open_log, read_entries
-from refold.engine.signing.keys import SigningKey
-from refold.engine.signing.sshsig import fingerprint, is_signed, read_signature
-
-_SIZE_MAX: Final = 64 * 1024
+from refold.engine.signing.openssh import SIZE_MAX, SigningKey, armor_in, fingerprint_of
 
 
 @attrs.frozen
@@ -43,19 +40,17 @@ class LogSignature:
     """A valid signature by its own key, and its statement about the log."""
 
     statement: Statement
-    key: bytes
-    """The public key, in OpenSSH's wire format."""
-
-    @property
-    def fingerprint(self) -> str:
-        """The key's, as `ssh-keygen -l` prints it."""
-        return fingerprint(self.key)
+    armor: str
+    """The signature itself, in OpenSSH's form."""
+    fingerprint: str
+    """The key's, as `ssh-keygen -l` prints it."""
 
 
 def sign_log(path: Path, key: SigningKey) -> Statement:
     """Sign all entries of the log at `path`; replace an earlier signature of ours.
 
     Raises:
+        KeyRefused: the key does not sign.
         LogDamaged: the chain does not verify.
         LogMissing: the log does not exist.
         LogUnsupported: it was written by a newer version.
@@ -69,7 +64,7 @@ def sign_log(path: Path, key: SigningKey) -> Statement:
     statement = Statement(run, entries, head)
     place, message = signature_of(path), statement.encoded()
     try:
-        read_signature(_text(place))
+        armor_in(_text(place))
     except LogMissing:
         pass
     except ValueError:
@@ -85,25 +80,23 @@ def read_log_signature(path: Path) -> LogSignature | None:
     """Return the signature of the log at `path`, or `None`.
 
     Raises:
-        ExtraMissing: `cryptography` is not installed.
+        ProgramMissing: `ssh-keygen` is missing or too old.
         ValueError: the file is not a signature, or its key did not sign its statement.
     """
     try:
         text = _text(signature_of(path))
     except LogMissing:
         return None
-    found, line = read_signature(text), text.splitlines()[-1]
+    armor, line = armor_in(text), text.splitlines()[-1]
     statement = _statement(line)
     if statement is None or statement.encoded() != f"{line}\n".encode():
         raise ValueError("a signature without the line that it signs")
-    if not is_signed(found, statement.encoded()):
-        raise ValueError("a signature that does not match the line below it")
-    return LogSignature(statement, found.key)
+    return LogSignature(statement, armor, fingerprint_of(statement.encoded(), armor))
 
 
 def _text(place: Path) -> str:
     with open_log(place) as file:
-        return file.read(_SIZE_MAX).decode("latin-1")
+        return file.read(SIZE_MAX).decode("latin-1")
 
 
 def _statement(line: str) -> Statement | None:

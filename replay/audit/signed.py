@@ -5,7 +5,6 @@ the reason.  Rules: CONTRACT.md §5.5.
 """
 
 import os
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from refold.engine.encoding.document import Document
-from refold.engine.errors import ExtraMissing
+from refold.engine.errors import ProgramMissing
 from refold.engine.log.names import signature_of
 from refold.engine.log.reader import Entry
 
 if TYPE_CHECKING:
     from refold.engine.signing.signature import LogSignature
-    from refold.engine.signing.signers import AllowedSigner
 
 
 @attrs.frozen(kw_only=True)
@@ -45,17 +43,12 @@ class SignatureCheck:
     """Judges the signature of one log, as its entries are read."""
 
     def __init__(self, path: Path, trust: Path | None) -> None:
-        """Read the signature and the allowed signers.
+        """Read the signature; `trust` is the file of allowed signers.
 
         Raises:
-            ExtraMissing: `trust` is given, and `cryptography` is not installed.
-            SignersRefused: the file of allowed signers cannot be read.
+            ProgramMissing: `trust` is given, and `ssh-keygen` is missing or too old.
         """
-        self._signers: Sequence[AllowedSigner] | None = None
-        if trust is not None:
-            from refold.engine.signing.signers import read_signers  # noqa: PLC0415 - few ask
-
-            self._signers = read_signers(trust)
+        self._trust = trust
         self._found: LogSignature | None = None
         self._verdict: SignatureReport | None = None
         self._last: Entry | None = None
@@ -72,10 +65,10 @@ class SignatureCheck:
             self.at = self._found.statement.entries if self._found else 0
         except ValueError as error:
             self._verdict = SignatureReport(authentic=False, what=str(error))
-        except ExtraMissing:
+        except ProgramMissing as error:
             if is_needed:
                 raise
-            what = "signed, but not checked: cryptography is not installed"
+            what = f"signed, but not checked: {error}"
             self._verdict = SignatureReport(authentic=None, what=what)
 
     def take(self, entry: Entry) -> None:
@@ -108,26 +101,28 @@ class SignatureCheck:
         part = (
             f" up to entry {found.entries - 1} of {entries - 1}" if found.entries < entries else ""
         )
-        if self._signers is None:
+        if self._trust is None or self._found is None:
             what = f"signed{part} by {found.key}; --trust FILE names the owner of the key"
             return attrs.evolve(found, what=what)
-        own = [each for each in self._signers if self._found and each.key == self._found.key]
-        if not own:
-            return attrs.evolve(found, what=f"unknown signer {found.key}")
+        from refold.engine.signing.openssh import signer_of  # noqa: PLC0415 - few ask
+
         time = _time(self._last)
-        signer = next((each for each in own if _is_valid(each, time)), None)
-        found = attrs.evolve(found, signer=(signer or own[0]).names)
-        ended = f"{time:%Y-%m-%d %H:%M} UTC" if time else "an unknown time"
+        message = self._found.statement.encoded()
+        signer = signer_of(message, self._found.armor, self._trust, time)
         if signer is None:
-            why = f"the key of {found.signer} is valid {own[0].dates}; by its log, the run ended"
-            return attrs.evolve(found, authentic=False, what=f"{why} {ended}")
-        dates = f", valid {signer.dates}; by its log, the run ended {ended}" if signer.dates else ""
-        what = f"signed{part} by {found.signer} ({found.key}{dates})"
+            return attrs.evolve(found, what=f"unknown signer {found.key}")
+        found = attrs.evolve(found, signer=signer.names)
+        ended = f"by its log, the run ended {_shown(time)}"
+        if signer.refused:
+            what = f"the key of {signer.names} was not valid: {signer.refused}; {ended}"
+            return attrs.evolve(found, authentic=False, what=what)
+        dated = f", valid then; {ended}" if signer.is_dated else ""
+        what = f"signed{part} by {signer.names} ({found.key}{dated})"
         return attrs.evolve(found, authentic=None if part else True, what=what)
 
 
-def _is_valid(signer: "AllowedSigner", time: datetime | None) -> bool:
-    return signer.is_valid_at(time) if time is not None else not signer.dates
+def _shown(time: datetime | None) -> str:
+    return f"{time:%Y-%m-%d %H:%M} UTC" if time else "at an unknown time"
 
 
 def _time(entry: Entry | None) -> datetime | None:

@@ -186,7 +186,7 @@ def verify(
     it.  Damage is reported, never raised.
 
     Raises:
-        ExtraMissing: `trust` is given, the log is signed, and `cryptography` is not installed.
+        ProgramMissing: `trust` is given, the log is signed, and `ssh-keygen` is missing or too old.
         LogMissing: the log at `path` does not exist.
         LogNameRefused: `path` does not end in `.jsonl`; a packed log is opened first.
         LogUnsupported: the log at `path` was written by a newer version.

@@ -48,7 +48,7 @@ from refold.engine.secrets.redaction import Redaction
 from refold.options import Tools, checked, shown
 
 if TYPE_CHECKING:
-    from refold.engine.signing.keys import SigningKey
+    from refold.engine.signing.openssh import SigningKey
     from refold.replay.bulk.bulk import Execute, Programs
     from refold.replay.partial.rerun import Again
 
@@ -140,7 +140,7 @@ def record(
 def _signing_key(path: "LogPath | None") -> "SigningKey | None":
     if path is None:
         return None
-    from refold.engine.signing.keys import SigningKey  # noqa: PLC0415 - few runs are signed
+    from refold.engine.signing.openssh import SigningKey  # noqa: PLC0415 - few runs are signed
 
     return SigningKey(Path(path))
 

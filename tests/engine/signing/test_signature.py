@@ -8,7 +8,7 @@ import pytest
 from refold.engine.errors import LogDamaged, OutputRefused
 from refold.engine.log.names import is_taken, signature_of
 from refold.engine.runners.recording import record
-from refold.engine.signing.keys import SigningKey
+from refold.engine.signing.openssh import SigningKey
 from refold.engine.signing.signature import read_log_signature, sign_log
 from tests.support.signing import new_key
 
@@ -28,7 +28,7 @@ def test_a_signature_says_run_length_and_head(log: Path, tmp_path: Path) -> None
     found = read_log_signature(log)
 
     assert found is not None
-    assert (found.statement, found.key) == (said, key.public)
+    assert (found.statement, found.fingerprint) == (said, key.fingerprint)
     assert said.entries == len(log.read_bytes().splitlines())
     assert said.head in log.read_text().splitlines()[-1]
     assert signature_of(log).stat().st_mode & 0o077 == 0
@@ -43,7 +43,7 @@ def test_signing_again_replaces_our_signature_and_nothing_else(log: Path, tmp_pa
     signature_of(log).write_text("mine")
 
     assert found is not None
-    assert found.key == second.public
+    assert found.fingerprint == second.fingerprint
     with pytest.raises(OutputRefused, match="not the signature of a log"):
         sign_log(log, first)
     assert signature_of(log).read_text() == "mine"

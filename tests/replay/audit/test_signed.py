@@ -13,7 +13,7 @@ import refold
 from refold.engine.errors import KeyRefused, LogMissing
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
 from refold.engine.log.names import children, parent_of, signature_of
-from refold.engine.signing.keys import SigningKey
+from refold.engine.signing.openssh import SigningKey
 from refold.engine.signing.signature import sign_log
 from refold.replay.audit.verify import Verification, verify
 from refold.store.kept_heads import HeadsFile, KeptHead
@@ -127,9 +127,9 @@ def test_a_log_without_a_signature_is_not_signed(signed: Signed) -> None:
 @pytest.mark.parametrize(
     ("options", "authentic", "said"),
     [
-        ('valid-after="20200101Z"', True, "valid from 2020-01-01 00:00 UTC; by its log"),
-        ('valid-before="20200101Z"', False, "until 2020-01-01 00:00 UTC; by its log"),
-        ('valid-after="29990101Z"', False, "from 2999-01-01 00:00 UTC; by its log"),
+        ('valid-after="20200101Z"', True, "valid then; by its log, the run ended"),
+        ('valid-before="20200101Z"', False, "key has expired"),
+        ('valid-after="29990101Z"', False, "not yet valid"),
         ('namespaces="git"', None, "unknown signer SHA256:"),
     ],
 )

@@ -1,6 +1,5 @@
 """`refold sign`: vouch for a log by a signature beside it (CONTRACT.md §5.5)."""
 
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -13,9 +12,8 @@ from refold.cli.output.pages import page
 from refold.engine.errors import LogNameRefused
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import PACKED_SUFFIX, check_root, signature_of
-from refold.engine.signing.keys import SigningKey
+from refold.engine.signing.openssh import SigningKey
 from refold.engine.signing.signature import sign_log
-from refold.engine.signing.sshsig import fingerprint
 from refold.replay.audit.verify import verify
 
 _PAGE: Final = """
@@ -33,7 +31,7 @@ Exit code: 0 signed · 2 the key or the name is refused · 3 damaged.
 @click.command("sign", epilog=page(_PAGE))
 @click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=OWN)
 @click.option(
-    "--key", required=True, type=LOG, metavar="FILE", help="OpenSSH private key."
+    "--key", required=True, type=LOG, metavar="FILE", help="OpenSSH key, or public key of an agent."
 )  # fmt: skip
 @json_option
 def command(*, logs: tuple[Path, ...], key: Path) -> int:
@@ -43,7 +41,7 @@ def command(*, logs: tuple[Path, ...], key: Path) -> int:
     children, because their parents' logs contain their heads.  If the run continues later, the
     new entries are not signed.
     """
-    signing = SigningKey(key, _passphrase if sys.stdin.isatty() else None)
+    signing = SigningKey(key)
     rows = []
     for log in logs:
         if log.suffix == PACKED_SUFFIX:
@@ -60,10 +58,6 @@ def command(*, logs: tuple[Path, ...], key: Path) -> int:
         for log, row in zip(logs, rows, strict=True):
             what = words.counted(int(str(row["entries"])), "entry", "entries")
             output.line((output.shown_path(signature_of(log)), "bold"), f"  {what} signed")
-        output.line((f"by {fingerprint(signing.public)}", "dim"))
+        output.line((f"by {signing.fingerprint}", "dim"))
 
-    return output.answer({"key": fingerprint(signing.public), "signed": rows}, describe)
-
-
-def _passphrase() -> str:
-    return str(click.prompt("Passphrase of the key", hide_input=True, err=True))
+    return output.answer({"key": signing.fingerprint, "signed": rows}, describe)
