@@ -35,6 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Which runs were recorded here, and how far long logs were read, is kept beside, and not where it
     is for the user; nor with those of earlier tests, since each new one looks at 4,096 old ones.
     """
+    os.environ.setdefault("REFOLD_CHECK", "0")  # no process for each resume and fork of a test
     for name in ("CI", "BUILD_NUMBER", "SSL_CERT_FILE"):
         os.environ.pop(name, None)
     os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)

@@ -63,8 +63,12 @@ class RecordingFields(Document):
     """The open questions of a suspended run."""
     warnings: tuple[str, ...] = ()
     """Calls and exceptions that were never awaited, lines that blocked the loop, unread failures of
-    children (§9.10), default limits that refused something, a failed `ask` (§9.9); and with
-    `record(check=True)`, lines that read outside `run` (§12.12)."""
+    children (§9.10), default limits that refused something, a failed `ask` (§9.9); with
+    `record(check=True)`, lines that read outside `run`; and a replay in a new process that differs
+    or was not possible (§12.12)."""
+    replays: bool | None = None
+    """Whether a new process replayed the log identically, and a fork's origin (§12.12); `None` if
+    none did."""
 
     output_json: Json = attrs.field(eq=False, repr=False)
     """The output as the log holds it."""

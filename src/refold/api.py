@@ -131,7 +131,7 @@ def record(
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
         warnings.warn(_BLOCKS, RuntimeWarning, stacklevel=3)  # above the decorator
     _sign(recording, key)
-    if not _is_checked(check):
+    if not is_checked(check):
         return recording
     found = _checked(recording, program, options["tools"], session, is_asked=check is True)
     return found if check else _warned(found, 4)
@@ -192,7 +192,7 @@ async def record_async(
     except UsageError as error:
         raise error.with_traceback(None)  # noqa: B904 - the call is wrong, no line of ours
     _sign(recording, key)
-    if not _is_checked(check):
+    if not is_checked(check):
         return recording
     found = await asyncio.to_thread(
         _checked, recording, program, options["tools"], session, is_asked=check is True
@@ -242,8 +242,9 @@ def _check_program(call: str, program: object) -> None:
         raise OptionRefused(call, "program", expected, shown(program))
 
 
-def _is_checked(check: bool | None) -> bool:  # noqa: FBT001 - as `record` takes it
-    given = os.environ.get("REFOLD_CHECK", "").lower()
+def is_checked(check: bool | None = None, default: str = "") -> bool:  # noqa: FBT001 - as `record` takes it
+    """Return whether a run is checked: as the call says, or the variable, or else the default."""
+    given = (os.environ.get("REFOLD_CHECK") or default).lower()
     return given not in ("", "0", "false", "no", "off") if check is None else check
 
 
@@ -266,17 +267,52 @@ def _checked(
 
     A caller who did not ask for it is not warned about objects that cannot be imported elsewhere.
     """
-    from refold.replay.bulk.bulk import named  # noqa: PLC0415 - as in `reexecute`
-    from refold.replay.testing.selfcheck import checked, checked_elsewhere, twin_of  # noqa: PLC0415 - same
+    from refold.replay.testing.selfcheck import checked, checked_elsewhere, twin_of  # noqa: PLC0415 - as in `reexecute`
 
     found = checked(
         recording,
         lambda: reexecute(recording, program, tools=tools, session=twin_of(session)),
     )
+    there = checked_elsewhere(found, _replayer_elsewhere(program, tools, session))
+    return there if is_asked or there.replays else found
+
+
+def _replayed(
+    recording: Recording,
+    program: "Program | Reference | str | None",
+    tools: Sequence[Tool],
+    session: "SessionPort | None",
+    check: bool | None,  # noqa: FBT001 - as `resume` takes it
+    origin: Path | None = None,
+) -> Recording:
+    """Replay a log that was continued, and its origin, in a new process.
+
+    For a caller who did not ask for it, a difference is a Python warning as well.
+    """
+    if not is_checked(check, "1"):
+        return recording
+    from refold.engine.ports.programs import program_name  # noqa: PLC0415 - as above
+    from refold.replay.testing.selfcheck import replayed_elsewhere  # noqa: PLC0415 - as above
+
+    name = program_name(program) if program is not None else "the program"
+    replayer = _replayer_elsewhere(program, tools, session)
+    found = replayed_elsewhere(recording, name, replayer, origin)
+    if check is None and found.replays is False:
+        warnings.warn(found.warnings[-1], RuntimeWarning, stacklevel=4)  # above the decorator
+    return found
+
+
+def _replayer_elsewhere(
+    program: "Program | Reference | str | None",
+    tools: Sequence[Tool],
+    session: "SessionPort | None",
+) -> "Execute | Reference":
+    """Return what re-executes a log of the program, with the tools that a replay needs."""
+    from refold.replay.bulk.bulk import named  # noqa: PLC0415 - as above
+
     needed = [tool for tool in tools if tool.typed or tool.delegates]
     known = session if getattr(session, "maker", None) is not None else None
-    there = checked_elsewhere(found, _replayer(named(program), needed, (), known))
-    return there if is_asked else found
+    return _replayer(named(program), needed, (), known)
 
 
 @names_nearest
@@ -332,12 +368,14 @@ def resume(
     results: Mapping[str, Json] | None = None,
     max_attempts: int | None = None,
     secrets: Mapping[str, str] | None = None,
+    check: bool | None = None,
 ) -> Recording[T]:
     """Continue a run that broke off or waits for a person, in the same log; return its recording.
 
     The program runs with the recorded results to the end of the log, and then live.  Finished
     effects are not repeated.  Pass as `tools` all tools of the run, except the delegation tools
-    that Refold ships.
+    that Refold ships.  When the run has ended, a new process replays the log.  If that differs,
+    `replays` of the recording is false, and a warning has the difference.
 
     Args:
         log: The log of a root run that broke off or is suspended; its children continue too.
@@ -358,6 +396,8 @@ def resume(
         results: Results of effects in doubt, by key.
         max_attempts: The maximum number of attempts, including the first; by default 10.
         secrets: As for `record`.
+        check: Whether to replay the log in a new process at the end.  The default is yes, unless
+            the variable `REFOLD_CHECK` is 0.
 
     Raises:
         InDoubt: effects may have changed something, and no argument settles them.
@@ -383,7 +423,7 @@ def resume(
         fail=frozenset(fail),
         results={key: to_json(value) for key, value in (results or {}).items()},
     )
-    return resumed(
+    recording = resumed(
         Path(log),
         program,
         people,
@@ -397,6 +437,7 @@ def resume(
         session=given["session"],
         durability=durability,
     )
+    return _replayed(recording, program, given["tools"], session, check)
 
 
 @names_nearest
@@ -703,8 +744,11 @@ def fork(
     model: "Model | str | None" = None,
     models: "Mapping[str, Model | str] | None" = None,
     session: "SessionPort | None" = None,
+    check: bool | None = None,
 ) -> "refold.replay.Fork":
     """Copy a log up to entry `at`, change results, and continue the program from there.
+
+    When the fork has ended, a new process replays it and `log`, as after `resume`.
 
     Args:
         log: The log of a root run or child; runs above a child are copied up to its end.
@@ -722,6 +766,7 @@ def fork(
         model: The default model, if models are live; as for `record`.
         models: More models, by name.
         session: A new session with the same reducers, if the run had one.
+        check: As for `resume`.
 
     Raises:
         EntryMissing: the log does not have this entry.
@@ -738,7 +783,11 @@ def fork(
     if again not in (None, "failed"):
         raise UsageError(f"again={again!r:.60}: expected 'failed'")
     failed = again is not None
-    return forked(Path(log), at, way, into=Path(into), edits=edits or {}, failed=failed)
+    made = forked(Path(log), at, way, into=Path(into), edits=edits or {}, failed=failed)
+    if made.recording is None:
+        return made
+    replayed = _replayed(made.recording, program, given["tools"], session, check, made.origin)
+    return attrs.evolve(made, recording=replayed)
 
 
 def _given(call: str, program: object, **options: Any) -> dict[str, Any]:

@@ -94,3 +94,65 @@ def a_session(*, has_factory: bool = True) -> Session:
     session = Session(factory=reference)
     session.register(Said)
     return session
+
+
+# --- state beside the log -----------------------------------------------------------------------
+
+FILLED: list[str] = []
+
+
+@functools.cache
+def a_prompt() -> str:
+    """Read a file once in each process."""
+    with open(__file__, encoding="utf-8") as file:  # noqa: PTH123 - as most programs do
+        return file.read(1)
+
+
+async def of_a_file_read_once(run: refold.Run, number: int) -> int:
+    """Read what this process may have read before, and do nothing with it."""
+    a_prompt()
+    once: int = await run.tool(add, number=number)
+    return once
+
+
+@refold.tool(effect="idempotent")
+def load(number: int) -> str:
+    """Keep the result in a variable, too."""
+    FILLED.append(f"text {number}")
+    return f"text {number}"
+
+
+async def loading(run: refold.Run, number: int) -> str:
+    """Load as a child does, and keep the result in a variable, too."""
+    text: str = await run.tool(load.name, number=number)
+    FILLED.append(text)
+    return text
+
+
+async def of_the_tools_variable(run: refold.Run, _input: object) -> list[str]:
+    """Return what the tool kept, and not its results."""
+    FILLED.clear()
+    for number in range(2):
+        await run.tool(load, number=number)
+        await run.ask("Continue?") if number == 0 else None
+    return list(FILLED)
+
+
+async def of_the_childs_variable(run: refold.Run, _input: object) -> list[str]:
+    """Return what the children kept, and not their outcomes."""
+    FILLED.clear()
+    for number in range(2):
+        await run.delegate(refold.Delegation(program=loading, input=number))
+        await run.ask("Continue?") if number == 0 else None
+    return list(FILLED)
+
+
+async def of_the_results(run: refold.Run, _input: object) -> list[str]:
+    """Return the results of tools and children."""
+    found: list[str] = []
+    for number in range(2):
+        found.append(await run.tool(load, number=number))
+        child = await run.delegate(refold.Delegation(program=loading, input=number))
+        found.append(child.result())
+        await run.ask("Continue?") if number == 0 else None
+    return found

@@ -19,6 +19,8 @@ from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.page.one_run import OneRun
 from refold.tools.contract.tool_types import tool
+from tests.support import checked_programs
+from tests.support.checked_programs import of_the_tools_variable
 from tests.support.forks import TOOLS, model, report
 from tests.support.upstream import Upstream
 
@@ -447,3 +449,20 @@ def test_live_finds_a_plain_function_that_was_passed_as_a_tool(
 
     assert said.exit_code == 0, said.output
     assert list(read_entries(tmp_path / "b.jsonl"))[-1].data["output"] == "noted a"
+
+
+def test_a_fork_whose_result_hangs_on_a_variable_exits_with_1(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The difference is printed, and the document says that the log does not replay."""
+    monkeypatch.setenv("REFOLD_CHECK", "1")
+    program = f"{checked_programs.__file__}:of_the_tools_variable"
+    log = refold.record(
+        of_the_tools_variable, log=tmp_path / "a.jsonl", ask=lambda _: "yes", check=False
+    ).log
+    words = ["--program", program, "--set", "0#1=other", "--into", tmp_path / "b.jsonl"]
+
+    result = invoke("fork", log, *words, "--json")
+
+    assert (result.exit_code, json.loads(result.stdout)["replays"]) == (1, False)
+    assert "output_changed" in result.stderr

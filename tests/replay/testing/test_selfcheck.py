@@ -5,6 +5,7 @@ import functools
 import os
 import pickle
 import time
+import warnings
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,11 +23,16 @@ from tests.support.checked_programs import (
     add,
     clocked,
     kept,
+    load,
     of_a_cache,
+    of_a_file_read_once,
     of_a_path,
     of_both,
+    of_the_childs_variable,
     of_the_command_line,
     of_the_import,
+    of_the_results,
+    of_the_tools_variable,
     says,
     steady,
     unsteady,
@@ -235,6 +241,78 @@ def test_the_session_of_the_run_is_left_alone(tmp_path: Path) -> None:
 def test_what_is_no_session_of_ours_is_used_as_it_is() -> None:
     """Nobody else says how to make an empty one."""
     assert twin_of(None) is None
+
+
+def test_what_a_process_reads_once_is_found(tmp_path: Path) -> None:
+    """This process has just read it; a new one reads it again."""
+    found = refold.record(of_a_file_read_once, 1, log=tmp_path / "a.jsonl", check=True)
+
+    (warning,) = found.warnings
+    assert "checked_programs.py" in warning
+    assert ": open: use run.read_text" in warning
+    assert found.replays
+
+
+# --- resumes and forks -----------------------------------------------------------------------
+
+
+def resumed(program: Any, log: Path, **options: Any) -> refold.Recording:
+    """Return the end of a run that stopped at a question, and continued in the same process."""
+    (question,) = refold.record(program, log=log, tools=[load]).questions
+    answers = {question.key: "yes"}
+    return refold.resume(log, program, tools=[load], answers=answers, **options)
+
+
+@pytest.mark.parametrize("program", [of_the_tools_variable, of_the_childs_variable])
+def test_a_result_that_depends_on_state_beside_the_log_is_warned_of(
+    program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a resume, and in a fork; Python shows it to a caller who did not ask."""
+    monkeypatch.setenv("REFOLD_CHECK", "")
+    with pytest.warns(RuntimeWarning, match="a tool or a child changed"):
+        found = resumed(program, tmp_path / "a.jsonl")
+    edits = {"0#1": "other"}
+    fork = refold.fork(
+        found, None, program, into=tmp_path / "b.jsonl", edits=edits, tools=[load], check=True
+    )
+
+    assert fork.recording is not None
+    for each in (found, fork.recording):
+        assert (each.status, each.replays) == ("completed", False)
+        assert "output_changed" in each.warnings[-1]
+
+
+def test_a_result_that_follows_from_the_log_is_not(tmp_path: Path) -> None:
+    """No warning, and it says that it was replayed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = resumed(of_the_results, tmp_path / "a.jsonl", check=True)
+
+    assert (found.replays, found.warnings) == (True, ())
+
+
+def test_a_program_that_cannot_be_replayed_elsewhere_is_named(tmp_path: Path) -> None:
+    """A closure, as in a notebook: nothing is claimed."""
+
+    async def nested(run: refold.Run, value: object) -> object:
+        return await of_the_results(run, value)
+
+    found = resumed(nested, tmp_path / "a.jsonl", check=True)
+
+    assert found.replays is None
+    (warning,) = found.warnings
+    assert "nested was not replayed in a new process" in warning
+
+
+def test_a_check_can_be_turned_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a call, or for a whole process."""
+    monkeypatch.setenv("REFOLD_CHECK", "0")
+
+    unchecked = resumed(of_the_tools_variable, tmp_path / "a.jsonl")
+    monkeypatch.delenv("REFOLD_CHECK")
+    also = resumed(of_the_tools_variable, tmp_path / "b.jsonl", check=False)
+
+    assert (unchecked.replays, also.replays) == (None, None)
 
 
 # --- pytest ----------------------------------------------------------------------------------

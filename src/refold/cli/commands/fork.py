@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.api import fork
+from refold.api import fork, is_checked
 from refold.cli.arguments.foreign import Foreign, WithCommand, command_given, fork_options
 from refold.cli.arguments.live import Live, LiveOptions, edits_of, live_of, live_options, remedied
 from refold.cli.arguments.logs import (
@@ -21,9 +21,10 @@ from refold.cli.arguments.logs import (
 )
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output
-from refold.cli.output.exit_codes import FINE, MISSING, NOT_COMPLETED
+from refold.cli.output.exit_codes import MISSING, NOT_COMPLETED
 from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedFork
+from refold.cli.output.recorded import code_of
 from refold.engine.errors import OutcomeMissing
 from refold.engine.log.names import fresh_path
 from refold.replay.compare.diff import LogDiff, diff
@@ -65,7 +66,8 @@ subagent takes the results of each kind from the same source as the root run.
 A fork that stops before its first live request leaves no log.
 
 Exit code: 0 completed · 5 not completed · 4 a request was not recorded and
-may not run · 1 an edit changes the part before it.
+may not run · 1 an edit changes the part before it, or a replay of the new log
+in a new process differs.
 """
 
 
@@ -156,7 +158,7 @@ def command(
         target = into or fresh_path(f"{run.program}-fork")
         with output.stdout_kept(), output.progress(f"forking {log}"):
             way: dict[str, Any] = {"into": target, "edits": edits_of(edits), **sources.passed()}
-            way["again"] = redone
+            way |= {"again": redone, "check": is_checked(default="1")}
             forked = fork(opened.path, at, program, **way)
         found = diff(forked.origin, forked.log) if forked.log.exists() else None
         document = _document(forked, found, opened)
@@ -166,8 +168,8 @@ def command(
         remedies = [_resume_line(forked, sources, program, live)]
     if forked.recording is not None and (error := forked.recording.error) is not None:
         output.complain(f"{error.code}: {error.message}{advice(error.message)}")
-    is_fine = forked.recording is not None and forked.recording.ok
-    code = MISSING if forked.missing else FINE if is_fine else NOT_COMPLETED
+    code = NOT_COMPLETED if forked.recording is None else code_of(forked.recording)
+    code = MISSING if forked.missing else code
     return output.answer(
         document, lambda: _describe(document, forked.unreached, found, log, origin, remedies), code
     )
@@ -204,6 +206,7 @@ def _document(forked: Fork, found: LogDiff | None, log: OpenedLog) -> PrintedFor
         log=output.shown_path(forked.log) if found else None,
         status=forked.recording.status if forked.recording is not None else unfinished,
         output=forked.recording.output_json if forked.recording is not None else None,
+        replays=forked.recording.replays if forked.recording is not None else None,
         missing=tuple(forked.missing),
         diff={**found.as_json(), "a": origin} if found else None,
     )

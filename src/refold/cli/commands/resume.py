@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.api import resume
+from refold.api import is_checked, resume
 from refold.cli.arguments.foreign import (
     Foreign,
     GivenCaps,
@@ -81,8 +81,8 @@ the root run.  A value is JSON, @FILE, or otherwise text.
 
 Exit code: 0 completed · 5 not completed, or waits for a person · 2 a person
 must decide first, or the run cannot be resumed · 1 the program or COMMAND
-differs from its log · 3 the log is damaged or has ended, or nothing is left
-to resume.
+differs from its log, or a replay of the log in a new process differs · 3 the
+log is damaged or has ended, or nothing is left to resume.
 """
 
 
@@ -304,6 +304,7 @@ def _once(given: Given, answers: dict[str, Any]) -> Recording:
             fail=given.fail,
             results=people.said("--result", given.results),
             max_attempts=given.max_attempts,
+            check=is_checked(default="1"),
         )
     except Diverged as error:
         error.add_note(_OTHER_PROGRAM)

@@ -31,6 +31,8 @@ class PrintedFork(Document):
     """`None`: the fork was refused before anything ran live, and left no log."""
     status: str
     output: Any = None
+    replays: bool | None = None
+    """Whether a new process replayed the fork identically; `None` if none did."""
     missing: tuple[OutcomeMissing, ...] = ()
     """A request that was not recorded and may not run."""
     diff: dict[str, Any] | None

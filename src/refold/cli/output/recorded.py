@@ -4,7 +4,7 @@ from typing import Any
 
 from refold.cli.output import output, words
 from refold.cli.output.entries import compact
-from refold.cli.output.exit_codes import FINE, NOT_COMPLETED
+from refold.cli.output.exit_codes import DIFFERS, FINE, NOT_COMPLETED
 from refold.engine.runners.recorded import Recording
 from refold.replay.tree.delegation_tree import delegation_tree
 from refold.replay.tree.totals import totals
@@ -17,8 +17,17 @@ def document_of(recording: Recording) -> dict[str, Any]:
 
 def answer(recording: Recording, *, again: str) -> int:
     """Report a run, and return the exit code; `again` is the command that continues it."""
-    code = FINE if recording.ok else NOT_COMPLETED
-    return output.answer(document_of(recording), lambda: describe(recording, again=again), code)
+    return output.answer(
+        document_of(recording), lambda: describe(recording, again=again), code_of(recording)
+    )
+
+
+def code_of(recording: Recording) -> int:
+    """Return the exit code of a run that was recorded or continued; warn if it does not replay."""
+    if recording.replays is False:
+        output.complain(*recording.warnings[-1].split("\n"))
+        return DIFFERS
+    return FINE if recording.ok else NOT_COMPLETED
 
 
 def describe(recording: Recording, *, again: str) -> None:
