@@ -640,14 +640,16 @@ class SliceRefused(Detailed, UsageError):
 
 
 class SnapshotSerializationError(Detailed, UsageError):
-    """A session holds what no snapshot can; the session is as it was (CONTRACT.md §6.3)."""
+    """A session would hold what no snapshot can; the session is as it was (CONTRACT.md §6.3)."""
 
     slice: str
-    item: int
-    """0-based, in the slice."""
+    item: int | None
+    """0-based, in the slice; `None` for one that is not in it yet, and for an event."""
     why: str
 
-    _text = "slice {slice}, item {item}: {why}"
+    def __str__(self) -> str:
+        place = "" if self.item is None else f", item {self.item}"
+        return f"slice {self.slice}{place}: {self.why}"
 
 
 class SnapshotRestoreError(Detailed, UsageError):

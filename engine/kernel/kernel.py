@@ -59,7 +59,7 @@ from refold.engine.events.events import (
 )
 from refold.engine.events.flags import NOW, Flags
 from refold.engine.events.limits import Limits
-from refold.engine.events.outcome import Outcome
+from refold.engine.events.outcome import Fault, Outcome
 from refold.engine.kernel.decide import RequestChild, decide, lacks_tokens, tokens_to_give
 from refold.engine.kernel.neglected import Neglected
 from refold.engine.kernel.pending import Child, Join, Pending
@@ -111,6 +111,8 @@ class Kernel:
 
     types: ProgramTypes = PLAIN
     """Of the program, once it executes."""
+    session_digest: str | None = None
+    """Of the session, once the program has ended; `None` if no snapshot can hold it."""
 
     def __init__(
         self,
@@ -246,11 +248,23 @@ class Kernel:
             result = ProgramResult(error=self.interrupt)
         elif self.left is not None:
             result = ProgramResult(error=self.left)
-        verdict = self._judge(result)
+        verdict = self._with_session(self._judge(result))
         if verdict.status == "completed" and self.world.hears_slips:
             self.unheard += self._neglected.slips(
                 program, self.world.fold.children_started, result.value
             )
+        return verdict
+
+    def _with_session(self, verdict: Verdict) -> Verdict:
+        """Keep the session's digest; a run whose items cannot be read back has failed."""
+        if self.session is None:
+            return verdict
+        try:
+            self.session_digest = self.session.digest()
+        except UsageError as error:  # an item was changed after it had been looked at
+            if verdict.status == "completed":
+                fault = Fault(code="session", message=str(error))
+                return attrs.evolve(verdict, status="failed", reason="error", error=fault)
         return verdict
 
     def _types_of(self, program: Program) -> ProgramTypes:

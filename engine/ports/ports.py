@@ -284,6 +284,14 @@ class SessionPort(Protocol):
         """Put every change into a log from now on, before it is made."""
         ...
 
+    def check(self) -> None:
+        """Refuse a session that a run cannot begin with.
+
+        Raises:
+            UsageError: another run has it, or no log can hold it.
+        """
+        ...
+
     def unbind(self) -> None:
         """Keep changes to oneself again."""
         ...

@@ -174,6 +174,8 @@ class Recorder(World):
 
     def _begin(self) -> None:
         request, started = self.request, self._run_started()
+        if request.session is not None:
+            request.session.check()  # while there is no log
         meta = {**request.meta, **script_marks(request.models)}
         writer = LogWriter.create(request.log, started, durability=request.durability, meta=meta)
         self._keep(Ledger.begun(writer, started))
@@ -896,7 +898,7 @@ class Recorder(World):
     # -- the end --------------------------------------------------------------------------
 
     def _seal(self, verdict: Verdict) -> RunFinished:
-        report, request = verdict.report, self.request
+        report = verdict.report
         said = RunFinished(
             verdict.status,
             verdict.reason,
@@ -905,7 +907,7 @@ class Recorder(World):
             self._settle(),
             report.summary if report else None,
             [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
-            session_digest=request.session.digest() if request.session else None,
+            session_digest=self._kernel.session_digest,
         )
         finished = self._ledger.seal(self._redacted(said, None), _meta_of_end(verdict, self.fold))
         self._verdict = verdict

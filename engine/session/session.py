@@ -20,7 +20,13 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
-from refold.engine.errors import SliceRefused, SnapshotRestoreError, UsageError
+from refold.engine.errors import (
+    NotCanonical,
+    SliceRefused,
+    SnapshotRestoreError,
+    SnapshotSerializationError,
+    UsageError,
+)
 from refold.engine.events.events import SessionChanged, SessionRestored, SessionSeeded
 from refold.engine.ports.ports import Draw, Reference
 from refold.engine.session import slices
@@ -193,6 +199,7 @@ class Session:
 
         Raises:
             NotCanonical: a log cannot hold the event; nothing has happened.
+            SnapshotSerializationError: it would not be read back as an equal one; likewise.
             Exception: raised by a subscriber of the bus; the change is made.
         """
         self._note(event)
@@ -222,8 +229,18 @@ class Session:
             self._reduce(event)
 
     def _note(self, event: object) -> None:
+        data = self.data_of(event)
         if self._emit is not None:
-            self._emit(SessionChanged(slices.name_of(type(event)), to_json(event)))
+            self._emit(SessionChanged(slices.name_of(type(event)), data))
+
+    def data_of(self, event: object) -> Json:
+        """Return an event as JSON, known to be read back as an equal one if its class is known.
+
+        Raises:
+            NotCanonical, SnapshotSerializationError: as `dispatch`.
+        """
+        read = self._readers.get(type(event))
+        return to_json(event) if read is None else slices.dumped(type(event), event, read)
 
     def _reduce(self, event: object) -> tuple[ReducerFailure, ...]:
         with self._lock:
@@ -241,11 +258,24 @@ class Session:
             why = f"{type(error).__name__}: {error}"
         else:
             if type(items) is tuple and all(type(item) is one.slice for item in items):
-                self._items[one.slice] = items
-                return None
-            why = f"expected a tuple of {slices.name_of(one.slice)}, found {items!r:.100}"
+                if not (why := self._misread(one.slice, items, event)):
+                    self._items[one.slice] = items
+                    return None
+            else:
+                why = f"expected a tuple of {slices.name_of(one.slice)}, found {items!r:.100}"
         names = (slices.name_of(one.event), slices.name_of(one.slice))
         return ReducerFailure(*names, one.name, why)
+
+    def _misread(self, kind: type, items: tuple[Any, ...], event: object) -> str:
+        """Return why the first new item would not be read back; the event was looked at."""
+        held, read = {id(event), *map(id, self._items[kind])}, self._readers[kind]
+        for item in items:
+            if id(item) not in held:
+                try:
+                    slices.dumped(kind, item, read)
+                except (NotCanonical, SnapshotSerializationError) as error:
+                    return str(error)
+        return ""
 
     # -- snapshots ------------------------------------------------------------------------
 
@@ -348,11 +378,24 @@ class Session:
         Raises:
             UsageError: another run has the session; give each a clone.
         """
+        self._check_free()
+        self._emit = emit
+
+    def check(self) -> None:
+        """Refuse a session that a run cannot begin with.
+
+        Raises:
+            UsageError: another run has it; give each a clone.
+            SnapshotSerializationError: as `snapshot`.
+        """
+        self._check_free()
+        self.snapshot()
+
+    def _check_free(self) -> None:
         if self._emit is not None:
             raise UsageError(
                 f"session {self.id!r} is bound to a run already: give this one a clone"
             )
-        self._emit = emit
 
     def unbind(self) -> None:
         """Keep changes to oneself again."""

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.encoding.plain import to_json
 from refold.engine.errors import UsageError
 from refold.engine.events.events import SessionChanged
 from refold.engine.ports.ports import Draw
@@ -58,6 +57,9 @@ class SharedSession:
         """Put every change and every read into the child's log from now on."""
         self._emit, self._draw = emit, draw
 
+    def check(self) -> None:
+        """Do nothing: the session is the parent's."""
+
     def unbind(self) -> None:
         """Refuse everything from now on: the child's run has ended."""
         self._emit = self._draw = None
@@ -88,11 +90,12 @@ class SharedSession:
 
         Raises:
             NotCanonical: a log cannot hold the event; nothing has happened.
+            SnapshotSerializationError: it would not be read back as an equal one; likewise.
             UsageError: the child's run has ended.
         """
         if self._emit is None:
             raise UsageError("a shared session is used outside the run of its child")
-        name, data = slices.name_of(type(event)), to_json(event)
+        name, data = slices.name_of(type(event)), self.session.data_of(event)
         self._emit(SessionChanged(name, data))
         if self.send is not None:
             self.send(name, data, self._by)

@@ -82,22 +82,33 @@ def dump(kind: type, items: tuple[Any, ...], read: Read) -> list[Json]:
     Raises:
         SnapshotSerializationError: one would not be.
     """
-    return [_dumped(kind, item, at, read) for at, item in enumerate(items)]
+    return [_dumped_at(kind, item, at, read) for at, item in enumerate(items)]
 
 
-def _dumped(kind: type, item: Any, at: int, read: Read) -> Json:
+def _dumped_at(kind: type, item: Any, at: int, read: Read) -> Json:
     if type(item) is not kind:
         raise SnapshotSerializationError(name_of(kind), at, f"it is a {type(item).__qualname__}")
     try:
-        plain = to_json(item)
-        again = read(plain)
+        return dumped(kind, item, read, at)
     except NotCanonical as error:
         raise SnapshotSerializationError(name_of(kind), at, str(error)) from None
+
+
+def dumped(kind: type, item: Any, read: Read, at: int | None = None) -> Json:
+    """Return an item, or an event, as JSON that is read back as an equal one.
+
+    Raises:
+        NotCanonical: a log cannot hold it.
+        SnapshotSerializationError: it would be read back as another.
+    """
+    plain = to_json(item)
+    try:
+        again = read(plain)
     except Exception as error:  # noqa: BLE001 - a class may raise what it likes when it is built
         why = f"it cannot be read back: {type(error).__name__}: {error}"
         raise SnapshotSerializationError(name_of(kind), at, why) from None
     if again != item:
-        why = f"it would be read back as {again!r:.100}"
+        why = f"{item!r:.100} would be read back as {again!r:.100}"
         raise SnapshotSerializationError(name_of(kind), at, why)
     return plain
 

@@ -152,10 +152,9 @@ class Comparison:
         if not isinstance(event, RunFinished):
             raise UsageError(f"{self.log}: the last entry is not run.finished")
         recorded = end_of(event)
-        session = replayed.kernel.session
-        if session is not None and event.session_digest:
+        if replayed.kernel.session is not None:
             recorded["session_digest"] = event.session_digest
-            now["session_digest"] = session.digest()
+            now["session_digest"] = replayed.kernel.session_digest
         pair = (_unplaced(recorded), _unplaced(now))
         diff = between(*pair) if encode(pair[0]) != encode(pair[1]) else ()
         if not diff or replayed.excuses.excused("run.finished", None, entry.seq, pair):

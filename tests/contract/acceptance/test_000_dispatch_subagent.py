@@ -419,7 +419,7 @@ def test_013_invalid_input_takes_no_snapshot_and_starts_no_child(
     kind, _ = dispatched(log, asked, session=Watched())
 
     assert kind == "ToolValidationError"
-    assert len(taken) == 2, "the run's own, at its start and at its end"
+    assert len(taken) == 3, "the run's own: before it, at its start, at its end"
     assert entries(log, "child.started") == []
 
 

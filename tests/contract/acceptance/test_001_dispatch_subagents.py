@@ -485,7 +485,8 @@ def test_045_a_session_that_cannot_be_cloned_starts_no_child(log: Path, how: str
 
     held = Session()
     held.register(Held)
-    held.dispatch(Held(object()))
+    held.dispatch(Held(what := list[object]()))
+    what.append(object())
     session: Any = {"no clone": Uncloneable(), "no snapshot": held, "no session": Loose()}[how]
 
     result = dispatched(

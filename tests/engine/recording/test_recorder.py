@@ -15,11 +15,12 @@ from pathlib import Path
 from traceback import walk_stack
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refold.engine.errors import LimitReached, ModelError, NotCanonical, ToolError
+from refold.engine.errors import LimitReached, ModelError, NotCanonical, ToolError, UsageError
 from refold.engine.events.events import LimitHit
 from refold.engine.events.limits import CHILDREN_AT_ONCE, Limits
 from refold.engine.events.outcome import Outcome, Usage
@@ -38,6 +39,7 @@ from refold.engine.runners.child_run import recorder_of
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
 from refold.engine.secrets.redaction import Redaction
+from refold.engine.session import Session
 from refold.engine.state.folding import Fold
 from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify
@@ -1775,3 +1777,53 @@ def test_a_child_that_waits_for_room_and_is_given_up_is_never_started(tmp_path: 
         ["completed"],
     ]
     assert crowd.ran == CHILDREN_AT_ONCE + 1
+
+
+@attrs.frozen
+class Found:
+    """An item whose value can be changed later."""
+
+    what: list[Any]
+
+
+def test_an_item_that_was_spoilt_later_fails_the_run_and_keeps_its_work(tmp_path: Path) -> None:
+    """The log is sealed without a digest of the session, is whole, and replays."""
+
+    async def program(run: Run, _: Any) -> str:
+        found = Found([])
+        run.session.dispatch(found)
+        found.what.append(object())
+        return "the work"
+
+    def fresh() -> Session:
+        session = Session()
+        session.register(Found)
+        return session
+
+    run = record(program, log=tmp_path / "a.jsonl", session=fresh())
+
+    assert (run.status, run.output) == ("failed", "the work")
+    assert run.error is not None
+    assert run.error.code == "session"
+    assert "slice Found, item 0: at /what/0" in run.error.message
+    assert verify(run.log).complete
+    assert reexecute(run.log, program, session=fresh()).identical
+
+
+@pytest.mark.parametrize("spoilt", [True, False])
+def test_a_session_that_a_run_cannot_begin_with_leaves_no_log(
+    tmp_path: Path, *, spoilt: bool
+) -> None:
+    """So the corrected run is not refused."""
+    session = Session()
+    session.register(Found)
+    session.dispatch(found := Found([]))
+    if spoilt:
+        found.what.append(object())
+    else:
+        session.bind(lambda _line: None)  # as another run does
+
+    with pytest.raises(UsageError, match="item 0" if spoilt else "bound to a run already"):
+        record(nothing, log=tmp_path / "a.jsonl", session=session)
+
+    assert not list(tmp_path.iterdir())

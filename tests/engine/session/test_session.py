@@ -97,6 +97,16 @@ def test_a_reducer_that_fails_leaves_its_slice_and_is_reported() -> None:
     assert session.failures == failed == tuple(told)
 
 
+def test_a_reducer_that_makes_an_item_that_is_not_read_back_has_failed() -> None:
+    session = Session()
+    session.register(Finding, Loose, lambda items, event: (*items, Loose((event.text,))), name="it")
+
+    (failure,) = session.dispatch(Finding("a"))
+
+    assert "would be read back as Loose(value=['a'])" in failure.message
+    assert session.select_all(Loose) == ()
+
+
 def test_in_a_run_the_log_has_an_event_before_the_slices_do() -> None:
     session, seen = fresh(), list[tuple[Any, int]]()
     session.bind(lambda line: seen.append((line, len(session.select_all(Finding)))))

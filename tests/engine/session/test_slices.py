@@ -11,7 +11,12 @@ from uuid import UUID
 import attrs
 import pytest
 
-from refold.engine.errors import SliceRefused, SnapshotRestoreError, SnapshotSerializationError
+from refold.engine.errors import (
+    NotCanonical,
+    SliceRefused,
+    SnapshotRestoreError,
+    SnapshotSerializationError,
+)
 from refold.engine.session import Session, Snapshot
 
 
@@ -74,13 +79,18 @@ def test_rich_items_are_read_back_equal() -> None:
     ("value", "why"), [((1, 2), "read back as"), ({1}, ""), (float("nan"), "finite"), (b"x", "")]
 )
 def test_an_item_that_would_come_back_otherwise_is_refused(value: Any, why: str) -> None:
+    """Where it is dispatched; and in a snapshot if it was changed later."""
     session = Session()
     session.register(Anything)
-    session.dispatch(Anything(value))
 
+    with pytest.raises((NotCanonical, SnapshotSerializationError), match=why or "Anything|at /"):
+        session.dispatch(Anything(value))
+
+    assert session.select_all(Anything) == ()
+    session.dispatch(Anything(held := list[Any]()))
+    held.append(value)
     with pytest.raises(SnapshotSerializationError, match="slice Anything, item 0") as refused:
         session.snapshot()
-
     assert why in str(refused.value)
 
 
