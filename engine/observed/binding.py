@@ -3,19 +3,21 @@ r"""Bindings: map a recorded value to its current counterpart, in any place.
 A text is split into literal parts and tokens: paths and names that Refold knows in both runs, texts
 that look like an id, and values named by a profile. Two texts are equal if their literal parts are,
 and each pair of tokens is equal or bound. A pair is bound only if a client draws the value (a
-parameter that identifies the caller), if Refold itself sets it (a folder), or at a place: one role,
-or the result of one tool. A pair is one to one within its kind, and is never undone.
+parameter that identifies the caller), if Refold itself sets it (a folder), at a place (one role, or
+the result of one tool), or if both are commits that the two runs made, and that are equal but for
+their times and authors. A pair is one to one within its kind, and is never undone.
 
 A place is a text `WHERE KIND PATTERN`, such as `result:Agent id agentId: ([0-9a-f]{17})`; the group
 of the pattern is the value. Pure. Rules: CONTRACT.md §16.17.
 """
 
+import contextlib
 import functools
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from hashlib import sha256
 from itertools import chain
 from operator import itemgetter
@@ -30,6 +32,7 @@ from refold.engine.encoding.patterns import Pattern, PatternRefusedError, compil
 from refold.engine.errors import UsageError
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.notation import object_in
+from refold.engine.workspace.entries import MadeObject
 
 FOLDERS: Final = "folders"
 """The member of `run.started.rules`: {folder, home, tmp}, each with `other_` for another name."""
@@ -44,16 +47,30 @@ _LEVELS_MIN: Final = 2
 """Levels from which on a path is also known without its first slash and as a folder's name."""
 
 _OWN: Final = "own"
-_ID: Final = "id"
-_TOKENS: Final = (
-    r"(?P<id>(?:(?<![0-9A-Za-z\\])|(?<=\\[nrt]))(?:"
-    r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-    r"|[A-Za-z]{1,12}_[0-9A-Za-z]{12,80}|[0-9a-f]{7,40}|(?=[a-z]{0,64}[0-9])[0-9a-z]{8,64}"
-    r")(?![0-9A-Za-z]))"
+_DATE: Final = "date"
+_START: Final = r"(?:(?<![0-9A-Za-z\\])|(?<=\\[nrt]))"
+_IDS: Final = (
+    r"(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+    r"|[A-Za-z]{1,12}_[0-9A-Za-z]{12,80}|g?[0-9a-f]{7,40}|(?=[a-z]{0,64}[0-9])[0-9a-z]{8,64}"
+    r")(?![0-9A-Za-z])"
 )
 """The shapes of ids: UUIDs, `ses_…`, hexadecimal numbers, words of small letters and digits."""
-_SHAPE: Final = re.compile(_TOKENS)
-_COMMIT: Final = re.compile(r"[0-9a-f]{7,40}")
+_CLOCK: Final = r"\d\d:\d\d:\d\d"
+_ZONE: Final = r"[+-]\d\d:?\d\d"
+_DATES: Final = (
+    rf"(?:[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} +\d{{1,2}} {_CLOCK} \d{{4}}(?: {_ZONE})?"
+    rf"|[A-Z][a-z]{{2}}, \d{{1,2}} [A-Z][a-z]{{2}} \d{{4}} {_CLOCK} {_ZONE}"
+    rf"|\d{{4}}-\d\d-\d\d[T ]{_CLOCK}(?: ?{_ZONE}|Z))"
+)
+_GIT_FORMS: Final = (
+    "%a %b %d %H:%M:%S %Y %z", "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S %z",
+    "%Y-%m-%d %H:%M:%S %z", "%Y-%m-%dT%H:%M:%S%z",
+)  # fmt: skip
+"""The forms in which git prints the time of a commit, but for seconds."""
+_SHAPE: Final = re.compile(f"{_START}{_IDS}")
+_COMMIT: Final = re.compile(r"g?([0-9a-f]{7,64})")
+"""The id of a commit, or its beginning; after a `g` as `git describe` has it."""
+_DIGITS_MIN: Final = 7
 _SAYS_WHO: Final = re.compile(
     r"(?:.*_)?(?:ids?|user|session|key|identifier|metadata|trace|nonce|thread|conversation)"
 )
@@ -63,50 +80,17 @@ _WHO_HEADER: Final = re.compile(
 )
 _WHO: Final = frozenset({"parameters"})
 _GIT: Final = re.compile(r"\bgit\b[^\n|;&]*\b(?:[a-z]+-)*[a-z]{3,}")
-_COMMITS: Final = re.compile(
-    r"\bgit\b(?! +(?:log|show|diff|status|config|branch|tag|rev-parse)\b)[^\n|;&]*?\s"
-    r"(?:commit|merge|revert|pull|(rebase|cherry-pick|am))(?![\w.-])"
-)
-"""Commands that make a commit; the group those that make nobody knows how many."""
-_LOOP: Final = re.compile(r"\b(?:for|while|until|xargs)\b")
-_MANY: Final = 1_000
-_FILE: Final = re.compile(
-    r"(?:^|[;&(\n\"'`]) *"
-    r"(?:(?:awk|bat|cat|diff|grep|head|less|nl|od|rg|sed|strings|tail|xxd)\b"
-    r"(?! *[<>]| -[iq]|[^\n;&|]*\.git/)"
-    r"|git (?:grep|blame|(?:show|cat-file)(?: -\S+)*(?: blob\b| [\w/.~^@{}-]+:[\w.])))"
-)
-"""Commands that print a file, in which anything may look like what git prints."""
-_BEGINS: Final = r"(?:\n|\\n|\"|Output: )"
-"""How a line begins that git prints."""
-_BEFORE_COMMIT: Final = re.compile(
-    rf"{_BEGINS}(?:commit |parent |HEAD is now at |Updating |[*+ ] [\w./-]+ +"
-    r"|\[[\w./-]+(?: \([\w -]+\))? )?\Z"
-)
-"""Text before the id of a commit in git's output; before a blob's id, `index `."""
-_BESIDE_A_FILE: Final = re.compile(rf"{_BEGINS}(?:\[[\w./-]+(?: \([\w -]+\))? |HEAD is now at )\Z")
-"""Likewise, if a file is printed beside it."""
-_SHOWN_BEFORE: Final = 80
-"""Characters before a token by which it is judged."""
-_CHECKSUM: Final = re.compile(r" [ *]\S")
-"""Text after the checksum of a file."""
-_GIT_PLACES: Final = (
-    r"git,file date Date: +([A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4} [+-]\d{4})",
-    r"git date ([A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4} [+-]\d{4})",
-    r"git date (\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d ?[+-]\d\d:?\d\d)",
-    r"git measure (\d+ (?:second|minute)s? ago)",
-)
 _MONTHS: Final = tuple("jan feb mar apr may jun jul aug sep oct nov dec".split())  # noqa: SIM905 - one line
 
 _KNOWN_TEXTS: Final = 4096
 _BELOW_HOME: Final = {"~": "//", "$HOME": "/./", "${HOME}": "/.//"}
 """How shells call HOME, and a slash in the path of a folder elsewhere, by which each is known."""
 
-KINDS: Final = ("id", "commit", "date", "measure", "text")
-"""`id`, `commit`: bound · `date`: of the same form and order · `measure`, `text`: anything; the
+KINDS: Final = ("id", "date", "measure", "text")
+"""`id`: bound · `date`: of the same form and order · `measure`, `text`: anything; the
 last three are ignored at their place alone."""
 _RULE: Final = re.compile(
-    r"((?:system|user|assistant|parameters|printed|git|file|(?:result|call|file):[^ ,]+)"
+    r"((?:system|user|assistant|parameters|printed|git|(?:result|call|file):[^ ,]+)"
     rf"(?:,[^ ]+)*) ({'|'.join(KINDS)}) (.+)",
     re.DOTALL,
 )
@@ -149,7 +133,7 @@ class ValuePlace:
         return (each.span(group) for each in self.pattern.found(text))
 
 
-_BUILT_IN: Final = tuple(map(ValuePlace.parsed, _GIT_PLACES))
+_BUILT_IN: Final = (ValuePlace.parsed(r"git measure (\d+ (?:second|minute)s? ago)"),)
 
 
 def places_of(rules: Iterable[str]) -> tuple[tuple[ValuePlace, ...], tuple[str, ...]]:
@@ -191,9 +175,6 @@ class _Pair:
 
     where: frozenset[str]
     pointer: str
-    before: str
-    after: str
-    """The text before and after the recorded token."""
     mark: str
     recorded: str
     now: str
@@ -209,13 +190,8 @@ class Joined:
 
     ids: dict[str, str] = attrs.field(factory=dict)
     ids_back: dict[str, str] = attrs.field(factory=dict)
-    commits: dict[str, tuple[str, str]] = attrs.field(factory=dict)
-    """By the first seven digits of the recorded one: both, as long as they are known."""
-    commits_back: dict[str, str] = attrs.field(factory=dict)
-    made: dict[Any, int] = attrs.field(factory=dict)
-    """By call: how many commits it made."""
-    shown: dict[str, None] = attrs.field(factory=dict)
-    """Commits that git showed: at most as many as the run had made."""
+    commits: dict[str, None] = attrs.field(factory=dict)
+    """Recorded commits for which others stand now."""
     own: dict[str, None] = attrs.field(factory=dict)
     """What Refold knows itself, and was used."""
     passed: list[IgnoredValue] = attrs.field(factory=list)
@@ -224,43 +200,19 @@ class Joined:
 
     def following(self) -> "Joined":
         """Return the bindings with which the next pair begins."""
-        kept = (dict(self.ids), dict(self.ids_back), dict(self.commits), dict(self.commits_back))
-        return Joined(*kept, dict(self.made), dict(self.shown), dict(self.own))
+        return Joined(dict(self.ids), dict(self.ids_back), dict(self.commits), dict(self.own))
 
     def hear(self, recorded: Mapping[str, str], now: Mapping[str, str]) -> None:
         """Bind callers' ids from headers, unless either is already bound."""
         for name in recorded.keys() & now.keys():
             was, here = recorded[name], now[name]
             if was != here and was not in self.ids and here not in self.ids_back:
-                self.bind("id", was, here)
+                self.bind(was, here)
 
-    def bind(self, kind: str, was: str, now: str) -> None:
-        """Bind two values; raises _DiffersError if either is bound to another one."""
-        if kind == "commit":
-            self._bind_commit(was, now)
-        elif self.ids.setdefault(was, now) != now or self.ids_back.setdefault(now, was) != was:
+    def bind(self, was: str, now: str) -> None:
+        """Bind two ids; raises _DiffersError if either is bound to another one."""
+        if self.ids.setdefault(was, now) != now or self.ids_back.setdefault(now, was) != was:
             raise _DiffersError
-
-    def shows(self, commit: str) -> bool:
-        """Return whether git can show this one: a known one, or one of those that were made."""
-        if commit[:7] not in self.commits and len(self.shown) < sum(self.made.values()):
-            self.shown[commit[:7]] = None
-        return commit[:7] in self.commits or commit[:7] in self.shown
-
-    def _bind_commit(self, was: str, now: str) -> None:
-        known = self.commits.get(was[:7], (was, now))
-        if not (_agree(known[0], was) and _agree(known[1], now) and len(was) == len(now)):
-            raise _DiffersError
-        if self.commits_back.setdefault(now[:7], was[:7]) != was[:7]:
-            raise _DiffersError
-        self.commits[was[:7]] = max(known, (was, now), key=lambda pair: len(pair[0]))
-
-    def holds(self, was: str, now: str) -> bool:
-        """Return whether two values are bound to each other."""
-        known = self.commits.get(was[:7])
-        if known is not None and len(was) == len(now):
-            return known[0].startswith(was) and known[1].startswith(now)
-        return self.ids.get(was) == now
 
     def look_at_dates(self) -> None:
         """Raise _DiffersError unless dates have the same form and the same order."""
@@ -283,6 +235,89 @@ Cut = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 """The literal parts of a text, and the tokens between them: (mark, value)."""
 
 
+@attrs.define
+class _Commits:
+    """The commits and tags that two runs made, and which of them are each other's.
+
+    Two are if all is equal but times and authors: kinds, messages, changes, and parents, which are
+    the same or each other's. Of several alike, the first made is paired with the first.
+    """
+
+    waiting: dict[str, list[MadeObject]] = attrs.field(factory=dict)
+    """Recorded ones without a pair, by digest, in order."""
+    unpaired: list[MadeObject] = attrs.field(factory=list)
+    """Those of now."""
+    pairs: dict[str, str] = attrs.field(factory=dict)
+    """The current id, by the recorded one."""
+    ends: tuple[dict[str, list[str]], dict[str, list[str]]] = attrs.field(factory=lambda: ({}, {}))
+    """The recorded ids that are paired, by their first digits; and by those of the current."""
+    moments: set[tuple[str, str]] = attrs.field(factory=set)
+    """Their times, recorded and now, as `_moment_of` has them."""
+    dates: dict[str, str] = attrs.field(factory=dict)
+    """One name for all times, of either run, that stand for each other."""
+
+    def record(self, made: Iterable[MadeObject]) -> None:
+        for one in made:
+            self.waiting.setdefault(one.digest, []).append(one)
+
+    def see(self, made: Iterable[MadeObject]) -> bool:
+        """Take those of now; return whether there are more pairs."""
+        self.unpaired += made
+        before, count = len(self.pairs), -1
+        while count < len(self.pairs):
+            count = len(self.pairs)
+            self.unpaired = [one for one in self.unpaired if not self._is_paired(one)]
+        return len(self.pairs) > before
+
+    def _is_paired(self, now: MadeObject) -> bool:
+        same = [self.waiting.get(each, []) for each in dict.fromkeys(now.digests)]
+        found = [one for each in same for one in each if self._are_alike(one, now)]
+        if not found:
+            return False
+        was = next((one for one in found if one.id == now.id), found[0])
+        self.waiting[was.digest].remove(was)
+        self.pairs[was.id] = now.id
+        for end, named in zip(self.ends, (was.id, now.id), strict=True):
+            end.setdefault(named[:_DIGITS_MIN], []).append(was.id)
+        for one, other in zip(was.times, now.times, strict=False):
+            for each in zip(_moments_of(one), _moments_of(other), strict=True):
+                self._pair_moments(*each)
+        return True
+
+    def _pair_moments(self, was: str, now: str) -> None:
+        if was != now:
+            self.moments.add((was, now))
+            names = [self.dates.setdefault(each, each) for each in (was, now)]
+            self.dates = {k: names[0] if v == names[1] else v for k, v in self.dates.items()}
+
+    def _are_alike(self, was: MadeObject, now: MadeObject) -> bool:
+        named = zip(was.named, now.named, strict=False)
+        return len(was.named) == len(now.named) and all(
+            one == other or self.pairs.get(one) == other for one, other in named
+        )
+
+    def held(self, was: str, now: str) -> str:
+        """Return the recorded commit of which two texts are the ids; empty for none."""
+        return next((one for one, here in self._named(was, 0) if here == now), "")
+
+    def translated(self, text: str, side: int) -> str:
+        """Return the other side's id, of the same length, of a recorded (0) or current (1) one.
+
+        If it has none, the text is returned.
+        """
+        return next((other for _, other in self._named(text, side)), text)
+
+    def _named(self, text: str, side: int) -> Iterator[tuple[str, str]]:
+        """Yield the recorded commit and the other side's text of each that a text names."""
+        if (found := _COMMIT.fullmatch(text)) is None:
+            return
+        begin, begins = text[: found.start(1)], found[1]
+        for was in self.ends[side].get(begins[:_DIGITS_MIN], ()):
+            both = (was, self.pairs[was])
+            if both[side].startswith(begins):
+                yield was, begin + both[1 - side][: len(begins)]
+
+
 class Bindings:
     """The bindings of one replay, or of one comparison of two logs."""
 
@@ -293,8 +328,11 @@ class Bindings:
         now: Mapping[str, str] | None = None,
         *,
         is_noted: bool = True,
+        made: Iterable[MadeObject] = (),
     ) -> None:
         """Take places, and the noted values of both runs: folders, date, host, user.
+
+        `made` are the commits that the recorded run made.
 
         Without `is_noted`, the record is from a version that bound only folders.
         """
@@ -310,15 +348,19 @@ class Bindings:
             self._here.setdefault(here, set()).add(key)
             self._forth.setdefault(was, here)
             self._back.setdefault(here, was)
-        self._token = re.compile(
-            "|".join([*_own_tokens({*self._was, *self._here}, is_noted=is_noted), _TOKENS])
-        )
+        own = _own_tokens({*self._was, *self._here}, is_noted=is_noted)
+        tokens = (rf"{_START}(?P<{_DATE}>{_DATES})", *own, rf"{_START}(?P<id>{_IDS})")
+        self._token = re.compile("|".join(tokens))
         # A conversation says with each request all that it said before.
         self.cut = functools.lru_cache(_KNOWN_TEXTS)(self._cut_anew)
         self._unequal = functools.lru_cache(_KNOWN_TEXTS)(self._unequal_anew)
         self._marked_text = functools.lru_cache(_KNOWN_TEXTS)(self._marked_anew)
         self._in_text = functools.lru_cache(_KNOWN_TEXTS)(self._in_text_anew)
         self._known = Joined()
+        self._commits = _Commits()
+        self._commits.record(made)
+        self.unproven: dict[str, None] = {}
+        """Recorded texts in the shape of a commit's id for which others stood, without proof."""
         self._digests: dict[int, tuple[Value, bytes]] = {}
         self._offers: dict[str, bytes] = {}
 
@@ -330,10 +372,7 @@ class Bindings:
             for span in place.spans(text):
                 marks[span] = f"{marks.get(span, '')},{number}"
         found = _apart((*span, mark) for span, mark in marks.items())
-        names = (
-            (each.span(), _OWN if each.lastgroup != _ID else _ID)
-            for each in self._token.finditer(text)
-        )
+        names = ((each.span(), each.lastgroup or _OWN) for each in self._token.finditer(text))
         found = _apart([*found, *((*span, name) for span, name in names)])
         parts: list[str] = []
         tokens: list[tuple[str, str]] = []
@@ -385,7 +424,7 @@ class Bindings:
             join = self._known.following()
             join.hear(recorded.ids, now.ids)
             tools = self._pairs([*recorded.tools], [*now.tools], frozenset(), "/tools")
-            messages = self._of_messages(recorded, now, join.made)
+            messages = self._of_messages(recorded, now)
             return self._join(join, chain(self._of_parameters(recorded, now), messages, tools))
         except _DiffersError:
             return None
@@ -418,9 +457,15 @@ class Bindings:
 
     def commit(self, joined: Joined) -> None:
         """Bind for good."""
-        if (joined.ids, joined.commits) != (self._known.ids, self._known.commits):
+        if joined.ids != self._known.ids:
             self._in_text.cache_clear()
         self._known = joined
+
+    def see(self, made: Iterable[MadeObject]) -> None:
+        """Take commits and tags that the current run made since the last call."""
+        if self._commits.see(made):
+            self._in_text.cache_clear()
+            self._marked_text.cache_clear()
 
     def _of_parameters(self, recorded: Asked, now: Asked) -> Iterator[_Pair]:
         if recorded.parameters.keys() != now.parameters.keys():
@@ -430,16 +475,13 @@ class Bindings:
             where = frozenset({"parameters"} if is_who else ())
             yield from self._pairs(value, now.parameters[name], where, f"/parameters/{name}")
 
-    def _of_messages(self, recorded: Asked, now: Asked, made: dict[Any, int]) -> Iterator[_Pair]:
-        """Yield the tokens that are not equal; before each, `made` holds the commits until then."""
+    def _of_messages(self, recorded: Asked, now: Asked) -> Iterator[_Pair]:
+        """Yield the tokens that are not equal."""
         if len(recorded.messages) != len(now.messages):
             raise _DiffersError
         known = _Wheres()
         for at, (one, other) in enumerate(zip(recorded.messages, now.messages, strict=True)):
             where = known.of(one)
-            if count := known.commits_of(one):
-                opening = map(self._digest, recorded.messages[:2])
-                made[(*opening, at, one["tool_call_id"])] = count
             if one is other or (one == other and self._digest(one) == self._digest(other)):
                 continue  # 1 and true are equal, and do not say the same
             olds, news = one.get("tool_calls") or (), other.get("tool_calls") or ()
@@ -500,27 +542,24 @@ class Bindings:
         for each in found:
             yield _Pair(where, pointer, *each)
 
-    def _unequal_anew(
-        self, one: str, other: str
-    ) -> tuple[tuple[str, str, str, str, str], ...] | None:
+    def _unequal_anew(self, one: str, other: str) -> tuple[tuple[str, str, str], ...] | None:
         """Return the tokens of two texts that are not equal; `None` if anything else is not."""
         (parts, tokens), (others, heres) = self.cut(one), self.cut(other)
         if parts != others or [mark for mark, _ in tokens] != [mark for mark, _ in heres]:
             return None
-        found, before = [], "\n"
-        for at, ((mark, was), (_, here)) in enumerate(zip(tokens, heres, strict=True)):
-            before = (before + parts[at])[-_SHOWN_BEFORE:]
-            if was != here:
-                found.append((before, parts[at + 1], mark, was, here))
-            before += was
-        return tuple(found)
+        pairs = zip(tokens, heres, strict=True)
+        return tuple((mark, was, here) for (mark, was), (_, here) in pairs if was != here)
 
     def _join(self, join: Joined, pairs: Iterable[_Pair]) -> Joined:
         left = [pair for pair in pairs if not self._introduces(pair, join)]
         for pair in left:
             if keys := self._was.get(pair.recorded, set()) & self._here.get(pair.now, set()):
                 join.own |= dict.fromkeys(sorted(name for name, _ in keys))
-            elif not join.holds(pair.recorded, pair.now):
+            elif was := self._commits.held(pair.recorded, pair.now):
+                join.commits[was] = None
+            elif join.ids.get(pair.recorded) != pair.now and not self._is_time(pair):
+                if all(map(_COMMIT.fullmatch, (pair.recorded, pair.now))):
+                    self.unproven[pair.recorded] = None
                 raise _DiffersError
         join.look_at_dates()
         return join
@@ -529,11 +568,11 @@ class Bindings:
         """Return whether a pair is at a place that introduces or ignores its kind; note it."""
         place = self._place_of(pair.mark, pair.where)
         kind = place.kind if place is not None else self._kind(pair)
-        if kind is None or (kind == "commit" and place is None and not join.shows(pair.recorded)):
+        if kind is None:
             return False
         rule = place.rule if place is not None else ""
-        if kind == "commit" or (kind == "id" and _is_bound(pair.recorded, pair.now)):
-            join.bind(kind, pair.recorded, pair.now)
+        if kind == "id" and _is_bound(pair.recorded, pair.now):
+            join.bind(pair.recorded, pair.now)
             return True
         if kind == "date":
             join.dates.append((pair.recorded, pair.now))
@@ -546,11 +585,13 @@ class Bindings:
         return next((place for place in found if place.where & where), None)
 
     def _kind(self, pair: _Pair) -> str | None:
-        if pair.mark == _OWN or not all(map(_SHAPE.fullmatch, (pair.recorded, pair.now))):
-            return None
-        if "parameters" in pair.where:
-            return "id"
-        return "commit" if _is_commit(pair) else None
+        is_id = pair.mark != _OWN and "parameters" in pair.where
+        return "id" if is_id and all(map(_SHAPE.fullmatch, (pair.recorded, pair.now))) else None
+
+    def _is_time(self, pair: _Pair) -> bool:
+        """Return whether two texts are the times of two commits that are each other's."""
+        moments = (_moment_of(pair.recorded), _moment_of(pair.now))
+        return _form(pair.recorded) == _form(pair.now) and moments in self._commits.moments
 
     # --- translation -----------------------------------------------------------------------
 
@@ -571,6 +612,10 @@ class Bindings:
     def as_recorded_text(self, text: str) -> str:
         """Likewise, of a text."""
         return self._in_text(text, self._recorded_of)
+
+    def as_recorded_file(self, text: str) -> str:
+        """Likewise, of a text that may be long; it is not remembered."""
+        return self._in_text_anew(text, self._recorded_of)
 
     def plain(self, asked: Asked) -> Asked:
         """Return a request with a mark for each value that its place lets be another one."""
@@ -618,7 +663,11 @@ class Bindings:
 
     def _mark(self, mark: str, token: str, where: frozenset[str]) -> str:
         place = self._place_of(mark, where)
-        return token if place is None else f"[{place.kind}]"
+        if place is not None:
+            return f"[{place.kind}]"
+        is_date = mark == _DATE or token.isdigit()
+        date = self._commits.dates.get(_moment_of(token)) if is_date else None
+        return token if date is None else f"[date {date}]"
 
     def _translated(self, value: Value, of: Callable[[str], str]) -> Value:
         if isinstance(value, str):
@@ -635,20 +684,11 @@ class Bindings:
 
     def _now_of(self, was: str) -> str:
         found = self._known.ids.get(was) or self._forth.get(was)
-        if (
-            found is None
-            and (known := self._known.commits.get(was[:7]))
-            and known[0].startswith(was)
-        ):
-            return known[1][: len(was)]
-        return found or was
+        return found or self._commits.translated(was, 0)
 
     def _recorded_of(self, now: str) -> str:
         found = self._known.ids_back.get(now) or self._back.get(now)
-        if found is None and (was := self._known.commits_back.get(now[:7])):
-            known = self._known.commits[was]
-            return known[0][: len(now)] if known[1].startswith(now) else now
-        return found or now
+        return found or self._commits.translated(now, 1)
 
     # --- the report ------------------------------------------------------------------------
 
@@ -657,7 +697,7 @@ class Bindings:
         own = self._known.own
         counts = Counter(dict.fromkeys(own, 1))
         counts["id"] = sum(was != now for was, now in self._known.ids.items())
-        counts["commit"] = sum(was != now for was, now in self._known.commits.values())
+        counts["commit"] = len(self._known.commits)
         told = [
             name if name in own else f"{count} {name}{'s' * (count > 1)}"
             for name, count in counts.items()
@@ -681,14 +721,6 @@ class _Wheres:
             return _results_of(call) if call is not None else frozenset()
         return frozenset({str(message.get("role"))})
 
-    def commits_of(self, message: Mapping[str, Any]) -> int:
-        """Return how many commits the call made whose result a message is."""
-        call = self._calls.get(message.get("tool_call_id"), {})
-        command = _command_of(call)
-        found = [each[1] for each in _COMMITS.finditer(command)]
-        is_many = any(found) or (found and _LOOP.search(command))
-        return _MANY if is_many else len(found)
-
 
 def _rest(message: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message without its calls, which have their own places."""
@@ -701,10 +733,8 @@ def _called(call: Mapping[str, Any]) -> frozenset[str]:
 
 def _results_of(call: Mapping[str, Any]) -> frozenset[str]:
     """Return the places of a call's result."""
-    said, command = f"result:{call.get('name')}", _command_of(call)
-    if not _GIT.search(command):
-        return frozenset({said})
-    return frozenset({said, "file" if _FILE.search(command) else "git"})
+    said = f"result:{call.get('name')}"
+    return frozenset({said, "git"} if _GIT.search(_command_of(call)) else {said})
 
 
 def _command_of(call: Mapping[str, Any]) -> str:
@@ -714,23 +744,10 @@ def _command_of(call: Mapping[str, Any]) -> str:
     return "\n".join(" ".join(map(str, v)) if isinstance(v, list) else str(v) for v in values)
 
 
-def _is_commit(pair: _Pair) -> bool:
-    """Return whether two ids are at a place at which git prints the id of a commit."""
-    if not (is_git := "git" in pair.where) and "file" not in pair.where:
-        return False
-    is_hex = all(_COMMIT.fullmatch(each) for each in (pair.recorded, pair.now))
-    before = (_BEFORE_COMMIT if is_git else _BESIDE_A_FILE).search(pair.before)
-    return is_hex and before is not None and not _CHECKSUM.match(pair.after)
-
-
 def _is_bound(was: str, now: str) -> bool:
     """Return whether two values hold elsewhere, too: long enough, and no numbers."""
     is_number = was.isdigit() or now.isdigit()
     return not is_number and min(len(was), len(now)) >= _LENGTH_MIN
-
-
-def _agree(one: str, other: str) -> bool:
-    return one.startswith(other) or other.startswith(one)
 
 
 def _woven(parts: Sequence[str], tokens: Sequence[str]) -> Iterator[str]:
@@ -766,6 +783,28 @@ def _moment(text: str) -> tuple[Any, ...]:
         return (*numbers,)
     years = [number for number in numbers if number > 1000]  # noqa: PLR2004 - a year
     return (*years, *months, *(number for number in numbers if number not in years))
+
+
+def _moments_of(time: str) -> tuple[str, ...]:
+    """Return the texts that tell a time of git, as `_moment_of` has them; as seconds, too."""
+    seconds, zone = time.split(" ")
+    minutes = int(f"{zone[0]}1") * (int(zone[1:3]) * 60 + int(zone[3:]))
+    try:
+        there = datetime.fromtimestamp(int(seconds) + 60 * minutes, UTC)
+    except (OverflowError, ValueError, OSError):
+        return seconds, "", ""
+    plain = f"{there:%Y %m %d %H %M %S}"
+    return seconds, plain, f"{plain} {zone}"
+
+
+def _moment_of(text: str) -> str:
+    """Return a date of git in one form: `2026 01 31 23 59 59 +0100`, seconds as they are."""
+    if text.isdigit():
+        return text
+    for form in _GIT_FORMS:
+        with contextlib.suppress(ValueError):
+            return f"{datetime.strptime(text, form):%Y %m %d %H %M %S %z}".rstrip()  # noqa: DTZ007 - it may have no zone
+    return ""
 
 
 # --- what Refold knows itself ------------------------------------------------------------------

@@ -11,6 +11,7 @@ CONTRACT.md §16.16.
     git          queries git, which writes and runs nothing
     status       the output of `git status`
     left_out     chooses the recorded folder, and the files to leave out
+    made         finds commits and tags that are new in the object stores
     scanning     scans a folder on disk
     diffs        differences of two contents, in lines
     watching     the folder while a command works in it

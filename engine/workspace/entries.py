@@ -22,6 +22,7 @@ from refold.engine.workspace.tree import (
 
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _ID: Final = re.compile(r"(?:[0-9a-f]{40}(?:[0-9a-f]{24})?)?")
+_TIME: Final = re.compile(r"[0-9]{1,12} [+-][0-9]{4}")
 _STAGES: Final = range(4)
 _REF: Final = re.compile(r"(?:refs/[^\0-\x20\x7f~^:?*\[\\]+)?")
 
@@ -104,6 +105,48 @@ class Repository:
 def _is_ref(ref: str, named: str) -> bool:
     plain = _REF.fullmatch(ref) and ".." not in ref and "//" not in ref and "@{" not in ref
     return bool(plain) and _ID.fullmatch(named) is not None
+
+
+@attrs.frozen
+class MadeObject:
+    """A commit or an annotated tag that is new in a repository of the folder."""
+
+    id: str
+    digest: str
+    """Of its kind, message, and the files that its first parent has not; without the ids below."""
+    named: tuple[str, ...] = ()
+    """Its parents, or what it tags; the commits of submodules; new objects that its texts name."""
+    times: tuple[str, ...] = ()
+    """When it was written and committed, or tagged: seconds since 1970, and the zone."""
+    bound_digest: str = attrs.field(default="", eq=False)
+    """The digest with recorded values; in no log."""
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """Both digests."""
+        return tuple(filter(None, (self.digest, self.bound_digest)))
+
+    def as_json(self) -> list[Any]:
+        """Return the line of a list."""
+        return [self.id, self.digest, list(self.named), list(self.times)]
+
+    @classmethod
+    def of_json(cls, line: Any) -> Self:
+        """Parse a line.
+
+        Raises:
+            FolderRefused: it does not have this form.
+        """
+        match line:
+            case [str(named), str(digest), [*others], [*times]] if (
+                all(isinstance(each, str) for each in (*others, *times))
+                and all(each and _ID.fullmatch(each) for each in (named, *others))
+                and all(map(_TIME.fullmatch, times))
+                and _HEX.fullmatch(digest)
+            ):
+                return cls(named, digest, tuple(others), tuple(times))
+            case _:
+                raise FolderRefused("made", "[id, digest, ids, times]", f"{line!r:.80}")
 
 
 @attrs.frozen
@@ -197,6 +240,8 @@ class FolderChanged:
     repositories: tuple[Repository, ...] | None = None
     """The current git data; `None` if unchanged."""
     is_end: bool = False
+    made: tuple[MadeObject, ...] = ()
+    """Commits and tags that are new since the entry before, in the order of time."""
 
     def as_event(self) -> Extension:
         """Return the entry of a log."""
@@ -205,6 +250,7 @@ class FolderChanged:
             "changes": as_lines(one.as_json() for one in self.changes),
             "digest": self.digest,
             "calls": list(self.calls),
+            "made": as_lines(one.as_json() for one in self.made),
         }
         if self.repositories is not None:
             data["repositories"] = [one.as_json() for one in self.repositories]
@@ -251,13 +297,14 @@ def read_entry(data: Mapping[str, Any]) -> FolderEntry:
             return FolderStarted(path, below and paths.checked(below), tree, repositories, by_git)
         case {
             "when": "change" | "end" as when, "changes": str(text), "digest": str(digest),
-            "calls": [*calls],
+            "calls": [*calls], "made": str(lines),
         } if all(isinstance(call, str) for call in calls):  # fmt: skip
             told = data.get("repositories")
             changes = tuple(map(FileChange.of_json, json_lines(text)))
             repositories_now = None if told is None else tuple(map(Repository.of_json, told))
+            made = tuple(map(MadeObject.of_json, json_lines(lines)))
             ends = when == "end"
-            return FolderChanged(changes, digest, tuple(calls), repositories_now, ends)
+            return FolderChanged(changes, digest, tuple(calls), repositories_now, ends, made)
         case {"when": "lost", "why": str(why)}:
             return FolderLost(why)
         case _:
@@ -296,6 +343,10 @@ class FolderState:
         self.repositories: tuple[Repository, ...] = ()
         self.states: dict[str, set[TreeEntry | None]] = {}
         """What paths held that changed at some time, before and after each change."""
+        self.places: dict[str, None] = {}
+        """Paths at which there was a repository at some time."""
+        self.made: list[MadeObject] = []
+        """Commits and tags that were made, in order."""
         self._differs: dict[str, TreeEntry] = {}
         self._digest = ""
         self._tree: FileTree | None = FileTree()
@@ -336,10 +387,12 @@ class FolderState:
                     raise FolderRefused("when", "a start before changes", "none")
                 self._change(entry.changes)
                 self._tree, self._digest = None, entry.digest
+                self.made += entry.made
                 self.is_ended = entry.is_end
                 if entry.repositories is not None:
                     self.repositories = entry.repositories
                     check_folders(self._differs, [one.path for one in entry.repositories])
+        self.places |= dict.fromkeys(one.path for one in self.repositories)
 
     def _change(self, changes: tuple[FileChange, ...]) -> None:
         if len({change.path for change in changes}) < len(changes):

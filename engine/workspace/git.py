@@ -32,6 +32,8 @@ _VARIABLES: Final[Mapping[str, str]] = {
     "LC_ALL": "C",
 }
 _KEPT: Final = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+_CHAIN_MAX: Final = 16
+"""Repositories that lend objects to each other."""
 _GIT_KINDS: Final[Mapping[str, Kind]] = {"blob": "git", "commit": "commit"}
 
 CONTENT_MAX: Final = 256 * 1024**2
@@ -256,6 +258,24 @@ def listed(line: str, path: str = "") -> TreeEntry:
     return TreeEntry(
         paths.checked(f"{path}/{name}" if path else name), mode, _GIT_KINDS[kind], named
     )
+
+
+def object_folders(git: Git) -> list[Path]:
+    """Return the object folders of a repository: its own, and those that it borrows from.
+
+    Raises:
+        GitFailed: no repository was found.
+    """
+    own = git.said("rev-parse", "--git-path", "objects").decode(errors="surrogateescape")
+    found = [Path(git.top, own.removesuffix("\n")).resolve()]
+    for folder in found:
+        listed = folder / "info" / "alternates"
+        lines = listed.read_text(errors="surrogateescape").splitlines() if listed.is_file() else []
+        more = (folder / line for line in lines if line and not line.startswith("#"))
+        found += [each.resolve() for each in more if each.resolve() not in found]
+        if len(found) > _CHAIN_MAX:
+            break
+    return found
 
 
 def blob_id(content: bytes, length: int = 40) -> str:

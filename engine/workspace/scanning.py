@@ -17,9 +17,10 @@ from typing import Final, Self
 import attrs
 
 from refold.engine.errors import ContentMissing, FolderRefused
-from refold.engine.workspace.entries import Repository
+from refold.engine.workspace.entries import MadeObject, Repository
 from refold.engine.workspace.git import Git, RepositoryObjects, between, blob_id
 from refold.engine.workspace.left_out import TOTAL_MAX, WITHOUT_GIT, LogFiles, is_key, why_out
+from refold.engine.workspace.made import NewObjects
 from refold.engine.workspace.paths import as_text, checked
 from refold.engine.workspace.status import NOTHING, STATUS, GitStatus
 from refold.engine.workspace.tree import Base, FileTree, Kind, TreeEntry, as_lines
@@ -48,6 +49,8 @@ class FolderScan:
     repositories: tuple[Repository, ...]
     by_git: int
     """Files that git has unchanged."""
+    made: tuple[MadeObject, ...] = ()
+    """Commits and tags that are new since the scan before."""
 
 
 @attrs.frozen
@@ -91,11 +94,15 @@ class Scanner:
         *,
         keeps_all: bool = False,
         keeps_commits: bool = False,
+        objects: NewObjects | None = None,
     ) -> None:
         """Take the folder, resolved, and what keeps a content; `keeps_all` leaves none to git.
 
         `keeps_commits` leaves none to commits that are made later: the repository will be removed.
+        `objects` finds commits and tags that are new.
         """
+        self._objects = objects
+        self._last: FolderScan | None = None
         self._top = top
         self._log_files = log_files
         self._put = put
@@ -117,13 +124,17 @@ class Scanner:
         self._differs: dict[str, TreeEntry] = {}
         self._repositories: list[Repository] = []
 
-    def scan(self, *, is_last: bool = False) -> FolderScan:
+    def scan(self, *, is_last: bool = False, is_whole: bool = True) -> FolderScan:
         """Look at the folder; at all branches and tags only the first time and the last.
+
+        If it is not `is_whole`, only new commits and tags are looked for.
 
         Raises:
             GitFailed: git cannot be run, or failed.
             OSError: a content could not be kept.
         """
+        if self._last is not None and not is_whole:
+            return self._with_objects(self._last)
         self._asks_refs = self._is_first or is_last
         self._differs, self._repositories = {}, []
         by_git = self._repository("")
@@ -134,7 +145,14 @@ class Scanner:
             self._room, self._is_first = TOTAL_MAX, False
         tree = FileTree.of(self._bases.values(), self._differs.values())
         repositories = sorted(self._repositories, key=lambda one: os.fsencode(one.path))
-        return FolderScan(tree, tuple(repositories), by_git)
+        self._last = FolderScan(tree, tuple(repositories), by_git)
+        return self._with_objects(self._last)
+
+    def _with_objects(self, scan: FolderScan) -> FolderScan:
+        if self._objects is None:
+            return scan
+        own = [at for at, known in self._known.items() if not known.git.git_dir]
+        return attrs.evolve(scan, made=self._objects.look(own))
 
     def in_base(self, path: str) -> TreeEntry | None:
         """Return the base's entry at a path that differed from it in some scan."""
@@ -147,6 +165,8 @@ class Scanner:
         """Remove the repository that was made elsewhere."""
         if self._elsewhere is not None:
             self._elsewhere.cleanup()
+        if self._objects is not None:
+            self._objects.close()
 
     # --- one repository ------------------------------------------------------------------
 

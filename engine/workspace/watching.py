@@ -84,10 +84,14 @@ class WatchedFolder:
         told = (scan.tree, scan.repositories, scan.by_git)
         self._note(FolderStarted(self._seen_at, self._below, *told).as_event())
 
-    def look(self, calls: list[Suspect]) -> None:
-        """Begin to look: the results of some of these calls are there, others are in progress."""
+    def look(self, calls: list[Suspect], *, is_whole: bool = True) -> None:
+        """Begin to look: the results of some of these calls are there, others are in progress.
+
+        If it is not `is_whole`, only for new commits and tags.
+        """
         if not self.lost:
-            self._looks.append((self._thread.submit(self._scanner.scan), calls))
+            look = self._thread.submit(self._scanner.scan, is_whole=is_whole)
+            self._looks.append((look, calls))
 
     def settle(self, calls: Callable[[], Iterable[Suspect]]) -> None:
         """Record the results of the started scans; `calls` are the calls since then."""
@@ -128,10 +132,10 @@ class WatchedFolder:
     def _write(self, scan: FolderScan, calls: list[Suspect], *, is_end: bool = False) -> None:
         changes = () if scan.tree == self._last.tree else tuple(self._changes(scan.tree, calls))
         is_same = scan.repositories == self._last.repositories
-        if changes or not is_same or is_end:
+        if changes or not is_same or scan.made or is_end:
             named = tuple(dict.fromkeys(suspect.call for suspect in calls))
             told = None if is_same else scan.repositories
-            entry = FolderChanged(changes, scan.tree.digest, named, told, is_end)
+            entry = FolderChanged(changes, scan.tree.digest, named, told, is_end, scan.made)
             self._note(entry.as_event())
         self._last = scan
 

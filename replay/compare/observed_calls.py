@@ -104,6 +104,7 @@ class ObservedCalls(RunCalls):
         """Map this log's values to the other log's, and rename its conversations (§13)."""
         self._bindings = other._bindings = other._record.bindings(self._record.here)  # noqa: SLF001 - of its own kind
         self._is_now = True
+        self._bindings.see(self._record.folder.made)
         scopes = paired(other, self)
         theirs = other._by_scope()  # noqa: SLF001 - of its own kind
         pairs = (

@@ -16,7 +16,7 @@ from refold.engine.observed.binding import Bindings
 from refold.engine.observed.profile import EXACT
 from refold.engine.workspace.paths import names_of
 from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
-from refold.replay.difference.pointer_diff import Difference, counted, differences
+from refold.replay.difference.pointer_diff import Difference, counted, differences, few
 from refold.replay.difference.text_diff import text_changes
 from refold.replay.explain.divergence import Divergence
 from refold.replay.index.guarantee import GUARANTEE, MATCHED
@@ -228,6 +228,7 @@ def report_of(
             *_notes(matcher),
             *notes_on(matcher.reads()),
             *_printed_otherwise(record, matcher.bindings, output),
+            *(_unproven(matcher.bindings) if found else ()),
         ),
     )
 
@@ -246,6 +247,16 @@ def _notes(matcher: Matcher) -> Iterator[str]:
         "answer: which request got which answer depended on their order of "
         "arrival, both now and in the recording"
     )
+
+
+def _unproven(bindings: Bindings) -> Iterator[str]:
+    """Name what seems to be a commit, and what binds one."""
+    if bindings.unproven:
+        yield (
+            f"compared as text: {few([*bindings.unproven], 3)}; the id of a commit may differ if "
+            "the recorded folder has its repository (--workspace DIR), and both are equal but for "
+            "their times and authors"
+        )
 
 
 def _printed_otherwise(

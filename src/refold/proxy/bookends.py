@@ -26,6 +26,7 @@ from refold.engine.wire.apis import known_routes
 from refold.engine.wire.parts.format import Route
 from refold.engine.workspace.entries import FolderStarted
 from refold.engine.workspace.left_out import LogFiles
+from refold.engine.workspace.made import NewObjects
 from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.watching import WatchedFolder
 from refold.proxy.command import KEPT_BYTES, CommandEnd, Size, is_typed_at
@@ -262,7 +263,7 @@ def watched_folder(
     log_files = LogFiles(journal.path, top, here, holds_others=True)
     scanner = Scanner(
         top, log_files, store.put, secrets.scrubbed_bytes, keeps_all=keeps_all,
-        keeps_commits=copied is not None,
+        keeps_commits=copied is not None, objects=NewObjects(top),
     )  # fmt: skip
     seen_at = copied.path if copied is not None else ""
     return WatchedFolder(top, here, journal.path, scanner, journal.append, seen_at=seen_at)

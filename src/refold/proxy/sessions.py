@@ -5,6 +5,7 @@ Rules: CONTRACT.md §16.
 """
 
 import contextlib
+import functools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from refold.engine.wire.apis import known_routes
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.spelling import can_spell
 from refold.engine.workspace.left_out import folder_of
+from refold.engine.workspace.made import NewObjects
 from refold.proxy.bookends import (
     IGNORED,
     PLACEHOLDER,
@@ -65,7 +67,7 @@ from refold.proxy.desks.caps import CapReached, Caps
 from refold.proxy.desks.examining import Examining
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import RecordingDesk
-from refold.proxy.desks.replaying import Replaying
+from refold.proxy.desks.replaying import LookAtMade, Replaying
 from refold.proxy.desks.resuming import Resuming
 from refold.proxy.http.routes import (
     environment_of,
@@ -326,13 +328,18 @@ def replay_command(
     place = placed(
         record.path, record.folder, command, copying, head=record.head, only_own=only_own
     )
-    with session.signals, place as session.place, session.again(into, record) as journal:
+    with ExitStack() as stack:
+        stack.enter_context(session.signals)
+        session.place = stack.enter_context(place)
+        journal = stack.enter_context(session.again(into, record))
+        made = stack.enter_context(session.commits(record))
         desk = Replaying(
             record, session.secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal,
-            profile=known, here=session.here(), work=session.signals.work,
+            profile=known, here=session.here(), work=session.signals.work, made=made,
         )  # fmt: skip
         mcp = serving_of(record.path, record.rules, journal, session.secrets, desk.bindings)
         ended = session.run(desk, mcp, journal, {**pinned(record), **keys})
+        desk.look()
         printed = output_of(ended, session.secrets)
         files, more = session.left(record, desk.bindings)
         report = report_of(record, desk.matcher, live=desk.live, output=printed, files=files)
@@ -470,7 +477,7 @@ def fork_command(
         desk = Replaying(
             record, session.secrets, routes=routes, on_miss="live", log=journal,
             profile=known, here=session.here(), model=model, reads_again=False,
-            work=session.signals.work,
+            work=session.signals.work, made=left.enter_context(session.commits(record)),
         )  # fmt: skip
         ended = session.run(desk, McpRecording(journal, session.secrets), journal, keys)
         return ForkedCommand(
@@ -559,6 +566,7 @@ def resume_command(
         desk = Resuming(
             resumed, session.secrets, routes=routes, on_miss=on_miss, log=journal, profile=known,
             here=session.here(), work=session.signals.work, folder=folder, caps=caps,
+            made=stack.enter_context(session.commits(record)),
         )  # fmt: skip
         mcp = McpRecording(journal, session.secrets)
         ended = session.run(desk, mcp, journal, pinned(record), desk.end)
@@ -755,6 +763,18 @@ class _Session:
         found = ((path, text) for path, text in ended.now.items() if path not in same)
         now = {path: bindings.as_recorded_text(text) for path, text in found}
         return (then, now), [ended.note] if ended.note else []
+
+    @contextlib.contextmanager
+    def commits(self, record: ObservedRecord) -> Iterator[LookAtMade]:
+        """Give what finds the commits that are new from now on, if the record has any."""
+        top = self.place.top or folder_of(Path.cwd(), "")[0]
+        if top is None or not record.folder.made:
+            yield lambda _: ()
+            return
+        with contextlib.closing(NewObjects(top)) as objects:
+            look = functools.partial(objects.look, record.folder.places)
+            look()
+            yield look
 
     def here(self) -> dict[str, str]:
         """Return the notes of the command's place."""

@@ -2,6 +2,8 @@
 
 import posixpath
 import re
+from collections.abc import Iterable
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import attrs
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from refold.engine.errors import UsageError
 from refold.engine.observed.binding import Bindings, Joined, ValuePlace, ids_in, places_of
 from refold.engine.wire.parts.exchange import Asked
+from refold.engine.workspace.entries import MadeObject
 from tests.support.watched import ask, result, says, system, user
 
 WAS = {"folder": "/home/ann/proj", "home": "/home/ann", "tmp": "/tmp", "date": "2026-11-22"}
@@ -210,102 +213,90 @@ def test_times_keep_their_form_and_their_order() -> None:
     assert bindings().joined(timed("10:00:01"), ask(user("10:00:01"))) is None
 
 
-def committed(commit: str, command: str = "git commit -m x && git log -1", **more: str) -> Asked:
-    told = more.get("told", "[main {short}] x\n 1 file changed\ncommit {full}\nDate:   {date}")
-    date = more.get("date", "Mon Nov 23 10:00:00 2026 +0000")
-    text = told.replace("{short}", commit[:7]).replace("{full}", commit).replace("{date}", date)
-    more_of_it = [says(f"It is {commit[:9]}."), user("Go on.")]
-    call = says("", ("c", "Bash", {"command": command}))
-    return ask(user("Commit."), call, result("c", text), *more_of_it)
+def commits(
+    *ids: str, digest: str = "a" * 64, named: tuple[str, ...] = (), hour: int = 0
+) -> list[MadeObject]:
+    """Return commits that a run made, one hour after the other."""
+    times = (f"{1_764_000_000 + 3600 * (hour + at)} +0100" for at in range(len(ids)))
+    return [
+        MadeObject(each, digest, named, (time, time)) for each, time in zip(ids, times, strict=True)
+    ]
 
 
-def test_a_commit_made_in_this_run_is_bound_by_its_prefixes() -> None:
-    """From what git says of it; its date is of the same form."""
-    found, date = bindings(), "Tue Jan  5 08:07:06 2027 +0100"
+def seen(was: Iterable[MadeObject], now: Iterable[MadeObject]) -> Bindings:
+    found = Bindings(places_of(RULES)[0], WAS, NOW, made=was)
+    found.see(now)
+    return found
 
-    assert joined(found, committed(COMMITS[0]), committed(COMMITS[1], date=date)) is not None
-    assert found.as_now(f"git show {COMMITS[0][:12]}") == f"git show {COMMITS[1][:12]}"
-    assert joined(found, one(COMMITS[0][:8]), one(COMMITS[1][:8])) is not None
+
+def test_a_commit_of_this_run_is_bound_by_its_prefixes_everywhere() -> None:
+    """Whoever ran git, and whatever printed it."""
+    found = seen(commits(COMMITS[0]), commits(COMMITS[1]))
+    text = "[main {0:.7}] x\ncommit {0}\nv1-1-g{0:.7} {0:.9}^ Output: {0:.12}"
+    texts = [text.format(each) for each in COMMITS]
+
+    assert joined(found, one(texts[0]), one(texts[1])) is not None
+    assert found.as_now(texts[0]) == texts[1]
+    assert found.as_recorded_text(texts[1]) == texts[0]
     assert joined(found, one(COMMITS[0][:8]), one(COMMITS[1][:9])) is None
+    assert joined(found, one(COMMITS[0][:8]), one(COMMITS[0][:8])) is not None
     assert found.lines() == ["1 bound: 1 commit"]
 
 
-def test_a_commit_is_bound_behind_the_word_of_an_agent() -> None:
-    """Gemini CLI puts `Output: ` before what a command printed."""
-    command = "git commit -qm x && git log --oneline"
-    one, other = (
-        committed(each, command, told='{"output": "Output: {full} x"}') for each in COMMITS[:2]
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ([], commits(COMMITS[1])),
+        (commits(COMMITS[0]), []),
+        (commits(COMMITS[0]), commits(COMMITS[1], digest="b" * 64)),
+        (commits(COMMITS[0], named=("1" * 40,)), commits(COMMITS[1], named=("2" * 40,))),
+        (commits(COMMITS[0], named=("1" * 40,)), commits(COMMITS[1])),
+        (commits("3" * 40, COMMITS[0]), commits(COMMITS[1], "4" * 40)),
+    ],
+)
+def test_no_commit_is_bound_without_proof(was: list[MadeObject], now: list[MadeObject]) -> None:
+    """That a run did not make, of other changes, on another parent, or the other of two alike."""
+    found = seen(was, now)
+
+    assert (
+        found.joined(one(f"HEAD is now at {COMMITS[0]:.7}"), one(f"HEAD is now at {COMMITS[1]:.7}"))
+        is None
+    )
+    assert found.as_now(COMMITS[0]) == COMMITS[0] or was[1:]
+    assert [*found.unproven] == [COMMITS[0][:7]]
+
+
+def test_a_commit_on_a_bound_one_is_bound_in_whatever_order_they_are_found() -> None:
+    """Its parents, and commits that its texts name, are each other's."""
+    first, then = (
+        [*commits(each[1], named=(each[0],), digest="b" * 64), *commits(each[0])]
+        for each in (COMMITS, (COMMITS[1], COMMITS[0]))
     )
 
-    assert joined(bindings(), one, other) is not None
+    assert seen(first, then).as_now(COMMITS[1]) == COMMITS[0]
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
-    [
-        ("git log", "commit {full}"),
-        ("cat notes", "commit {full}"),
-        ("git commit -qm x; sha1sum a.txt", "{full}  a.txt"),
-        ("git commit -qm x; git show", "index {short}..{short} 100644"),
-        ("git commit -qm x; git cat-file -p HEAD", "tree {full}"),
-    ],
-)
-def test_no_other_hash_is_bound(command: str, told: str) -> None:
-    """Of a commit of before, of a file or of a tree: a bound checksum would hide a change."""
-    pair = [committed(each, command, told=told) for each in COMMITS]
-
-    assert bindings().joined(pair[0], pair[1]) is None
-
-
-@pytest.mark.parametrize(
-    ("command", "told"),
-    [
-        ("git commit -qm x && git rev-parse HEAD && git rev-parse HEAD~1", "{full}\n{old}\n"),
-        ("git commit -qm x && cat notes", "{full}"),
-        ("git commit -qm x && cat notes", "commit {full}\n"),
-        ("git commit -qm x\nhead -1 notes", "{full}"),
-        ("git commit -qm x; git show HEAD:notes", "commit {full}"),
-        ("git commit -qm x && git show", "+++ b/notes\n+commit {full}"),
-        ("git commit -qm x && git diff HEAD~1", "@@ -1 +1 @@\n {full}\n+x"),
-        ("git commit -qm x && git grep commit", "notes:commit {full}"),
-        ("git commit -qm x; cat notes", "on Mon Nov 23 10:00:00 {year} +0000"),
-    ],
-)
-def test_what_a_file_or_an_older_commit_says_is_compared(command: str, told: str) -> None:
-    """In the result of a command that makes a commit, too: one is bound for each that was made."""
-    olds = "4" * 40, "5" * 40
-    pair = [
-        committed(new, command, told=told.replace("{old}", old).replace("{year}", year))
-        for new, old, year in zip(COMMITS, olds, ("2026", "2027"), strict=True)
+    "form",
+    ["%a %b %d %H:%M:%S %Y +0100", "%a %b %-d %H:%M:%S %Y", "%Y-%m-%d %H:%M:%S +0100",
+     "%Y-%m-%dT%H:%M:%S+01:00", "%a, %d %b %Y %H:%M:%S +0100"],
+)  # fmt: skip
+def test_the_time_of_a_bound_commit_is_bound_in_each_form_of_git(form: str) -> None:
+    """And no other time."""
+    found = seen(commits(*COMMITS), commits("1" * 40, "2" * 40, hour=5))
+    zone = timezone(timedelta(hours=1))
+    texts = [
+        f"Date:   {datetime.fromtimestamp(1_764_000_000 + 3600 * hour, zone):{form}}"
+        for hour in (0, 1, 2, 5, 6)
     ]
 
-    assert bindings().joined(pair[0], pair[1]) is None
-
-
-def test_as_many_commits_are_bound_as_were_made() -> None:
-    """By a command each, in a loop any number, and none before its command."""
-    command, told = "git commit -qm x && git log --format=%H", "{full}\n" + "3" * 40
-    once, others = (
-        committed(COMMITS[0], command, told=told),
-        committed(COMMITS[1], command, told=told),
-    )
-    twice = [
-        committed(each, f"git commit -qm y; {command}", told="{full}\n" + older)
-        for each, older in zip(COMMITS, ("4" * 40, "5" * 40), strict=True)
-    ]
-    looped = [
-        committed(each, f"for f in *; do {command}; done", told="{full}\n" + older)
-        for each, older in zip(COMMITS, ("4" * 40, "5" * 40), strict=True)
-    ]
-    before = [
-        ask(*committed(each, "git log -1").messages, *committed("6" * 40, command).messages)
-        for each in COMMITS
-    ]
-
-    assert bindings().joined(once, others) is not None
-    assert bindings().joined(twice[0], twice[1]) is not None
-    assert bindings().joined(looped[0], looped[1]) is not None
-    assert bindings().joined(before[0], before[1]) is None
+    assert found.joined(one(texts[0]), one(texts[3])) is not None
+    assert found.joined(one(texts[1]), one(texts[4])) is not None
+    assert found.joined(one(texts[0]), one(texts[4])) is None
+    assert found.joined(one(texts[2]), one(texts[3])) is None
+    assert found.plain_text(texts[3]) == found.plain_text(texts[0]) != found.plain_text(texts[1])
+    assert found.plain_text(texts[2]) == texts[2]
+    assert found.joined(one("at 1764000000"), one(f"at {1_764_000_000 + 5 * 3600}")) is not None
 
 
 def test_ids_of_headers_are_bound_everywhere() -> None:
@@ -440,8 +431,7 @@ PLACES_OF_TEXT = ("user", "system", "Read", "Bash", "cat notes", "call", "tools"
 
 
 def _all_bound(to: dict[str, str], text: str, place: str) -> Asked:
-    """Return a request that introduces a folder, ids and a commit, and says a text at a place."""
-    made = committed(to[COMMITS[0]], "git commit -qm x && git log -1").messages
+    """Return a request that introduces a folder and ids, and says a commit, and a text."""
     agent = says("", ("a", "Agent", {})), result("a", f"agentId: {to[A]}")
     command = "git commit -qm y; cat notes" if place == "cat notes" else "cat notes"
     given = {"command": command if place != "call" else text}
@@ -450,7 +440,7 @@ def _all_bound(to: dict[str, str], text: str, place: str) -> Asked:
     last = (call, result("t", text)) if not role else ({"role": role, "content": text},)
     tools = [{"name": "x", "description": text}] if place == "tools" else []
     who = {"session_id": to[UUIDS[0]]}
-    asked = ask(*made, *agent, *last, tools=tools, metadata=who)
+    asked = ask(user(to[COMMITS[0]]), *agent, *last, tools=tools, metadata=who)
     return attrs.evolve(asked, ids=ids_in([("x-request-id", to[UUIDS[1]])]))
 
 
@@ -466,7 +456,7 @@ def test_one_changed_character_is_noticed_whatever_is_bound(
         UUIDS[0]: "9" + UUIDS[2][1:],
         UUIDS[1]: "0" + UUIDS[1][1:],
     }
-    here = bindings()
+    here = seen(commits(COMMITS[0]), commits(other_ids[COMMITS[0]]))
     introduced = [_all_bound(ids, "", "user") for ids in (same_ids, other_ids)]
     assert joined(here, *introduced) is not None
     now = here.as_now(text)
@@ -476,7 +466,8 @@ def test_one_changed_character_is_noticed_whatever_is_bound(
 
     assert here.joined(was, _all_bound(other_ids, now, place)) is not None
     assert here.key(was) == here.key(_all_bound(other_ids, now, place))
-    back = Bindings(places_of(RULES)[0], NOW, WAS)
+    back = Bindings(places_of(RULES)[0], NOW, WAS, made=commits(other_ids[COMMITS[0]]))
+    back.see(commits(COMMITS[0]))
     assert joined(back, *reversed(introduced)) is not None
     if changed not in (now, text):
         other = _all_bound(other_ids, changed, place)

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
-from refold.engine.workspace.git import Git, RepositoryObjects, between, blob_id, listed
+from refold.engine.workspace.git import (
+    Git,
+    RepositoryObjects,
+    between,
+    blob_id,
+    listed,
+    object_folders,
+)
 from refold.engine.workspace.tree import TreeEntry
 from tests.support.folders import git, repository
 
@@ -153,3 +160,18 @@ def test_a_line_of_a_tree() -> None:
     assert listed(f"100664 blob {'a' * 40}\tx/y") == TreeEntry("x/y", "100644", "git", "a" * 40)
     with pytest.raises(FolderRefused):
         listed(f"100644 blob {'a' * 40}\t../y")
+
+
+def test_objects_that_are_borrowed_are_found_through_others(tmp_path: Path) -> None:
+    """By absolute paths and by those from a folder of objects; a circle ends."""
+    repository(tmp_path / "a", {"f": "1\n"})
+    for name, lender in (("b", "a"), ("c", "b")):
+        git(tmp_path, "clone", "-q", "--shared", lender, name)
+    (tmp_path / "b/.git/objects/info/alternates").write_text(
+        "# a comment\n../../../a/.git/objects\n"
+    )
+    (tmp_path / "a/.git/objects/info/alternates").write_text(f"{tmp_path}/c/.git/objects\n")
+
+    found = object_folders(Git(tmp_path / "c"))
+
+    assert found == [tmp_path / name / ".git" / "objects" for name in "cba"]

@@ -4,23 +4,8 @@ from pathlib import Path
 
 from refold.engine.workspace.entries import Repository
 from refold.engine.workspace.git import Git
-from refold.proxy.copies.history import make_history, object_folders
+from refold.proxy.copies.history import make_history
 from tests.support.folders import git, repository
-
-
-def test_objects_that_are_borrowed_are_found_through_others(tmp_path: Path) -> None:
-    """By absolute paths and by those from a folder of objects; a circle ends."""
-    repository(tmp_path / "a", {"f": "1\n"})
-    for name, lender in (("b", "a"), ("c", "b")):
-        git(tmp_path, "clone", "-q", "--shared", lender, name)
-    (tmp_path / "b/.git/objects/info/alternates").write_text(
-        "# a comment\n../../../a/.git/objects\n"
-    )
-    (tmp_path / "a/.git/objects/info/alternates").write_text(f"{tmp_path}/c/.git/objects\n")
-
-    found = object_folders(Git(tmp_path / "c"))
-
-    assert found == [tmp_path / name / ".git" / "objects" for name in "cba"]
 
 
 def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:

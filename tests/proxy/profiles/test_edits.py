@@ -46,7 +46,6 @@ TOUCHED = {
         "- Shell: bash",
         "- OS Version: Linux 6.18",
         ".claude/plans/survey-the-notes-swirling-pony.md",
-        "Recent commits:\nf53a8dc",
         "tool-results/b2dwmfpm8.txt",
         '"duration_api_ms":8213',
         '"totalDurationMs":2112',
@@ -86,8 +85,6 @@ TOUCHED = {
         '"tool_id":"read_file__read_file_1795367552645_0"',
     ),
     "aider": (
-        "commit with git hash cc53533",
-        "Commit cc53533 ",
         "# aider chat started at 2026-11-23 18:16:57",
         "# 2026-11-23 18:16:58.939168",
         "\nHTTPSConnectionPool(host='raw.githubusercontent.com', port=443): no 1\nAider v0.86.2",

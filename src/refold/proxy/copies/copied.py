@@ -17,7 +17,7 @@ from refold.engine.errors import ContentMissing, FolderIncomplete, UsageError
 from refold.engine.workspace import paths
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState
-from refold.engine.workspace.git import Git
+from refold.engine.workspace.git import Git, object_folders
 from refold.engine.workspace.packing import contents_of
 from refold.engine.workspace.restoring import restore
 from refold.engine.workspace.tree import TreeEntry, check_folders
@@ -29,7 +29,7 @@ from refold.proxy.copies.current import (
     is_ordinary,
     todays_folder,
 )
-from refold.proxy.copies.history import make_history, object_folders, take_hooks
+from refold.proxy.copies.history import make_history, take_hooks
 from refold.proxy.copies.whose import Files
 
 LENT_MAX: Final = 1024**3

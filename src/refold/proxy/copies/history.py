@@ -23,26 +23,6 @@ _HARMLESS: Final = (
 """Settings of today's configuration that change git's answers and run nothing."""
 _NO_HELPER: Final = "[credential]\n\thelper =\n"
 """An empty helper puts aside those that the user's own configuration names."""
-_CHAIN_MAX: Final = 16
-"""Repositories that lend objects to each other."""
-
-
-def object_folders(git: Git) -> list[Path]:
-    """Return the object folders of a repository: its own, and those that it borrows from.
-
-    Raises:
-        GitFailed: no repository was found.
-    """
-    own = git.said("rev-parse", "--git-path", "objects").decode(errors="surrogateescape")
-    found = [Path(git.top, own.removesuffix("\n")).resolve()]
-    for folder in found:
-        listed = folder / "info" / "alternates"
-        lines = listed.read_text(errors="surrogateescape").splitlines() if listed.is_file() else []
-        more = (folder / line for line in lines if line and not line.startswith("#"))
-        found += [each.resolve() for each in more if each.resolve() not in found]
-        if len(found) > _CHAIN_MAX:
-            break
-    return found
 
 
 def make_history(

@@ -120,10 +120,14 @@ class RecordingDesk:
             await self.log.synced(asyncio.to_thread)
 
     def look(self) -> None:
-        """Begin to look at the folder, if calls have ended that may have changed it."""
+        """Begin to look at the folder, if calls have ended that may have changed it.
+
+        If not, for new commits alone: a program may call git itself.
+        """
         ended = self.observer.ended
-        if self._folder is not None and any(may_change(call.tool) for call in ended):
-            self._folder.look(self.suspects())
+        if self._folder is not None:
+            is_whole = any(may_change(call.tool) for call in ended)
+            self._folder.look(self.suspects() if is_whole else [], is_whole=is_whole)
         ended.clear()
 
     def settle(self) -> None:

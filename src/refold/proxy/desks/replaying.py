@@ -24,6 +24,7 @@ from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import pieces, served_headers
 from refold.engine.wire.spelling import can_spell, spelled
+from refold.engine.workspace.entries import MadeObject
 from refold.engine.workspace.watching import WatchedFolder
 from refold.proxy.desks.caps import Caps
 from refold.proxy.desks.keys import Secrets
@@ -38,6 +39,8 @@ from refold.replay.observed.record import ObservedRecord, RecordedTurn
 ADVICE: Final = "`refold replay` reports the difference when the command has ended"
 """The place for more information, for a refused program and for people who read its error."""
 GATEWAY_TIMEOUT: Final = 504
+LookAtMade = Callable[[Callable[[str], str]], Iterable[MadeObject]]
+"""Returns the commits and tags that are new; it gets what puts recorded values into a text."""
 
 
 class Nowhere:
@@ -84,11 +87,13 @@ class Replaying:
         work: Work = lambda: None,
         folder: WatchedFolder | None = None,
         caps: Caps | None = None,
+        made: LookAtMade = lambda _: (),
     ) -> None:
         """Take the record; `here` are the current notes, `profile` is the client's.
 
         Requests without a recorded answer ask `model`, if given, else that of the record. `work`
-        shows what the client does meanwhile; without it, only time can.
+        shows what the client does meanwhile; without it, only time can. `made` returns the commits
+        that are new.
 
         Without `reads_again`, read-only requests are also served only as often as recorded.
         """
@@ -113,6 +118,7 @@ class Replaying:
         self.order = Order(in_order, record.tools, record.started_by, work)
         self.bindings = record.bindings(here)
         self.matcher = Matcher(record, reads_again=reads_again, bindings=self.bindings)
+        self._made = made
         self._unpaired: list[Miss] = []
         """Changed requests that begin conversations, until it is known which was recorded."""
         self.served = 0
@@ -120,6 +126,7 @@ class Replaying:
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Return the recorded answer; without one, refuse the request or pass it on."""
+        self.look()
         asked = self._passing.read(incoming)
         if self._model and not self.matcher.has(asked):
             told = incoming.method, incoming.target, incoming.body
@@ -135,6 +142,10 @@ class Replaying:
             return self._missed(found, turn, incoming)
         self.served += 1
         return self._served(found, turn)
+
+    def look(self) -> None:
+        """Bind the commits that the client made since the last look."""
+        self.bindings.see(self._made(self.bindings.as_recorded_file))
 
     def _told(self, asked: Asked) -> Asked:
         """Return a request for the log: with recorded values."""

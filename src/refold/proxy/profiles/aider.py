@@ -17,9 +17,6 @@ PROFILE: Final = Profile(
     asides=(r"You are an expert software engineer that generates concise, ",),
     asks_last=True,
     places=(
-        # It tells the model of each commit that it makes.
-        r"user,assistant commit with git hash ([0-9a-f]{7,12})",
-        rf"printed,{_CHAT} commit Commit ([0-9a-f]{{7,12}}) ",
         rf"{_CHAT} date # aider chat started at (\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d)",
         r"file:.aider.input.history date # (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+)",
         # It looks up prices, says if it cannot, and then counts with those that it has.

@@ -49,8 +49,6 @@ PROFILE: Final = Profile(
         r"system text - OS Version: (\w+ [\w.-]+)",
         # Named by the prompt and two random words.
         r"user,system id \.claude/plans/([a-z0-9-]+)\.md",
-        # A hash has the time of its commit: the newest one is in the system prompt.
-        r"system commit Recent commits:\n([0-9a-f]{7,40})",
         # Results that are too long to be shown, by the tools that have such.
         r"result:Bash,result:Grep,result:WebFetch id tool-results/([0-9a-z]+)\.txt",
         # Of what is printed as JSON.

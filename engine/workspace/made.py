@@ -1,0 +1,322 @@
+"""Finds the commits and annotated tags that are new in the repositories of a folder.
+
+Refs and reflogs do not name all of them: a command can print the id of a commit, and drop every
+name of it. The object stores have all that was not pruned. A store is a folder for each first byte
+of an id, and packs; only those that changed since the last look are listed. Rules: CONTRACT.md
+§16.16.
+"""
+
+import contextlib
+import os
+import re
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import encode
+from refold.engine.errors import GitFailed
+from refold.engine.workspace.entries import MadeObject
+from refold.engine.workspace.git import Git, blob_id, object_folders
+from refold.engine.workspace.paths import as_text
+
+MOST: Final = 1000
+"""Objects of one look, the latest; a fetch can bring any number."""
+_TEXT_MAX: Final = 1 << 20
+_TEXTS_MAX: Final = 1 << 26
+"""Bytes of a file in which ids are looked for, and of all files of one look."""
+_RACY_NS: Final = 50_000_000
+"""A folder that was listed so soon after it changed may have changed again within one tick."""
+_INDEX: Final = b"\377tOc\0\0\0\2"
+_FANS: Final = struct.Struct(">256I")
+_GITLINK: Final = "160000"
+_ID: Final = re.compile(r"(?<![0-9A-Za-z])g?([0-9a-f]{7,64})(?![0-9A-Za-z])")
+_TIME: Final = re.compile(r"(?:author|committer|tagger) .*> (\d+ [+-]\d{4})")
+_FOLDERS: Final = tuple(f"{number:02x}" for number in range(256))
+
+AsRecorded = Callable[[str], str]
+
+
+@attrs.frozen
+class _Pack:
+    """The sorted ids of a pack; its file stays open, because git removes it when it packs anew."""
+
+    file: IO[bytes]
+    width: int
+    """Bytes of an id."""
+    fans: tuple[int, ...]
+
+    @classmethod
+    def opened(cls, path: Path, width: int) -> "_Pack | None":
+        file = path.open("rb")
+        head = file.read(len(_INDEX) + _FANS.size)
+        if len(head) < len(_INDEX) + _FANS.size or not head.startswith(_INDEX):
+            file.close()
+            return None
+        return cls(file, width, _FANS.unpack_from(head, len(_INDEX)))
+
+    def ids(self, first: int) -> set[str]:
+        """Return the ids with this first byte."""
+        begin = self.fans[first - 1] if first else 0
+        at = len(_INDEX) + _FANS.size + begin * self.width
+        found = os.pread(self.file.fileno(), max(self.fans[first] - begin, 0) * self.width, at)
+        whole = range(0, len(found) - self.width + 1, self.width)
+        return {found[at : at + self.width].hex() for at in whole}
+
+
+class NewObjects:
+    """The objects of a folder's repositories, looked at as often as asked."""
+
+    def __init__(self, top: Path) -> None:
+        self._top = top
+        self._is_first = True
+        self._stores: dict[Path, tuple[Git, int]] = {}
+        """By folder of objects, with the bytes of an id; worktrees share one."""
+        self._places: set[str] = set()
+        self._times: dict[str, tuple[int, bool]] = {}
+        """By folder: when it last changed, and whether that was long enough before the look."""
+        self._packs: dict[Path, _Pack] = {}
+        self._seen: set[str] = set()
+        """Objects that are not in a pack, or were new."""
+        self._blobs: dict[str, int] = {}
+        """Sizes of the files that are new."""
+        self._made: dict[str, list[str]] = {}
+        """Commits and tags that are new, by their first seven digits."""
+
+    def look(
+        self, paths: Iterable[str], as_recorded: AsRecorded | None = None
+    ) -> tuple[MadeObject, ...]:
+        """Return what is new since the last look, in the order of time; at first, nothing is.
+
+        `paths` are those of repositories in the folder. `as_recorded` returns a text with recorded
+        values, for a second digest.
+        """
+        lent = [folder for path in paths for folder in self._meet(path)]
+        for folder, width in lent:
+            if folder not in self._stores:
+                self._new(folder, width, self._packs, is_old=True)
+        looks: list[_Look] = []
+        packs: dict[Path, _Pack] = {}
+        for store, (git, width) in list(self._stores.items()):
+            new = self._new(store, width, packs, is_old=self._is_first)
+            if new:
+                looks.append(_Look(git, self._blobs, self._made, as_recorded))
+                with _removed():
+                    looks[-1].find(new)
+        self._packs |= packs
+        self._is_first = False
+        found: list[MadeObject] = []
+        for look in looks:  # when all ids are known, for one repository can name commits of another
+            with _removed():
+                found += look.made()
+        return tuple(found)
+
+    def close(self) -> None:
+        """Close the indexes of packs."""
+        for pack in self._packs.values():
+            pack.file.close()
+        self._packs.clear()
+
+    def _meet(self, path: str) -> list[tuple[Path, int]]:
+        """Find the store of the repository at a path; return those from which it borrows."""
+        if path in self._places or not os.path.lexists(self._top / path / ".git"):
+            return []
+        git = Git(self._top / path)
+        try:
+            store, *lent = object_folders(git)
+            kind = git.said("rev-parse", "--show-object-format").strip()
+        except GitFailed:  # not whole yet
+            return []
+        width = 32 if kind == b"sha256" else 20
+        self._places.add(path)
+        self._stores.setdefault(store, (git, width))
+        return [(folder, width) for folder in lent]
+
+    def _new(self, store: Path, width: int, packs: dict[Path, _Pack], *, is_old: bool) -> set[str]:
+        """Return the ids in a store that were in none before; `packs` gets its new packs.
+
+        If all is old, none is returned.
+        """
+        loose: dict[str, set[str]] = {}
+        for name in _FOLDERS:
+            if self._has_changed(f"{store}/{name}"):
+                listed = os.listdir(store / name)  # noqa: PTH208 - many
+                found = {name + rest for rest in listed if len(rest) == 2 * width - 2}
+                loose[name] = found - self._seen
+        opened = []
+        if self._has_changed(f"{store}/pack"):
+            for path in (store / "pack").glob("*.idx"):
+                if path not in self._packs and (pack := _Pack.opened(path, width)) is not None:
+                    packs[path] = pack
+                    opened.append(pack)
+        if is_old:
+            self._seen.update(*loose.values())
+            return set()
+        new: set[str] = set()
+        for first, name in enumerate(_FOLDERS):
+            found = loose.get(name, set[str]()).union(*(pack.ids(first) for pack in opened))
+            found -= self._seen
+            if found:
+                new |= found.difference(*(pack.ids(first) for pack in self._packs.values()))
+        self._seen |= new
+        return new
+
+    def _has_changed(self, folder: str) -> bool:
+        try:
+            changed = os.stat(folder).st_mtime_ns  # noqa: PTH116 - many
+        except OSError:
+            return False
+        before = self._times.get(folder)
+        if before is not None and before == (changed, True):
+            return False
+        self._times[folder] = changed, time.time_ns() > changed + _RACY_NS
+        return True
+
+
+def _removed() -> contextlib.AbstractContextManager[None]:
+    """Pass over a repository that a command removes meanwhile, or that lacks objects."""
+    return contextlib.suppress(GitFailed)
+
+
+@attrs.frozen
+class _Commit:
+    """A commit or a tag, as git stores it."""
+
+    id: str
+    kind: str
+    named: tuple[str, ...]
+    """Its parents, or what it tags."""
+    title: str
+    """The name of a tag."""
+    message: str
+    times: tuple[str, ...]
+
+    @classmethod
+    def parsed(cls, named: str, kind: str, content: bytes) -> "_Commit":
+        head, _, message = content.decode(errors="surrogateescape").partition("\n\n")
+        lines = [line.partition(" ")[::2] for line in head.split("\n")]
+        wanted = "parent" if kind == "commit" else "object"
+        others = tuple(value for name, value in lines if name == wanted)
+        title = "".join(value for name, value in lines if name == "tag" and kind == "tag")
+        times = tuple(found[1] for line in head.split("\n") if (found := _TIME.fullmatch(line)))
+        return cls(named, kind, others, title, message, times)
+
+    @property
+    def when(self) -> list[int]:
+        return [int(each.split()[0]) for each in reversed(self.times)]
+
+
+@attrs.define
+class _Look:
+    """One look at the new objects of one store."""
+
+    git: Git
+    blobs: dict[str, int]
+    known: dict[str, list[str]]
+    as_recorded: AsRecorded | None
+    found: list[_Commit] = attrs.field(factory=list)
+    texts: dict[str, str] = attrs.field(factory=dict)
+    """Contents of new files, by id."""
+
+    def find(self, new: set[str]) -> None:
+        """Read the commits and tags among new objects."""
+        kinds: dict[str, str] = {}
+        wanted = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
+        for line in self._asked(wanted, "--buffer", lines=sorted(new)).decode().splitlines():
+            named, kind, *size = line.split(" ")
+            if kind == "blob":
+                self.blobs[named] = int(size[0])
+            elif kind in ("commit", "tag"):
+                kinds[named] = kind
+        found = [_Commit.parsed(*each) for each in self._contents(kinds)]
+        self.found = sorted(found, key=lambda one: (one.when, one.id))[-MOST:]
+        for one in self.found:
+            self.known.setdefault(one.id[:7], []).append(one.id)
+
+    def made(self) -> list[MadeObject]:
+        """Return them in the order of time."""
+        changes = self._changes(one for one in self.found if one.kind == "commit")
+        blobs = {blob: None for each in changes.values() for _, _, blob in each}
+        small, room = list[str](), _TEXTS_MAX
+        for blob in blobs:
+            if 0 <= (length := self.blobs.get(blob, -1)) <= min(_TEXT_MAX, room):
+                small.append(blob)
+                room -= length
+        self.texts = {
+            named: content.decode(errors="surrogateescape")
+            for named, _, content in self._contents(small)
+        }
+        return [self._told(one, changes.get(one.id, [])) for one in self.found]
+
+    def _asked(self, *arguments: str, lines: Iterable[str]) -> bytes:
+        given = "".join(f"{line}\n" for line in lines).encode()
+        return self.git.said("cat-file", *arguments, given=given) if given else b""
+
+    def _contents(self, ids: Iterable[str]) -> Iterator[tuple[str, str, bytes]]:
+        """Yield the id, the kind and the content of objects."""
+        said, at = self._asked("--batch", "--buffer", lines=ids), 0
+        while at < len(said):
+            end = said.index(b"\n", at)
+            named, kind, *size = said[at:end].decode().split(" ")
+            at = end + 1
+            if size:
+                end = at + int(size[0])
+                yield named, kind, said[at:end]
+                at = end + 1
+
+    def _changes(self, commits: Iterable[_Commit]) -> dict[str, list[tuple[str, str, str]]]:
+        """Return by commit the path, mode and id of each file that its first parent has not."""
+        asked = "".join(f"{' '.join([one.id, *one.named[:1]])}\n" for one in commits)
+        wanted = ("-r", "-z", "--root", "--no-renames", "--no-ext-diff", "--always", "--stdin")
+        parts = iter(self.git.lines("diff-tree", *wanted, given=asked.encode()) if asked else ())
+        found: dict[str, list[tuple[str, str, str]]] = {}
+        for part in parts:
+            if part.startswith(":"):
+                _, mode, _, blob, _ = part.split(" ")
+                next(reversed(found.values())).append((next(parts), mode, blob))
+            else:
+                found[part] = []
+        return found
+
+    def _told(self, one: _Commit, changes: list[tuple[str, str, str]]) -> MadeObject:
+        named = list(one.named)
+        texts = [(self._marked(one.message, named), "")]
+        for _, mode, blob in changes:
+            named += [blob] if mode == _GITLINK else []
+            text = "" if mode == _GITLINK else self._marked(self.texts.get(blob, ""), named)
+            texts.append((text, blob))
+        digests = []
+        for plain in (str, self.as_recorded):
+            if plain is None:
+                continue
+            (message, _), *contents = ((plain(text), blob) for text, blob in texts)
+            files = [
+                [as_text(path), mode, self._named(mode, *each)]
+                for (path, mode, _), each in zip(changes, contents, strict=True)
+            ]
+            told = [one.kind, one.title, as_text(message), files]
+            digests.append(sha256(encode(told)).hexdigest())
+        return MadeObject(one.id, digests[0], tuple(named), one.times, digests[-1])
+
+    def _named(self, mode: str, text: str, blob: str) -> str:
+        """Return the id of a file with such a text; of a submodule none."""
+        if mode == _GITLINK:
+            return ""
+        is_same = text == self.texts.get(blob, "")
+        return blob if is_same else blob_id(text.encode(errors="surrogateescape"), len(blob))
+
+    def _marked(self, text: str, named: list[str]) -> str:
+        """Return a text with a mark for each id of a new object, which `named` gets."""
+
+        def mark(found: re.Match[str]) -> str:
+            for each in self.known.get(found[1][:7], ()):
+                if each.startswith(found[1]):
+                    named.append(each)
+                    return f"\0{len(found[0])}"
+            return found[0]
+
+        return _ID.sub(mark, text)
