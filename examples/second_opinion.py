@@ -14,7 +14,7 @@ from typing import Any
 import refold
 from refold.engine.models import ScriptedModel, model_from
 from refold.replay import render_text
-from refold.tools import call_begins, call_ends, delegate_all, error_of, settings_of, text_of
+from refold.tools import answer_of, call_begins, call_ends, delegate_all, error_of, settings_of
 
 NAME = "second_opinion"
 SCHEMA = {
@@ -61,7 +61,7 @@ def second_opinion(*, views: list[str]) -> refold.DelegationTool:
             duration_ms=max(each.duration_ms for each in outcomes),
         )
         return [
-            text_of(each) if each.ok else f"no answer: {error_of(each, run=run)}"
+            answer_of(each) if each.ok else f"no answer: {error_of(each, run=run)}"
             for each in outcomes
         ]
 

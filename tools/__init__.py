@@ -99,7 +99,7 @@ if TYPE_CHECKING:
         delegate_all as delegate_all,
         delegate_one as delegate_one,
     )
-    from refold.tools.delegation.words import error_of as error_of, text_of as text_of
+    from refold.tools.delegation.words import answer_of as answer_of, error_of as error_of
     from refold.tools.delegation.shipped import shipped_tools as shipped_tools
     from refold.tools.delegation.spawn import (
         CollectingChannel as CollectingChannel,
@@ -158,7 +158,7 @@ else:
             "refold.tools.contract.policy": "POLICIES DelegationPolicy",
             "refold.tools.delegation.saved_sessions": "SavedSession load_session",
             "refold.tools.delegation.shared": "call_begins call_ends delegate_all delegate_one",
-            "refold.tools.delegation.words": "error_of text_of",
+            "refold.tools.delegation.words": "answer_of error_of",
             "refold.tools.delegation.shipped": "shipped_tools",
             "refold.tools.delegation.spawn": (
                 "CollectingChannel JobStore SpawnAwaitTool SpawnTool spawn_tools"

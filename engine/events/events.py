@@ -153,10 +153,9 @@ class TimerFired(Value):
     virtual_us: int
     """Microseconds of virtual time since the run began."""
     length_us: int | None = None
-    """The delay that the program asked for; `None` for a plain time (`call_at`), and in older
-    logs."""
-    nth: int | None = None
-    """Which timer of this length it is in its scope, from 1; `None` in older logs."""
+    """The delay that the program asked for; `None` for a plain time (`call_at`)."""
+    nth: int = attrs.field(kw_only=True)
+    """Which timer of this length it is in its scope, from 1."""
 
 
 @attrs.frozen(weakref_slot=False)

@@ -33,8 +33,6 @@ class RequestChild(Value):
     """1-based, in the order of starts; a rejected one takes none."""
     run_id: str = attrs.field(kw_only=True)
     """The child's, derived from the root's id and the child's path."""
-    shares: bool = attrs.field(default=False, kw_only=True)
-    """Whether the run follows the flag `asks_tokens`, which a refusal words."""
 
 
 def decide(state: Fold | RunState, command: ModelAsked | RequestChild) -> tuple[Event, ...]:
@@ -48,12 +46,12 @@ def decide(state: Fold | RunState, command: ModelAsked | RequestChild) -> tuple[
         cap = state.limits.max_iterations
         if cap is not None and state.iterations >= cap:
             return (LimitHit("max_iterations", cap, "effect", state.iterations + 1),)
-        if state.margin is not None and state.margin.owes_request:
+        if state.margin.owes_request:
             return (command,)
         return (_used_up(state, "effect") or command,)
     limits = granted(state, command.delegation)
     asked = command.delegation.as_json(program=command.program, limits=limits)
-    refusal = _refusal(state, command, limits)
+    refusal = _refusal(state, limits)
     if refusal is None:
         return (ChildStarted(asked, command.number, command.run_id),)
     hit, message = refusal
@@ -92,9 +90,7 @@ def lacks_tokens(events: tuple[Event, ...]) -> bool:
     return isinstance(events[0], LimitHit) and events[0].limit == "model_tokens"
 
 
-def _refusal(
-    state: Fold | RunState, command: RequestChild, limits: Limits
-) -> tuple[LimitHit, str] | None:
+def _refusal(state: Fold | RunState, limits: Limits) -> tuple[LimitHit, str] | None:
     """Return the refusal of a child with these `limits`, and its message for the parent."""
     depth, children, own = state.depth + 1, state.children_started + 1, state.limits
     if limits.max_depth is not None and depth > limits.max_depth:
@@ -108,26 +104,7 @@ def _refusal(
             "Do the rest in this run instead."
         )
     hit = _used_up(state, "child")
-    if hit is None:
-        return None
-    if state.margin is not None:
-        return hit, _spent(state, hit)
-    if hit.limit == "cost_usd":
-        return hit, (
-            f"cost_usd is {own.cost_usd}, and it is used, or reserved by children that run: a "
-            "child without a cost_usd of its own reserves half of what is left. Give each a part, "
-            "or join one before the next."
-        )
-    advice = (
-        "What these do not use is free once they are joined."
-        if command.shares
-        else "A child without a model_tokens of its own reserves all that is left: give each a "
-        "part, or join one before the next."
-    )
-    return hit, (
-        f"model_tokens is {own.model_tokens}, of which {state.tokens_used} are used and "
-        f"{state.tokens_reserved} reserved by children that run. {advice}"
-    )
+    return None if hit is None else (hit, _spent(state, hit))
 
 
 def _spent(state: Fold | RunState, hit: LimitHit) -> str:
@@ -177,14 +154,14 @@ def tokens_to_give(state: Fold | RunState) -> int | None:
 
 
 def _kept_tokens(state: Fold | RunState) -> int:
-    return state.margin.last_tokens if state.margin is not None else 0
+    return state.margin.last_tokens
 
 
 def _own_tokens_left(state: Fold | RunState) -> int | None:
     """Return the tokens left for the run's own request: no child took more than it was granted."""
     cap, own, margin = state.limits.model_tokens, state.usage, state.margin
-    if cap is None or margin is None:
-        return tokens_left(state)
+    if cap is None:
+        return None
     spent = own.input_tokens + own.output_tokens + margin.tokens
     return max(0, cap - spent - state.tokens_reserved)
 
@@ -215,14 +192,14 @@ def _cost_to_give(state: Fold | RunState) -> int | None:
 
 
 def _kept_cost(state: Fold | RunState) -> int:
-    return state.margin.last.cost_usd_micros or 0 if state.margin is not None else 0
+    return state.margin.last.cost_usd_micros or 0
 
 
 def _own_cost_left(state: Fold | RunState) -> int | None:
     """Return the money left for the run's own request, as `_own_tokens_left` does."""
     cap, own, margin = state.limits.cost_usd, state.usage, state.margin
-    if cap is None or margin is None:
-        return cost_left(state)
+    if cap is None:
+        return None
     spent = own.cost_usd_micros
     if spent is None and own != Usage():
         return 0

@@ -268,7 +268,7 @@ class Kernel:
         return verdict
 
     def _types_of(self, program: Program) -> ProgramTypes:
-        return types_of(program) if self.loop.flags.reads_types else PLAIN
+        return types_of(program)
 
     def _note_session(self, event: Event) -> None:
         self.ask(event)
@@ -409,8 +409,7 @@ class Kernel:
         The cycle would keep the objects of the program's functions on the way until the collector
         runs; a generator among them must be closed when its function fails.
         """
-        if self.loop.flags.no_collector:
-            pending.forget()
+        pending.forget()
 
     def wait_for_task(self, task: Task) -> Any:
         """Pump until `task` is done: how a plain program runs a delegation tool."""
@@ -419,7 +418,7 @@ class Kernel:
                 raise self.interrupt or self.left or asyncio.CancelledError
             if not task.done() and not self._advance():
                 raise asyncio.CancelledError
-            if self.stopped is not None and not self._is_told and self.loop.flags.stops_tools:
+            if self.stopped is not None and not self._is_told:
                 self._is_told = True  # as in `wait`
                 task.cancel()
         return task.result()
@@ -468,7 +467,7 @@ class Kernel:
 
     def _close(self) -> None:
         """Cancel what still runs, in creation order, and take what comes of it (§9.4)."""
-        self._ends = self.loop.flags.exact_fast_path
+        self._ends = True
         cancelled: set[asyncio.Task[Any]] = set()
         while self.loop.unfinished:
             for task in list(self.loop.unfinished):
@@ -516,7 +515,7 @@ class Kernel:
         if result.abandoned:
             return cancelled("the program cancelled itself")
         if result.error is not None:
-            verdict = verdict_of_error(result.error, opens_groups=self.loop.flags.opens_groups)
+            verdict = verdict_of_error(result.error)
             return attrs.evolve(verdict, place=place_of(result.error), raised=result.error)
         verdict, hit = verdict_of_value(result.value, self.limits.output_bytes, self.types)
         if hit is not None:
@@ -711,10 +710,7 @@ class Kernel:
         """Return the result of a tool that ran at once, or raise its error."""
         del self.open[pending.call]
         self._clock = None
-        if self.loop.flags.exact_fast_path:
-            self.loop.left = CALLBACKS_MAX - 1  # a step begins with what runs now
-        else:
-            self.loop.next_number()  # of the future that nobody needed: numbers are hashes
+        self.loop.left = CALLBACKS_MAX - 1  # a step begins with what runs now
         if isinstance(returned, tuple):
             if self.session is None and not getattr(pending.tool, "typed", False):
                 return returned[0]
@@ -724,8 +720,7 @@ class Kernel:
             try:
                 raise error
             finally:
-                if self.loop.flags.no_collector:
-                    error = None  # as in `forget`
+                error = None  # as in `forget`
         return value
 
     def _wait_for(self, pending: Pending, effect: Effect) -> None:
@@ -803,7 +798,7 @@ class Kernel:
             self.fail(error)
         if self.failure is not None:
             raise error
-        fault = fault_of(error, opens_groups=self.loop.flags.opens_groups)
+        fault = fault_of(error)
         self.emit(returned := ToolReturned("error", error=dict(fault)), call)
         self._observe(tool.name, arguments, returned)
         raise tool_error(tool.name, fault) from None
@@ -835,7 +830,7 @@ class Kernel:
         model = self.models.get(which) if isinstance(which, str) else which
         prefix = self._conversations.prefix(request.messages, may_have_handles=bool(self.secrets))
         parameters = dict(request.parameters)
-        if self.loop.flags.names_agent and self.identity.agent:
+        if self.identity.agent:
             parameters.setdefault("agent", self.identity.agent)
         request = attrs.evolve(
             request,
@@ -882,7 +877,7 @@ class Kernel:
         gets too few, because other children may still return some of theirs.
         """
         events = decide(self.world.fold, command(self._next_call()))
-        asks = self.loop.flags.asks_tokens and self.identity.parent is not None
+        asks = self.identity.parent is not None
         while asks and lacks_tokens(events) and self.draw("tokens", "", self.more_tokens):
             events = decide(self.world.fold, command(self._next_call()))
         return events
@@ -905,7 +900,7 @@ class Kernel:
 
     def _check_offered(self, delegation: Delegation) -> None:
         """Refuse a name of no tool; a delegation tool's are a model's, or an agent file's."""
-        if delegation.tools is None or delegation.tool or not self.loop.flags.known_tools:
+        if delegation.tools is None or delegation.tool:
             return
         own = {tool.name for tool in delegation.own_tools}
         unknown = [name for name in delegation.tools if name not in self.tools and name not in own]
@@ -923,9 +918,8 @@ class Kernel:
         program = given["program"] = found_program(delegation.program)
         types = self._types_of(program if callable(program) else load_program(program))
         types.read_input(given["input"])
-        shares = self.loop.flags.asks_tokens
         left = tokens_to_give(self.world.fold)
-        if shares and left is not None and _takes_what_is_left(delegation):
+        if left is not None and _takes_what_is_left(delegation):
             given["part"] = max(1, left // 2)
         delegation = attrs.evolve(delegation, **given)
         number = self.world.fold.children_started + 1
@@ -935,7 +929,6 @@ class Kernel:
                 program=name,
                 number=number,
                 run_id=self.child_run_id(call),
-                shares=shares,
             )
         )
         call = self._grant(granted)
@@ -1057,8 +1050,7 @@ class Kernel:
             if isinstance(child, Outcome):
                 several = ", and run.delegate has already waited for this outcome"
             raise UsageError(f"{what}{several}; found {kind_of(child)}")
-        has_ended = child.outcome is not None and not self.loop.flags.own_children
-        if child.starter is not self.identity and not has_ended:
+        if child.starter is not self.identity:
             what = f"run.{call} takes children of the same run"
             started = child.run_id or f"the rejected child {child.call}"
             raise UsageError(f"{what}; a different run started {started}, and has to {call} it")
@@ -1074,8 +1066,8 @@ class Kernel:
             self.fail(error)
             return
         child.outcome = self._neglected.ended(child, read, is_late=self.is_closing)
-        fault, ends = outcome.error, self.loop.flags.checks_needs and not self.is_closing
-        if ends and child.tool and fault is not None and fault.code in _LACKS:
+        fault = outcome.error
+        if not self.is_closing and child.tool and fault is not None and fault.code in _LACKS:
             self.stop(failed(fault.code, fault.message))
         for join in list(self._joins):
             if join.is_settled():

@@ -125,17 +125,16 @@ def result_of(task: Task) -> ProgramResult:
     return ProgramResult(error=error) if error is not None else ProgramResult(value=task.result())
 
 
-def fault_of(error: BaseException, *, opens_groups: bool = True) -> dict[str, str]:
+def fault_of(error: BaseException) -> dict[str, str]:
     """Return an exception as the data of a failed tool: {code, message, type}."""
     match error:
         case ToolError():
             return {"code": error.code, "message": error.message, "type": error.error_type}
         case _:
-            text = text_of(error, opens_groups=opens_groups)
-            return {"code": "raised", "message": text, "type": type(error).__name__}
+            return {"code": "raised", "message": text_of(error), "type": type(error).__name__}
 
 
-def text_of(error: BaseException, *, opens_groups: bool = True) -> str:
+def text_of(error: BaseException) -> str:
     """Return an exception's text, fit for a log: at most 4,000 characters, no lone surrogates.
 
     A group, such as a `TaskGroup` raises, includes the texts of its exceptions, because its own is
@@ -145,7 +144,7 @@ def text_of(error: BaseException, *, opens_groups: bool = True) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
         text = "(its text cannot be shown)"
-    if opens_groups and (inner := list(itertools.islice(_within(error), _INNER_TOLD + 1))):
+    if inner := list(itertools.islice(_within(error), _INNER_TOLD + 1)):
         told = [f"{type(one).__name__}: {text_of(one)}" for one in inner[:_INNER_TOLD]]
         text = "; ".join([f"{text}: {told[0]}", *told[1:], *(["…"] if inner[_INNER_TOLD:] else [])])
     return text[:4000].encode(errors="backslashreplace").decode()
@@ -205,7 +204,7 @@ def place_of(error: BaseException) -> tuple[str, int] | None:
     return place
 
 
-def verdict_of_error(error: BaseException, *, opens_groups: bool = True) -> Verdict:
+def verdict_of_error(error: BaseException) -> Verdict:
     """Return how a run ended whose program raised `error`."""
     match error:
         case LimitReached(limit=limit):
@@ -220,8 +219,7 @@ def verdict_of_error(error: BaseException, *, opens_groups: bool = True) -> Verd
         case ProgramError() | UsageError():
             return failed("raised", f"{type(error).__name__}: {error}")
         case _:
-            text = text_of(error, opens_groups=opens_groups)
-            return failed("raised", f"{type(error).__name__}: {text}")
+            return failed("raised", f"{type(error).__name__}: {text_of(error)}")
 
 
 def refused(error: ValueRefused) -> Verdict:

@@ -44,6 +44,8 @@ _TIMEOUTS_FILE: Final = sys.modules["asyncio.timeouts"].__file__
 
 CALLBACKS_MAX: Final = 1_000_000
 """Callbacks that one step may run, about two seconds: a program that never waits ends there."""
+PASSES_MAX: Final = 1000
+"""Passes without a request of the program after which the world may deliver a line."""
 _task_of: Any = asyncio.current_task
 if sys.version_info < (3, 12):  # it is written in Python there: the same, without its call
     _task_of = vars(asyncio.tasks)["_current_tasks"].get
@@ -282,7 +284,7 @@ class Future(asyncio.Future[Any]):
     """A future that hashes to a number that it draws when it is first put into a set."""
 
     def __init__(self, *, loop: "Loop") -> None:
-        self.number = 0 if loop.flags.scope_hashes else loop.next_number()
+        self.number = 0
         super().__init__(loop=loop)
 
     def __hash__(self) -> int:
@@ -297,7 +299,7 @@ class Task(asyncio.Task[Any]):
         self, coro: Coroutine[Any, Any, Any], *, loop: "Loop", scope: Scope, **options: Any
     ) -> None:
         # Both before the base class: it adds the task to a set, and an eager start runs it.
-        self.number = scope.hash if loop.flags.scope_hashes else loop.next_number()
+        self.number = scope.hash
         self.scope = scope
         super().__init__(coro, loop=loop, **options)
 
@@ -355,6 +357,7 @@ class Loop(asyncio.AbstractEventLoop):
         self._hears = hears
         self.idle_passes = 0
         """Passes in which the program has asked for nothing; who asks sets it back."""
+        self.passes = PASSES_MAX
         self.left = 0
         """Callbacks that this step may still run."""
         self._failed: list[weakref.ref[asyncio.Task[Any]]] = []
@@ -379,7 +382,7 @@ class Loop(asyncio.AbstractEventLoop):
         """Run callbacks until none is ready; False after `CALLBACKS_MAX` of them.
 
         It also stops if the program polls for something in flight: it made no request in the number
-        of passes that the flag sets.
+        of passes that `PASSES_MAX` sets.
         """
         ready = self._ready
         if not ready:
@@ -390,14 +393,14 @@ class Loop(asyncio.AbstractEventLoop):
         sys.set_asyncgen_hooks(self._generator_started, self._generator_dropped)
         self.thread = threading.get_ident()
         try:
-            return self._run_passes(ready) if self.flags.passes else self._run_all(ready)
+            return self._run_passes(ready)
         finally:
             self.thread = 0
             sys.set_asyncgen_hooks(*hooks)
             asyncio._set_running_loop(before)  # noqa: SLF001 - the same
 
     def _run_passes(self, ready: deque[Handle]) -> bool:
-        self.left, most = CALLBACKS_MAX, self.flags.passes
+        self.left = CALLBACKS_MAX
         self.idle_passes = 0
         while ready:
             many = len(ready)
@@ -405,21 +408,13 @@ class Loop(asyncio.AbstractEventLoop):
             for _ in range(many):
                 self._run(ready.popleft())  # no name for it here: it would outlive the step
             self.idle_passes += 1
-            if self.idle_passes >= most:
+            if self.idle_passes >= self.passes:
                 self.idle_passes = 0
                 if self._hears():
                     return True
             if self.left <= 0:
                 return False
         return True
-
-    def _run_all(self, ready: deque[Handle]) -> bool:
-        """Run callbacks as logs without the flag `passes` had it."""
-        for _ in range(CALLBACKS_MAX):
-            if not ready:
-                return True
-            self._run(ready.popleft())
-        return False
 
     def _run(self, handle: Handle) -> None:
         self.moves += 1
@@ -432,11 +427,9 @@ class Loop(asyncio.AbstractEventLoop):
             args = handle.args = (self._outcome_alone(args[0]),)
         try:
             handle.context.run(callback, *args)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:
-            if isinstance(error, SystemExit) and self.flags.like_asyncio:
-                raise
+        except BaseException as error:  # noqa: BLE001 - as asyncio does
             self._callback_failed(handle, error)
         finally:
             # From Python 3.12 on, the traceback of a failed task leads to this frame, and from here
@@ -444,10 +437,8 @@ class Loop(asyncio.AbstractEventLoop):
             del handle, args, callback
 
     def _callback_failed(self, handle: Handle, error: BaseException) -> None:
-        message = "exception in a callback"
-        if self.flags.like_asyncio:
-            name = getattr(handle.callback, "__qualname__", type(handle.callback).__name__)
-            message = f"Exception in callback {name}"
+        name = getattr(handle.callback, "__qualname__", type(handle.callback).__name__)
+        message = f"Exception in callback {name}"
         self.call_exception_handler({"message": message, "exception": error, "handle": handle})
 
     def _outcome_alone(self, future: asyncio.Future[Any]) -> asyncio.Future[Any]:
@@ -481,7 +472,7 @@ class Loop(asyncio.AbstractEventLoop):
         in its place would see an exception that the program is handling, or have little stack left.
         Outside a step, a plain program waits, which has no task.
         """
-        if not (self.thread and self.flags.exact_fast_path):
+        if not self.thread:
             return True
         task = _task_of(self)
         if getattr(task, "_must_cancel", True) or sys.exception() is not None:
@@ -508,12 +499,12 @@ class Loop(asyncio.AbstractEventLoop):
         return True
 
     def next_number(self) -> int:
-        """Return the next creation number."""
+        """Return the next number of a timer."""
         return next(self._numbers)
 
     def next_hash(self) -> int:
         """Return the next hash of a future, drawn when somebody asks for it."""
-        return next(self._hashes if self.flags.scope_hashes else self._numbers)
+        return next(self._hashes)
 
     def scope(self) -> Scope:
         """Return the scope that the code running now belongs to; outside of steps, the root's."""
@@ -559,14 +550,14 @@ class Loop(asyncio.AbstractEventLoop):
         self._generators.clear()
         self._dropped.clear()
         in_order = (begun[number] for number in sorted(begun))
-        return [one for one in in_order if _is_open(one) or not self.flags.no_collector]
+        return [one for one in in_order if _is_open(one)]
 
     def all_tasks(self, found: Iterable[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
         """Return what `asyncio.all_tasks` found, out of a set of weak references, in order."""
         places = {task: place for place, task in enumerate(self.unfinished)}
         last = len(places)  # a task that starts eagerly is not among them yet
         in_order = sorted(found, key=lambda task: (places.get(task, last), hash(task)))
-        return TasksInOrder(in_order) if self.flags.no_collector else set(in_order)
+        return TasksInOrder(in_order)
 
     # -- asyncio's side -------------------------------------------------------------------
 
@@ -579,15 +570,13 @@ class Loop(asyncio.AbstractEventLoop):
         """Make a callback ready."""
         if context is None:
             context = contextvars.copy_context()
-        elif not context:
-            context = self._of_empty(context)
         handle = Handle(callback, args, context)
         self._ready.append(handle)
         return handle
 
     def call_soon_threadsafe(self, callback: Any, *args: Any, **options: Any) -> Handle:  # type: ignore[override]  # the same
         """Make a callback ready, in the program's own thread; refuse any other."""
-        if not (self.is_stepping() and self.flags.exact_fast_path):
+        if not self.is_stepping():
             self.refuse("loop.call_soon_threadsafe")
         return self.call_soon(callback, *args, **options)
 
@@ -621,16 +610,10 @@ class Loop(asyncio.AbstractEventLoop):
     ) -> Timer:
         if context is None:
             context = contextvars.copy_context()
-        elif not context:
-            context = self._of_empty(context)
         timer = Timer(self, delay, callback, args, context, when)
         self.timers[timer.key] = timer
         self._arm(timer)
         return timer
-
-    def _of_empty(self, context: contextvars.Context) -> contextvars.Context:
-        """Return the empty context; in older logs, a copy of the current one."""
-        return context if self.flags.like_asyncio else contextvars.copy_context()
 
     def time(self) -> float:
         """Return virtual time in seconds. This reads the clock, and is recorded.
@@ -757,12 +740,12 @@ class Loop(asyncio.AbstractEventLoop):
         run.
         """
         handler = self._exception_handler
-        if handler is None or not (self.is_stepping() or not self.flags.like_asyncio):
+        if handler is None or not self.is_stepping():
             self.default_exception_handler(context)
             return
         thing: Any = context.get("task") or context.get("future") or context.get("handle")
         try:
-            if self.flags.like_asyncio and hasattr(thing, "get_context"):
+            if hasattr(thing, "get_context"):
                 thing.get_context().run(handler, self, context)
             else:
                 handler(self, context)

@@ -125,7 +125,7 @@ def _refused_start(original: Callable[[threading.Thread], None]) -> Callable[...
         if home in ("anyio", "aiosqlite") and (loop := _our_loop()) is not None:
             if home == "anyio":
                 loop.refuse("anyio.to_thread (and open_file, and Path)")
-            elif loop.flags.refuses_input:
+            else:
                 loop.refuse("the thread of aiosqlite")
         original(self)
 
@@ -138,7 +138,7 @@ def _refused_input(original: Callable[..., str]) -> Callable[..., str]:
         call = "await run.ask(question)" if loop is None else "run.ask(question)"
         loop = loop or _our_loop()
         asker = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 - who calls it
-        if loop is not None and loop.flags.refuses_input and asker not in _DEBUGGERS:
+        if loop is not None and asker not in _DEBUGGERS:
             loop.refuse("input()", f"Use `{call}`: the answer is recorded")
         return original(prompt)
 

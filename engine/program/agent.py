@@ -50,6 +50,8 @@ from refold.engine.program.run import Run
 
 REPEATS_MAX: Final = 3
 """The number of equal consecutive turns that count as no progress."""
+YIELDS: Final = 16
+"""After so many calls of one reply, or children of one list, the world may deliver a line."""
 FATAL: Final = "fatal"
 """The code of a `ToolError` that ends the run."""
 REFUSED: Final = "refused"
@@ -257,10 +259,10 @@ async def _result(
 
     Calls far down in a reply begin a little later, so that a time limit ends the run before them.
     """
-    if run.flags.yields and place >= run.flags.yields:
-        await run.sleep(place // run.flags.yields / 1e6)
+    if place >= YIELDS:
+        await run.sleep(place // YIELDS / 1e6)
     try:
-        content, fault = _for_model(run, offered, call, await _called(run, offered, call))
+        content, fault = _for_model(offered, call, await _called(run, offered, call))
     except ToolError as error:
         kind = error.error_type if error.code == "raised" and error.error_type else error.code
         content = error.message if error.code == REFUSED else f"{kind}: {error.message}"
@@ -290,11 +292,11 @@ async def _called(run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any]
 
 
 def _for_model(
-    run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any], result: Json
+    offered: Mapping[str, Tool], call: Mapping[str, Any], result: Json
 ) -> tuple[str, str]:
     """Return the model's text for a result, and the code of a failure."""
     tell = getattr(offered[call["name"]], "tell", None)
-    if tell is None or not run.flags.tools_tell:
+    if tell is None:
         return _text(result), ""
     content, is_failure = tell(result)
     return content, "failed" if is_failure else ""

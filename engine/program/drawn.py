@@ -21,7 +21,6 @@ from refold.engine.encoding.plain import to_json
 from refold.engine.encoding.secret import Secret
 from refold.engine.errors import UsageError
 from refold.engine.events.events import NoteAdded, ValueDrawn
-from refold.engine.events.flags import Flags
 from refold.engine.events.limits import Limits
 from refold.engine.kernel.decide import children_left, tokens_left, tokens_to_give
 from refold.engine.kernel.kernel import Kernel
@@ -124,11 +123,6 @@ class Face:
     def call(self) -> str:
         """The call key of the delegation tool that runs here; empty outside of one."""
         return delegation_call.get()
-
-    @property
-    def flags(self) -> Flags:
-        """The rules that this run follows, for what Refold ships (CONTRACT.md §15.1)."""
-        return self._kernel.loop.flags
 
     @property
     def limits(self) -> Limits:

@@ -14,7 +14,7 @@ import refold.engine
 from refold.engine.encoding import digest as digests
 from refold.engine.events import codec, data_digest
 from refold.engine.events.events import RunFinished, RunStarted
-from refold.engine.events.flags import NOW
+from refold.engine.events.flags import ENGINE_VERSION, NOW
 from refold.engine.events.outcome import Usage
 from refold.engine.log.blobs import encode_data
 from refold.engine.ports.offers import offer_of
@@ -25,8 +25,6 @@ from refold.engine.state.digests import STATE_VERSION, state_digest
 from refold.engine.state.folding import Fold
 
 FORMAT_VERSION: Final = 1
-ENGINE_VERSION: Final = 1
-"""Of the rules by which the kernel schedules: a log names the ones it was made under."""
 
 
 SCRIPT: Final = "script_"

@@ -697,7 +697,7 @@ class Recorder(World):
         for call, outcome in self._outcomes.items():
             reserved -= self._reserved(call)
             used += outcome.usage.input_tokens + outcome.usage.output_tokens
-        kept = fold.margin.last_tokens if fold.margin is not None else 0
+        kept = fold.margin.last_tokens
         return (fold.limits.model_tokens or 0) - used - reserved - kept
 
     # -- taking one thing from the world --------------------------------------------------
@@ -739,7 +739,7 @@ class Recorder(World):
     def _fire(self, due: Timer, at_us: int | None = None) -> None:
         now = self._timers.now_us()
         virtual_us = self._timers.virtual_us(now) if at_us is None else at_us
-        fired = TimerFired(virtual_us, due.length_us, due.nth)
+        fired = TimerFired(virtual_us, due.length_us, nth=due.nth)
         self._world(fired, due.key, self._ledger.step)
         self._timers.begin(self._ledger.step, now)
 

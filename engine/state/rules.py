@@ -15,14 +15,12 @@ from refold.engine.encoding import digest
 from refold.engine.errors import LimitRefused, NotCanonical
 from refold.engine.events import events
 from refold.engine.events.call_key import scope_of
-from refold.engine.events.flags import Flags
 from refold.engine.events.limits import Limits
 from refold.engine.state.run_state import (
     CallKind,
     ChildState,
     Counted,
     LimitCount,
-    Margin,
     Seal,
     Turn,
 )
@@ -85,8 +83,6 @@ def _run_started(fold: Growing, event: events.RunStarted, _call: str, _seq: int)
     fold.limits = _limits(event.limits)
     version = event.versions.get("state")
     fold.state_version = version if type(version) is int else None
-    if Flags.of_log(event.versions).spares_caller:
-        fold.margin = Margin()
 
 
 def _tool_called(fold: Growing, event: events.ToolCalled, call: str, seq: int) -> None:
@@ -121,7 +117,7 @@ def _model_asked(fold: Growing, event: events.ModelAsked, call: str, seq: int) -
     fold.iterations += 1
     if event.model:
         fold.models[event.model] = None
-    if fold.margin is not None and fold.margin.owes_request:
+    if fold.margin.owes_request:
         fold.margin = attrs.evolve(fold.margin, owes_request=False)
     scope = scope_of(call)
     talk = _resumed(fold.talks.get(scope), event)
@@ -146,7 +142,7 @@ def _resumed(talk: Talk | None, event: events.ModelAsked) -> Talk:
 def _model_answered(fold: Growing, event: events.ModelAnswered, call: str, seq: int) -> None:
     opened = fold.open.pop(call, None)
     fold.usage = fold.usage.plus(event.usage)
-    if fold.margin is not None and event.usage.input_tokens + event.usage.output_tokens:
+    if event.usage.input_tokens + event.usage.output_tokens:
         fold.margin = attrs.evolve(fold.margin, last=event.usage)
     if event.status != "ok":
         fold.model_errors += 1
@@ -188,8 +184,7 @@ def _child_finished(fold: Growing, event: events.ChildFinished, call: str, _seq:
         place = fold.places[call] = len(fold.children)
         fold.children.append(ChildState(call, None))
     child = fold.children[place]
-    if fold.margin is not None:
-        fold.margin = fold.margin.after(child, outcome)
+    fold.margin = fold.margin.after(child, outcome)
     fold.tokens_reserved -= child.tokens_reserved
     fold.children[place] = attrs.evolve(
         child,

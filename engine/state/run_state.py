@@ -219,8 +219,8 @@ class Counted:
     session_seq: int | None = None
     """The entry that holds the session's last snapshot."""
     seal: Seal | None = None
-    margin: Margin | None = None
-    """For judging requests; no part of the digest. `None` in logs without `spares_caller`."""
+    margin: Margin = Margin()
+    """For judging requests; no part of the digest."""
 
     @property
     def tokens_used(self) -> int:

@@ -17,12 +17,13 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import RefoldError
 from refold.engine.events.events import RunStarted
+from refold.engine.events.flags import ENGINE_VERSION
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.offers import is_ours, offer_of
 from refold.engine.ports.ports import ModelRequest, Program, Tool
 from refold.engine.ports.program_types import types_of
 from refold.engine.ports.programs import fingerprint_of, program_name
-from refold.engine.recording.bookends import ENGINE_VERSION, FORMAT_VERSION
+from refold.engine.recording.bookends import FORMAT_VERSION
 from refold.engine.state.digests import STATE_VERSION
 from refold.replay.difference.pointer_diff import Difference, differences, shown
 from refold.replay.index.asked_items import Item

@@ -32,7 +32,7 @@ from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.pending import Pending
 from refold.engine.kernel.world import World
 from refold.engine.log.reader import Entry
-from refold.engine.loop.loop import Task, Timer
+from refold.engine.loop.loop import Task
 from refold.engine.ports.effects import AskModel
 from refold.engine.ports.ports import ModelRequest
 from refold.replay.difference.excuses import Excuses
@@ -96,9 +96,8 @@ class Explorer(World):
         """The model requests made since, whole, by call."""
         self._answers: dict[str, tuple[int, Event]] = {}
         """By recorded call key: seq and event of what completed it."""
-        self._says_lengths = kernel.loop.flags.due_order
-        self._firings: dict[str | tuple[str, int | None], list[int]] = defaultdict(list)
-        """Seqs of recorded timers, by scope and length; by key if the record has no lengths."""
+        self._firings: dict[tuple[str, int | None], list[int]] = defaultdict(list)
+        """Seqs of recorded timers, by scope and length."""
         self._served: dict[str, Item] = {}
         self._unused: dict[str, dict[Item, None]] = defaultdict(dict)
         self._same: dict[tuple[str, str, bytes], list[Item]] = defaultdict(list)
@@ -135,8 +134,7 @@ class Explorer(World):
             case "run.finished":
                 self.finish = entry
             case "timer.fired":
-                call = entry.call or ""
-                kind = (scope_of(call), data.get("length_us")) if self._says_lengths else call
+                kind = scope_of(entry.call or ""), data.get("length_us")
                 self._firings[kind].append(entry.seq)
             case "effect.cancelled":
                 self._given_up.add(entry.call or "")
@@ -156,7 +154,7 @@ class Explorer(World):
         If it is an extra sleep before the recorded one, the later requests show it.
         """
         entry = first.recorded
-        if entry.kind != "timer.fired" or first.event_kind or not self._says_lengths:
+        if entry.kind != "timer.fired" or first.event_kind:
             return ""
         timers = self._kernel.loop.timers.values()
         here = (timer for timer in timers if timer.scope == scope_of(entry.call or ""))
@@ -314,11 +312,9 @@ class Explorer(World):
     def _due(self) -> dict[str, int]:
         """Return the seqs at which the record has the timers that are armed, by their keys."""
         left = {kind: iter(seqs) for kind, seqs in self._firings.items()}
-        found = ((one.key, left.get(self._kind(one))) for one in self._kernel.loop.timers.values())
+        timers = self._kernel.loop.timers.values()
+        found = ((one.key, left.get((one.scope, one.length_us))) for one in timers)
         return {key: seq for key, seqs in found if seqs and (seq := next(seqs, None)) is not None}
-
-    def _kind(self, timer: Timer) -> str | tuple[str, int | None]:
-        return (timer.scope, timer.length_us) if self._says_lengths else timer.key
 
     def _when(self, call: str) -> int | None:
         """Return the seq of what answered the call in the record; `None` where nothing did."""
@@ -364,12 +360,13 @@ class Explorer(World):
     def _fire(self, key: str) -> None:
         seq = self._due().get(key)
         if seq is not None:
-            self._firings[self._kind(self._kernel.loop.timers[key])].remove(seq)
+            timer = self._kernel.loop.timers[key]
+            self._firings[timer.scope, timer.length_us].remove(seq)
         self._note(self.early if self.early and key == self.early.call else self._item_of(key))
         self._kernel.loop.fire(key)
 
     def _item_of(self, key: str) -> Item:
-        return timer_of(self._kernel.loop.timers[key], says_length=self._says_lengths)
+        return timer_of(self._kernel.loop.timers[key])
 
 
 _COMPLETED_BY: Final = {

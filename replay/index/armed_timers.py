@@ -2,12 +2,10 @@
 
 A log has only the timers that fired. The number of other timers that a program arms changes with
 every edit, so the number in a call key is not enough. A recorded firing belongs to the first timer
-of its scope with the recorded length. In logs without lengths, it belongs to the timer with its
-number, or else to the first that could be due by then. If virtual time determines when timers are
-due, no timer may fire before an earlier one.
+of its scope with the recorded length. If virtual time determines when timers are due, no timer may
+fire before an earlier one.
 """
 
-import itertools
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
@@ -45,18 +43,12 @@ class _Arming:
 class ArmedTimers:
     """The timers of one program that is re-executed."""
 
-    def __init__(
-        self, timers: Mapping[str, Timer], *, began_us: int, in_order: bool, by_number: bool
-    ) -> None:
+    def __init__(self, timers: Mapping[str, Timer], *, in_order: bool) -> None:
         """Take the armed timers, as the loop stores them.
 
-        `began_us`: when the first line was written, by the clock of `meta`. `in_order`: virtual
-        time determines when they are due. `by_number`: a firing without a length is matched only by
-        its number, because recorded sleeps fired at once.
+        `in_order`: virtual time determines when they are due.
         """
         self._timers = timers
-        self.by_number = by_number
-        self._began_us = began_us
         self.in_order = in_order
         self.overdue: dict[str, Timer] = {}
         """By key: those that did not fire, and would have, as the times of the lines show."""
@@ -105,10 +97,9 @@ class ArmedTimers:
             if self._is_armed(arming):
                 self.overdue[arming.timer.key] = arming.timer
 
-    def of(self, call: str, fired: TimerFired, mono_us: int) -> Timer | None:
+    def of(self, call: str, fired: TimerFired) -> Timer | None:
         """Return the timer of a recorded firing; `None`: no such timer is armed."""
-        is_old = fired.nth is None
-        timer = self._by_time(call, fired, mono_us) if is_old else self._by_length(call, fired)
+        timer = self._by_length(call, fired)
         if timer is not None:
             self.overdue.pop(timer.key, None)
         return timer
@@ -126,25 +117,6 @@ class ArmedTimers:
             found.sort(key=lambda one: (one.due_us(one.virtual_us), one.timer.number))
         own = (one for one in found if one.timer.nth == fired.nth)
         return first.timer if (first := next(own, next(iter(found), None))) else None
-
-    def _by_time(self, call: str, fired: TimerFired, mono_us: int) -> Timer | None:
-        """Return the timer of a firing without a recorded length."""
-        own = self._timers.get(call)
-        if self.by_number:
-            return own
-        here = (timer for timer in self._timers.values() if timer.scope == scope_of(call))
-        some = itertools.chain([own] if own is not None else [], here)
-        return next((one for one in some if self._may_be_due(one, fired.virtual_us, mono_us)), own)
-
-    def _may_be_due(self, timer: Timer, virtual_us: int, mono_us: int) -> bool:
-        """Return whether a timer could be due by then; where a clock was given, by either time."""
-        one, took_us = self._by_key[timer.key], mono_us - self._began_us
-        stands_still, is_ahead = virtual_us < took_us / 2, virtual_us > took_us
-        is_due = one.due_us(one.virtual_us) <= virtual_us
-        if timer.at_us is not None:
-            return is_due or stands_still
-        by_mono = one.mono_us + timer.delay_us <= mono_us
-        return (is_due or by_mono) if stands_still or is_ahead else (is_due and by_mono)
 
     def before(self, timer: Timer, fired_us: int) -> Timer | None:
         """Return a timer that must be due before the one that fired at `fired_us`, if any is."""

@@ -112,10 +112,9 @@ def item_of(kind: str, call: str | None, data: dict[str, Json], seq: int = -1) -
     return Item(short, name, _arguments(short, data), call or "", seq)
 
 
-def timer_of(timer: Timer, *, says_length: bool) -> Item:
-    """Return the item of a timer; without its length if the record has no lengths."""
-    arguments = {"length_us": timer.length_us} if says_length else None
-    return Item("timer", "", arguments, timer.key)
+def timer_of(timer: Timer) -> Item:
+    """Return the item of a timer."""
+    return Item("timer", "", {"length_us": timer.length_us}, timer.key)
 
 
 def named(kind: str, data: dict[str, Json]) -> tuple[str, str]:
@@ -133,9 +132,9 @@ def _arguments(kind: str, data: dict[str, Json]) -> Json:
             return data.get("arguments")
         case "child":
             return data.get("delegation")
-        case "timer" if data.get("nth"):
+        case "timer":
             return {"length_us": data.get("length_us")}
-        case "timer" | "clock" | "cancel":
+        case "clock" | "cancel":
             return None
         case _:
             return data

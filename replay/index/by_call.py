@@ -49,7 +49,7 @@ from refold.engine.recording.bookends import scripts_in
 from refold.replay.difference.excuses import without_volatile
 from refold.replay.difference.pointer_diff import shown
 from refold.replay.index.asked_items import Item, item_of
-from refold.replay.index.guarantee import refuse_observed
+from refold.replay.index.guarantee import refuse_observed, refuse_other_rules
 from refold.replay.index.run_end import end_of
 
 Request = ToolCalled | ModelAsked | ChildStarted | InputAsked
@@ -172,11 +172,8 @@ class Book:
         return answer.position if answer is not None else None
 
     def fired(self, key: str, length_us: int | None, nth: int) -> Answer | None:
-        """Return what fired a timer: by scope, length and number, in older logs by its key."""
-        named = self._fired.get((scope_of(key), length_us, nth))
-        answer = self.answers.get(named or key)
-        is_named = isinstance(event := answer and answer.event, TimerFired) and event.nth
-        return answer if named or not is_named else None
+        """Return what fired a timer: by scope, length and number."""
+        return self.answers.get(self._fired.get((scope_of(key), length_us, nth), ""))
 
     def child_number(self, call: str) -> int | None:
         """Return the number (from 1) of the child that a call started; `None` for none."""
@@ -245,8 +242,7 @@ class Book:
                 self._complete(call, event, at_us)
             case TimerFired():
                 self._answer(call, call, event)
-                if event.nth is not None:
-                    self._fired[scope_of(call), event.length_us, event.nth] = call
+                self._fired[scope_of(call), event.length_us, event.nth] = call
             case ValueDrawn():
                 self.values[call] = event
             case ClockRead():
@@ -308,7 +304,7 @@ def _started(log: Path, entry: Entry | None) -> RunStarted:
     event = entry.event if entry is not None else None
     if not isinstance(event, RunStarted):  # a reader lets no other first line pass
         raise without_lines(str(log))
-    return refuse_observed(log, event)
+    return refuse_other_rules(log, refuse_observed(log, event))
 
 
 def asked_of(event: Request, call: str, seq: int = -1) -> AskedCall:

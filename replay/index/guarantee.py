@@ -7,8 +7,9 @@ Re-execution refuses the former; running a command again refuses the latter. Rul
 from pathlib import Path
 from typing import Final
 
-from refold.engine.errors import LogObserved
+from refold.engine.errors import LogObserved, LogUnsupported
 from refold.engine.events.events import RunStarted
+from refold.engine.events.flags import ENGINE_VERSION, Flags
 from refold.engine.log.reader import read_entries
 
 MATCHED: Final = "matched"
@@ -44,6 +45,24 @@ def refuse_observed(log: Path, started: RunStarted) -> RunStarted:
     """
     if started.guarantee == MATCHED:
         raise LogObserved(str(log), is_observed=True)
+    return started
+
+
+def refuse_other_rules(log: Path, started: RunStarted) -> RunStarted:
+    """Return `started` if its log can be re-executed by this release (CONTRACT.md §15).
+
+    Raises:
+        LogUnsupported: its steps followed other rules.
+    """
+    recorded, expected = started.versions.get("engine"), f"scheduling rules {ENGINE_VERSION}"
+    if recorded == 1:
+        found = "rules 1: it was recorded by a version before 1.0; record it again"
+        raise LogUnsupported(str(log), expected, found)
+    if recorded != ENGINE_VERSION:
+        raise LogUnsupported(str(log), expected, f"rules {recorded!a:.40}")
+    if unknown := Flags.unknown(started.versions):
+        expected = "flags of scheduling that this release knows"
+        raise LogUnsupported(str(log), expected, ", ".join(unknown))
     return started
 
 

@@ -15,7 +15,6 @@ from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.errors import LogDamaged
 from refold.engine.events.codec import unstructure
 from refold.engine.events.events import RunFinished
-from refold.engine.events.flags import Flags
 from refold.engine.log.reader import scan
 from refold.engine.state.folding import Fold
 from refold.replay.index.cursor import Cursor
@@ -59,7 +58,7 @@ def recording_of_log(log: Path, program: "Program") -> "Recording":
     Raises:
         LogDamaged: an entry does not verify, or the log has no end.
     """
-    from refold.engine.ports.program_types import PLAIN, types_of  # noqa: PLC0415 - as above
+    from refold.engine.ports.program_types import types_of  # noqa: PLC0415 - as above
     from refold.engine.runners.recorded import Recording  # noqa: PLC0415 - as above
 
     cursor, fold = Cursor(log), Fold()
@@ -75,7 +74,7 @@ def recording_of_log(log: Path, program: "Program") -> "Recording":
         raise LogDamaged(str(log), *place, "the recording stops in the middle")
     state = fold.state()
     usage = state.usage.plus(state.children_usage)
-    types = types_of(program) if Flags.of_log(started.versions).reads_types else PLAIN
+    types = types_of(program)
     return Recording.of(event, types, log=log, head=found.head, entries=found.entries, usage=usage)
 
 

@@ -15,7 +15,7 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import encode
 from refold.engine.encoding.patterns import GLOB_MAX
-from refold.engine.errors import EventMalformed, LogObserved, LogUnsupported, UsageError
+from refold.engine.errors import EventMalformed, LogUnsupported, UsageError
 from refold.engine.events.call_key import number_of, scope_of
 from refold.engine.events.codec import structure
 from refold.engine.events.events import (
@@ -42,7 +42,7 @@ from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.engine.wire.parts.kept_answers import IDS, checked, pieces, why_unserved
 from refold.engine.workspace.entries import FolderState, read_entry
 from refold.engine.workspace.left_out import OF_AIDER
-from refold.replay.index.guarantee import refuse_program
+from refold.replay.index.guarantee import refuse_other_rules, refuse_program
 
 _MARKER: Final = b"[redacted"
 MOVED: Final = "moved"
@@ -252,8 +252,12 @@ class _Reading:
             if until is not None and entry.seq >= max(until, 1):
                 break
             with self._sensible(entry):
+                event = self._event(entry) if record is None else None
+            if isinstance(event, RunStarted):
+                refuse_other_rules(self._path, refuse_program(self._path, event))
+            with self._sensible(entry):
                 if record is None:
-                    record = self._begun(self._event(entry))
+                    record = self._begun(event)
                     record.moved = tuple(filter(None, str(entry.meta.get(MOVED, "")).split("_")))
                 else:
                     self._follow(record, entry)
@@ -274,8 +278,6 @@ class _Reading:
         """
         try:
             yield
-        except LogObserved:
-            raise
         except (EventMalformed, LogUnsupported, UsageError) as error:
             raise nonsense(entry, self._path, "the data of its kind", str(error)) from None
         except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -297,7 +299,7 @@ class _Reading:
         return structure(entry.kind, whole_data(entry, self._path, self._blobs))
 
     def _begun(self, started: Any) -> ObservedRecord:
-        own = refuse_program(self._path, started).rules
+        own = started.rules
         _look_at_start(own, started.input)
         recorded, notes = VolatileRules.recorded(own)
         profile = Profile.in_rules(own) if self._profile is None else self._profile

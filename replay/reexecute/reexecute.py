@@ -28,6 +28,7 @@ from refold.engine.secrets.vault import checked_volatile
 from refold.replay.difference.excuses import unmatched
 from refold.replay.explain.divergence import Divergence
 from refold.replay.explain.fingerprints import redefined
+from refold.replay.index.guarantee import refuse_other_rules
 from refold.replay.reexecute.comparison import Comparison
 from refold.replay.reexecute.report import ReplayReport, RunAgain, Watch, damaged
 from refold.replay.reexecute.world import Replayed, first_event, program_of
@@ -131,6 +132,7 @@ class _Tree:
             # or it names a program of ours that would take this process with it
             not found.sealed or (again.program is None and first_event(log).program in UNRULY)
         ):
+            refuse_other_rules(log, first_event(log))
             self._replay_unfinished(again)
             return
         run = Comparison(again, watch, verified=found.sealed)

@@ -24,7 +24,6 @@ from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.errors import (
     DelegationNeeded,
     EventMalformed,
-    LogUnsupported,
     ProgramNeeded,
     ProgramNotFound,
     SessionNeeded,
@@ -48,7 +47,7 @@ from refold.engine.events.events import (
     ToolReturned,
     ValueDrawn,
 )
-from refold.engine.events.flags import Flags, unknown_flags
+from refold.engine.events.flags import Flags
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import ChildRef
 from refold.engine.kernel.kernel import Kernel
@@ -71,7 +70,6 @@ from refold.engine.ports.ports import (
     Tool,
 )
 from refold.engine.ports.programs import load_program, names_shipped
-from refold.engine.recording.bookends import ENGINE_VERSION
 from refold.engine.state.folding import Fold
 from refold.engine.state.rules import tool_served
 from refold.replay.difference.excuses import Excuses
@@ -79,7 +77,7 @@ from refold.replay.difference.pointer_diff import same
 from refold.replay.explain.run_on import Explorer, Mismatch
 from refold.replay.index.armed_timers import ArmedTimers
 from refold.replay.index.cursor import Cursor, Unparsed, mono_us_of
-from refold.replay.index.guarantee import refuse_observed
+from refold.replay.index.guarantee import refuse_observed, refuse_other_rules
 
 
 class Replayed(World):
@@ -126,10 +124,9 @@ class Replayed(World):
         self._emitted = 0
         """Of the line last taken."""
         self._first = self.cursor.peek()
-        self.started = refuse_observed(log, _started(self.cursor))
-        started = self.started
+        started = refuse_other_rules(log, refuse_observed(log, _started(self.cursor)))
+        self.started = started
         self.excuses = Excuses(str(log), started.rules, volatile)
-        _check_rules(log, started)
         self._is_other_python = started.versions.get("python") != _PYTHON
         self.fold.apply(started, None, 0)
         self.kernel = Kernel(
@@ -143,9 +140,7 @@ class Replayed(World):
         )
         self.due = ArmedTimers(
             self.kernel.loop.timers,
-            began_us=mono_us_of(self._first),
-            in_order=self.kernel.loop.flags.due_order and not started.untimed,
-            by_number=started.origin is not None,
+            in_order=not started.untimed,
         )
         self.explorer: Explorer | None = None
         self.children: list[RunChild] = []
@@ -263,8 +258,7 @@ class Replayed(World):
         last = self._last[-1] if self._last else self._first
         self.due.arm(timer, self._step, mono_us_of(last))
         if self._successor is not None:
-            has_instant = self.kernel.loop.flags.due_order
-            self.armed[timer.key] = self._step + 1 if has_instant else self.cursor.taken
+            self.armed[timer.key] = self._step + 1
 
     def straight(
         self, tool: Tool, arguments: dict[str, Json], call: str, /
@@ -334,7 +328,7 @@ class Replayed(World):
             return self._gone_on().advance() if self._successor is not None else False
         event = self.cursor.event(entry)
         if self.cursor.has_resumed:
-            self.due.in_order, self.due.by_number = False, True
+            self.due.in_order = False
         elif entry.kind in FROM_WORLD:
             self.due.pass_by(mono_us_of(entry))
         if isinstance(event, TimerFired):
@@ -352,7 +346,7 @@ class Replayed(World):
 
     def _fire(self, event: TimerFired, entry: Entry) -> bool:
         """Fire a line's timer, unless it does not exist or a different one is due before."""
-        timer = self.due.of(entry.call or "", event, mono_us_of(entry))
+        timer = self.due.of(entry.call or "", event)
         early = timer and self.due.before(timer, event.virtual_us)
         if timer is None or early is not None:
             self._differs(None, None, None, entry, early.key if early else "")
@@ -495,19 +489,6 @@ def _started(cursor: Cursor) -> RunStarted:
     if not isinstance(started, RunStarted):
         raise TypeError("the reader accepted a log that does not start with run.started")
     return started
-
-
-def _check_rules(log: Path, started: RunStarted) -> None:
-    """Refuse a log whose steps followed other rules of scheduling (CONTRACT.md §15.1)."""
-    recorded = started.versions.get("engine")
-    if recorded != ENGINE_VERSION:
-        raise LogUnsupported(
-            str(log), f"scheduling rules {ENGINE_VERSION}", f"rules {recorded!a:.40}"
-        )
-    if unknown := unknown_flags(started.versions):
-        raise LogUnsupported(
-            str(log), "flags of scheduling that this release knows", ", ".join(unknown)
-        )
 
 
 @attrs.frozen

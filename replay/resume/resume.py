@@ -57,7 +57,7 @@ from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import key_variables, run_to_end
 from refold.engine.runners.shipped import RUNNERS, known_runners
 from refold.engine.secrets.vault import Vault, vault_of
-from refold.replay.index.guarantee import refuse_observed
+from refold.replay.index.guarantee import refuse_observed, refuse_other_rules
 from refold.replay.reexecute.network import program_watch
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.reexecute.world import LoggedModel, Replayed, identity_of, program_of
@@ -105,7 +105,7 @@ def resumed(
     """
     _check_open(path)
     standing = Standing(path)
-    started = refuse_observed(path, standing.started)
+    started = refuse_other_rules(path, refuse_observed(path, standing.started))
     if started.parent is not None:
         raise UsageError(
             f"{path} is the log of a child: resume its root, which also continues the child"

@@ -196,7 +196,9 @@ class Outstanding:
             return Choice(self._rank(answer.key), answer.key, key, answer.event, answer.position)
         due = self._due[key]
         rank = self._rank(key, (2, due, timer.number))
-        return Choice(rank, key, key, TimerFired(max(self._now_us, due)))
+        return Choice(
+            rank, key, key, TimerFired(max(self._now_us, due), timer.length_us, nth=timer.nth)
+        )
 
     def _rank(self, key: str, new: tuple[int, int, int] | None = None) -> tuple[int, int, int]:
         """Return the rank of a key: where the order has it, else `new`, else as recorded."""

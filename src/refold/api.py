@@ -853,10 +853,6 @@ def _with_shipped(
     first: Entry | None, tools: Sequence[Tool], *, is_live: bool = False
 ) -> list[Tool]:
     started = first.data if first is not None else {}
-    if tools and not started.get("versions", {}).get("flags", {}).get("tool_words"):
-        from refold.tools.delegation.shipped import as_recorded  # noqa: PLC0415 - for older logs
-
-        tools = as_recorded(tools, started)
     return [*_shipped(started, {tool.name for tool in tools}, is_live=is_live), *tools]
 
 

@@ -65,7 +65,7 @@ def test_a_command_leaves_what_it_imported_to_the_end_of_its_process() -> None:
 
 def test_verifying_a_log_with_an_end_loads_no_trees_and_no_kept_folds() -> None:
     """A start takes longer than verifying a small log."""
-    log = Path(__file__).parents[2] / "fixtures" / "logs" / "0.1.0" / "carrying.jsonl"
+    log = Path(__file__).parents[2] / "fixtures" / "logs" / "engine-2" / "plainly.jsonl"
     imported = _imported_by(
         "from refold.cli import main\n"
         f"try:\n    main(['verify', {str(log)!r}])\nexcept SystemExit as ended:\n"

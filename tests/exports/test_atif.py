@@ -12,7 +12,7 @@ from refold.exports.atif import trajectory
 from refold.exports.spans import Spans
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 
-LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "0.1.0"
+LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "engine-2"
 ROOTS = sorted(path.name for path in LOGS.glob("*.jsonl") if parent_of(path) is None)
 
 

@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from refold.exports.otlp import lines, send
 from refold.exports.spans import Spans
 
-LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "0.1.0"
+LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "engine-2"
 
 
 def parsed(line: bytes) -> ExportTraceServiceRequest:
@@ -57,7 +57,7 @@ def collector() -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
         thread.join()
 
 
-@pytest.mark.parametrize("name", ["watched", "delegating", "forked", "aborting"])
+@pytest.mark.parametrize("name", ["watched", "delegating", "timing", "aborting"])
 def test_a_file_and_a_collector_get_the_same_spans(
     name: str, collector: tuple[str, list[ExportTraceServiceRequest]]
 ) -> None:

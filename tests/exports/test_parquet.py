@@ -18,7 +18,7 @@ from refold.page.output_files import OutputFolder
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.replay.tree.standing import with_standing
 
-LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "0.1.0"
+LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "engine-2"
 ROOTS = sorted(path.name for path in LOGS.glob("*.jsonl") if parent_of(path) is None)
 SPENT = ("input_tokens", "output_tokens", "cost_usd_micros")
 

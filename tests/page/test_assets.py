@@ -38,6 +38,7 @@ from refold.replay.tree.standing import with_standing
 from refold.tools.contract.tool_types import tool
 from tests.support.browsing import Browser, exported, ids
 from tests.support.editing import record_edits
+from tests.support.fixtures import LOGS
 from tests.support.growing import count, family, growing
 from tests.support.shown_runs import HOSTILE, order_status
 from tests.support.trees import Latency, random_tree, tools_with, tree_program
@@ -318,7 +319,7 @@ def test_a_link_leads_to_its_entry_and_theme_keys_and_help_work(
 
 def test_a_watched_command_shows_its_conversations(browser: Browser, tmp_path: Path) -> None:
     """In tree, lanes and threads, each with what was said in it; and what is guaranteed."""
-    kept = Path(__file__).parents[2] / "fixtures/logs/0.1.0"
+    kept = LOGS
     log = shutil.copytree(kept, tmp_path / "kept") / "watched.jsonl"
     browser.open(exported(log, tmp_path))
 
@@ -342,7 +343,7 @@ def test_each_conversation_of_a_watched_command_can_be_chosen(
     browser: Browser, tmp_path: Path
 ) -> None:
     """The main one is open at first; each shows what was said in it, and nothing of the others."""
-    kept = Path(__file__).parents[2] / "fixtures/logs/0.1.0"
+    kept = LOGS
     log = shutil.copytree(kept, tmp_path / "kept") / "watched.jsonl"
     document = page(log).document
     browser.open(exported(log, tmp_path), "#/thread")
@@ -376,7 +377,7 @@ def test_filters_look_in_all_logs_and_in_every_conversation(
     browser: Browser, desk_page: Path, tmp_path: Path
 ) -> None:
     """What they leave is in other logs, and of other conversations; one log can be chosen."""
-    kept = Path(__file__).parents[2] / "fixtures/logs/0.1.0"
+    kept = LOGS
     log = shutil.copytree(kept, tmp_path / "kept") / "watched.jsonl"
     browser.open(desk_page, "#/entries")
     browser.until(lambda: "checking" not in browser.text("[data-answer=intact]"))
@@ -878,7 +879,7 @@ def test_the_page_reads_as_the_commands_do(
 ) -> None:
     """Tree, lanes, badge, thread, why and state: of kept logs, and of random programs."""
     if isinstance(which, str):
-        kept = Path(__file__).parents[2] / "fixtures/logs/0.1.0"
+        kept = LOGS
         log = shutil.copytree(kept, tmp_path / "kept") / f"{which}.jsonl"
     else:
         tree, tools = random_tree(which, children=True), tools_with(Latency(which))

@@ -1,5 +1,6 @@
 """Lanes: a bar for each call, on the clock of the root's first entry."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.page.document import page
 from refold.page.lanes import Lane, read_lane
+from tests.support.conformance import rehashed
 from tests.support.each_kind import BEFORE, log_with
+from tests.support.fixtures import LOGS
 from tests.support.shown_runs import nothing, see_children_end
-
-KEPT = Path(__file__).parents[2] / "fixtures" / "logs"
 
 
 def test_each_call_is_a_bar_in_the_lane_of_its_run(survey_log: Path) -> None:
@@ -55,9 +56,13 @@ def test_a_childs_bar_ends_when_the_child_ended(tmp_path: Path) -> None:
     assert child["end_us"] <= ends["child"] <= ends["tool"]
 
 
-def test_of_a_log_that_does_not_say_it_the_childs_own_end_counts() -> None:
-    """Logs of before `ended_us`."""
-    root, *children = page(KEPT / "0.1.0" / "delegating.jsonl").document["lanes"]
+def test_of_a_log_that_does_not_say_it_the_childs_own_end_counts(tmp_path: Path) -> None:
+    """As where a child was resumed."""
+    log = shutil.copytree(LOGS, tmp_path / "a") / "delegating.jsonl"
+    rehashed(lambda rows: [row["meta"].pop("ended_us", 0) for row in rows] and None, log.name)(
+        log.parent
+    )
+    root, *children = page(log).document["lanes"]
 
     ends = [bar[5] for bar in root["bars"] if bar[2] == "child"]
     assert ends == [each["end_us"] for each in children]

@@ -31,6 +31,7 @@ from refold.replay.tree.run_node import FileUse, RunNode
 from refold.replay.tree.standing import with_standing
 from tests.page.test_states import applied
 from tests.support.editing import record_edits
+from tests.support.fixtures import LOGS
 from tests.support.growing import count, family, growing
 from tests.support.trees import Latency, random_tree, tools_with, tree_program
 from tests.support.watched import ask, says, user
@@ -99,16 +100,12 @@ def test_a_log_may_be_named_by_a_link(survey_log: Path) -> None:
     assert shown["tree"]["log"] == shown["logs"][0]["id"]
 
 
-KEPT = sorted((Path(__file__).parents[2] / "fixtures" / "logs").rglob("[a-z]*[a-z].jsonl"))
+KEPT = sorted(LOGS.parent.rglob("[a-z]*[a-z].jsonl"))
 
 
-@pytest.mark.parametrize(
-    "log",
-    [pytest.param(log, marks=pytest.mark.long if log.stem == "handing" else ()) for log in KEPT],
-    ids=lambda log: f"{log.parent.name}-{log.stem}",
-)
+@pytest.mark.parametrize("log", KEPT, ids=lambda log: f"{log.parent.name}-{log.stem}")
 def test_the_page_of_a_kept_log_says_what_the_commands_say(log: Path) -> None:
-    """Programs on the kernel and a watched command, of older versions too."""
+    """Programs on the kernel and a watched command."""
     _agrees(log)
 
 

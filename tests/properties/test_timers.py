@@ -12,7 +12,7 @@ import pytest
 
 from refold import reexecute
 from refold.replay.reexecute.report import ReplayReport
-from tests.support.timed_programs import Author, Step, as_before, get, program_of, recorded
+from tests.support.timed_programs import Author, Step, get, program_of, recorded
 
 QUICK: Final = 50
 NEUTRAL: Final = 500
@@ -37,8 +37,6 @@ def _check_neutral(folder: Path, seed: int) -> int:
     for log, now in ((before.log, edited), (after.log, steps), (before.log, steps)):
         report = _replayed(log, now)
         assert report.identical, (seed, log.name, steps, edited, str(report))
-    old = as_before(before.log, folder / f"{seed}-old.jsonl")
-    assert _replayed(old, steps).identical, (seed, steps)
     return len(before.fired)
 
 

@@ -11,6 +11,7 @@ from refold.engine.log.reader import read_entries
 from refold.proxy import recorded_here
 from refold.proxy.recorded_here import is_recorded_here, remember
 from refold.proxy.sessions import fork_command, record_command, replay_command
+from tests.support.fixtures import LOGS
 
 HEAD = "ab" * 32
 DEFAULT = Path(".local", "state", "refold", "recorded")
@@ -147,4 +148,4 @@ def test_what_is_recorded_here_is_known(tmp_path: Path) -> None:
     fork_command(log, ["true"], at=0, into=forked, write=lambda _: None)
 
     assert all(is_recorded_here(head_of(each)) for each in (log, again, forked))
-    assert not is_recorded_here(head_of(Path("fixtures/logs/0.1.0/watched.jsonl")))
+    assert not is_recorded_here(head_of(LOGS / "watched.jsonl"))

@@ -43,7 +43,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     with LogWriter.create(path, STARTED, durability="fast") as log:
         for at in range(39):
             if at % 2:
-                log.append(TimerFired(at), f"0@{at}", at)
+                log.append(TimerFired(at, nth=1), f"0@{at}", at)
             else:
                 log.append(NoteAdded('a "b" {c} @J*', [at, None, 1.5]), f"0#{at // 2 + 1}")
     return path.read_bytes().splitlines(keepends=True)

@@ -14,9 +14,6 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-import attrs
-
-from refold.engine.events.flags import NOW
 from refold.engine.loop import loop as kernels
 from refold.engine.loop import stdlib
 
@@ -39,8 +36,8 @@ class PumpedLoop(kernels.Loop):
             glance=lambda: self.now,
             arm=lambda _timer: None,
             hears=lambda: True,
-            flags=attrs.evolve(NOW, passes=1),
         )
+        self.passes = 1
 
     def run_forever(self) -> None:
         """Run pass by pass until somebody stops the loop.

@@ -21,7 +21,7 @@ BEFORE: Final[list[tuple[Any, str]]] = [
     (ToolCalled("t", {}, "pure"), "0#1"),
     (ChildStarted({}, 1, "c"), "0#2"),
     (ModelAsked("m", "", 0, [], {}), "0#3"),
-    (TimerFired(1), "0@1"),
+    (TimerFired(1, nth=1), "0@1"),
 ]
 """What stands in a log before the entry that is looked at: a call of each sort is open."""
 ABOUT_CHILD: Final = {"effect.late": {"kind": "child"}, "tokens.granted": {"to": "0#2"}}

@@ -1,18 +1,15 @@
-"""What the kept logs of watched commands hold: `fixtures/logs/<version>/watched.jsonl`.
+"""What the kept log of a watched command holds: `watched.jsonl` in `fixtures/logs`.
 
 A lead that hands work to two others at once, a tool that fails, a request that is refused and made
-again, one that was given up, a large text, and requests of all interfaces.  Recorded once for each
-version, by hand: `python -m tests.support.kept_watched FILE`.
+again, one that was given up, a large text, and requests of all interfaces.
 """
 
-import sys
-from pathlib import Path
 from typing import Final
 
 import attrs
 
 from refold.engine.wire.parts.exchange import Asked
-from tests.support.watched import Exchange, ask, record, result, says, system, talk, user
+from tests.support.watched import Exchange, ask, result, says, system, talk, user
 
 _EAT: Final = "Find a place to eat near the harbour"
 _WALK: Final = "Find a place to walk above the city"
@@ -51,6 +48,3 @@ EXCHANGES: Final = [
     Exchange(ask(user("Never mind?")), None, is_gone=True),
 ]
 """In the order of the log."""
-
-if __name__ == "__main__":
-    record(Path(sys.argv[1]), EXCHANGES)

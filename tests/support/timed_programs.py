@@ -18,12 +18,8 @@ import attrs
 
 from refold import Run, tool
 from refold.engine.events.call_key import scope_of
-from refold.engine.events.codec import structure
-from refold.engine.events.events import RunStarted, TimerFired
-from refold.engine.events.flags import NOW
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
 from refold.engine.log.reader import read_entries
-from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import Program
 from refold.replay.difference.volatile import stable
 from tests.support.simulated import record_simulated
@@ -229,26 +225,6 @@ def recorded(steps: list[Step], log: Path) -> Done:
         data = {name: value for name, value in data.items() if name not in _OF_ITS_OWN}
         lines.append((entry.kind, call, data))
     return Done(log, lines, fired)
-
-
-def as_before(log: Path, old: Path) -> Path:
-    """Write a log as it was before lengths of timers were in it, and return where."""
-    writer = None
-    for entry in read_entries(log, resolve=True):
-        event: Any = structure(entry.kind, entry.data)
-        if isinstance(event, RunStarted):
-            flags = attrs.asdict(attrs.evolve(NOW, due_order=False))
-            del flags["due_order"]
-            event = attrs.evolve(event, versions=event.versions | {"flags": flags})
-            writer = LogWriter.create(old, event, durability="fast")
-            continue
-        if isinstance(event, TimerFired):
-            event = TimerFired(event.virtual_us)
-        assert writer is not None
-        writer.append(event, entry.call, entry.cause)
-    assert writer is not None
-    writer.close()
-    return old
 
 
 def spread(log: Path, apart_us: int) -> None:

@@ -156,7 +156,7 @@ class SubAgentFactory:
         names += [profile.system_prompt_file] if profile.system_prompt_file else []
         texts = {name: run.read_text(_path_in(self.workspace, name)) for name in names}
         lost = [name for name in profile.files if texts[name] is None]
-        if lost and run.flags.checks_needs:
+        if lost:
             why = f"Error: the profile's files cannot be read: {', '.join(lost)}"
             raise ToolError(SPAWN_TOOLS[0], why, REFUSED)
         texts_said = [texts[name] or "" for name in names]

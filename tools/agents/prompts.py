@@ -318,18 +318,6 @@ _NOTES: Final = {
 }  # fmt: skip
 
 
-def without_notes(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema as it was before properties had descriptions and bounds: for older logs."""
-    found = {
-        name: without_notes(value) if isinstance(value, dict) else value
-        for name, value in schema.items()
-        if name not in _NOTES
-    }
-    if isinstance(properties := schema.get("properties"), dict):
-        found["properties"] = {name: without_notes(each) for name, each in properties.items()}
-    return found
-
-
 @attrs.frozen(kw_only=True, slots=False)
 class PromptTool(KernelTool):
     """A delegation tool whose parameters are a class: an `engine.ports.ports.Tool`.

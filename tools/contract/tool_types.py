@@ -109,12 +109,6 @@ class FunctionTool(Generic[P, R]):
         vars(made).update(approval=True, _reference=reference)
         return made
 
-    def defined(self, description: str, schema: dict[str, Any]) -> "FunctionTool[P, R]":
-        """Return the same tool with the definition that an older log has."""
-        made = copy.copy(self)
-        vars(made).update(description=description, parameters=schema)
-        return made
-
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function directly; nothing is recorded.
 

@@ -139,8 +139,6 @@ class DispatchSubagentOptions(ForkedOptions):
     """The section's: a run that calls has to have it, or one made of it; None: any run may."""
     lacks_session: bool = False
     """Whether the run has another one; on record."""
-    rules: int = 1
-    """By which a call is answered, on record: since 2, a child that cannot begin is a result."""
 
     @property
     def reference(self) -> Reference | None:
@@ -163,7 +161,7 @@ def _asked(
         raise ToolValidationError(NOT_THE_RUNS)
     name = f"{params.prompt_ns}/{params.prompt_key}"
     factory = options.prompts.resolve(params.prompt_ns, params.prompt_key)
-    found = run.settings(f"{NAME} has {name}", lambda: _found(options, factory, name, run))
+    found = run.settings(f"{NAME} has {name}", lambda: _found(options, factory, name))
     if found is not True:
         hint = f"{found}" if found else ""
         raise ToolValidationError(f"Unknown prompt requested for subagent dispatch: {name}{hint}")
@@ -198,12 +196,10 @@ def _asked(
     return ForkedCall(NAME, params.instructions, [delegation], child.bus.close)
 
 
-def _found(
-    options: DispatchSubagentOptions, factory: PromptFactory | None, name: str, run: Any
-) -> Json:
+def _found(options: DispatchSubagentOptions, factory: PromptFactory | None, name: str) -> Json:
     """Return True, or the logged text that lists the available prompts."""
-    if factory is not None or not run.flags.tool_words:
-        return factory is not None
+    if factory is not None:
+        return True
     known = options.prompts.names
     return f"{nearest(name, known)} There are: {', '.join(known) or 'none'}."
 
@@ -278,22 +274,17 @@ def _rendered(
 # --- render --------------------------------------------------------------------------------------
 
 
-def _result(
-    run: Any, options: DispatchSubagentOptions, params: DispatchSubagent, child: Child
-) -> ToolResult[DispatchSubagentResult]:
+def _result(run: Any, params: DispatchSubagent, child: Child) -> ToolResult[DispatchSubagentResult]:
     outcome = outcome_in(child)
     error = error_of(outcome, run=run, limits=child.limits)
-    before = "" if run.flags.tool_words else f"{FAILED}: "
-    if options.rules > 1 and not outcome.ok and _never_began(outcome):
-        return ToolResult(f"{before}{error}", None, success=False)
-    if outcome.status == "malformed" and before:
-        raise DispatchSubagentError(f"{FAILED}: invalid result payload")
+    if not outcome.ok and _never_began(outcome):
+        return ToolResult(str(error), None, success=False)
     if error is not None:
-        raise DispatchSubagentError(f"{before}{told_of(outcome, run, error)}")
+        raise DispatchSubagentError(told_of(outcome, error))
     value = DispatchSubagentResult(
         prompt_ns=params.prompt_ns,
         prompt_key=params.prompt_key,
-        message_summary=answer_of(outcome, run),
+        message_summary=answer_of(outcome),
         artifacts=tuple(artifact.value for artifact in outcome.artifacts),
         tools_used=outcome.tools_used,
     )
@@ -329,12 +320,12 @@ def dispatch_subagent_tool(
     chosen = attrs.evolve(options or DispatchSubagentOptions(), **changes)
 
     def handler(params: DispatchSubagent, *, context: ToolContext) -> Any:
-        now = attrs.evolve(chosen, rules=2, lacks_session=context.lacks(chosen.session))
+        now = attrs.evolve(chosen, lacks_session=context.lacks(chosen.session))
         had = recorded(context.run, NAME, chosen, now)
         return answered(
             context.run,
             _asked(had, params, context),
-            lambda children: _result(context.run, had, params, children[0]),
+            lambda children: _result(context.run, params, children[0]),
         )
 
     return PromptTool(

@@ -23,7 +23,6 @@ from refold.engine.errors import (
     SnapshotSerializationError,
     ToolValidationError,
 )
-from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.pending import Child
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Policy
@@ -56,7 +55,7 @@ from refold.tools.delegation.forked_children import (
     recorded,
 )
 from refold.tools.delegation.shared import offered_to_child, outcome_in, with_values
-from refold.tools.delegation.words import answer_of, error_of, text_of
+from refold.tools.delegation.words import answer_of, error_of
 
 NAME: Final = "dispatch_subagents"
 
@@ -144,7 +143,7 @@ def _asked(
         return ToolResult("No tasks supplied.", ())
     if options.missing:
         return _refused(f"{FAILED}: {options.missing}")
-    if context.run.flags.tool_words and (problems := list(_blanks(params.tasks))):
+    if problems := list(_blanks(params.tasks)):
         raise ToolValidationError(f"{NAME}: {'; '.join(problems)}")
     sessions: Sequence[Any] = [context.session] * len(params.tasks)
     if options.isolation_level is FULL:
@@ -229,38 +228,16 @@ def _delegation(
 
 def _result(run: Any, children: Sequence[Child]) -> ToolResult[Results]:
     value = tuple(_one_result(run, child) for child in children)
-    if not run.flags.tool_words:
-        return ToolResult(f"Dispatched {len(value)} subagents.", value)
     succeeded = sum(one.success for one in value)
     return ToolResult(f"{succeeded} of {len(value)} subagents succeeded.", value)
 
 
 def _one_result(run: Any, child: Child) -> SubagentResult:
     outcome = outcome_in(child)
-    if not run.flags.tool_words:
-        return SubagentResult(_result_text(child, outcome), outcome.ok, _error(outcome))
     error = error_of(outcome, run=run, limits=child.limits)
     is_value = outcome.ok and not outcome.summary and child.output_json not in (None, "")
-    text = encode(child.output_json).decode() if is_value else answer_of(outcome, run)
+    text = encode(child.output_json).decode() if is_value else answer_of(outcome)
     return SubagentResult(text, outcome.ok, error)
-
-
-def _result_text(child: Child, outcome: Outcome) -> str:
-    """Return the older text, in which an empty answer is two quotation marks."""
-    if not outcome.ok:
-        return ""
-    if outcome.summary or child.output_json is None:
-        return text_of(outcome)
-    return encode(child.output_json).decode()
-
-
-def _error(outcome: Outcome) -> str | None:
-    if outcome.error is None:
-        return None
-    if outcome.error.code != "raised":
-        return error_of(outcome) or FAILED
-    said = outcome.error.message
-    return said if said.partition(": ")[2].strip() else FAILED
 
 
 # --- the tool and its section --------------------------------------------------------------------

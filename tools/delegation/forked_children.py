@@ -25,7 +25,7 @@ from refold.engine.program.agent import caller
 from refold.engine.program.run import PlainRun
 from refold.engine.session.session import Session
 from refold.tools.agents.plans import Plan, planning_tools
-from refold.tools.agents.prompts import PromptTool, without_notes
+from refold.tools.agents.prompts import PromptTool
 from refold.tools.contract.memory import settings_of
 from refold.tools.delegation.shared import (
     MOMENT_SECONDS,
@@ -37,6 +37,7 @@ from refold.tools.delegation.shared import (
     remaking,
     values_of,
     with_values,
+    yields_after,
 )
 
 R = TypeVar("R")
@@ -87,7 +88,7 @@ def _plainly_started(run: PlainRun, delegations: Iterable[Delegation]) -> list[C
     """Start children; a function, so that no frame of a failure holds a child's session."""
     children: list[Child] = []
     for each in delegations:
-        if run.flags.yields_after(len(children)):
+        if yields_after(len(children)):
             run.sleep(MOMENT_SECONDS)
         children.append(run.start(each))
     return children
@@ -275,8 +276,6 @@ class Equipped:
     def __init__(self, run: Any, extra: Iterable[PromptTool]) -> None:
         self._run = run
         known = {tool.name for tool in run.tools}
-        if not run.flags.tool_words:  # older logs have these tools as they were
-            extra = [attrs.evolve(tool, narrow=without_notes) for tool in extra]
         self._extra: dict[str, Tool] = {each.name: each for each in extra if each.name not in known}
 
     def __getattr__(self, name: str) -> Any:

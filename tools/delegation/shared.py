@@ -23,6 +23,7 @@ from refold.engine.kernel.pending import Child
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Policy, Program, Reference, Tool
 from refold.engine.ports.programs import found_program, reference_of
+from refold.engine.program.agent import YIELDS
 from refold.engine.program.run import Run
 from refold.tools.agents.plans import NOT_BLANK
 from refold.tools.contract.policy import POLICIES
@@ -57,12 +58,17 @@ def outcome_in(child: Child) -> Outcome:
     return child.outcome if child.outcome is not None else Outcome(status="failed")
 
 
+def yields_after(count: int) -> bool:
+    """Return whether the world has its turn between `count` items of a list and the next."""
+    return count > 0 and count % YIELDS == 0
+
+
 async def delegate_each(run: Run, delegations: Sequence[Delegation]) -> tuple[Child, ...]:
     """Do as `delegate_all`, and return the children, each with its outcome and its limits."""
     children: list[Child] = []
     try:
         for delegation in delegations:
-            if run.flags.yields_after(len(children)):
+            if yields_after(len(children)):
                 await run.sleep(MOMENT_SECONDS)
             children.append(await run.start(delegation))
         await run.join(*children)
@@ -171,7 +177,7 @@ def text_problems(arguments: Mapping[str, Json], schema: Mapping[str, Any]) -> l
 def offered_to_child(run: Any, tools: Iterable[Tool | str], levels: int | None) -> tuple[str, ...]:
     """Return the names of the tools that a child is offered: none that its depth forbids."""
     names = tuple(each if isinstance(each, str) else each.name for each in tools)
-    if not run.flags.tool_words or may_delegate(run, levels):
+    if may_delegate(run, levels):
         return names
     return tuple(name for name in names if name not in _STARTERS)
 

@@ -8,14 +8,10 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-import attrs
-
 from refold.engine.errors import ToolUnknown
-from refold.engine.events.flags import Flags
-from refold.engine.ports.offers import is_ours
 from refold.engine.ports.ports import Reference, Tool
 from refold.tools.contract.policy import POLICIES
-from refold.tools.contract.tool_types import DelegationTool, FunctionTool, with_approval
+from refold.tools.contract.tool_types import DelegationTool, with_approval
 from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
 from refold.tools.delegation.dispatch_subagents import with_planning
 from refold.tools.delegation.spawn import spawn_tools
@@ -47,43 +43,6 @@ def offered_tools(offers: Iterable[Mapping[str, Any]]) -> tuple[Tool, ...]:
     return tuple(found)
 
 
-def as_recorded(tools: Iterable[Tool], started: Mapping[str, Any]) -> list[Tool]:
-    """Return the tools; Refold's own get the definitions of a log from an older release.
-
-    This applies if `run.started` lacks the flag `tool_words`: definitions changed in Refold then,
-    not in the program.
-    """
-    if Flags.of_log(started.get("versions", {})).tool_words:
-        return [*tools]
-    offers = {offer["name"]: offer for offer in started.get("tools", [])}
-    return [_defined(tool, offers.get(tool.name)) for tool in tools]
-
-
-def _defined(tool: Tool, offer: Mapping[str, Any] | None) -> Tool:
-    if offer is None or not is_ours(tool):
-        return tool
-    description, schema = offer["description"], offer["schema"]
-    if isinstance(tool, FunctionTool):
-        return tool.defined(description, schema)
-    return _kernel_tool(tool, description, schema, tool.reference)
-
-
-def _kernel_tool(
-    tool: Tool, description: str, schema: dict[str, Any], reference: Reference | None
-) -> DelegationTool:
-    return DelegationTool(
-        name=tool.name,
-        description=description,
-        parameters=schema,
-        handler=tool.delegate,
-        effect=tool.effect,
-        approval=getattr(tool, "approval", False),
-        tell=getattr(tool, "tell", None),
-        measured=getattr(tool, "measured", ()),
-        reference=reference,
-    )
-
-
 @functools.cache
 def _shipped() -> dict[str, Tool]:
     return {tool.name: tool for tool in shipped_tools()}
@@ -99,5 +58,15 @@ def as_offered(name: str, description: str, schema: dict[str, Any]) -> Delegatio
     if tool is None:
         raise ToolUnknown(name, tuple(_shipped()))
     definition = {"name": name, "description": description, "schema": schema}
-    reference = Reference(__name__, "as_offered", definition)
-    return attrs.evolve(_kernel_tool(tool, description, schema, reference), stands_in=True)
+    return DelegationTool(
+        name=tool.name,
+        description=description,
+        parameters=schema,
+        handler=tool.delegate,
+        effect=tool.effect,
+        approval=getattr(tool, "approval", False),
+        tell=getattr(tool, "tell", None),
+        measured=getattr(tool, "measured", ()),
+        reference=Reference(__name__, "as_offered", definition),
+        stands_in=True,
+    )

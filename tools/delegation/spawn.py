@@ -51,8 +51,6 @@ _WELL: Final[dict[str, Any]] = {
     "duration_ms": 0,
 }
 """The logged members of a successful call."""
-_RULES: Final = 2
-"""The version of the rules in a run's settings; if missing, 1: unknown names are not errors."""
 
 
 class JobStore:
@@ -123,9 +121,8 @@ class SpawnTool(DelegationTool):
         plain = (factory or SubAgentFactory()).as_json()
 
         async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
-            settings = dict(settings_of(run, _SPAWN, lambda: {**plain, "rules": _RULES}))
-            rules = settings.pop("rules", 1)
-            return await _spawned(run, SubAgentFactory.from_json(settings), arguments, rules)
+            settings = settings_of(run, _SPAWN, lambda: plain)
+            return await _spawned(run, SubAgentFactory.from_json(settings), arguments)
 
         super().__init__(
             name=_SPAWN,
@@ -202,16 +199,14 @@ def _spawn_schema(profiles: list[str]) -> dict[str, Any]:
     return schema
 
 
-async def _spawned(
-    run: Run, factory: SubAgentFactory, arguments: Mapping[str, Json], rules: int
-) -> str:
+async def _spawned(run: Run, factory: SubAgentFactory, arguments: Mapping[str, Json]) -> str:
     """Start one child and return its job id."""
     task, profile = arguments.get("task"), arguments.get("profile") or ""
     ticket = call_begins(run, _SPAWN, task, profile=profile)
     try:
-        child = await run.start(_delegation(run, factory, arguments, rules))
+        child = await run.start(_delegation(run, factory, arguments))
         if child.outcome is not None and child.outcome.error is not None:
-            error = error_of(child.outcome, run=run) if run.flags.tool_words else None
+            error = error_of(child.outcome, run=run)
             raise _refused(error or child.outcome.error.message)
     except ToolError as error:
         call_failed(run, ticket, error.message)
@@ -223,24 +218,22 @@ async def _spawned(
     return job_id
 
 
-def _delegation(
-    run: Run, factory: SubAgentFactory, arguments: Mapping[str, Json], rules: int
-) -> Delegation:
+def _delegation(run: Run, factory: SubAgentFactory, arguments: Mapping[str, Json]) -> Delegation:
     task = arguments.get("task")
     if type(task) is not str or not task.strip():
         raise _refused("task is required")
-    if run.flags.tool_words and (unknown := unknown_in(arguments, _TEXTS)):
+    if unknown := unknown_in(arguments, _TEXTS):
         raise _refused("; ".join(unknown))
     names = ("profile", "context", "system_prompt", "tools")
     for name in names:
         text = arguments.get(name)
-        if not (text is None or type(text) is str) and (text or run.flags.tool_words):
+        if not (text is None or type(text) is str):
             raise _refused(f"{name} must be text")
     profile, context, override, tools = (arguments.get(name) or "" for name in names)
     if profile and profile not in factory.profiles:
-        near = nearest_of(profile, factory.profiles) if run.flags.tool_words else ""
+        near = nearest_of(profile, factory.profiles)
         raise _refused(f"unknown profile '{profile}'{near}")
-    if rules > 1 and (leads_nowhere := factory.unknown(run, _split(tools), profile)):
+    if leads_nowhere := factory.unknown(run, _split(tools), profile):
         raise _refused(leads_nowhere)
     agent = factory.build(run, override, _split(tools), profile)
     own: dict[str, Json] = {"name": profile or _SPAWN, "system": agent.system}
@@ -273,7 +266,7 @@ async def _awaited(run: Run, arguments: Mapping[str, Json]) -> str:
     asked, jobs = arguments.get("job_ids"), JobStore.of(run)
     ticket = call_begins(run, _AWAIT, None, job_ids=asked)
     ids = _split(asked) if type(asked) is str else []
-    why = _why_refused(run, arguments, ids)
+    why = _why_refused(arguments, ids)
     if why:
         error = ToolError(_AWAIT, f"Error: {why}", REFUSED)
         call_failed(run, ticket, error.message)
@@ -285,16 +278,15 @@ async def _awaited(run: Run, arguments: Mapping[str, Json]) -> str:
     return "\n\n".join(blocks) or "No jobs found."
 
 
-def _why_refused(run: Run, arguments: Mapping[str, Json], ids: Sequence[str]) -> str:
+def _why_refused(arguments: Mapping[str, Json], ids: Sequence[str]) -> str:
     """Return the errors in a call of `spawn_await`, or an empty string."""
     if len(ids) > JOB_IDS_MAX:
         return f"expected at most {JOB_IDS_MAX} job_ids"
-    if run.flags.tool_words:
-        if unknown := unknown_in(arguments, ["job_ids"]):
-            return "; ".join(unknown)
-        if type(arguments.get("job_ids", "")) is not str:
-            found = f"{arguments['job_ids']!r:.60}"
-            return f'job_ids is a text of ids separated by commas, or "*"; found {found}'
+    if unknown := unknown_in(arguments, ["job_ids"]):
+        return "; ".join(unknown)
+    if type(arguments.get("job_ids", "")) is not str:
+        found = f"{arguments['job_ids']!r:.60}"
+        return f'job_ids is a text of ids separated by commas, or "*"; found {found}'
     return "" if ids else "job_ids is required"
 
 
@@ -303,8 +295,6 @@ def _block(run: Run, job_id: str, child: Child | None) -> str:
         return f"[{job_id}: NOT FOUND]"
     outcome = outcome_in(child)
     if outcome.error is None:
-        return f"[{job_id}: OK]\n{answer_of(outcome, run)}"
-    error = outcome.error.message
-    if run.flags.tool_words:
-        error = error_of(outcome, run=run, limits=child.limits) or error
-    return f"[{job_id}: ERROR]\n{told_of(outcome, run, error)}"
+        return f"[{job_id}: OK]\n{answer_of(outcome)}"
+    error = error_of(outcome, run=run, limits=child.limits) or outcome.error.message
+    return f"[{job_id}: ERROR]\n{told_of(outcome, error)}"

@@ -180,7 +180,7 @@ async def _handled(
     run: Run, options: SubagentOptions, arguments: dict[str, Json], missing: str
 ) -> Json:
     """Return the six keys for one call, which is always logged."""
-    refused = _refused(options, arguments, missing, says_near=run.flags.tool_words)
+    refused = _refused(options, arguments, missing)
     async with contextlib.nullcontext() if options.parallel or refused else _turn_of(run):
         if refused:
             ticket = call_begins(run, NAME, arguments.get("task"))
@@ -191,7 +191,7 @@ async def _handled(
             ticket = call_begins(run, NAME, arguments["task"], limits=caps, clamped=clamped)
             (child,) = await delegate_each(run, [_delegation(run, options, arguments, limits)])
             most = {name: getattr(options, f"{name}_cap") for name in _CAPPED}
-            result = result_of(run, child, most, limits.timeout_seconds)
+            result = result_of(run, child, most)
         told = ("success", "timed_out", "error", "duration_ms")
         call_ends(run, ticket, **{name: result[name] for name in told})
     return result
@@ -202,33 +202,28 @@ def _turn_of(run: Run) -> asyncio.Lock:
     return memory_of(run, "turn of subagent", asyncio.Lock)
 
 
-def _refused(
-    options: SubagentOptions, arguments: Mapping[str, Json], missing: str, *, says_near: bool
-) -> str:
+def _refused(options: SubagentOptions, arguments: Mapping[str, Json], missing: str) -> str:
     """Return why a call starts nothing; empty where it starts a child."""
     if not options.enabled:
         return f"disabled: {NAME} is not enabled in this phase"
-    if problems := _problems(arguments, says_near=says_near):
+    if problems := _problems(arguments):
         return f"arguments: {'; '.join(problems)}"
     if large := _too_large(arguments, options.request_bytes):
         return f"rejected: {'; '.join(large)}"
     return missing if missing.startswith("program") else missing and f"program: {missing}"
 
 
-def result_of(
-    run: Run, child: Child, most: Mapping[str, int], seconds: float | None
-) -> dict[str, Json]:
+def result_of(run: Run, child: Child, most: Mapping[str, int]) -> dict[str, Json]:
     """Return the six keys for a child; if output was cut off, one more artifact describes it."""
     outcome = outcome_in(child)
-    says = run.flags.tool_words
     artifacts = [{"kind": item.kind, "value": item.value} for item in outcome.artifacts]
     if outcome.truncated is not None:
         artifacts.append({"kind": "note", "value": truncation_text(outcome.truncated)})
     return {
         "success": outcome.ok,
-        "summary": answer_of(outcome, run) if says else outcome.summary,
+        "summary": answer_of(outcome),
         "artifacts": artifacts,
-        "error": error_of(outcome, run=run, limits=child.limits, most=most, seconds=seconds),
+        "error": error_of(outcome, run=run, limits=child.limits, most=most),
         "timed_out": outcome.status == "timed_out",
         "duration_ms": outcome.duration_ms,
     }
@@ -266,7 +261,7 @@ def _tools_of(
 ) -> tuple[str, ...] | None:
     """Return the names offered to the child; `None` for all that the run has."""
     names = own if options.tools is None else options.tools
-    if not run.flags.tool_words or may_delegate(run, options.max_depth):
+    if may_delegate(run, options.max_depth):
         return names
     return offered_to_child(run, run.tools if names is None else names, options.max_depth)
 
@@ -349,20 +344,14 @@ _EXPECTED: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
 """By argument: the expected type, and a check of it."""
 
 
-def _problems(arguments: Mapping[str, Json], *, says_near: bool) -> tuple[str, ...]:
+def _problems(arguments: Mapping[str, Json]) -> tuple[str, ...]:
     """Return what does not fit, in the order of the schema, unknown names last."""
-    found = [
+    found = (
         f"/{name}: expected {expected}, found {_seen(arguments, name)}"
         for name, (expected, fits) in _EXPECTED.items()
         if (name in arguments or name == "task") and not fits(arguments.get(name))
-    ]
-    if says_near:
-        return (*found, *unknown_in(arguments, _EXPECTED))
-    known = ", ".join(_EXPECTED)
-    found += [
-        f"/{name}: expected one of {known}" for name in sorted(arguments) if name not in _EXPECTED
-    ]
-    return tuple(found)
+    )
+    return (*found, *unknown_in(arguments, _EXPECTED))
 
 
 def _too_large(arguments: Mapping[str, Json], allowed: int | None) -> list[str]:

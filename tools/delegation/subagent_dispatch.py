@@ -159,13 +159,12 @@ def _made(catalog: _Catalog, context: SharedContext) -> DelegationTool:
         "catalog": attrs.asdict(catalog),
         "limits": context.limits.as_json(),
     }
-    recorded = {**plain, "models": "own"}
 
     async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
-        settings = settings_of(run, NAME, lambda: recorded)
+        settings = settings_of(run, NAME, lambda: plain)
         now = attrs.evolve(context, limits=Limits.from_json(settings["limits"]))
         catalog = _Catalog(**settings["catalog"])
-        return await _Call(run, catalog, now, arguments, "models" in settings).handled()
+        return await _Call(run, catalog, now, arguments).handled()
 
     return DelegationTool(
         name=NAME,
@@ -209,12 +208,6 @@ class _Call:
     catalog: _Catalog
     context: SharedContext
     arguments: Mapping[str, Json]
-    strict: bool
-    """False in older logs:
-
-    there, a child without a model had its caller's, and the message for an unknown id had the
-    error's name.
-    """
 
     async def handled(self) -> str:
         """Return the result and the session id; the call is always logged."""
@@ -222,12 +215,11 @@ class _Call:
         ticket = call_begins(run, NAME, arguments.get("task"), agent=arguments.get("agent_id"))
         memory_of(run, f"{NAME} skipped", self._tell_skipped)
         try:
-            if run.flags.tool_words:
-                self._check_arguments()
+            self._check_arguments()
             delegation = self._delegation()
         except (DefNotFoundError, ToolError) as error:
             call_failed(run, ticket, str(error))
-            if self.strict and isinstance(error, DefNotFoundError):  # the model gets just its text
+            if isinstance(error, DefNotFoundError):  # the model gets just its text
                 raise ToolError(NAME, str(error), REFUSED, type(error).__name__) from None
             raise
         child = await delegate_one(run, delegation)
@@ -235,8 +227,6 @@ class _Call:
         outcome = outcome_in(child)
         fault = outcome.error
         said = error_of(outcome, run=run, limits=child.limits)
-        if fault is not None and not run.flags.tool_words:
-            said = fault.message
         call_ends(
             run,
             ticket,
@@ -248,11 +238,9 @@ class _Call:
             session_id=session_id,
         )
         if fault is not None and said is not None:
-            if not run.flags.tool_words:
-                raise ToolError(NAME, said, fault.code)
             code, _, why = said.partition(": ")
-            raise ToolError(NAME, told_of(outcome, run, why), code)
-        return json.dumps({"result": answer_of(outcome, run), "session_id": session_id})
+            raise ToolError(NAME, told_of(outcome, why), code)
+        return json.dumps({"result": answer_of(outcome), "session_id": session_id})
 
     def _check_arguments(self) -> None:
         if problems := text_problems(self.arguments, _schema(self.catalog.others)):
@@ -261,12 +249,12 @@ class _Call:
     def _delegation(self) -> Delegation:
         """Return the child: another agent, with the tools of its definition and a tool of its own.
 
-        With `strict`, a model that its definition names and the run has not is refused.
+        A model that its definition names and the run has not is refused.
         """
         agent = self.catalog.other(self.arguments.get("agent_id"))
         message = _message(self.arguments)
         own = dispatch_tool(agent.id, self.catalog.all, context=self.context)
-        if self.run.flags.tool_words and not may_delegate(self.run, _ROW.levels):
+        if not may_delegate(self.run, _ROW.levels):
             own = None
         names = sorted({tool.name for tool in self.run.tools} - {NAME})
         registered = set(offered_to_child(self.run, names, _ROW.levels))
@@ -294,7 +282,7 @@ class _Call:
         named = agent.model_spec
         if named in self.run.models:
             return named
-        if named and self.strict:
+        if named:
             known = ", ".join(filter(None, self.run.models)) or "none"
             why = (
                 f"agent {agent.id!r} names the model {named!r}, and the run has none of that name; "

@@ -5,8 +5,7 @@
     told_of      both in one text, for tools whose failure is one text
 
 A text depends on the outcome, the child's limits, and the limits that a call may request, but never
-on the runner.  Runs without the flag `tool_words` get the older texts, in which runners and tools
-differed.  Rules: CONTRACT.md §10.4.
+on the runner.  Rules: CONTRACT.md §10.4.
 """
 
 from collections.abc import Mapping
@@ -48,25 +47,21 @@ _ASKABLE: Final = ("max_iterations", "timeout_seconds")
 def error_of(
     outcome: Outcome,
     *,
-    run: Any = None,
+    run: Any,
     limits: Limits | None = None,
     most: Mapping[str, int] | None = None,
-    seconds: float | None = None,
 ) -> str | None:
     """Return `code: message` of an outcome that is not completed, else `None`.
 
     Args:
         outcome: How the child ended.
-        run: The calling run; without one, the older text is returned.
+        run: The calling run.
         limits: The child's limits (`Child.limits`).
         most: The highest value that a call may request, by limit.
-        seconds: For the older text, the time that the child had.
     """
     fault = outcome.error
     if fault is None:
         return None
-    if run is None or not run.flags.tool_words:
-        return _before(outcome, seconds)
     code = "timed_out" if outcome.status == "timed_out" else fault.code
     known = _REFUSED if outcome.status == "rejected" else _ENDED
     name = "timeout_seconds" if outcome.status == "timed_out" else fault.code
@@ -78,10 +73,8 @@ def error_of(
     return f"{text} {_more(name, cap or 0, run.limits, most or {})}".strip()
 
 
-def answer_of(outcome: Outcome, run: Any) -> str:
+def answer_of(outcome: Outcome) -> str:
     """Return the answer of an outcome, or the last words of a child that did not complete."""
-    if not run.flags.tool_words:
-        return text_of(outcome) if outcome.ok else ""
     if not outcome.ok:
         return f"{LAST_WORDS} {outcome.summary}" if outcome.summary.strip() else ""
     if not outcome.summary.strip():
@@ -92,16 +85,9 @@ def answer_of(outcome: Outcome, run: Any) -> str:
     return f"{outcome.summary}\n[cut: the first {kept} of {seen} bytes. {_SHORTER}]"
 
 
-def told_of(outcome: Outcome, run: Any, error: str) -> str:
+def told_of(outcome: Outcome, error: str) -> str:
     """Return the error, and on the next line the last words, if there are any."""
-    return "\n".join(filter(None, [error, answer_of(outcome, run)]))
-
-
-def text_of(outcome: Outcome) -> str:
-    """Return a completed outcome's text, with a note at its end if it was cut off."""
-    if outcome.truncated is None:
-        return outcome.summary
-    return f"{outcome.summary}\n[{truncation_text(outcome.truncated)}]"
+    return "\n".join(filter(None, [error, answer_of(outcome)]))
 
 
 def truncation_text(truncated: Truncated) -> str:
@@ -131,18 +117,3 @@ def _worded(code: str, message: str, outcome: Outcome) -> str:
 def _one_line(message: str) -> str:
     line = " ".join(message.split())
     return line if len(line) <= MESSAGE_CHARACTERS else f"{line[:MESSAGE_CHARACTERS]}…"
-
-
-def _before(outcome: Outcome, seconds: float | None) -> str | None:
-    fault = outcome.error
-    if fault is None:
-        return None
-    match outcome.status, fault.code:
-        case "timed_out", _:
-            within = f" within {seconds:g} s" if seconds is not None else " in time"
-            return f"timed_out: no result{within}"
-        case "limit", "frame_bytes":
-            return "frame_bytes: the reply is larger than allowed"
-        case _, code:
-            repeats = fault.message.startswith(code)
-            return fault.message if repeats else f"{code}: {fault.message}"

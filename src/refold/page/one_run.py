@@ -81,7 +81,7 @@ class OneRun:
         for path, lanes in found.items():
             there = [lane for lane in lanes.values() if lane.start_us is not None]
             for number, bar in [each for lane in there for each in lane.joined.items()]:
-                # Logs of before `ended_us`: the child's own last entry says it.
+                # Of a resumed child: its own last entry says it.
                 times = self.times.get(self.ids.get(child_path(path, number), ""))
                 bar[5] = max(bar[4], min(bar[5], times[-1])) if times else bar[5]
             self.lanes += [lane.as_json() for lane in there]

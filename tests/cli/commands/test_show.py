@@ -214,8 +214,8 @@ def test_notable_shows_the_runs_whose_answers_leave_something_out(
     assert "breaks" not in invoke("show", both, "--notable").stdout.partition("\n2 ")[0]
 
 
-OLD = Path(__file__).parents[3] / "fixtures" / "logs" / "0.1.0" / "watched.jsonl"
-"""Of a time before prices were recorded."""
+OLD = Path(__file__).parents[3] / "fixtures" / "logs" / "engine-2" / "watched.jsonl"
+"""Without prices."""
 
 UNPRICED = """
 import sys

@@ -29,7 +29,6 @@ from refold.tools.configuration.config import load_config, spawn_settings
 from refold.tools.configuration.prepared_run import prepare_run
 from refold.tools.contract.registry import Registry
 from refold.tools.contract.tool_types import tool
-from refold.tools.delegation import spawn
 from refold.tools.delegation.shipped import offered_tools
 from refold.tools.delegation.spawn import CollectingChannel, JobStore, job_id_of, spawn_tools
 from refold.tools.delegation.words import NOTHING
@@ -311,17 +310,6 @@ def test_097_so_is_a_default_pool_that_the_run_has_not(log: Path, workspace: Pat
         log.unlink(missing_ok=True)
         said: str = recorded(log, once, (search, read), None, name).output
         assert said.startswith(f"Error: {words}")
-
-
-def test_097_runs_recorded_before_that_was_an_error_replay(
-    log: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Then a name that led nowhere was left out: the settings in the log say which rule it was."""
-    with monkeypatch.context() as patched:
-        patched.setattr(spawn, "_RULES", 1)
-        assert names_of(spawned(log, tools_of(workspace), tools="shell,read")) == ["read"]
-
-    assert reexecute(log, spawning_once(tools="shell,read"), tools=tools_of(workspace)).identical
 
 
 def test_098_the_profile_is_an_enum_where_there_are_profiles(workspace: Path) -> None:

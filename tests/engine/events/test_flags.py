@@ -8,26 +8,40 @@ import pytest
 
 import refold
 from refold.engine.errors import LogUnsupported
-from refold.engine.events.flags import NOW, Flags, unknown_flags
+from refold.engine.events.flags import NOW, Flags
 from refold.engine.log.writer import LogWriter
 from refold.engine.recording.bookends import versions
 from refold.replay.reexecute.world import Replayed, first_event
 
 
+@attrs.frozen(kw_only=True)
+class Later(Flags):
+    """The flags of a release that has some."""
+
+    in_turn: bool = False
+    most: int = 0
+
+
 def test_a_log_names_the_flags_it_was_made_under() -> None:
-    """And is read back as the same rules."""
-    assert versions()["flags"] == NOW.as_json()
+    """And is read back as the same rules; no rule has come since version 1.0."""
+    assert versions()["flags"] == NOW.as_json() == {}
     assert Flags.of_log(versions()) == NOW
-    assert unknown_flags(versions()) == []
+    assert Flags.unknown(versions()) == []
 
 
-def test_a_log_without_flags_follows_the_old_rules() -> None:
+def test_a_log_without_a_flag_follows_the_older_rule() -> None:
     """Each flag's default is what held before it."""
-    assert Flags.of_log({"engine": 1}) == Flags() != NOW
-    assert unknown_flags({"engine": 1}) == []
+    new = Later(in_turn=True, most=7)
+
+    assert new.as_json() == {"in_turn": True, "most": 7}
+    assert Later.of_log({"flags": new.as_json()}) == new
+    assert Later.of_log({"flags": {"most": 7}}) == Later(in_turn=False, most=7)
+    assert Later.of_log({"flags": {}}) == Later()
+    assert Later.unknown({"flags": new.as_json()}) == []
+    assert Later.unknown({"flags": {"most": "7", "in_turn": False}}) == ["most='7'"]
 
 
-@pytest.mark.parametrize("flags", [{"dreams": True}, {"scope_hashes": "yes"}, ["scope_hashes"], 7])
+@pytest.mark.parametrize("flags", [{"dreams": True}, {"in_turn": "yes"}, ["in_turn"], 7, None])
 def test_a_flag_that_is_not_known_is_refused_by_name(tmp_path: Path, flags: Any) -> None:
     """A later release wrote it: its rules cannot be followed; the log is verified all the same."""
     log = refold.record(_program, log=tmp_path / "a.jsonl").log
@@ -36,7 +50,7 @@ def test_a_flag_that_is_not_known_is_refused_by_name(tmp_path: Path, flags: Any)
     LogWriter.create(tmp_path / "b.jsonl", started).close()
 
     assert refold.verify(tmp_path / "b.jsonl").intact
-    with pytest.raises(LogUnsupported, match=r"flags of scheduling.*(dreams|scope_hashes|7)"):
+    with pytest.raises(LogUnsupported, match=r"flags of scheduling.*(dreams|in_turn|7|None)"):
         Replayed(tmp_path / "b.jsonl", tools={})
 
 

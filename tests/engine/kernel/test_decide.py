@@ -9,7 +9,7 @@ from refold.engine.events.outcome import Usage
 from refold.engine.kernel.decide import RequestChild, decide, granted
 from refold.engine.ports.delegation import Delegation
 from refold.engine.state.folding import Fold
-from refold.engine.state.run_state import RunState
+from refold.engine.state.run_state import Margin, RunState
 
 ASKED = ModelAsked("scripted", "", 0, [], {})
 
@@ -53,11 +53,12 @@ def test_no_more_model_requests_than_max_iterations(made: int, *, is_granted: bo
 
 @pytest.mark.parametrize(("spent", "is_granted"), [(99, True), (100, False), (140, False)])
 def test_no_model_request_when_the_tokens_are_spent(spent: int, *, is_granted: bool) -> None:
-    """Own tokens and children's count alike; the last answer may overshoot, the next is refused."""
+    """Those that children used of their grants count; the last answer may overshoot."""
     state = RunState(
         limits=Limits(model_tokens=100),
         usage=Usage(input_tokens=40),
         children_usage=Usage(output_tokens=spent - 40),
+        margin=Margin(tokens=spent - 40),
     )
 
     (event,) = decide(state, ASKED)
@@ -120,8 +121,7 @@ def test_a_child_for_which_no_money_is_left_is_rejected_by_its_name() -> None:
     hit, code, message = reject(state, start())
 
     assert (hit, code) == (LimitHit("cost_usd", 1, "child", 1.0), "cost_usd")
-    assert message.startswith("cost_usd is 1")
-    assert "reserves half of what is left" in message
+    assert message.startswith("cost_usd: all of 1 are used or reserved (1.0 used")
 
 
 def test_levels_count_below_the_caller() -> None:
@@ -201,10 +201,7 @@ def test_a_child_without_tokens_is_rejected() -> None:
 
     assert hit == LimitHit("model_tokens", 1000, "child", 1000)
     assert code == "model_tokens"
-    assert message.startswith("model_tokens is 1000, of which 300 are used and 700 reserved")
-    assert "reserves all that is left" in message
-    message = reject(state, attrs.evolve(start(), shares=True))[2]
-    assert message.endswith("What these do not use is free once they are joined.")
+    assert message.startswith("model_tokens: all of 1000 are used or reserved (300 used, 700 rese")
 
 
 def test_a_childs_timeout_is_the_shorter_one() -> None:

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from refold.engine.errors import OutsideLoop
-from refold.engine.events.flags import Flags
 from refold.engine.loop.loop import Future, Loop, Scope, Task, Timer, frames
 
 
@@ -98,18 +97,6 @@ def test_the_hash_of_a_task_follows_from_its_place() -> None:
     assert [task.hash for task in tasks] == [1, 2]
     assert [each.hash & 0xFFFF for each in below] == [1, 1]
     assert len({each.hash for each in (*tasks, *below)}) == 4
-
-
-def test_a_log_without_the_flag_numbers_tasks_and_futures_together() -> None:
-    """Both in the order of creation: so they stood in sets when it was written (§15.1)."""
-    loop = Loop(look=float, glance=float, arm=lambda _timer: None, flags=Flags())  # type: ignore[abstract]  # what it lacks is refused, by name
-
-    future = loop.create_future()
-    task = loop.spawn(asyncio.sleep(0), loop.root)
-    after = loop.create_future()
-
-    assert [hash(each) - hash(future) for each in (future, task, after)] == [0, 1, 2]
-    loop.step()
 
 
 def test_scopes_are_places_in_the_tree_of_tasks(bench: Bench) -> None:
@@ -509,17 +496,6 @@ def test_a_failed_task_goes_with_its_last_reference(bench: Bench) -> None:
         assert bench.start(program()).result() == ["gone"]
     finally:
         gc.enable()
-
-
-def test_logs_made_before_refuse_every_callback_by_thread() -> None:
-    """By the flag `exact_fast_path`; since then, the program's own thread may (§15.1)."""
-    loop = Loop(look=float, glance=float, arm=lambda _timer: None, flags=Flags())  # type: ignore[abstract]  # what it lacks is refused, by name
-
-    loop.call_soon(loop.call_soon_threadsafe, print)
-    loop.step()
-
-    assert loop.refusal is not None
-    assert loop.refusal.method == "loop.call_soon_threadsafe"
 
 
 def test_every_other_method_is_refused_by_its_name(bench: Bench) -> None:

@@ -266,7 +266,7 @@ def test_limit_hits_are_counted_by_limit_and_scope() -> None:
 def test_small_facts_are_counted() -> None:
     state = folded(
         started(),
-        (events.TimerFired(1), "0@1"),
+        (events.TimerFired(1, nth=1), "0@1"),
         events.ClockRead(1, 2),
         (events.ValueDrawn("uuid", "", "u"), "0#1"),
         (events.InputAsked("?"), "0#2"),

@@ -18,7 +18,7 @@ EVENTS: list[events.Event] = [
     events.RunStarted("p", {"run_id": 1}, 0, {}, "00", [], {}, {}, {}, "", "r", "r", nonce="n"),
     events.ChildStarted({"program": "p", "input": {"run_id": 1}}, 1, "r"),
     events.ChildFinished(CHILD),
-    events.TimerFired(5),
+    events.TimerFired(5, nth=1),
     events.RunFinished("completed", "done", output={"entries": 1}, entries=3, data_digest="d"),
     events.LimitHit("timeout_seconds", 1, "run", 1.5),
     events.LimitHit("max_depth", 1, "child", 2),

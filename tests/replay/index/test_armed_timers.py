@@ -14,10 +14,10 @@ SECOND = 1_000_000
 class Bench:
     """A program whose timers are armed step by step, at times that the test says."""
 
-    def __init__(self, *, in_order: bool = True, by_number: bool = False) -> None:
+    def __init__(self, *, in_order: bool = True) -> None:
         self.armed: list[Timer] = []
         self.loop: Any = Loop(look=lambda: 0.0, glance=lambda: 0.0, arm=self._arm)  # type: ignore[abstract]  # as the kernel does
-        self.due = ArmedTimers(self.loop.timers, began_us=0, in_order=in_order, by_number=by_number)
+        self.due = ArmedTimers(self.loop.timers, in_order=in_order)
         self._step, self._mono_us = 0, 0
 
     def _arm(self, timer: Timer) -> None:
@@ -40,10 +40,9 @@ class Bench:
         self.loop.step()
         return self.armed[before:]
 
-    def of(self, call: str, virtual: float, *told: int | None, mono: float = 0) -> Timer | None:
-        """Return the timer of a firing at a time, with its length and number where it has them."""
-        fired = TimerFired(round(virtual * SECOND), *told)
-        return self.due.of(call, fired, round(mono * SECOND))
+    def of(self, call: str, virtual: float, length_us: int | None, nth: int) -> Timer | None:
+        """Return the timer of a firing at a time, with its length and number."""
+        return self.due.of(call, TimerFired(round(virtual * SECOND), length_us, nth=nth))
 
 
 def test_a_firing_goes_to_the_first_timer_of_its_length() -> None:
@@ -79,42 +78,6 @@ def test_a_time_without_a_length_goes_by_what_is_due() -> None:
     assert bench.of("0@2", 6, None, 2) is early
     assert bench.of("0@1", 6, None, 1) is late
     assert bench.of("0@1", 2, None, 1) is None
-
-
-@pytest.mark.parametrize(
-    ("virtual", "mono", "expected"),
-    [
-        (2.1, 2.1, 1),  # the limit of 900 s that took its number cannot be due
-        (0.0, 2.1, 1),  # a clock that stands still was given: timers go by the other
-        (2.1, 0.001, 1),  # simulated time
-        (900.1, 900.1, 0),
-        (1.0, 1.0, 0),  # none can be: as before, by its number
-    ],
-)
-def test_an_old_firing_goes_to_its_number_or_else_to_what_can_be_due(
-    virtual: float, mono: float, expected: int
-) -> None:
-    bench = Bench(in_order=False)
-    timers = bench.step(900, 2, 3)
-
-    assert bench.of("0@1", virtual, mono=mono) is timers[expected]
-
-
-def test_an_old_firing_of_a_fork_goes_by_its_number() -> None:
-    """Recorded sleeps fired at once."""
-    bench = Bench(in_order=False, by_number=True)
-    sleeps, _ = bench.step(900, 0.001)
-
-    assert bench.of("0@1", 1, mono=1) is sleeps
-
-
-def test_an_old_firing_may_be_of_a_number_that_is_gone() -> None:
-    """A limit was taken out."""
-    bench = Bench(in_order=False)
-    (sleeps,) = bench.step(2)
-
-    assert bench.of("0@2", 2, mono=2) is sleeps
-    assert bench.of("0/1@2", 2, mono=2) is None
 
 
 def test_of_one_step_the_shorter_one_fires_first() -> None:
@@ -161,7 +124,7 @@ def test_a_step_that_is_past_by_a_known_time_was_before_it() -> None:
 
 
 def test_without_order_nothing_is_due_before() -> None:
-    """Logs without the flag, or of a given clock, have true orders that look impossible."""
+    """Logs of a given clock have true orders that look impossible."""
     bench = Bench(in_order=False)
     long, _short = bench.step(2, 1)
 

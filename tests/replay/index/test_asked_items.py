@@ -30,7 +30,7 @@ from refold.replay.index.asked_items import is_asked, item_of
         (ValueDrawn("uuid", "", "x"), "0#4", "value", "uuid", "value uuid#4"),
         (PatchMarked("v2"), "0#5", "patch", "v2", "patch v2#5"),
         (NoteAdded("hello"), "0#6", "note", "", "note#6"),
-        (TimerFired(7), "0/2@1", "timer", "", "timer 0/2@1"),
+        (TimerFired(7, nth=1), "0/2@1", "timer", "", "timer 0/2@1"),
         (ClockRead(1, 2), "", "clock", "", "clock"),
     ],
 )
@@ -58,14 +58,14 @@ def test_what_a_program_is_told_is_no_request() -> None:
     [
         ("tool.called", {"tool": "t", "arguments": {"a": 1}}, {"a": 1}),
         ("child.started", {"delegation": {"program": "p"}, "number": 1}, {"program": "p"}),
-        ("timer.fired", {"virtual_us": 5}, None),
+        ("timer.fired", {"virtual_us": 5, "length_us": 2, "nth": 1}, {"length_us": 2}),
         ("note.added", {"text": "t"}, {"text": "t"}),
     ],
 )
 def test_arguments_are_what_identifies_a_request(
     kind: str, data: dict[str, Json], arguments: Json
 ) -> None:
-    """Of a tool its arguments, of a child the delegation, of a timer nothing."""
+    """Of a tool its arguments, of a child the delegation, of a timer its length."""
     item = item_of(kind, "0#1", data)
 
     assert item is not None

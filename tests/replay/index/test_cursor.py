@@ -80,7 +80,7 @@ def test_a_step_ends_before_the_next_line_of_the_world(tmp_path: Path) -> None:
         tmp_path,
         (NoteAdded("a"), "0/1#1"),
         (NoteAdded("b"), "0/2#1"),
-        (TimerFired(1), "0@1"),
+        (TimerFired(1, nth=1), "0@1"),
         (NoteAdded("c"), "0#1"),
     )
     cursor.take()

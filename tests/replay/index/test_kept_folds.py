@@ -29,9 +29,10 @@ from refold.replay.index.kept_folds import (
     keeping,
 )
 from refold.replay.tree.delegation_tree import delegation_tree
+from tests.support.fixtures import LOGS as FIXTURES
 
-LOGS = sorted(Path("fixtures/logs/0.1.0").glob("*.jsonl"))
-ROOTS = [each for each in LOGS if "." not in each.stem and each.stem != "handing"]  # 20 children
+LOGS = sorted(FIXTURES.glob("*.jsonl"))
+ROOTS = [each for each in LOGS if "." not in each.stem]
 
 
 def _answers(log: Path, kept: KeptFolds | None, seq: int) -> Any:

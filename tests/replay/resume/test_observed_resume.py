@@ -6,6 +6,7 @@ import pytest
 
 from refold.engine.errors import LogObserved, NothingToResume, UsageError
 from refold.replay.resume.observed_resume import resumable_record
+from tests.support.fixtures import LOGS
 from tests.support.proxied import question, recorded, said
 from tests.support.upstream import Manner, Upstream
 
@@ -79,6 +80,6 @@ def test_an_agent_is_named_as_show_does_or_by_its_scope(tmp_path: Path) -> None:
 
 
 def test_a_log_of_a_program_is_refused() -> None:
-    log = next(Path("fixtures/logs").rglob("*.jsonl"))
+    log = LOGS / "plainly.jsonl"
     with pytest.raises(LogObserved):
         resumable_record(log)

@@ -127,7 +127,7 @@ def test_an_outcome_keeps_its_status() -> None:
     assert given_ == InputGiven("yes (altered)")
     assert isinstance(error, ToolReturned)
     assert error.error == {"code": "raised", "message": "m (altered)", "type": "E"}
-    assert list(altered_event(TimerFired(1))) == []
+    assert list(altered_event(TimerFired(1, nth=1))) == []
 
 
 def test_a_success_can_become_a_failure() -> None:

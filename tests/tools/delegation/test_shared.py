@@ -4,10 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from refold.engine.events.limits import Limits
-from refold.engine.events.outcome import Outcome, Status, failed
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
@@ -15,7 +12,6 @@ from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import DelegationTool
 from refold.tools.delegation.shared import call_begins, delegate_all
-from refold.tools.delegation.words import error_of
 
 
 async def echo(_run: Any, given: Any) -> Any:
@@ -98,23 +94,3 @@ def test_a_call_is_noted_under_the_key_of_its_tool(tmp_path: Path) -> None:
     assert [note["correlation_id"] for note in noted] == [first, second]
     assert [note["task_sha256"] is None for note in noted] == [False, True]
     assert [note["asked"] for note in noted] == [1, 1]
-
-
-@pytest.mark.parametrize(
-    ("status", "code", "message", "text"),
-    [
-        ("failed", "raised", "ValueError: no", "raised: ValueError: no"),
-        ("rejected", "max_depth", "max_depth is 1, …", "max_depth is 1, …"),
-        ("timed_out", "timeout_seconds", "no end within 3 s", "timed_out: no result within 3 s"),
-        ("limit", "frame_bytes", "9 bytes", "frame_bytes: the reply is larger than allowed"),
-    ],
-)
-def test_an_error_is_told_by_its_code_the_same_for_every_runner(
-    status: Status, code: str, message: str, text: str
-) -> None:
-    assert error_of(failed(status, code, message), seconds=3) == text
-
-
-def test_what_completed_has_no_error() -> None:
-    assert error_of(Outcome(status="completed")) is None
-    assert error_of(failed("timed_out", "x", "y")) == "timed_out: no result in time"

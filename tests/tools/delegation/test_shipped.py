@@ -44,7 +44,7 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Reference
 from refold.tools.contract.tool_types import DelegationTool
 from refold.tools.delegation.shared import call_begins, call_ends, delegate_one
-from refold.tools.delegation.words import error_of, text_of
+from refold.tools.delegation.words import answer_of, error_of
 
 
 def handoff_tool():
@@ -70,7 +70,7 @@ async def handoff(run, arguments):
         ),
     )
     call_ends(run, ticket, success=child.outcome.ok)
-    return error_of(child.outcome) or text_of(child.outcome)
+    return error_of(child.outcome, run=run) or answer_of(child.outcome)
 '''
 
 SHIPPED = """

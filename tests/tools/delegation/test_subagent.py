@@ -111,7 +111,7 @@ def shown(log: Path, outcome: Outcome) -> Any:
     """Return the six keys that a run makes of an outcome."""
 
     async def program(run: Any, _input: Any) -> Any:
-        return result_of(run, Child("0#1", 1, "c1", outcome), {}, None)
+        return result_of(run, Child("0#1", 1, "c1", outcome), {})
 
     return record(program, log=log).output
 

@@ -20,7 +20,6 @@ from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.tree.delegation_tree import delegation_tree
 from refold.tools.agents.agent_files import AgentDef
-from refold.tools.contract.memory import settings_of
 from refold.tools.contract.tool_types import DelegationTool, tool
 from refold.tools.delegation.shipped import as_offered
 from refold.tools.delegation.subagent_dispatch import SharedContext, dispatch_tool, session_id_of
@@ -137,23 +136,6 @@ def test_a_model_that_the_run_has_not_is_refused_by_name(tmp_path: Path, provide
     assert f"agent 'helper' names the model {helper.model_spec!r}" in message
     assert "; it has none. Pass models=" in message
     assert reexecute(recording.log, program, tools=[made(helper)]).identical
-
-
-def test_in_older_logs_such_a_child_had_its_callers_model(tmp_path: Path) -> None:
-    """What they have on record of the tool does not say whose model counts."""
-    helper = defined("helper", provider="openai", model="gpt-4o")
-    agents = {"helper": helper.as_json()}
-    older = {"catalog": {"caller": "lead", "agents": agents, "skipped": {}}, "limits": {}}
-
-    async def program(run: Any, _: Any) -> Any:
-        settings_of(run, "subagent_dispatch", lambda: older)
-        return await run.tool(made(helper), agent_id="helper", task="help")
-
-    log = tmp_path / "run.jsonl"
-    recording = record(program, log=log, model=ScriptedModel(["helped"]))
-
-    assert recording.ok, recording.error
-    assert reexecute(log, program, tools=[made(helper)]).identical
 
 
 def test_a_child_that_may_not_begin_has_no_session(tmp_path: Path) -> None:
