@@ -114,6 +114,52 @@ def test_ctrl_c_reaches_the_command_once(tmp_path: Path) -> None:
     assert refold.verify(log).complete
 
 
+STARTING = """
+import sys
+from refold.proxy.command import run_command, started
+from refold.proxy.signals import Signals
+
+def start(*given):
+    process = started(*given)
+    with open(sys.argv[1]) as fifo:
+        fifo.read()  # until the command has got its signal, and this process has, too
+    return process
+
+with Signals() as signals:
+    run_command([sys.executable, "-c", sys.argv[2], sys.argv[1]], {}, signals, start=start)
+"""
+STARTED = """
+import os, signal, sys
+count = []
+def came(*_):
+    count.append(1)
+    if len(count) == 1:
+        print("got SIGINT", file=sys.stderr, flush=True)
+        open(sys.argv[1], "w").close()
+def asked(*_):
+    print(f"{len(count)} in all", file=sys.stderr, flush=True)
+    os._exit(0)
+signal.signal(signal.SIGINT, came)
+signal.signal(signal.SIGTERM, asked)
+print("ready", file=sys.stderr, flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_ctrl_c_reaches_a_command_once_that_is_just_starting(tmp_path: Path) -> None:
+    """Between its start and the time at which we know of it."""
+    os.mkfifo(tmp_path / "fifo")
+    starting = [sys.executable, "-c", STARTING, str(tmp_path / "fifo"), STARTED]
+    with started(starting) as (process, ours):
+        until(ours, b"ready")
+        os.write(ours, b"\x03")
+        until(ours, b"got SIGINT")
+        process.send_signal(signal.SIGTERM)  # passed on after what was sent before
+        seen = until(ours, b"in all")
+
+    assert b"1 in all" in seen
+
+
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
 )
@@ -211,7 +257,7 @@ def test_what_came_before_the_command_was_there_is_passed_on() -> None:
     """As soon as it is."""
     with Signals() as signals:
         signal.raise_signal(signal.SIGTERM)
-        with subprocess.Popen(["sleep", "60"]) as process, signals.going_to(process):
+        with signals.going_to(lambda: subprocess.Popen(["sleep", "60"])) as process:
             assert process.wait(DEADLINE_SECONDS) == -signal.SIGTERM
 
 

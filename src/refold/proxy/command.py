@@ -174,11 +174,10 @@ def run_command(
                 given.enter_context(open(end, "wb", 0))  # noqa: PTH123 - a descriptor
             try:
                 environment = {**os.environ, **variables}
-                process = start(command, environment, its, said)
+                begin = functools.partial(start, command, environment, its, said)
+                process = held.enter_context(signals.going_to(begin))
             except (OSError, ValueError) as error:
                 raise UsageError(_why_not(command[0], error)) from None
-            # At once: a key's signal that came later has reached the command, and would twice.
-            held.enter_context(signals.going_to(process))
         output = _Output(ours, write or functools.partial(_passed_on, sys.stdout))
         errors = (
             _Output(heard, functools.partial(_passed_on, sys.stderr)) if heard is not None else None

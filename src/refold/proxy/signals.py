@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Final, Self
@@ -31,6 +31,7 @@ class Signals:
         self.came = False
         """Whether there was one."""
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_started = False
         self._waiting: list[int] = []
         self._before: dict[int, object] = {}
         self._view = system_view()
@@ -59,22 +60,31 @@ class Signals:
         return None if process is None else work_of(process.pid, self._view)
 
     @contextlib.contextmanager
-    def going_to(self, process: "subprocess.Popen[bytes]") -> Iterator[None]:
-        """Pass signals on to this process, also those that came before it was there."""
-        self._process = process
-        for number in self._waiting:
-            self._send(number)
-        self._waiting.clear()
+    def going_to(
+        self, start: "Callable[[], subprocess.Popen[bytes]]"
+    ) -> "Iterator[subprocess.Popen[bytes]]":
+        """Start a process and pass signals on to it, also those that came before.
+
+        A key that is typed while it starts counts as having reached it: nobody can tell whether it
+        was there yet, and a command that gets one Ctrl-C twice ends at the first.
+        """
+        self._is_started = True
         try:
-            yield
+            self._process = process = start()
+            for number in self._waiting:
+                self._send(number)
+            self._waiting.clear()
+            yield process
         finally:
-            self._process = None
+            self._process, self._is_started = None, False
 
     def _came(self, number: int, _frame: FrameType | None) -> None:
         self.came = True
+        if self._is_started and number in _OF_KEYS and _is_in_the_foreground():
+            return
         if self._process is None:
             self._waiting.append(number)
-        elif number not in _OF_KEYS or not _is_in_the_foreground():
+        else:
             self._send(number)
 
     def _send(self, number: int) -> None:

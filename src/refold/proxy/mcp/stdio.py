@@ -144,7 +144,7 @@ class _Passage:
         """Do it."""
         threading.Thread(target=self._from_client, daemon=True).start()
         assert self._process.stdout is not None
-        with Signals() as signals, signals.going_to(self._process), self._process.stdout:
+        with Signals() as signals, signals.going_to(lambda: self._process), self._process.stdout:
             self._from_server()
             code, _ = waited(self._process)
         with self._lock:
