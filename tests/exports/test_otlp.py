@@ -1,5 +1,6 @@
 """OTLP as OpenTelemetry's own messages read it (CONTRACT.md §14.19)."""
 
+import contextlib
 import gzip
 import json
 import threading
@@ -11,9 +12,13 @@ from typing import Any
 
 import pytest
 from google.protobuf.json_format import Parse
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 
-from refold.exports.otlp import lines, send
+from refold.exports.otlp import Sent, lines, send
 from refold.exports.spans import Spans
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "engine-2"
@@ -31,20 +36,25 @@ def parsed(line: bytes) -> ExportTraceServiceRequest:
     return Parse(text, ExportTraceServiceRequest())
 
 
-@pytest.fixture
-def collector() -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
-    """A receiver on loopback, and what it got."""
+@contextlib.contextmanager
+def collecting(
+    status: int = 200, kind: str = "application/x-protobuf", body: bytes = b"", length: int = 0
+) -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
+    """A receiver on loopback that gives one answer, and what it got."""
     got: list[ExportTraceServiceRequest] = []
 
     class Receiver(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
+            said = self.rfile.read(int(self.headers["content-length"]))
             if self.headers.get("content-encoding") == "gzip":
-                body = gzip.decompress(body)
-            got.append(ExportTraceServiceRequest.FromString(body))
-            self.send_response(200)
-            self.send_header("content-length", "0")
+                said = gzip.decompress(said)
+            got.append(ExportTraceServiceRequest.FromString(said))
+            self.send_response(status)
+            self.send_header("location", "https://example.org/login")
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(length or len(body)))
             self.end_headers()
+            self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -57,14 +67,39 @@ def collector() -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
         thread.join()
 
 
+def rejecting(count: int) -> bytes:
+    """Return the answer of a collector that took all but some spans."""
+    partly = ExportTracePartialSuccess(rejected_spans=count, error_message="too old")
+    return ExportTraceServiceResponse(partial_success=partly).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("answer", "lost", "why"),
+    [
+        *[({"status": each}, 19, "example.org/login") for each in (301, 302, 304, 307, 308)],
+        ({"status": 404}, 19, "404"),
+        ({"kind": "text/html; charset=utf-8", "body": b"<html>"}, 19, "text/html"),
+        ({"body": rejecting(2)}, 2, "too old"),
+        ({"kind": "application/json", "body": b"{}"}, 0, ""),
+        ({"body": b"x" * 70_000, "length": 500_000_000}, 0, ""),  # the rest is never waited for
+    ],
+)
+def test_what_a_collector_did_not_take_is_lost(answer: dict[str, Any], lost: int, why: str) -> None:
+    with collecting(**answer) as (url, got):
+        sent = send(Spans(LOGS / "watched.jsonl"), url)
+
+    assert len(got) == 1
+    assert sent.lost == lost
+    assert why in sent.why
+
+
 @pytest.mark.parametrize("name", ["watched", "delegating", "timing", "aborting"])
 def test_a_file_and_a_collector_get_the_same_spans(
-    name: str, collector: tuple[str, list[ExportTraceServiceRequest]]
+    name: str,
 ) -> None:
     log = LOGS / f"{name}.jsonl"
-    url, got = collector
-
-    assert send(Spans(log), url) == 0
+    with collecting() as (url, got):
+        assert send(Spans(log), url) == Sent()
 
     assert got == [parsed(line) for line in lines(Spans(log))]
     spans = [each for one in got for it in one.resource_spans for each in it.scope_spans[0].spans]

@@ -168,7 +168,7 @@ def _spans(
     from refold.exports.spans import UNREAD  # noqa: PLC0415 - not for help pages
 
     try:
-        lost = _put(spans, to, file, endpoint)
+        lost, why = _put(spans, to, file, endpoint)
     except ModuleNotFoundError as error:
         # The first that is imported belongs to the exporter, and its name says nothing: `google`.
         extra = ("opentelemetry", "otel") if to == "otlp" else (error.name or to, to)
@@ -177,7 +177,8 @@ def _spans(
     left_out = {what: count for what, count in sorted(spans.left_out.items()) if count}
     if lost:
         output.complain(
-            f"{endpoint} did not accept {lost:,} of {spans.made:,} spans: check that a collector "
+            f"{endpoint} did not accept {lost:,} of {spans.made:,} spans"
+            f"{why and f' ({output.safe(why)})'}: check that a collector "
             "listens at exactly this URL, and run the export again"
         )
     if left_out and not output.is_json():
@@ -201,8 +202,8 @@ def _spans(
 
 def _put(
     spans: "Spans", to: str, file: OutputFile | OutputFolder | None, endpoint: str | None
-) -> int:
-    """Write, print or send spans; return how many a collector did not take.
+) -> tuple[int, str]:
+    """Write, print or send spans; return how many a collector did not take, and why if it said it.
 
     Raises:
         ModuleNotFoundError: the packages of the format are not installed.
@@ -212,7 +213,7 @@ def _put(
 
         with file.files(parquet.FILES) as files:
             parquet.write(spans, files)
-        return 0
+        return 0, ""
     if to == "atif":
         from refold.exports.atif import trajectory  # noqa: PLC0415 - not for other forms
 
@@ -221,14 +222,15 @@ def _put(
         from refold.exports import otlp  # noqa: PLC0415 - an extra
 
         if endpoint:
-            return otlp.send(spans, endpoint)
+            sent = otlp.send(spans, endpoint)
+            return sent.lost, sent.why
         written = otlp.lines(spans)
     if file is not None:
         file.write(written)
     else:
         for line in written:
             click.echo(line, nl=False)
-    return 0
+    return 0, ""
 
 
 def _is_read(node: "RunNode") -> bool:
