@@ -10,8 +10,9 @@ a replay makes the same bytes without writing any. The rules are CONTRACT.md §3
 import contextlib
 import os
 import re
+import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,6 +51,11 @@ _NAME: Final = re.compile(r"[0-9a-f]{64}\Z")
 BLOB: Final = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\Z")
 """A blob's path within its folder."""
 _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{8}\Z")
+_AA: Final = re.compile(r"[0-9a-f]{2}\Z")
+_OWN: Final = re.compile(
+    r"([0-9a-f]{2})/(\1[0-9a-f]{62}|\.[0-9a-f]{64}\.[0-9a-f]{8})\Z|\d+\.pack\Z"
+)
+"""A path within a folder of large texts or contents: a text, an unfinished one, a pack of git."""
 _DIRECTORY: Final = os.O_RDONLY | DIRECTORY | CLOEXEC
 
 Put = Callable[[bytes], str]
@@ -267,6 +273,34 @@ class BlobStore:
     def _settle(self, descriptor: int) -> None:
         if self._sync:
             sync(descriptor)
+
+
+def own_paths(folder: Path) -> list[Path]:
+    """Return what a run has in a folder of large texts, or of contents of files.
+
+    That is the folder itself if nothing else is in it, and if it is a link.
+    """
+    if folder.is_symlink():
+        return [folder]
+    own, is_shared = list[Path](), False
+    for each in sorted(folder.rglob("*")):
+        if each.is_dir() and not each.is_symlink():
+            is_shared |= not _AA.match(each.relative_to(folder).as_posix())
+        elif each.is_file() and _OWN.match(each.relative_to(folder).as_posix()):
+            own.append(each)
+        else:
+            is_shared = True
+    return own if is_shared else [folder] if folder.is_dir() else []
+
+
+def remove_all(paths: Iterable[Path]) -> None:
+    """Remove files, and folders with all that is in them; of a link, the link goes.
+
+    Raises:
+        OSError: one cannot be removed; those after it stay.
+    """
+    for path in paths:
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def _is_there(name: str, folder: int, size: int) -> bool:

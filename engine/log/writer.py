@@ -15,7 +15,7 @@ import os
 import re
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -45,10 +45,18 @@ from refold.engine.events.events import (
     RunStarted,
 )
 from refold.engine.log import lock
-from refold.engine.log.blobs import BLOB_MIN, DOLLAR, BlobStore, encode_data, is_marked
+from refold.engine.log.blobs import (
+    BLOB_MIN,
+    DOLLAR,
+    BlobStore,
+    encode_data,
+    is_marked,
+    own_paths,
+    remove_all,
+)
 from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, sync_data, unlock
 from refold.engine.log.line import LINE_MAX, NO_HASH, encode_meta, plain
-from refold.engine.log.names import blobs_of, check_root, root_of
+from refold.engine.log.names import blobs_of, check_root, files_of, root_of
 from refold.engine.log.reader import open_plain, scan_file
 from refold.engine.log.recovery import Cut, cut_tail, sync_path
 from refold.engine.ports.ports import Durability
@@ -106,6 +114,8 @@ class LogWriter:
         self._offset = 0
         self._refusal: Callable[[], RefoldError] | None = None
         self._is_sealed = False
+        self._folders: Sequence[Path] = ()
+        """Those that were made for it, the outermost first."""
 
     @functools.cached_property
     def _blobs(self) -> BlobStore:
@@ -139,18 +149,18 @@ class LogWriter:
         if started.parent is None:
             check_root(place)
         is_synced = SYNCED_EACH[durability] > 0
-        descriptor = _made(place, sync=is_synced)
+        descriptor, folders = _made(place, sync=is_synced)
         try:
             if is_synced:
                 _sync_name(place)
             lock.lock(descriptor, place)
             writer = cls(place, descriptor, durability=durability, disk=disk or SystemDisk())
+            writer._folders = folders
             writer.append(started, meta=meta)
             if is_synced:
                 writer.barrier()
         except BaseException:
-            with contextlib.suppress(OSError):
-                place.unlink()
+            _unmade(place, folders)
             os.close(descriptor)
             raise
         _opened_here(writer)
@@ -219,6 +229,13 @@ class LogWriter:
         if self._refusal is None or self._is_sealed:
             self._is_sealed = False
             self._refusal = self._refusal or partial(UsageError, f"{self.path} is closed")
+
+    def discard(self) -> None:
+        """Close the log and remove it, its large texts, and the folders that were made for it."""
+        self.close()
+        for folder in (blobs_of(self.path), files_of(self.path)):
+            remove_all(own_paths(folder))
+        _unmade(self.path, self._folders)
 
     def __enter__(self) -> Self:
         return self
@@ -474,13 +491,14 @@ def _more(event: Recorded, meta: Mapping[str, int | str] | None) -> bytes:
 # --- files -----------------------------------------------------------------------------------
 
 
-def _made(path: Path, *, sync: bool) -> int:
-    """Make the file, and the folders above it, and return its descriptor."""
+def _made(path: Path, *, sync: bool) -> tuple[int, list[Path]]:
+    """Make the file, and the folders above it; return its descriptor, and these folders."""
+    folders: list[Path] = []
     try:
         try:
             descriptor = os.open(path, _NEW, 0o600)
         except FileNotFoundError:
-            _make_folders(path.parent, sync=sync)
+            folders = _make_folders(path.parent, sync=sync)
             descriptor = os.open(path, _NEW, 0o600)
     except FileExistsError:
         lock.refuse_if_locked(path)
@@ -488,7 +506,14 @@ def _made(path: Path, *, sync: bool) -> int:
     except (OSError, ValueError) as error:  # a name with a NUL in it is a ValueError
         why = getattr(error, "strerror", None) or str(error)
         raise LogNameRefused(str(path), why) from None
-    return descriptor
+    return descriptor, folders
+
+
+def _unmade(path: Path, folders: Sequence[Path]) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+        for folder in reversed(folders):  # as far as nothing else is in them
+            folder.rmdir()
 
 
 def _sync_name(path: Path) -> None:
@@ -500,12 +525,13 @@ def _sync_name(path: Path) -> None:
         raise LogNameRefused(str(path), why) from None
 
 
-def _make_folders(folder: Path, *, sync: bool) -> None:
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    for each in reversed(missing):
+def _make_folders(folder: Path, *, sync: bool) -> list[Path]:
+    missing = [each for each in (folder, *folder.parents) if not each.exists()][::-1]
+    for each in missing:
         each.mkdir(mode=0o700, exist_ok=True)
         if sync:
             sync_path(each.parent)
+    return missing
 
 
 # --- a process that is about to end ----------------------------------------------------------

@@ -134,6 +134,10 @@ class ObservedLog:
         self._writer.append(finished, meta=known if self._priced.unpriced else None)
         self._writer.close()
 
+    def discard(self) -> None:
+        """Remove the log: nothing happened."""
+        self._writer.discard()
+
     def close(self) -> None:
         """Let go of the log without an end."""
         self._writer.close()

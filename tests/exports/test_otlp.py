@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from refold.exports.otlp import Sent, lines, send
+from refold.exports.otlp import Delivery, lines, send
 from refold.exports.spans import Spans
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "engine-2"
@@ -99,7 +99,7 @@ def test_a_file_and_a_collector_get_the_same_spans(
 ) -> None:
     log = LOGS / f"{name}.jsonl"
     with collecting() as (url, got):
-        assert send(Spans(log), url) == Sent()
+        assert send(Spans(log), url) == Delivery()
 
     assert got == [parsed(line) for line in lines(Spans(log))]
     spans = [each for one in got for it in one.resource_spans for each in it.scope_spans[0].spans]

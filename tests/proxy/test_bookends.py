@@ -23,7 +23,6 @@ from refold.proxy.bookends import (
     placeholders,
     program_of,
     redaction_in,
-    remove,
     seal,
     terminal_in,
     typed_at_in,
@@ -175,13 +174,18 @@ def test_a_folder_whose_name_is_not_utf8_is_told_as_clients_tell_it(
     assert folders_here(folder=f"{here}/copy")["folder"] == f"{tmp_path}/caf\ufffd/copy"
 
 
-def test_a_command_that_cannot_be_started_leaves_nothing(tmp_path: Path) -> None:
-    """Neither a log nor a folder of blobs."""
-    given = input_of(["a"], None, ())
-    with new_log(tmp_path / "a.jsonl", {**given, "command": ["x" * 50_000]}, Secrets(), {}) as log:
-        remove(log)
+def test_a_log_that_is_discarded_leaves_nothing(tmp_path: Path) -> None:
+    """Neither a log nor its large texts nor the folders made for it; what is another's stays."""
+    given = {**input_of(["a"], None, ()), "command": ["x" * 50_000]}
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "a.files").mkdir()
+    (tmp_path / "mine" / "a.files" / "notes").touch()
+    for folder in ("mine", "runs/new"):
+        with new_log(tmp_path / folder / "a.jsonl", given, Secrets(), {}) as log:
+            log.discard()
 
-    assert list(tmp_path.iterdir()) == []
+    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    assert found == ["mine", "mine/a.files", "mine/a.files/notes"]
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def lines(spans: Spans) -> Iterator[bytes]:
 
 
 @attrs.define
-class Sent:
+class Delivery:
     """What became of spans that were sent."""
 
     lost: int = 0
@@ -61,12 +61,12 @@ class Sent:
     """Why not, if the collector's answer says it."""
 
 
-def send(spans: Spans, endpoint: str) -> Sent:
+def send(spans: Spans, endpoint: str) -> Delivery:
     """Send spans to a collector at a URL, whole with its path.
 
     A batch is tried for 10 s.  After one that was not taken, the others are only counted.
     """
-    sent = Sent()
+    sent = Delivery()
     session = requests.Session()
     session.stream = True  # an answer is read below, and not whole
     session.hooks["response"].append(functools.partial(_answered, sent))
@@ -79,7 +79,7 @@ def send(spans: Spans, endpoint: str) -> Sent:
     return sent
 
 
-def _answered(sent: Sent, response: requests.Response, **_: object) -> None:
+def _answered(sent: Delivery, response: requests.Response, **_: object) -> None:
     """Read the beginning of an answer; the exporter takes any status below 400 for a success."""
     with contextlib.closing(response):
         body = response.raw.read(_ANSWER_BYTES, decode_content=True)

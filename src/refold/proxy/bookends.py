@@ -7,7 +7,6 @@ Rules: CONTRACT.md §16.2.
 import os
 import platform
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, Final
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.outcome import Fault
 from refold.engine.log.blobs import BlobStore
-from refold.engine.log.names import blobs_of, files_of
+from refold.engine.log.names import files_of
 from refold.engine.observed.binding import FOLDERS, NOTED, OTHER, ValuePlace
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import EXACT, NAMED, Profile
@@ -267,14 +266,6 @@ def watched_folder(
     )  # fmt: skip
     seen_at = copied.path if copied is not None else ""
     return WatchedFolder(top, here, journal.path, scanner, journal.append, seen_at=seen_at)
-
-
-def remove(journal: ObservedLog) -> None:
-    """Take a log away that holds nothing but its first line."""
-    journal.close()
-    journal.path.unlink()
-    for folder in (blobs_of(journal.path), files_of(journal.path)):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def program_of(command: Sequence[str]) -> str:

@@ -46,7 +46,6 @@ from refold.proxy.bookends import (
     placeholders,
     program_of,
     redaction_in,
-    remove,
     resumed_rules,
     seal,
     terminal_in,
@@ -710,7 +709,7 @@ class _Session:
             ended = self.through(hub, keys, hub.variables)
         except UsageError:
             if journal is not None:
-                remove(journal)
+                journal.discard()
             raise
         at_end(ended.timed_out)
         if journal is not None:
@@ -792,7 +791,7 @@ class _Session:
                 listening.ready(led_to(self.routes, there))
                 self.signals.wait()
         except OSError as error:
-            remove(journal)
+            journal.discard()
             advice = "use another HOST:PORT, or omit the port for a free one"
             raise UsageError(f"--listen {listening.address}: {error.strerror}: {advice}") from None
         journal.seal("completed", "done")

@@ -1,6 +1,7 @@
 """`refold mcp`: an agent reads recorded runs, and nothing else (CONTRACT.md §14.21)."""
 
 import asyncio
+import os
 import re
 import shutil
 import sys
@@ -8,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from click.testing import Result
 
@@ -171,6 +173,33 @@ def test_a_url_without_runs_is_refused_at_the_start(
 
     assert refused.exit_code == 2
     assert said in refused.stderr
+
+
+def test_four_commands_run_at_once(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent may ask for forty at once, and each is a whole interpreter."""
+    program, gate = tmp_path / "python", tmp_path / "gate"
+    program.write_text(f"#!/bin/sh\nread line < {gate}\necho done\n")
+    program.chmod(0o755)
+    os.mkfifo(gate)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+    async def ask() -> tuple[int, list[str]]:
+        async with Client(server(runs)) as client:
+            calls = [asyncio.ensure_future(client.call_tool("list_runs", {})) for _ in range(9)]
+            await client.call_tool("show_run", {"run": "../x"})  # taken up after those, and refused
+            count = sum(str(program) in each.cmdline() for each in psutil.Process().children())
+            opened = os.open(gate, os.O_RDWR)
+            os.write(opened, b"\n" * len(calls))
+            said = [_text(each) for each in await asyncio.gather(*calls)]
+            os.close(opened)
+        return count, said
+
+    count, said = asyncio.run(ask())
+
+    assert count == 4
+    assert all("done" in each for each in said), said
 
 
 def test_nothing_is_written(runs: Path) -> None:

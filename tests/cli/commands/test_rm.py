@@ -21,9 +21,14 @@ Invoke = Callable[..., Result]
 @pytest.fixture
 def folder(survey_log: Path, tmp_path: Path) -> Path:
     shutil.copytree(survey_log.parent, tmp_path / "runs")
-    (tmp_path / "runs" / "survey.blobs").mkdir(exist_ok=True)
-    (tmp_path / "runs" / "survey.blobs" / "x").write_text("x")
-    (tmp_path / "runs" / "survey.files").mkdir()
+    for own in (
+        f"survey.blobs/ab/{'ab' * 32}",
+        f"survey.blobs/cd/.{'c' * 64}.{'d' * 8}",
+        "survey.files/0.pack",
+    ):
+        path = tmp_path / "runs" / own
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
     (tmp_path / "runs" / "notes.txt").write_text("mine")
     return tmp_path / "runs"
 
@@ -162,13 +167,30 @@ def test_of_a_link_the_link_goes(folder: Path, invoke: Invoke) -> None:
     linked = invoke("rm", folder / "linked.jsonl")
     lost = invoke("rm", folder / "lost.jsonl")
     size = json.loads(invoke("rm", folder / "survey.jsonl", "--dry-run", "--json").stdout)["bytes"]
-    logs = sum(path.stat().st_size for path in folder.glob("survey*.jsonl"))
+    own = [*folder.glob("survey*.jsonl"), folder / "survey.files" / "0.pack"]
+    own_size = sum(path.stat().st_size for path in own)
     whole = invoke("rm", folder / "survey.jsonl")
 
     assert (linked.exit_code, lost.exit_code, whole.exit_code) == (0, 0, 0), whole.output
-    assert size == logs
+    assert size == own_size
     assert sorted(path.name for path in folder.iterdir()) == ["elsewhere", "notes.txt"]
-    assert (folder / "elsewhere" / "x").read_text() == "x"
+    assert (folder / "elsewhere" / "ab" / ("ab" * 32)).read_text() == "x"
+
+
+def test_files_of_others_stay(folder: Path, invoke: Invoke) -> None:
+    """A data set with the name of a child's log, and what is beside large texts."""
+    others = [
+        "survey.9.jsonl",
+        "survey.blobs/mine",
+        f"survey.blobs/ab/{'e' * 64}",
+        "survey.files/x.pack",
+    ]
+    for name in others:
+        (folder / name).write_text('{"x":1}\n')
+
+    assert invoke("rm", folder / "survey.jsonl").exit_code == 0
+    left = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    assert left == sorted([*others, "notes.txt"])
 
 
 async def ends_as_told(run: Run, how: str) -> str:

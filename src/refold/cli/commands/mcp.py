@@ -44,6 +44,8 @@ _CHARACTERS: Final = 20_000
 """Length of one page of an answer."""
 _SECONDS: Final = 120
 """How long one command may take."""
+_AT_ONCE: Final = 4
+"""Commands and searches that run at once; other calls wait."""
 _HITS: Final = 100
 """Entries that a search finds at most."""
 _AROUND: Final = 80
@@ -99,6 +101,7 @@ class _Runs:
 
     def __init__(self, folder: Path | StoredRun) -> None:
         self._folder = folder.resolve() if isinstance(folder, Path) else folder
+        self._turn = asyncio.Semaphore(_AT_ONCE)
 
     async def list_runs(
         self, text: str = "", status: str = "", last: int = 20, page: int = 1
@@ -137,7 +140,8 @@ class _Runs:
 
     async def search(self, run: str, text: str, page: int = 1) -> str:
         """Find the entries of a run and its subagents that contain a text, in any case."""
-        found = await asyncio.to_thread(self._found, self._log(run), text)
+        async with self._turn:
+            found = await asyncio.to_thread(self._found, self._log(run), text)
         return _answer(found, page)
 
     async def why(self, run: str, entry: int, page: int = 1) -> str:
@@ -192,22 +196,23 @@ class _Runs:
         """Return one page of the output of a command, its messages last."""
         self._refuse_links()
         kept = {name: value for name, value in os.environ.items() if name not in _TERMINAL}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "refold", *arguments,  # -P: no module of the folder of runs
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            cwd=self._folder if isinstance(self._folder, Path) else None,
-            env=kept,
-        )  # fmt: skip
-        try:
-            said, _ = await asyncio.wait_for(process.communicate(), _SECONDS)
-        except TimeoutError:
-            raise _refused(f"{arguments[0]} took more than {_SECONDS} s") from None
-        finally:
-            if process.returncode is None:  # the client cancelled, too
-                process.kill()
-                await process.wait()
+        async with self._turn:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-P", "-m", "refold", *arguments,  # -P: no module of the folder
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                cwd=self._folder if isinstance(self._folder, Path) else None,
+                env=kept,
+            )  # fmt: skip
+            try:
+                said, _ = await asyncio.wait_for(process.communicate(), _SECONDS)
+            except TimeoutError:
+                raise _refused(f"{arguments[0]} took more than {_SECONDS} s") from None
+            finally:
+                if process.returncode is None:  # the client cancelled, too
+                    process.kill()
+                    await process.wait()
         return _answer(said.decode(errors="replace"), number)
 
     def _found(self, log: str, text: str) -> str:

@@ -1,7 +1,6 @@
 """`refold rm`: remove a run whole (CONTRACT.md §14.10)."""
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from refold.cli.output import output, words
 from refold.cli.output.pages import page
 from refold.engine.errors import LogMissing, LogNameRefused
 from refold.engine.events.outcome import Status
+from refold.engine.log.blobs import own_paths, remove_all
 from refold.engine.log.line import FIRST
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import (
@@ -92,9 +92,7 @@ def command(
         _ask(logs, size)
     if not is_dry:
         KeptFolds(cache_folder()).forget(found)
-        for path in found:
-            is_folder = path.is_dir() and not path.is_symlink()  # of a link, the link goes
-            shutil.rmtree(path) if is_folder else path.unlink()
+        remove_all(found)
     names = [output.shown_path(path) for path in found]
 
     def describe() -> None:
@@ -162,7 +160,11 @@ def _files(log: Path, *, is_forced: bool) -> list[Path]:
             said = f"the log of a subagent, which is removed with its run: refold rm {root}"
             raise LogNameRefused(output.shown_path(log), said)
         if log.parent.is_dir():
-            logs, beside = tree(log), [blobs_of(log), files_of(log), *leftovers(log)]
+            logs = [log, *(child for child in tree(log)[1:] if not _is_other(child))]
+            large = (
+                path for folder in (blobs_of(log), files_of(log)) for path in own_paths(folder)
+            )
+            beside = [*large, *leftovers(log)]
     for each in logs:
         if each.is_dir():  # nothing of ours: only the folder of large texts goes with what it holds
             raise LogNameRefused(str(each), "a folder, not a log")
