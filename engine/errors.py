@@ -879,6 +879,8 @@ class FolderIncomplete(Detailed, UsageError):
     log: str
     missing: tuple[str, ...]
     """The missing files, each with the reason."""
+    shallow: str = ""
+    """The work tree that is a shallow clone, if it was tried."""
 
     _shown: ClassVar[int] = 20
 
@@ -886,6 +888,11 @@ class FolderIncomplete(Detailed, UsageError):
         told = [f"  {each}" for each in self.missing[: self._shown]]
         if rest := len(self.missing) - len(told):
             told.append(f"  and {rest} more")
+        if self.shallow:
+            told.append(
+                f"{self.shallow} is a shallow clone: fetch all commits (git fetch --unshallow, or "
+                "fetch-depth: 0 in CI), or record with --keep-content"
+            )
         return "\n".join(
             [
                 f"{self.log}: the folder cannot be restored, so nothing was run; missing files:",

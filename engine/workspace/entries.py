@@ -212,6 +212,8 @@ class FolderStarted:
     """By path."""
     by_git: int = 0
     """Files that the commits have unchanged."""
+    log: str = ""
+    """The path of the log below the folder; empty if it is elsewhere."""
 
     def as_event(self) -> Extension:
         """Return the entry of a log."""
@@ -219,6 +221,7 @@ class FolderStarted:
             "when": "start",
             "path": paths.as_text(self.path),
             "below": paths.as_text(self.below),
+            "log": paths.as_text(self.log),
             "tree": self.tree.text,
             "digest": self.tree.digest,
             "by_git": self.by_git,
@@ -283,18 +286,20 @@ def read_entry(data: Mapping[str, Any]) -> FolderEntry:
     """
     match data:
         case {
-            "when": "start", "path": str(path), "below": str(below), "tree": str(text),
-            "digest": str(digest), "by_git": int(by_git), "repositories": [*said],
+            "when": "start", "path": str(path), "below": str(below), "log": str(log),
+            "tree": str(text), "digest": str(digest), "by_git": int(by_git),
+            "repositories": [*said],
         }:  # fmt: skip
             tree = FileTree.of_text(text)
             if tree.digest != digest:
                 raise FolderRefused("the list", f"the digest {digest:.64}", tree.digest)
-            path, below = paths.of_text(path), paths.of_text(below)
+            path, below, log = map(paths.of_text, (path, below, log))
             if not path.startswith("/"):
                 raise FolderRefused("path", "an absolute path", paths.as_text(path)[:80])
             repositories = tuple(map(Repository.of_json, said))
             check_folders(tree.by_path, [one.path for one in repositories])
-            return FolderStarted(path, below and paths.checked(below), tree, repositories, by_git)
+            below, log = (each and paths.checked(each) for each in (below, log))
+            return FolderStarted(path, below, tree, repositories, by_git, log)
         case {
             "when": "change" | "end" as when, "changes": str(text), "digest": str(digest),
             "calls": [*calls], "made": str(lines),

@@ -88,6 +88,12 @@ def folder_of(here: Path, named: str = "") -> tuple[Path | None, str]:
     return here, ""
 
 
+def below(log: Path, top: Path) -> str:
+    """Return the path of a log below a folder; empty if it is elsewhere."""
+    real = log.parent.resolve() / log.name
+    return os.fspath(real.relative_to(top)) if real.is_relative_to(top) else ""
+
+
 class LogFiles:
     """The files of the log itself, which are not recorded."""
 

@@ -6,28 +6,34 @@ Rules: CONTRACT.md §16.20.
 """
 
 import contextlib
+import functools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from refold.engine.errors import GitFailed
+from refold.engine.errors import ContentMissing, GitFailed
 from refold.engine.log.names import packs_of
 from refold.engine.workspace.contents import Contents
-from refold.engine.workspace.entries import FolderStarted, FolderState, Repository
-from refold.engine.workspace.git import Git
-from refold.engine.workspace.tree import Base
+from refold.engine.workspace.entries import FolderStarted, Repository
+from refold.engine.workspace.git import Git, RepositoryObjects
+from refold.engine.workspace.left_out import is_key
+from refold.engine.workspace.tree import Base, FileTree
 
 _PACK: Final = ("--stdout", "-q", "--threads=1", "--no-reuse-delta", "--no-reuse-object")
 """So that the same objects give the same bytes."""
+_KINDS: Final = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
 _STASH: Final = "refs/stash"
 
 
-def lenders(started: FolderStarted) -> Mapping[str, Git]:
+def lenders(
+    started: FolderStarted, packed: Callable[[], Git | None] = lambda: None
+) -> Mapping[str, Git]:
     """Return repositories that have the objects of a folder's bases and repositories, by path.
 
-    Each is the one in the recorded folder, else in the work tree in which this process stands: one
-    that has the recorded commit, else one that has its files. A path without one is left out.
+    Each is the one in the recorded folder, else in the work tree in which this process stands, else
+    `packed`, else a shallow clone: one that has the recorded commit, else one that has its files. A
+    path without a repository is left out.
     """
     wanted: dict[str, list[str]] = {one.path: [] for one in started.repositories}
     for base in started.tree.bases:
@@ -35,17 +41,42 @@ def lenders(started: FolderStarted) -> Mapping[str, Git]:
     commits = {one.path: [one.commit] for one in started.repositories if one.commit}
     folders, found = (Path(started.path), *_here()), dict[str, Git]()
     for path, ids in wanted.items():
-        made = [Git(at) for each in folders if Path(at := Path(each, path), ".git").exists()]
         named = [[*ids, *commits.get(path, [])], *([ids] if ids else [])]
-        if git := next((one for each in named for one in made if _has(one, each)), None):
+        pairs = ((git, each) for each in named for git in _candidates(path, folders, packed))
+        if git := next((git for git, each in pairs if _has(git, each)), None):
             found[path] = git
     return found
+
+
+def _candidates(
+    path: str, folders: Sequence[Path], packed: Callable[[], Git | None]
+) -> Iterator[Git]:
+    """Yield the repositories that may have a path's objects; first that of the first folder."""
+    made = [Git(folder / path) for folder in folders if (folder / path / ".git").exists()]
+    late = [git for git in made if git.top != folders[0] / path and is_shallow(git)]
+    yield from (git for git in made if git not in late)
+    if git := packed():
+        yield git
+    yield from late
+
+
+def is_shallow(git: Git) -> bool:
+    """Return whether a repository lacks a part of its history."""
+    try:
+        return git.said("rev-parse", "--is-shallow-repository") == b"true\n"
+    except (GitFailed, OSError):
+        return False
 
 
 def _here() -> Iterator[Path]:
     with contextlib.suppress(GitFailed):
         said = os.fsdecode(Git(Path.cwd()).said("rev-parse", "--show-toplevel"))
         yield Path(said.removesuffix("\n"))
+
+
+def shallow_here() -> Path | None:
+    """Return the work tree in which this process stands if it is a shallow clone."""
+    return next((top for top in _here() if is_shallow(Git(top))), None)
 
 
 def _has(git: Git, ids: Iterable[str]) -> bool:
@@ -57,31 +88,59 @@ def _has(git: Git, ids: Iterable[str]) -> bool:
     return True
 
 
-def pack_objects(folder: FolderState, into: Path) -> list[Path]:
+def pack_objects(
+    started: FolderStarted,
+    tree: FileTree,
+    into: Path,
+    *,
+    most: int | None = None,
+    is_public: Callable[[bytes], bool] | None = None,
+) -> list[Path]:
     """Write a pack of git for each repository of a recorded folder into `into`.
+
+    `tree` is the folder at the end. Files that look like keys are left out, and contents that are
+    not `is_public`. Nothing is written if the objects have more than `most` bytes.
 
     Raises:
         GitFailed: a repository is missing, or has lost objects that the record needs.
     """
-    started = folder.started
-    if started is None:
-        return []
     gits = lenders(started)
-    held = {*started.tree.differs, *folder.tree.differs}
+    held = {*started.tree.differs, *tree.differs}
     told = {one.path: one for one in started.repositories}
-    packs = []
-    for number, base in enumerate(started.tree.bases):
+    wanted, size = [], 0
+    for base in started.tree.bases:
         git = gits.get(base.path)
         if git is None:
             raise GitFailed(started.path, "pack-objects", "the repository is not here")
         own = [one for one in held if one.kind == "git" and started.tree.base_of(one.path) == base]
         ids = [*_wanted(git, base, told.get(base.path)), *sorted({one.value for one in own})]
+        given = "\n".join(dict.fromkeys(ids)).encode()
+        said = git.said("cat-file", _KINDS, given=given).decode()
+        objects = [line.split(" ") for line in said.splitlines()]
+        size += sum(int(each[2]) for each in objects if each[2:])
+        wanted.append((git, objects))
+    packs: list[Path] = []
+    if most is not None and size > most:
+        return packs
+    for number, (git, objects) in enumerate(wanted):
+        with RepositoryObjects(git) as contents:
+            given = "".join(
+                f"{each[0]}\n"
+                for each in objects
+                if is_public is None or each[1] != "blob" or _may_go(contents, each[0], is_public)
+            ).encode()
+        into.mkdir(exist_ok=True)
         pack = into / f"{number}.pack"
-        pack.write_bytes(
-            git.said("pack-objects", *_PACK, given="\n".join(dict.fromkeys(ids)).encode())
-        )
+        pack.write_bytes(git.said("pack-objects", *_PACK, given=given))
         packs.append(pack)
     return packs
+
+
+def _may_go(contents: RepositoryObjects, named: str, is_public: Callable[[bytes], bool]) -> bool:
+    try:
+        return is_public(contents.blob(named))
+    except ContentMissing:
+        return False
 
 
 def _wanted(git: Git, base: Base, told: Repository | None) -> list[str]:
@@ -92,8 +151,9 @@ def _wanted(git: Git, base: Base, told: Repository | None) -> list[str]:
     if told is not None and told.commit:
         whole.append(told.commit)
         tips.append(told.commit)
-    objects = git.said("rev-list", "--objects", "--no-walk", *whole).decode(errors="replace")
-    ids = [line.partition(" ")[0] for line in objects.splitlines()]
+    objects = os.fsdecode(git.said("rev-list", "--objects", "--no-walk", *whole))
+    named = (line.partition(" ")[::2] for line in objects.splitlines())
+    ids = [each for each, path in named if not is_key(path)]
     if tips:
         commits = git.said(
             "rev-list", "--ignore-missing", "--stdin", given="\n".join(tips).encode()
@@ -114,11 +174,7 @@ def contents_of(
     Raises:
         GitFailed: a pack is damaged.
     """
-    gits = dict(lenders(started))
-    places = {one.path for one in started.tree.bases} | {one.path for one in started.repositories}
-    lost = places - gits.keys()
-    if lost and (packed := packed_repository(log, into)) is not None:
-        gits |= dict.fromkeys(lost, packed)
+    gits = lenders(started, functools.cache(lambda: packed_repository(log, into)))
     return Contents(log, gits), gits
 
 

@@ -92,11 +92,10 @@ class Scanner:
         put: Callable[[bytes], str],
         scrubbed: Callable[[bytes], bytes],
         *,
-        keeps_all: bool = False,
         keeps_commits: bool = False,
         objects: NewObjects | None = None,
     ) -> None:
-        """Take the folder, resolved, and what keeps a content; `keeps_all` leaves none to git.
+        """Take the folder, resolved, and what keeps a content.
 
         `keeps_commits` leaves none to commits that are made later: the repository will be removed.
         `objects` finds commits and tags that are new.
@@ -107,7 +106,6 @@ class Scanner:
         self._log_files = log_files
         self._put = put
         self._scrubbed = scrubbed
-        self._keeps_all = keeps_all
         self._keeps_commits = keeps_commits
         self._held: dict[str, _Held] = {}
         self._room = TOTAL_MAX
@@ -212,7 +210,7 @@ class Scanner:
     def _learnt(self, git: Git, at: str, said: GitStatus) -> _Known:
         """Ask what hangs on the commit that is checked out."""
         tree = _line(git, "rev-parse", "HEAD^{tree}") if said.commit else ""
-        if self._is_first and tree and not self._keeps_all:
+        if self._is_first and tree:
             self._bases[at] = Base(at, tree)
         known = _Known(git, said.commit, self._bases.get(at))
         if known.base is not None and known.base.tree != tree:

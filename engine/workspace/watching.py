@@ -17,9 +17,12 @@ import attrs
 from refold.engine.errors import ContentMissing, FolderRefused, GitFailed, NotCanonical
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import Extension
+from refold.engine.log.names import files_of
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.diffs import counted
 from refold.engine.workspace.entries import FileChange, FolderChanged, FolderLost, FolderStarted
+from refold.engine.workspace.left_out import below
+from refold.engine.workspace.packing import pack_objects
 from refold.engine.workspace.paths import as_text, names_of
 from refold.engine.workspace.scanning import FolderScan, Scanner
 from refold.engine.workspace.tree import FileTree, TreeEntry
@@ -54,14 +57,15 @@ class WatchedFolder:
         scanner: Scanner,
         append: Callable[[Extension], object],
         *,
-        seen_at: str = "",
+        copied: FolderStarted | None = None,
     ) -> None:
         """Take the folder, the command's start path in it, and the function that writes an entry.
 
-        `seen_at` is its path in the log; by default its actual path.
+        For a copy of the folder `copied`, the log has the paths of the original.
         """
         self._top = top
-        self._seen_at = seen_at or os.fspath(top)
+        self._seen_at = copied.path if copied is not None else os.fspath(top)
+        self._log_at = copied.log if copied is not None else below(log, top)
         self._below = "" if here == top else os.fspath(here.relative_to(top))
         self._log = log
         self._scanner = scanner
@@ -69,6 +73,8 @@ class WatchedFolder:
         self._thread = ThreadPoolExecutor(1, "refold-folder")
         self._looks: list[tuple[Future[FolderScan], list[Suspect]]] = []
         self._last = FolderScan(FileTree(), (), 0)
+        self._started: FolderStarted | None = None
+        self._kept = ""
         self._contents: Contents | None = None
         self.entries = 0
         """How many were written."""
@@ -81,8 +87,9 @@ class WatchedFolder:
             return
         self._last = scan
         self._contents = Contents.here(self._log, os.fspath(self._top), scan.tree)
-        told = (scan.tree, scan.repositories, scan.by_git)
-        self._note(FolderStarted(self._seen_at, self._below, *told).as_event())
+        told = (scan.tree, scan.repositories, scan.by_git, self._log_at)
+        self._started = FolderStarted(self._seen_at, self._below, *told)
+        self._note(self._started.as_event())
 
     def look(self, calls: list[Suspect], *, is_whole: bool = True) -> None:
         """Begin to look: the results of some of these calls are there, others are in progress.
@@ -110,6 +117,17 @@ class WatchedFolder:
         scan = self._looked(self._thread.submit(self._scanner.scan, is_last=True))
         if scan is not None:
             self._write(scan, list(calls), is_end=True)
+
+    def keep(self, is_public: Callable[[bytes], bool], most: int | None = None) -> None:
+        """Keep the objects of git beside the log, if they have at most so many bytes."""
+        if self._started is None or self.lost or not self._started.tree.bases:
+            return
+        try:
+            into, tree = files_of(self._log), self._last.tree
+            found = pack_objects(self._started, tree, into, most=most, is_public=is_public)
+            self._kept = ", kept beside the log" if found else f", over {most:,} bytes: not kept"
+        except (GitFailed, OSError, ValueError) as error:
+            self._kept = f", not kept beside the log: {error}"
 
     def _note(self, event: Extension) -> None:
         try:
@@ -179,7 +197,7 @@ class WatchedFolder:
         left = [each for each in differs if each.kind in ("out", "cut") and each.value != "ignored"]
         size = sum(each.size or 0 for each in own)
         files = "1 file" if self._last.by_git == 1 else f"{self._last.by_git:,} files"
-        text = f"{files} by git, {len(own)} by content ({size:,} bytes)"
+        text = f"{files} by git{self._kept}, {len(own)} by content ({size:,} bytes)"
         if left:
             names = names_of((each.path for each in left), most=3)
             text += f", {len(left)} left out: {names}"

@@ -249,8 +249,6 @@ def watched_folder(
     journal: ObservedLog,
     secrets: Secrets,
     top: Path,
-    *,
-    keeps_all: bool,
     copied: FolderStarted | None = None,
 ) -> WatchedFolder:
     """Return the recorder of the folder `top` while a command works in it, started here.
@@ -259,13 +257,13 @@ def watched_folder(
     """
     here = Path.cwd() if copied is None else top / copied.below
     store = BlobStore(files_of(journal.path), sync=False)
-    log_files = LogFiles(journal.path, top, here, holds_others=True)
+    log = top / copied.log if copied is not None and copied.log else journal.path
+    log_files = LogFiles(log, top, here, holds_others=True)
     scanner = Scanner(
-        top, log_files, store.put, secrets.scrubbed_bytes, keeps_all=keeps_all,
-        keeps_commits=copied is not None, objects=NewObjects(top),
+        top, log_files, store.put, secrets.scrubbed_bytes, keeps_commits=copied is not None,
+        objects=NewObjects(top),
     )  # fmt: skip
-    seen_at = copied.path if copied is not None else ""
-    return WatchedFolder(top, here, journal.path, scanner, journal.append, seen_at=seen_at)
+    return WatchedFolder(top, here, journal.path, scanner, journal.append, copied=copied)
 
 
 def program_of(command: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
@@ -19,7 +20,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.events.events import LEFT, Extension
-from refold.engine.log.names import fresh_path, packs_of
+from refold.engine.log.names import files_of, fresh_path, packs_of
 from refold.engine.observed.binding import Bindings
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import EXACT, Profile
@@ -30,6 +31,7 @@ from refold.engine.wire.parts.format import Route
 from refold.engine.wire.spelling import can_spell
 from refold.engine.workspace.left_out import folder_of
 from refold.engine.workspace.made import NewObjects
+from refold.engine.workspace.watching import WatchedFolder
 from refold.proxy.bookends import (
     IGNORED,
     PLACEHOLDER,
@@ -108,6 +110,9 @@ _TYPED: Final = (
 )
 
 _FIRST_AND_LAST: Final = 2
+_KEPT_MAX: Final = 50_000_000
+"""Bytes of git's objects that are kept beside a log in its own folder: it may be committed there,
+and found in a clone that lacks the recorded commit."""
 _SCREEN: Final = (
     "the command's terminal output was not compared, because it depends on "
     "timing; to compare it, use --output exact"
@@ -232,8 +237,8 @@ def record_command(
     `--profile`: a name, `none`, FILE.py:NAME; by default, the command's. `output` is the comparison
     of its output in a replay: `exact`, `lines`, `ignore`. `workspace` is the folder that is
     recorded, `none` for none; by default, the git work tree that the command is started in, or the
-    current folder. With `keeps_all`, all its files are kept. `caps` limits its spending (§16.19).
-    `labels` are those of the run (§14.10).
+    current folder. With `keeps_all`, git's files are kept, too. `caps` limits its spending
+    (§16.19). `labels` are those of the run (§14.10).
 
     Raises:
         LogExists: a log is never overwritten.
@@ -255,7 +260,7 @@ def record_command(
         journal = stack.enter_context(session.log(path, told, labels=labels))
         folder = None
         if top is not None:
-            folder = watched_folder(journal, session.secrets, top, keeps_all=keeps_all)
+            folder = watched_folder(journal, session.secrets, top)
             stack.enter_context(folder).begin()
         desk = RecordingDesk(journal, session.secrets, routes, known, folder=folder, caps=caps)
         if listening is not None:
@@ -264,6 +269,8 @@ def record_command(
         else:
             mcp = McpRecording(journal, session.secrets)
             ended = session.run(desk, mcp, journal, at_end=desk.end)
+        if folder is not None and top is not None:
+            _keep(folder, session.secrets, path, top, keeps_all=keeps_all)
         beside = folder.entries if folder is not None else 0
         return RecordedCommand(
             path, journal.head, journal.entries, ended, known.name, tuple(desk.refused),
@@ -271,6 +278,15 @@ def record_command(
             is_empty=journal.entries - beside <= _FIRST_AND_LAST,
             reached=desk.spending.reached if desk.spending is not None else {},
         )  # fmt: skip
+
+
+def _keep(
+    folder: WatchedFolder, secrets: Secrets, log: Path, top: Path, *, keeps_all: bool
+) -> None:
+    """Keep git's files beside a log that has to hold all, or that is in the folder itself."""
+    if keeps_all or Path(os.path.realpath(log)).is_relative_to(top):
+        most = None if keeps_all else _KEPT_MAX
+        folder.keep(lambda content: secrets.scrubbed_bytes(content) == content, most)
 
 
 def replay_command(
@@ -553,10 +569,7 @@ def resume_command(
         if top is None and record.folder.started is not None:
             top, _ = folder_of(Path.cwd(), "")
         if top is not None:
-            keeps_all = keeps_all or bool(packs_of(record.path))
-            folder = watched_folder(
-                journal, session.secrets, top, keeps_all=keeps_all, copied=copied
-            )
+            folder = watched_folder(journal, session.secrets, top, copied)
             stack.enter_context(folder).begin()
         left = ""
         if copied is not None:
@@ -569,6 +582,13 @@ def resume_command(
         )  # fmt: skip
         mcp = McpRecording(journal, session.secrets)
         ended = session.run(desk, mcp, journal, pinned(record), desk.end)
+        if packs := packs_of(record.path) if copied is not None else []:
+            files_of(path).mkdir(exist_ok=True)
+            for pack in packs:  # of the commits with which the copy began
+                shutil.copyfile(pack, files_of(path) / pack.name)
+        elif folder is not None and top is not None:
+            where = top if copied is None else Path(copied.path)
+            _keep(folder, session.secrets, path, where, keeps_all=keeps_all)
         patch = None
         if copied is not None and folder is not None and not folder.lost:
             patch = patch_of(path, folder_at(path), left, session.place.edits.today)

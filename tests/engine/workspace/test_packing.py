@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,12 @@ def state_of(top: Path, *differs: TreeEntry) -> FolderState:
     return state
 
 
+def packed(state: FolderState, into: Path, **how: Any) -> list[Path]:
+    """Write the packs of a folder."""
+    assert state.started is not None
+    return pack_objects(state.started, state.tree, into, **how)
+
+
 def old_and_new(folder: Path) -> Path:
     """Return a repository with two commits, a branch, a tag with a text, and a stash."""
     top = repository(folder / "r", {"a": "old\n", "d/b": "b\n"})
@@ -47,7 +54,7 @@ def test_a_pack_has_the_files_of_the_commit_and_the_whole_history(tmp_path: Path
     state = state_of(top, TreeEntry("x", "100644", "git", extra))
     log = tmp_path / "x.jsonl"
     files_of(log).mkdir()
-    packs = pack_objects(state, files_of(log))
+    packs = packed(state, files_of(log))
     old = git(top, "rev-parse", "other:a")
     ids = {name: git(top, "rev-parse", name) for name in ("HEAD:a", "stash:a", "v1", "other")}
     log_of = git(top, "log", "--all", "--format=%H %s")
@@ -75,11 +82,26 @@ def test_the_same_objects_give_the_same_bytes(tmp_path: Path) -> None:
     found = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        (pack,) = pack_objects(state, tmp_path / name)
+        (pack,) = packed(state, tmp_path / name)
         found.append(pack.read_bytes())
         git(top, "gc", "-q", "--prune=now")
 
     assert found[0] == found[1]
+
+
+def test_keys_secrets_and_too_much_are_left_out(tmp_path: Path) -> None:
+    """What only a secret is in: the repository has it anyway."""
+    top = repository(tmp_path / "r", {"a": "one\n", ".env": "KEY=1\n", "s": "my secret\n"})
+    state, log = state_of(top), tmp_path / "x.jsonl"
+    assert packed(state, files_of(log), most=100) == []
+    assert not files_of(log).exists()
+
+    packed(state, files_of(log), most=10_000, is_public=lambda content: b"secret" not in content)
+
+    made = packed_repository(log, tmp_path / "made")
+    assert made is not None
+    said = made.said("cat-file", "--batch-all-objects", "--batch-check").decode()
+    assert sorted(line.split()[1] for line in said.splitlines()) == ["blob", "commit", "tree"]
 
 
 def test_a_damaged_pack_is_refused(tmp_path: Path) -> None:
@@ -110,7 +132,7 @@ def test_the_repository_that_has_the_objects_lends_them(
     monkeypatch.chdir(other)
     assert lenders(started) == {}
     with pytest.raises(GitFailed, match="the repository is not here"):
-        pack_objects(state, tmp_path)
+        packed(state, tmp_path)
 
 
 def test_each_repository_is_lent_by_one_that_has_it(
@@ -134,6 +156,7 @@ def test_each_repository_is_lent_by_one_that_has_it(
 
 
 def test_without_a_folder_there_is_nothing_to_pack(tmp_path: Path) -> None:
-    assert pack_objects(FolderState(), tmp_path) == []
+    started = FolderStarted(str(tmp_path), "", FileTree())
+    assert pack_objects(started, FileTree(), tmp_path) == []
     assert packed_repository(tmp_path / "x.jsonl", tmp_path / "made") is None
     assert os.listdir(tmp_path) == []  # noqa: PTH208 - names

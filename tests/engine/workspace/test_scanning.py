@@ -437,18 +437,6 @@ def test_line_ends_of_autocrlf(tmp_path: Path) -> None:
     assert list(tree.by_path) == ["a"]
 
 
-def test_all_is_kept_if_asked_for(tmp_path: Path) -> None:
-    """Then the repository may lose what it likes."""
-    top = repository(tmp_path / "r", {"a": "one\n"})
-    looked = Looked(top, keeps_all=True)
-
-    tree = looked.scan().tree
-    (top / ".git").rename(tmp_path / "gone")
-
-    assert tree.bases == ()
-    assert looked.files(tree) == {"a": b"one\n"}
-
-
 def test_empty_folders_are_there(tmp_path: Path) -> None:
     """A command that lists them finds them in a copy; a full one is no longer empty."""
     top = repository(tmp_path / "r", {"a": "one\n", ".gitignore": "x\n"})

@@ -15,7 +15,8 @@ from typing import Final
 import attrs
 import pytest
 
-from refold.engine.errors import UsageError
+from refold.engine.errors import FolderIncomplete, UsageError
+from refold.engine.log.names import files_of, packs_of
 from refold.proxy.copies import placing
 from refold.proxy.copies.placing import Copying
 from refold.proxy.sessions import record_command, replay_command
@@ -359,6 +360,44 @@ def test_files_of_today_that_are_not_here_are_refused(
     assert f"{world.main} is not on this machine, so all files are as recorded" in report.notes
     with pytest.raises(UsageError, match=r"--files today: .* is not on this machine"):
         replay_command(world.log, command, copying=Copying(files="today"))
+
+
+LOOKS: Final = """
+    import subprocess
+    def runs(command):
+        return subprocess.run(command, shell=True, capture_output=True, text=True).stdout
+    print(text_of(ask("Hello " + runs("git log --format=%s; git status --short; cat work.py"))))
+"""
+
+
+@pytest.mark.parametrize("kept", ["", "in the folder", "all"])
+def test_a_shallow_clone_has_what_is_beside_the_log_and_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str
+) -> None:
+    """The recorded commit is in neither the clone nor on this machine: files and history."""
+    world = _world(tmp_path, "clone")
+    (tmp_path / "looks.py").write_text(textwrap.dedent(CLIENT) + textwrap.dedent(LOOKS))
+    command = [sys.executable, str(tmp_path / "looks.py")]
+    log = world.main / "runs" / "run.jsonl" if kept == "in the folder" else world.log
+    with Upstream() as upstream:
+        for name, value in upstream.environment().items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(world.main)
+        record_command(command, log=log, keeps_all=kept == "all")
+    assert packs_of(log) == ([files_of(log) / "0.pack"] if kept else [])
+    (world.main / "CLAUDE.md").write_text("Newer.\n")
+    git(world.main, "add", "-A")
+    git(world.main, "commit", "-qm", "third")
+    there = _cloned(world, "--depth", "1")
+    world.main.rename(tmp_path / "gone")
+    monkeypatch.chdir(there)
+    log = there / "runs" / "run.jsonl" if kept == "in the folder" else log
+    if kept:
+        report = replay_command(log, command, copying=Copying(files="recorded"))
+        assert report.identical, str(report)
+    else:
+        with pytest.raises(FolderIncomplete, match=f"{there} is a shallow clone: fetch all"):
+            replay_command(log, command)
 
 
 @pytest.mark.long

@@ -37,7 +37,8 @@ def listed_contents(log: Path, left: contextlib.ExitStack) -> list[Path] | None:
     )
     if packs := packs_of(log):
         return packs
-    return pack_objects(folder, Path(left.enter_context(tempfile.TemporaryDirectory())))
+    into = Path(left.enter_context(tempfile.TemporaryDirectory()))
+    return pack_objects(folder.started, folder.tree, into)
 
 
 def tell_moved(moved: Iterable[tuple[str, StoreOutcome]], url: str, count: int, doing: str) -> int:

@@ -14,13 +14,14 @@ from typing import Final
 import attrs
 
 from refold.engine.errors import ContentMissing, FolderIncomplete, UsageError
+from refold.engine.log.blobs import digest_only
 from refold.engine.workspace import paths
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState
 from refold.engine.workspace.git import Git, object_folders
-from refold.engine.workspace.packing import contents_of
+from refold.engine.workspace.packing import contents_of, is_shallow, shallow_here
 from refold.engine.workspace.restoring import restore
-from refold.engine.workspace.tree import TreeEntry, check_folders
+from refold.engine.workspace.tree import FileTree, TreeEntry, check_folders
 from refold.proxy.copies.current import (
     Edits,
     RecordedFolder,
@@ -92,7 +93,7 @@ def make_copy(
     try:
         whole = contents.whole(started.tree)
     except ContentMissing as error:
-        raise FolderIncomplete(str(log), (str(error),)) from None
+        raise _incomplete(log, [error]) from None
     recorded = RecordedFolder(log, head, folder, contents, whole, gits)
     today = todays_folder(recorded)
     if files == "today" and today is None:
@@ -101,6 +102,8 @@ def make_copy(
     edits = edits_of(recorded, today, files, command)
 
     def content(entry: TreeEntry) -> bytes:
+        if entry == _log_at(started.log):
+            return b""
         used = edits.held.get(entry.path)
         if used is not None:
             return used.content
@@ -112,11 +115,11 @@ def make_copy(
                 raise
             return held.content
 
-    tree = edits.tree(whole)
+    tree = _with_log(edits.tree(whole), started.log)
     check_folders(tree.by_path, [one.path for one in started.repositories])
     missing = restore(tree.differs, content, top)
     if missing:
-        raise FolderIncomplete(str(log), tuple(map(str, missing)))
+        raise _incomplete(log, missing)
     notes, shown = _histories(started, top, work, contents, gits, has_hooks=has_hooks)
     notes = [*edits.notes(started.path), *notes]
     lenders = dict.fromkeys(each for each in (today, recorded.place) if each is not None)
@@ -144,6 +147,22 @@ def make_copy(
     )  # fmt: skip
 
 
+def _log_at(path: str) -> TreeEntry:
+    return TreeEntry(path, "100644", "own", digest_only(b""), 0)
+
+
+def _with_log(tree: FileTree, path: str) -> FileTree:
+    """Return a tree with an empty file in the place of the log: commands list it."""
+    above = {path[:at] for at, char in enumerate(path) if char == "/"}
+    is_free = path and tree.by_path.keys().isdisjoint({path, *above})
+    return FileTree.of((), [*tree.differs, _log_at(path)]) if is_free else tree
+
+
+def _incomplete(log: Path, missing: Iterable[ContentMissing]) -> FolderIncomplete:
+    shallow = shallow_here()
+    return FolderIncomplete(str(log), tuple(map(str, missing)), str(shallow or ""))
+
+
 def _histories(
     started: FolderStarted,
     top: Path,
@@ -164,6 +183,13 @@ def _histories(
             at.symlink_to(folder)
             shown.append((folder, str(at)))
             named.append(str(at))
+        is_borrowed = git is not None and git.top != Path(started.path, one.path)
+        if git is not None and is_borrowed and not git.git_dir and is_shallow(git):
+            notes.append(
+                f"{git.top} is a shallow clone, so older commits are missing in the copy: fetch "
+                "them (git fetch --unshallow, or fetch-depth: 0 in CI), or record with "
+                "--keep-content"
+            )
         place = Path(top, one.path)
         place.mkdir(parents=True, exist_ok=True)
         notes += make_history(place, one, named, contents.own, git)

@@ -275,26 +275,30 @@ def _named(started: FolderStarted, today: Path, command: Sequence[str]) -> set[s
     return found
 
 
-def _scanned(recorded: RecordedFolder, today: Path) -> tuple[FileTree, list[str]]:
-    """Return all files of today's folder, and the paths of its repositories.
+def _scanned(recorded: RecordedFolder, today: Path) -> tuple[dict[str, TreeEntry], list[str]]:
+    """Return all files of today's folder by path, and the paths of its repositories.
 
     The log's files are left out; a clone may have them as well.
     """
-    log, started = Path(os.path.realpath(recorded.log)), recorded.started
-    if log.is_relative_to(started.path):
-        log = today / log.relative_to(started.path)
-    log_files = LogFiles(log, today, today / started.below, holds_others=True)
-    with Scanner(today, log_files, digest_only, bytes) as scanner:
+    started, here = recorded.started, today / recorded.started.below
+    logs = [recorded.log, *([today / started.log] if started.log else [])]
+    held = [LogFiles(log, today, here, holds_others=True) for log in logs]
+    with Scanner(today, held[-1], digest_only, bytes) as scanner:
         found = scanner.scan()
     gits = {base.path: Git(today / base.path) for base in found.tree.bases}
-    with Contents(log, gits) as contents:
-        return contents.whole(found.tree), [one.path for one in found.repositories]
+    with Contents(recorded.log, gits) as contents:
+        files = {
+            each.path: each
+            for each in contents.whole(found.tree).differs
+            if not any(log_files.hold(each.path) for log_files in held)
+        }
+        return files, [one.path for one in found.repositories]
 
 
 def _states(recorded: RecordedFolder, today: Path, words: Collection[str]) -> dict[str, PathStates]:
     """Return the states of each path that differs from the start of the record."""
-    tree, repositories = _scanned(recorded, today)
-    start, now, changed = recorded.whole.by_path, tree.by_path, recorded.state.states
+    now, repositories = _scanned(recorded, today)
+    start, changed = recorded.whole.by_path, recorded.state.states
     places = [one.path for one in recorded.started.repositories]
     missing = [path for path in places if path and not (today / path / ".git").exists()]
     out = [each.path for each in start.values() if (each.kind, each.mode) == ("out", _FOLDER)]

@@ -50,20 +50,22 @@ class FolderComparison:
         contents: Contents,
         ignored: Iterable[str] = (),
         taken: Iterable[str] = (),
+        log: str = "",
     ) -> None:
         """Take the copy, what reads recorded contents, and patterns of paths to ignore.
 
         `taken` are paths that the copy does not have as recorded: of them, only new changes count.
+        `log` is the path of the record in its folder, if it was there.
         """
         self._top = top
         self._contents = contents
         self._ignored = tuple(ignored)
         self._taken = frozenset(taken)
         self._begun: Mapping[str, TreeEntry] = {}
-        nowhere = top.parent / "no-log.jsonl"
+        place = top / log if log else top.parent / "no-log.jsonl"
         self._now = BlobStore(top.parent / "now", sync=False)
         self._scanner = Scanner(
-            top, LogFiles(nowhere, top, top), self._now.put, lambda content: content
+            top, LogFiles(place, top, top), self._now.put, lambda content: content
         )
         self._in_base: Mapping[str, TreeEntry] | None = None
         self._why = ""

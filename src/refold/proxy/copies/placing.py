@@ -129,7 +129,7 @@ def _placed(
         why = f"{recorded.path} cannot be replaced by the copy"
     copy = made(is_mounted=not why, has_layers=layers)
     taken = (*copy.edits.used, *copy.led)
-    compared = FolderComparison(copy.top, copy.contents, copying.ignored, taken)
+    compared = FolderComparison(copy.top, copy.contents, copying.ignored, taken, recorded.log)
     left.enter_context(compared)
     compared.begin()
     if not why:
