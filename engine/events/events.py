@@ -41,7 +41,7 @@ class RunStarted(Value):
     models: dict[str, str] = attrs.field(factory=dict, kw_only=True)
     """Models given, by the name that the program asks for; the default's is empty."""
     versions: dict[str, Any]
-    """{format, engine, state, python, flags?}: integers, Python as `3.12`, and rules of scheduling
+    """{format, engine, state, python, release, flags}: integers, texts, and rules of scheduling
     (CONTRACT.md §15.1)."""
     fingerprint: dict[str, str]
     """Digests of what explains a divergence and never decides one: program source, hash seed."""
@@ -205,7 +205,7 @@ class EffectCancelled(Value):
 
     kind: Literal["tool", "model", "child", "input", "run"]
     by: Literal["parent"] | None = None
-    """For `run`: that the run above cancelled it; `None` from outside, and in older logs."""
+    """For `run`: that the run above cancelled it; `None` from outside."""
 
 
 @attrs.frozen(weakref_slot=False)
@@ -319,10 +319,10 @@ class RunFinished(Value):
     models: list[str] | None = None
     """Those that the run itself asked, in the order of first use; `None` where it asked none."""
     usage: Usage | None = None
-    """Of the run and all below it; `None` where nothing asked a model, and in older logs."""
+    """Of the run and all below it; `None` where nothing asked a model."""
     tree_digest: str | None = None
     """Of the run and the children that it joined; `None` where it joined no child's log or does not
-    know what one did, and in older logs."""
+    know what one did."""
 
 
 @attrs.frozen(weakref_slot=False)

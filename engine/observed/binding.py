@@ -327,17 +327,13 @@ class Bindings:
         recorded: Mapping[str, str] | None = None,
         now: Mapping[str, str] | None = None,
         *,
-        is_noted: bool = True,
         made: Iterable[MadeObject] = (),
     ) -> None:
         """Take places, and the noted values of both runs: folders, date, host, user.
 
         `made` are the commits that the recorded run made.
-
-        Without `is_noted`, the record is from a version that bound only folders.
         """
-        self._is_noted = is_noted
-        self._places = (*places, *(_BUILT_IN if is_noted else ()))
+        self._places = (*places, *_BUILT_IN)
         pairs = list(_own_pairs(recorded or {}, now or {}))
         self._was: dict[str, set[tuple[str, int]]] = {}
         self._here: dict[str, set[tuple[str, int]]] = {}
@@ -348,7 +344,7 @@ class Bindings:
             self._here.setdefault(here, set()).add(key)
             self._forth.setdefault(was, here)
             self._back.setdefault(here, was)
-        own = _own_tokens({*self._was, *self._here}, is_noted=is_noted)
+        own = _own_tokens({*self._was, *self._here})
         tokens = (rf"{_START}(?P<{_DATE}>{_DATES})", *own, rf"{_START}(?P<id>{_IDS})")
         self._token = re.compile("|".join(tokens))
         # A conversation says with each request all that it said before.
@@ -471,7 +467,7 @@ class Bindings:
         if recorded.parameters.keys() != now.parameters.keys():
             raise _DiffersError
         for name, value in recorded.parameters.items():
-            is_who = self._is_noted and _SAYS_WHO.fullmatch(name) is not None
+            is_who = _SAYS_WHO.fullmatch(name) is not None
             where = frozenset({"parameters"} if is_who else ())
             yield from self._pairs(value, now.parameters[name], where, f"/parameters/{name}")
 
@@ -847,18 +843,17 @@ def _below_home(
             yield ("folder", -1 - at), f"{home}/{was}", below
 
 
-def _own_tokens(spelled: Iterable[str], *, is_noted: bool) -> Iterator[str]:
+def _own_tokens(spelled: Iterable[str]) -> Iterator[str]:
     r"""Yield the pattern of known texts, the longest first; a path ends where its name does.
 
     A path is not the end of a longer one, and begins no longer name: `/home/a` is not in
     `/home/a-old`; a full stop may end a sentence.
     """
-    end = r"(?!\.*[\w-])" if is_noted else r"(?!\w)"
     found = sorted(spelled, key=len, reverse=True)
     each = (("" if one[0] in "/-\\%" else "(?<!/)") + re.escape(one) for one in found)
     if found:
         start = r"(?:(?<![\w.-])|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
-        yield rf"(?P<own>{start}(?:{'|'.join(each)}){end})"
+        yield rf"(?P<own>{start}(?:{'|'.join(each)})(?!\.*[\w-]))"
 
 
 def _paths(folders: Mapping[str, str], name: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
@@ -29,23 +29,15 @@ from refold.engine.ports.ports import Program, Reference
 SHIPPED: Final[dict[str, Reference]] = {}
 """Programs that every installation has, by the name that a log shows; their owners `ship` them."""
 
-_UNMARKED: Final[dict[str, str]] = {}
-"""Fingerprints of these programs in 0.1.0, whose first logs lack `shipped`. Complete: newer logs
-have it."""
-
 UNRULY: Final[set[str]] = set()
 """Those that do not end as a program does: never in a process that somebody else needs."""
 
 _importing = threading.local()
 
 
-def ship(source: str, unmarked: Mapping[str, str], *, unruly: Iterable[str] = ()) -> None:
-    """Make functions of the module `source` known by their names alone: those of `unmarked`.
-
-    It has the fingerprint of each in 0.1.0, see `_UNMARKED`; of a name that came later it is empty.
-    """
-    SHIPPED.update({name: Reference(source, name) for name in unmarked})
-    _UNMARKED.update(unmarked)
+def ship(source: str, names: Iterable[str], *, unruly: Iterable[str] = ()) -> None:
+    """Make functions of the module `source` known by their names alone."""
+    SHIPPED.update({name: Reference(source, name) for name in names})
     UNRULY.update(unruly)
 
 
@@ -59,14 +51,9 @@ def is_shipped(program: Program) -> bool:
 def names_shipped(started: RunStarted) -> bool:
     """Return whether the program of a log is one that Refold ships, and may be run for it.
 
-    A program of somebody else's may have the same name. Newer logs record which one it was; for
-    older ones, the fingerprint decides.
+    A program of somebody else's may have the same name: the log records which one it was.
     """
-    if started.program not in SHIPPED:
-        return False
-    return bool(started.shipped) or (
-        started.fingerprint.get("source") == _UNMARKED[started.program]
-    )
+    return bool(started.shipped) and started.program in SHIPPED
 
 
 def program_name(program: Program | Reference | str) -> str:

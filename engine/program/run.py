@@ -35,10 +35,7 @@ from refold.engine.ports.programs import ship
 from refold.engine.program.drawn import Face, check_kind, delegation_call
 
 # Wherever programs run, their children may be agents.
-ship(
-    "refold.engine.program.agent",
-    {"agent": "c5a734a57ab606923c7f30f3de766e4f1eb024bcf2c8d2a483456f5d18db20e5"},
-)
+ship("refold.engine.program.agent", ["agent"])
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -1,6 +1,6 @@
 """Finds the wire format of a request in the table of formats, and reads it.
 
-To add one: a folder like `wire.chat`, its row here, and one more in `NEWEST`.  Pure.
+To add one: a folder like `wire.chat`, and its row here.  Pure.
 Rules: CONTRACT.md §16.9.
 """
 
@@ -38,14 +38,8 @@ FORMATS: Final[dict[str, WireFormat]] = {
 }
 _NOT_OF_PATHS: Final = re.compile(r"[^\w.:@-]", re.ASCII)
 _DEPLOYMENT: Final = "/deployments/"
-NEWEST: Final = 4
-"""The supported features: 1: Google's paths, and separate cache markers · 2: also Bedrock's paths ·
-3: compressed bodies, and multipart bodies without the client's random boundary · 4: Google's calls
-by name and number. A new format's paths get a new number as `since`: logs recorded before have its
-requests as `other`."""
 _SUCCESS: Final = range(200, 300)
 _EVENTS: Final = "text/event-stream"
-_BOUNDARY_SINCE: Final = 3
 _BOUNDARY: Final = re.compile(rb"--([^\r\n]{1,70})\r?\n")
 
 
@@ -66,25 +60,21 @@ def read_request(
     path_and_query: str,
     body: bytes,
     remembered: Remembered | None = None,
-    *,
-    reads: int = NEWEST,
 ) -> Asked:
     """Parse a request; never raises. Parts in `remembered` are not parsed again.
 
     A request without a known format, or with an invalid body, is `other`: {method, path, body}, the
-    body as a JSON object or list, else as text, else as {"base64": …}; null for none. `reads` is
-    the feature level (`NEWEST`): a log keeps the level that it began with.
+    body as a JSON object or list, else as text, else as {"base64": …}; null for none.
     """
     spoken_here = spoken(method, path_and_query)
-    if spoken_here is not None and reads >= spoken_here[1].since:
+    if spoken_here is not None:
         row, place, at = spoken_here
         found, lists = (remembered or Remembered(0)).object_in(body, row.conversation)
         is_shaped = found is not None and PLACE not in found and row.is_shaped(found, lists)
         if found is not None and is_shaped and (not place.needs or place.needs in found):
-            if reads >= row.apart_since:
-                found, lists = row.apart(found, lists)
+            found, lists = row.apart(found, lists)
             return _placed(row.asked(found, lists), path_and_query, place.model_in(at))
-    body = _without_boundary(body) if reads >= _BOUNDARY_SINCE else body
+    body = _without_boundary(body)
     parameters = {"method": text_of(method), "path": path_and_query, "body": _body(body)}
     return Asked(api=OTHER, model="", parameters=held(parameters))
 

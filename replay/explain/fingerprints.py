@@ -121,9 +121,8 @@ def of_release(
     ours = is_all and names and all(is_ours(tools.get(name)) for name in names)
     if not ours or release == refold.__version__:
         return ""
-    made = f"Refold {release}" if release else "an older release of Refold"
     return (
-        f"the log was recorded with {made}, and Refold {refold.__version__} has "
+        f"the log was recorded with Refold {release}, and Refold {refold.__version__} has "
         f"different definitions of its own tools {', '.join(sorted(names))}. The "
         "program is not the cause: replay with that release, or record again"
     )

@@ -182,9 +182,8 @@ class ObservedRecord:
 
     def bindings(self, now: Mapping[str, str] | None = None) -> Bindings:
         """Return the bindings of recorded values to a run's; `now` is that run's place."""
-        is_noted = NOTED in self.started.rules
         made = self.folder.made
-        return Bindings(self.places, self.here, now or self.here, is_noted=is_noted, made=made)
+        return Bindings(self.places, self.here, now or self.here, made=made)
 
     def retries(self) -> dict[str, list[RecordedTurn]]:
         """Return the requests that failed and were tried again next, by the call of the last."""

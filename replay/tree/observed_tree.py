@@ -22,7 +22,7 @@ from refold.engine.events.call_key import scope_above, scope_of
 from refold.engine.events.outcome import Fault, Priced, Usage
 from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
-from refold.engine.observed.delegations import delegated, written
+from refold.engine.observed.delegations import delegated
 from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.workspace.entries import FolderChanged, read_entry
@@ -134,7 +134,6 @@ class _Reading(Walk):
         """Tool calls, and delegations found in text, each as a possible leaf."""
         self._delegating: set[str] = set()
         """Those of them that hand work over."""
-        self._texts: dict[str, str] = {}
         """By scope: the key of a delegation in the text of its last answer."""
         self._openings: dict[str, _Opening] = {"": _Opening()}
         self._scopes: dict[int, str] = {}
@@ -262,7 +261,6 @@ class _Reading(Walk):
     def _answered(self, talk: _Talk, call: str, answered: events.ModelAnswered) -> None:
         talk.usage = talk.usage.plus(answered.usage)
         talk.priced = talk.priced.plus(Priced.of(answered.usage, answered.message))
-        self._texts.pop(talk.scope, None)
         end = self._ends.pop(call, "")
         if answered.status == "ok" or talk.is_probe:
             talk.status = "completed"
@@ -278,7 +276,6 @@ class _Reading(Walk):
                 str(each.get("name")) for each in answered.message.get("tool_calls") or ()
             )
             self._chain(end, [answered.message])
-            self._in_text(call, answered.message)
 
     # --- tools ---------------------------------------------------------------------------
 
@@ -288,16 +285,6 @@ class _Reading(Walk):
         self._calls[call] = _leaf(call, called.tool, called.arguments, whom)
         if whom is not None:
             self._delegating.add(call)
-        self._calls.pop(self._texts.pop(talk.scope, ""), None)
-
-    def _in_text(self, call: str, message: Mapping[str, Any]) -> None:
-        """Take note of a delegation that a model wrote as text: older logs have no call of it."""
-        found = written(message.get("content"))
-        whom = delegated(*found, self._profile) if found is not None else None
-        if found is not None and whom is not None:
-            key = self._texts[scope_of(call)] = f"{call} text"
-            self._calls[key] = attrs.evolve(_leaf(key, *found, whom), status="completed")
-            self._delegating.add(key)
 
     # --- nodes ---------------------------------------------------------------------------
 

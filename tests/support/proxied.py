@@ -22,7 +22,7 @@ from refold.proxy.bookends import here, resumed_rules
 from refold.proxy.desks.caps import Caps
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.ordering import Work
-from refold.proxy.desks.recording import READ_NOW, RecordingDesk
+from refold.proxy.desks.recording import RecordingDesk
 from refold.proxy.desks.replaying import Replaying
 from refold.proxy.desks.resuming import Resuming
 from refold.proxy.http.routes import routes_of
@@ -44,9 +44,7 @@ def recorded(
     secrets = Secrets()
     routes = routes_of([f"openai={upstream}", f"anthropic={upstream}"])
     given = {"command": ["test"]}
-    with ObservedLog(
-        log, program="test", input=given, vault=secrets, rules={**READ_NOW, **rules}
-    ) as journal:
+    with ObservedLog(log, program="test", input=given, vault=secrets, rules=rules) as journal:
         desk = RecordingDesk(journal, secrets, routes, caps=caps)
         with served(desk, [route.name for route in routes]) as base:
             secrets.hide_address(base)

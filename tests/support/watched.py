@@ -96,20 +96,17 @@ def record(
     at_ms: int | None = None,
     came: Mapping[str, Any] | None = None,
     folders: Mapping[str, str] | None = None,
-    noted: Mapping[str, str] | None = MappingProxyType({}),
-    reads: Mapping[str, Any] = MappingProxyType({}),
+    noted: Mapping[str, str] = MappingProxyType({}),
 ) -> Path:
     """Write the log of a command that made these exchanges, one after the other.
 
-    `noted` is what else the log notes; a log of before bindings has `None`.
-    `reads` says how requests were read, as `READ_NOW`; by default as the oldest logs.
+    `noted` is what else the log notes.
     `at_ms` is how long after each request its answer came, `came` what its wire says otherwise.
     """
     told = (rules or VolatileRules()).as_json()
     told |= {NAMED: profile.as_json()} if profile.name else {}
     told |= {FOLDERS: dict(folders or {})} if folders else {}
-    told |= {NOTED: dict(noted)} if noted is not None else {}
-    told |= reads
+    told |= {NOTED: dict(noted)}
     given = {"command": ["python", "agent.py"]}
     used = vault or Vault()
     with ObservedLog(path, program="agent.py", input=given, vault=used, rules=told) as log:

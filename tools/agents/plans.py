@@ -251,7 +251,7 @@ class _Bound:
 
     def __call__(self, params: Any, *, context: ToolContext) -> ToolResult[Plan]:
         # A marker, and only where it is refused: a replay may have another session with the same
-        # reducers, and logs of before this rule have plans of such runs.
+        # reducers.
         if context.lacks(self.session) and context.run.patched(f"plans: {NOT_THE_RUNS}"):
             raise ToolValidationError(NOT_THE_RUNS)
         return self.handler(params, context=context)

@@ -321,7 +321,7 @@ def dispatch_subagent_tool(
 
     def handler(params: DispatchSubagent, *, context: ToolContext) -> Any:
         now = attrs.evolve(chosen, lacks_session=context.lacks(chosen.session))
-        had = recorded(context.run, NAME, chosen, now)
+        had = recorded(context.run, NAME, now)
         return answered(
             context.run,
             _asked(had, params, context),

@@ -243,14 +243,13 @@ class ForkedOptions:
         )
 
 
-def recorded(run: Any, name: str, options: T, now: T | None = None) -> T:
+def recorded(run: Any, name: str, options: T) -> T:
     """Return a tool's options as recorded in this run, from its first use on.
 
     So a replay does not need an equally configured tool, except for the user's own program, because
-    a log never determines the code to import. `now` is recorded; it may have more members than
-    `options`, which supplies the values for older logs.
+    a log never determines the code to import.
     """
-    return with_values(options, settings_of(run, name, lambda: plain_settings(now or options)))
+    return with_values(options, settings_of(run, name, lambda: plain_settings(options)))
 
 
 # --- sessions ------------------------------------------------------------------------------------

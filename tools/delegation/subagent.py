@@ -150,12 +150,9 @@ def remade(**plain: Any) -> DelegationTool:
 
 
 def _set_up(given: SubagentOptions, settings: Mapping[str, Any]) -> SubagentOptions:
-    """Return the options recorded in the run's log; the child's program is code and stays as given.
-
-    Older logs have neither a cap on request sizes nor turns.
-    """
+    """Return the options recorded in the run's log; the child's program is code, and as given."""
     usual = SubagentOptions(program=given.program, runner=given.runner)
-    return with_values(usual, {"request_bytes": None, "parallel": True, **settings})
+    return with_values(usual, settings)
 
 
 def _settings(options: SubagentOptions) -> dict[str, Any]:

@@ -14,12 +14,10 @@ FORMAT: Final = WireFormat(
     places=(
         AskedPaths(
             re.compile(r"(?:/(?P<model>[^/:]+))?:(generateContent|streamGenerateContent)\Z"),
-            since=1,
         ),
     ),
     is_shaped=request.is_shaped,
     apart=request.without_ids,
-    apart_since=4,
     asked=request.asked,
     speaker=GenerateSpeaker,
     body=spelling.body,

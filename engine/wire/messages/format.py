@@ -15,13 +15,11 @@ from refold.engine.wire.parts.format import (
 
 _OF_VERTEX: Final = AskedPaths(
     re.compile(r"/publishers/anthropic/models/(?P<model>[^/]+):(rawPredict|streamRawPredict)\Z"),
-    since=1,
 )
 """Other publishers at Vertex have formats of their own."""
 _FRAMED: Final = "/invoke-with-response-stream"
 _OF_BEDROCK: Final = AskedPaths(
     re.compile(r"/model/(?P<model>[^/]+)/invoke(-with-response-stream)?\Z"),
-    since=2,
     needs="anthropic_version",
     provider="aws",
     escaped=re.compile(r"%([2-7][0-9A-Fa-f])"),

@@ -123,8 +123,6 @@ class AskedPaths:
 
     ends: re.Pattern[str]
     """The end of its paths; the group `model` is the model, if bodies do not have it."""
-    since: int = 0
-    """From which `reads` of `wire.apis` on it is read."""
     needs: str = ""
     """The member that distinguishes such a body from a different format at the same path."""
     provider: str = ""
@@ -157,8 +155,6 @@ class WireFormat:
     """Whether the members of a body that the format rests on have its shapes."""
     apart: Callable[[Body, Lists], tuple[Body, Lists]] = lambda body, lists: (body, lists)
     """Separates data that a client changes with each request: cache markers, ids."""
-    apart_since: int = 1
-    """From which `reads` of `wire.apis` on."""
     asked: Callable[[Body, Lists], Asked]
     """Parses a body. Never raises."""
     speaker: Callable[[Asked], Speaker]

@@ -30,7 +30,7 @@ from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.watching import WatchedFolder
 from refold.proxy.command import KEPT_BYTES, CommandEnd, Size, is_typed_at
 from refold.proxy.desks.keys import Secrets, is_key_name
-from refold.proxy.desks.recording import MARKS, MODEL, READ_NOW, READS
+from refold.proxy.desks.recording import MODEL
 from refold.proxy.http.routes import keys_of, others_of
 from refold.replay.observed.record import MOVED, OUTPUT, ObservedRecord
 
@@ -139,7 +139,7 @@ def placeholder(name: str, begin: str = "") -> str:
 
 def first_rules(rules: VolatileRules, profile: Profile, output: str = "") -> dict[str, Json]:
     """Return the rules of `run.started`: ignored places, and settings of a replay."""
-    told: dict[str, Json] = {**rules.as_json(), **READ_NOW}
+    told: dict[str, Json] = {**rules.as_json()}
     begins = {name: _KEY_BEGINS.match(value) for name, value in os.environ.items()}
     if keys := {name: found[0] for name, found in begins.items() if found is not None}:
         told[KEYS] = keys
@@ -156,9 +156,7 @@ def again_rules(record: ObservedRecord, model: str = "") -> dict[str, Json]:
     """
     own = record.started.rules
     kept: dict[str, Json] = {
-        name: own[name]
-        for name in (MARKS, READS, KEYS, NAMED, FOLDERS, NOTED, MODEL)
-        if name in own
+        name: own[name] for name in (KEYS, NAMED, FOLDERS, NOTED, MODEL) if name in own
     }
     more: dict[str, Json] = {OUTPUT: record.output} if record.output != EXACT else {}
     more |= {MODEL: model} if model else {}

@@ -22,7 +22,6 @@ from refold.engine.log.reader import read_entries
 from refold.engine.ports import programs
 from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import (
-    _UNMARKED,
     SHIPPED,
     elsewhere,
     fingerprint_of,
@@ -123,11 +122,10 @@ def test_a_file_without_a_function_is_told_so() -> None:
 def test_what_is_shipped_is_known_by_its_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """By whom it belongs to: finding programs knows none by itself."""
     monkeypatch.setattr(programs, "SHIPPED", {})
-    monkeypatch.setattr(programs, "_UNMARKED", {})
     with pytest.raises(ProgramNotFound):
         load_program("works")
 
-    ship(works.__module__, {"works": ""})
+    ship(works.__module__, ["works"])
 
     assert load_program("works") is works
 
@@ -178,29 +176,6 @@ def test_many_logs_of_such_programs_need_theirs(tmp_path: Path) -> None:
 
     rows = refold.replay_all(tmp_path).logs
     assert [row.result for row in rows] == ["program needed"] * len(SHIPPED)
-
-
-@pytest.mark.parametrize("name", sorted(SHIPPED))
-def test_logs_that_do_not_say_so_go_by_their_fingerprint(name: str, tmp_path: Path) -> None:
-    """Those of 0.1.0; any other that has the name alone is not run."""
-    released = {
-        "agent": "c5a734a5",
-        "survey_tree": "7368dc1b",
-        "survey_package": "16c0afc2",
-        "survey_with_faults": "5168ac08",
-        "never_ends": "5905b7dd",
-        "floods": "3c0aca8f",
-        "crashes": "76b23aa5",
-    }
-    started = attrs.evolve(_first(works, tmp_path / "a.jsonl"), program=name)
-    unmarked = _UNMARKED[name]
-
-    assert unmarked.startswith(released[name])
-    assert names_shipped(attrs.evolve(started, fingerprint={"source": unmarked}))
-    assert not names_shipped(attrs.evolve(started, fingerprint={"source": "0" * 64}))
-    assert not names_shipped(attrs.evolve(started, fingerprint={}))
-    assert names_shipped(attrs.evolve(started, shipped=True))
-    assert not names_shipped(attrs.evolve(started, shipped=True, program="another"))
 
 
 def test_a_program_is_loaded_from_its_file_once(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from refold.engine.secrets.vault import Vault
 from refold.engine.wire.apis import read_request
 from refold.proxy.bookends import again_rules
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.recording import READ_NOW
 from refold.proxy.desks.replaying import Replaying
 from refold.proxy.http.server import served
 from refold.proxy.http.turns import Pace
@@ -504,7 +503,7 @@ def check_fork(requests: list[tuple[str, bool]], faults: list[Any]) -> None:
     ]
     with tempfile.TemporaryDirectory() as folder:
         log, new = Path(folder, "a.jsonl"), Path(folder, "b.jsonl")
-        record(log, exchanges, reads=READ_NOW)
+        record(log, exchanges)
         calls = [turn.call for turn in read_record(log).turns]
         kept = kept_record(log, -1, dict(zip(calls, faults, strict=True)))
         rules = again_rules(kept.record)

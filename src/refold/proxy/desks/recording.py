@@ -6,9 +6,9 @@ Rules: CONTRACT.md §16.3, §16.4.
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import attrs
 
@@ -19,7 +19,7 @@ from refold.engine.models.prices import priced
 from refold.engine.observed.binding import ids_in
 from refold.engine.observed.observer import Journal, Observer, RequestUnderway
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
-from refold.engine.wire.apis import NEWEST, provider_of, read_request, reader_of, reader_of_part
+from refold.engine.wire.apis import provider_of, read_request, reader_of, reader_of_part
 from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import LEADING, Wire, kept_headers, pieces
@@ -52,24 +52,8 @@ class Log(Journal, Protocol):
         ...
 
 
-MARKS: Final = "cache_marks"
-"""The member of `run.started.rules` for the place of cache marks: `apart`."""
 MODEL: Final = "model"
 """The member with the model of a fork, if the command names a different one."""
-_UNPACKED_SINCE: Final = 3
-"""From which `reads` on a packed body is unpacked to be read."""
-READS: Final = "reads"
-"""The member for the version of parsing (`wire.apis.NEWEST`)."""
-READ_NOW: Final[Mapping[str, Json]] = {MARKS: "apart", READS: NEWEST}
-"""The values of both in a new log."""
-
-
-def reads_of(rules: Mapping[str, Any]) -> int:
-    """Return how much a log reads: 0 for the oldest."""
-    found = rules.get(READS, int(rules.get(MARKS) == "apart"))
-    return found if isinstance(found, int) else 0
-
-
 CAP: Final = "x-refold.cap"
 """A cap refused a request, which is the cause: {cap, allowed, spent, agent?}."""
 
@@ -83,11 +67,10 @@ class RecordingDesk:
         secrets: Secrets,
         routes: Iterable[Route],
         profile: Profile = NO_PROFILE,
-        reads: int = NEWEST,
         folder: WatchedFolder | None = None,
         caps: Caps | None = None,
     ) -> None:
-        """Take the log; `profile` is the client's, `reads` the version of parsing (§16.9)."""
+        """Take the log; `profile` is the client's."""
         self.spending = Spending(caps) if caps is not None else None
         self.log = log
         self._folder = folder
@@ -96,7 +79,6 @@ class RecordingDesk:
         self._routes = {route.name: route for route in routes}
         self._remembered = Remembered()
         self._profile = profile
-        self._reads = reads
         self.refused: dict[str, None] = {}
         """Why requests were not passed on, or got no answer, each once."""
         self.past: dict[str, None] = {}
@@ -160,11 +142,9 @@ class RecordingDesk:
         secrets = self.secrets
         secrets.learn_headers(incoming.headers)
         secrets.learn_url(incoming.target)
-        encoding = incoming.header("content-encoding") if self._reads >= _UNPACKED_SINCE else ""
+        encoding = incoming.header("content-encoding")
         body = unpacked(incoming.body, encoding)
-        asked = read_request(
-            incoming.method, incoming.target, body, self._remembered, reads=self._reads
-        )
+        asked = read_request(incoming.method, incoming.target, body, self._remembered)
         said = asked.said_series().each(secrets.scrubbed, secrets.generation)
         offered = asked.offered_series().each(secrets.scrubbed, secrets.generation)
         model, parameters, follows = secrets.scrubbed(

@@ -29,7 +29,7 @@ from refold.engine.workspace.watching import WatchedFolder
 from refold.proxy.desks.caps import Caps
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.ordering import Order, Work
-from refold.proxy.desks.recording import MODEL, Log, RecordingDesk, reads_of, refusal
+from refold.proxy.desks.recording import MODEL, Log, RecordingDesk, refusal
 from refold.proxy.http.turns import Ending, Forward, Incoming, OnMiss, Pace, Serve
 from refold.replay.observed.explaining import REFUSAL, divergence_of
 from refold.replay.observed.matching import Matcher, Miss
@@ -105,7 +105,7 @@ class Replaying:
         self._is_kept = log is not None
         rules = record.started.rules
         self._passing = RecordingDesk(
-            log or Nowhere(), secrets, routes, profile or record.profile, reads_of(rules),
+            log or Nowhere(), secrets, routes, profile or record.profile,
             folder, caps,
         )  # fmt: skip
         self.refused = self._passing.refused
