@@ -197,4 +197,16 @@ function verify(root) {
   const answers = { intact: waiting.every((log) => log.isIntact), complete: [...logs.values()].every((log) => log?.isComplete) };
   return { ...answers, first: found.find(([, line]) => line) ?? null, "not checked": NOT_CHECKED };
 }
-for (const log of argv.slice(2)) console.log(JSON.stringify({ log, ...verify(log) }));
+const codes = new Set(argv.length > 2 ? [] : [2]); // 0 all intact and complete, 2 none or one cannot be opened, 3 not so
+for (const log of argv.slice(2)) {
+  try {
+    const found = verify(log);
+    console.log(JSON.stringify({ log, ...found }));
+    codes.add(found.intact && found.complete ? 0 : 3);
+  } catch (error) {
+    if (!error.syscall) throw error;
+    console.error(error.message);
+    codes.add(2);
+  }
+}
+process.exitCode = codes.has(2) ? 2 : Math.max(...codes);

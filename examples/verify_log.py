@@ -194,6 +194,14 @@ def verify(root):
     answers = {"intact": all(log.is_intact for log in waiting), "complete": all(log and log.complete for log in logs.values())}
     return answers | {"first": bad[0] if bad else None, "not checked": NOT_CHECKED}
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # exit codes: 0 all intact and complete, 2 none or one cannot be opened, 3 not so
+    codes = set() if sys.argv[1:] else {2}
     for argument in sys.argv[1:]:
-        print(json.dumps({"log": argument, **verify(argument)}))
+        try:
+            found = verify(argument)
+            print(json.dumps({"log": argument, **found}))
+            codes.add(0 if found["intact"] and found["complete"] else 3)
+        except OSError as error:
+            print(error, file=sys.stderr)
+            codes.add(2)
+    sys.exit(2 if 2 in codes else max(codes))
