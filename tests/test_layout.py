@@ -262,7 +262,7 @@ SHELL: Final = {
     "engine/workspace/left_out.py": ("files environment", "finds the folder and the home folder"),
     "engine/workspace/scanning.py": ("clock files", "reads the files of a folder"),
     "engine/workspace/packing.py": ("files", "finds repositories, writes packs"),
-    "engine/workspace/restoring.py": ("files", "writes a recorded folder's files"),
+    "engine/workspace/inside.py": ("files random", "reads and writes a folder, inside it"),
     "engine/workspace/watching.py": ("threads", "looks at the folder while a model thinks"),
     "engine/workspace/git.py": ("processes environment files", "asks git, without variables"),
     "engine/workspace/made.py": ("clock files", "lists the object stores of git"),

@@ -10,6 +10,7 @@ CONTRACT.md §16.16.
     entries      the data of `x-refold.folder`: the start, changes, the end
     git          queries git, which writes and runs nothing
     status       the output of `git status`
+    inside       reads and writes a folder that may be hostile: no path leads out of it
     left_out     chooses the recorded folder, and the files to leave out
     made         finds commits and tags that are new in the object stores
     scanning     scans a folder on disk
@@ -17,5 +18,4 @@ CONTRACT.md §16.16.
     watching     the folder while a command works in it
     contents     the contents of a tree's files
     packing      finds git objects that a folder needs, and packs them
-    restoring    writes files of a tree into an empty folder
 """

@@ -1,13 +1,17 @@
 """Queries git about a repository; git writes nothing, and runs no program of the user.
 
 Hooks, filters, file system monitors and fetches that a configuration enables are disabled by
-options and variables that override all configuration. Rules: CONTRACT.md §16.16.
+options and variables that override all configuration. git is told its repository and its work
+tree, whatever the configuration says, and gets a limited time: a pipe in the place of a file that
+it reads would never end. Rules: CONTRACT.md §16.16.
 """
 
+import contextlib
 import hashlib
 import os
+import select
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Final, Self
@@ -34,6 +38,10 @@ _VARIABLES: Final[Mapping[str, str]] = {
 _KEPT: Final = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
 _CHAIN_MAX: Final = 16
 """Repositories that lend objects to each other."""
+LIMIT: Final = 60.0
+"""Seconds for an answer about a work tree."""
+LONG_LIMIT: Final = 3600.0
+"""Seconds for an answer that needs the whole history."""
 _GIT_KINDS: Final[Mapping[str, Kind]] = {"blob": "git", "commit": "commit"}
 
 CONTENT_MAX: Final = 256 * 1024**2
@@ -61,17 +69,30 @@ class Git:
 
     top: Path
     git_dir: str = ""
-    """For a repository made for reading; empty: git finds the work tree's own."""
+    """Of a repository elsewhere; empty: `.git` in the work tree."""
+
+    @classmethod
+    def made(cls, top: Path, apart: Path, kind: str = "sha1") -> Self:
+        """Make an empty repository for a work tree: `.git` in another folder.
+
+        Raises:
+            GitFailed: it cannot be made.
+        """
+        apart.mkdir(parents=True, exist_ok=True)
+        git_dir = str(apart.resolve() / ".git")
+        init = "init", "-q", "--template=", f"--object-format={kind}"
+        _run(apart, ["git", f"--git-dir={git_dir}"], init, environment())
+        return cls(top, git_dir)
 
     @cached_property
     def _settings(self) -> dict[str, str]:
         """The settings that convert files: filters, and line ends; any name may have a `=`."""
-        asked = [*self._begin(), "config", "-z", "--get-regexp", r"^(filter\..*|core\.autocrlf)$"]
-        done = subprocess.run(
-            asked, cwd=self.top, env=environment(), stdin=subprocess.DEVNULL,
-            capture_output=True, check=False,
-        )  # fmt: skip
-        settings = os.fsdecode(done.stdout).split("\0")[:-1]
+        asked = "config", "-z", "--get-regexp", r"^(filter\..*|core\.autocrlf)$"
+        try:
+            said = _run(self.top, self._begin(), asked, environment())
+        except GitFailed:  # there are none
+            return {}
+        settings = os.fsdecode(said).split("\0")[:-1]
         return {name: value for name, _, value in (each.partition("\n") for each in settings)}
 
     @property
@@ -99,27 +120,18 @@ class Git:
         return Git(self.top, self.git_dir)
 
     def _begin(self) -> list[str]:
-        place = [f"--git-dir={self.git_dir}", f"--work-tree={self.top}"] if self.git_dir else []
-        return ["git", *place, *(part for value in _OFF for part in ("-c", value))]
+        options = (part for value in _OFF for part in ("-c", value))
+        return ["git", f"--git-dir={self.git_dir or '.git'}", "--work-tree=.", *options]
 
-    def said(self, *arguments: str, given: bytes | None = None) -> bytes:
-        """Return what git prints.
+    def said(
+        self, *arguments: str, given: bytes | None = None, limit: float | None = None
+    ) -> bytes:
+        """Return what git prints, in at most `limit` seconds (`LIMIT`).
 
         Raises:
-            GitFailed: it cannot be run, or failed.
+            GitFailed: it cannot be run, failed, or did not end in time.
         """
-        try:
-            done = subprocess.run(
-                [*self._begin(), *arguments],
-                cwd=self.top, env=self._environment, input=given or b"",
-                capture_output=True, check=True,
-            )  # fmt: skip
-        except subprocess.CalledProcessError as error:
-            why = error.stderr.decode(errors="replace").strip()[:200]
-            raise GitFailed(str(self.top), arguments[0], why) from None
-        except OSError as error:
-            raise GitFailed(str(self.top), arguments[0], str(error)) from None
-        return done.stdout
+        return _run(self.top, self._begin(), arguments, self._environment, given, limit)
 
     def lines(self, *arguments: str, given: bytes | None = None) -> list[str]:
         """Return git's output with `-z`, decoded like paths.
@@ -143,6 +155,47 @@ class Git:
             )  # fmt: skip
         except OSError as error:
             raise GitFailed(str(self.top), arguments[0], str(error)) from None
+
+
+def _run(
+    folder: Path,
+    begin: Sequence[str],
+    arguments: Sequence[str],
+    variables: Mapping[str, str],
+    given: bytes | None = None,
+    limit: float | None = None,
+) -> bytes:
+    try:
+        done = subprocess.run(
+            [*begin, *arguments], cwd=folder, env=variables, input=given or b"",
+            capture_output=True, check=True, timeout=limit or LIMIT,
+        )  # fmt: skip
+    except subprocess.CalledProcessError as error:
+        why = error.stderr.decode(errors="replace").strip()[:200]
+    except subprocess.TimeoutExpired as error:
+        why = f"no answer within {error.timeout:g} seconds"
+    except OSError as error:
+        why = str(error)
+    else:
+        return done.stdout
+    raise GitFailed(str(folder), arguments[0], why)
+
+
+def work_tree_around(here: Path) -> Path | None:
+    """Return the top of the work tree that contains a folder; `None` if there is none.
+
+    git decides whether the repository is one, and may be used: it can belong to somebody else. The
+    setting `core.worktree` is not followed.
+    """
+    asked = "rev-parse", "--absolute-git-dir"
+    with contextlib.suppress(GitFailed):
+        found = _run(here, ["git"], asked, environment())
+        is_inside = here.is_relative_to(os.fsdecode(found).removesuffix("\n"))
+        for top in () if is_inside else (here, *here.parents):
+            with contextlib.suppress(GitFailed):
+                if os.path.lexists(top / ".git") and Git(top).said(*asked) == found:
+                    return top
+    return None
 
 
 class RepositoryObjects:
@@ -177,6 +230,7 @@ class RepositoryObjects:
             given, out = _pipes(self._running)
             given.write(f"{named}\n".encode())
             given.flush()
+            _await(out)
             header = out.readline().split()
             if len(header) == 3 and header[2].isdigit():  # noqa: PLR2004 - id, type, size
                 if (size := int(header[2])) > self._content_max:  # its content is never read
@@ -238,6 +292,13 @@ class RepositoryObjects:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _await(out: IO[bytes]) -> None:
+    ready = select.poll()
+    ready.register(out, select.POLLIN)
+    if not ready.poll(LIMIT * 1000):
+        raise TimeoutError(f"git: no answer within {LIMIT:g} seconds")
 
 
 def _pipes(running: "subprocess.Popen[bytes]") -> tuple[IO[bytes], IO[bytes]]:

@@ -1,6 +1,5 @@
 """Which folder is recorded, and which of its files are not.  Rules: CONTRACT.md §16.16."""
 
-import contextlib
 import fnmatch
 import os
 import re
@@ -9,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from refold.engine.errors import GitFailed, UsageError
-from refold.engine.workspace.git import Git
+from refold.engine.errors import UsageError
+from refold.engine.workspace.git import work_tree_around
 
 FILE_MAX: Final = 10_000_000
 """Bytes of one file."""
@@ -80,12 +79,10 @@ def folder_of(here: Path, named: str = "") -> tuple[Path | None, str]:
     if home.is_relative_to(here):
         kind = "home folder" if here == home else "folder above the home folder"
         return None, f"{here} is the {kind}: to record it anyway, use --workspace {here}"
-    with contextlib.suppress(GitFailed):
-        said = os.fsdecode(Git(here).said("rev-parse", "--show-toplevel"))
-        top = Path(said.removesuffix("\n")).resolve()
-        if not home.is_relative_to(top):  # else the home folder itself is in git
-            return top, ""
-    return here, ""
+    work_tree = work_tree_around(here)
+    if work_tree is None or home.is_relative_to(work_tree):  # the home folder itself is in git
+        return here, ""
+    return work_tree, ""
 
 
 def below(log: Path, top: Path) -> str:

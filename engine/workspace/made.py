@@ -20,8 +20,10 @@ import attrs
 
 from refold.engine.encoding.canonical import encode
 from refold.engine.errors import GitFailed
+from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, NONBLOCK
 from refold.engine.workspace.entries import MadeObject
 from refold.engine.workspace.git import Git, blob_id, object_folders
+from refold.engine.workspace.inside import Inside
 from refold.engine.workspace.paths import as_text
 
 MOST: Final = 1000
@@ -52,7 +54,8 @@ class _Pack:
 
     @classmethod
     def opened(cls, path: Path, width: int) -> "_Pack | None":
-        file = path.open("rb")
+        read = os.O_RDONLY | NONBLOCK | NOFOLLOW | CLOEXEC  # a command may have made a pipe of it
+        file = open(os.open(path, read), "rb")  # noqa: PTH123, SIM115 - a descriptor
         head = file.read(len(_INDEX) + _FANS.size)
         if len(head) < len(_INDEX) + _FANS.size or not head.startswith(_INDEX):
             file.close()
@@ -123,8 +126,11 @@ class NewObjects:
 
     def _meet(self, path: str) -> list[tuple[Path, int]]:
         """Find the store of the repository at a path; return those from which it borrows."""
-        if path in self._places or not os.path.lexists(self._top / path / ".git"):
+        if path in self._places:
             return []
+        with Inside(self._top) as folder:
+            if folder.held(f"{path}/.git" if path else ".git") is None:
+                return []
         git = Git(self._top / path)
         try:
             store, *lent = object_folders(git)

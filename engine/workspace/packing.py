@@ -5,7 +5,6 @@ commits alone: enough for `git status` and `git log`, not for `git show` of an o
 Rules: CONTRACT.md §16.20.
 """
 
-import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from refold.engine.errors import ContentMissing, GitFailed
 from refold.engine.log.names import packs_of
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, Repository
-from refold.engine.workspace.git import Git, RepositoryObjects
+from refold.engine.workspace.git import LONG_LIMIT, Git, RepositoryObjects, work_tree_around
 from refold.engine.workspace.left_out import is_key
 from refold.engine.workspace.tree import Base, FileTree
 
@@ -39,7 +38,8 @@ def lenders(
     for base in started.tree.bases:
         wanted.setdefault(base.path, []).append(base.tree)
     commits = {one.path: [one.commit] for one in started.repositories if one.commit}
-    folders, found = (Path(started.path), *_here()), dict[str, Git]()
+    here = work_tree_around(Path.cwd())
+    folders, found = (Path(started.path), *([here] if here else [])), dict[str, Git]()
     for path, ids in wanted.items():
         named = [[*ids, *commits.get(path, [])], *([ids] if ids else [])]
         pairs = ((git, each) for each in named for git in _candidates(path, folders, packed))
@@ -68,15 +68,10 @@ def is_shallow(git: Git) -> bool:
         return False
 
 
-def _here() -> Iterator[Path]:
-    with contextlib.suppress(GitFailed):
-        said = os.fsdecode(Git(Path.cwd()).said("rev-parse", "--show-toplevel"))
-        yield Path(said.removesuffix("\n"))
-
-
 def shallow_here() -> Path | None:
     """Return the work tree in which this process stands if it is a shallow clone."""
-    return next((top for top in _here() if is_shallow(Git(top))), None)
+    top = work_tree_around(Path.cwd())
+    return top if top is not None and is_shallow(Git(top)) else None
 
 
 def _has(git: Git, ids: Iterable[str]) -> bool:
@@ -131,7 +126,7 @@ def pack_objects(
             ).encode()
         into.mkdir(exist_ok=True)
         pack = into / f"{number}.pack"
-        pack.write_bytes(git.said("pack-objects", *_PACK, given=given))
+        pack.write_bytes(git.said("pack-objects", *_PACK, given=given, limit=LONG_LIMIT))
         packs.append(pack)
     return packs
 
@@ -151,13 +146,15 @@ def _wanted(git: Git, base: Base, told: Repository | None) -> list[str]:
     if told is not None and told.commit:
         whole.append(told.commit)
         tips.append(told.commit)
-    objects = os.fsdecode(git.said("rev-list", "--objects", "--no-walk", *whole))
+    asked = "rev-list", "--objects", "--no-walk"
+    objects = os.fsdecode(git.said(*asked, *whole, limit=LONG_LIMIT))
     named = (line.partition(" ")[::2] for line in objects.splitlines())
     ids = [each for each, path in named if not is_key(path)]
     if tips:
         commits = git.said(
-            "rev-list", "--ignore-missing", "--stdin", given="\n".join(tips).encode()
-        )
+            "rev-list", "--ignore-missing", "--stdin", given="\n".join(tips).encode(),
+            limit=LONG_LIMIT,
+        )  # fmt: skip
         ids += commits.decode().split()
         kinds = git.said("cat-file", "--batch-check", given="\n".join(tips).encode()).decode()
         ids += [line.split(" ")[0] for line in kinds.splitlines() if " tag " in line]
@@ -187,19 +184,17 @@ def packed_repository(log: Path, into: Path) -> Git | None:
     packs = packs_of(log)
     if not packs:
         return None
-    into.mkdir(exist_ok=True)
-    Git(into).said("init", "-q", "--bare", "--template=", ".")
-    git = Git(into, str(into))
+    git = Git.made(into, into)
     for pack in packs:
-        git.said("index-pack", "--stdin", given=pack.read_bytes())
-    _end_history(git, into / "shallow")
+        git.said("index-pack", "--stdin", given=pack.read_bytes(), limit=LONG_LIMIT)
+    _end_history(git, Path(git.git_dir, "shallow"))
     return git
 
 
 def _end_history(git: Git, shallow: Path) -> None:
     """End the history at the same commits as a shallow clone's."""
     asked = "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)"
-    listed = git.said("cat-file", *asked).decode().splitlines()
+    listed = git.said("cat-file", *asked, limit=LONG_LIMIT).decode().splitlines()
     commits = [line.split()[0] for line in listed if line.endswith(" commit")]
     given = "".join(f"{each}\n" for each in commits).encode()
     said = (

@@ -10,7 +10,7 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Self
 
@@ -94,11 +94,13 @@ class Scanner:
         *,
         keeps_commits: bool = False,
         objects: NewObjects | None = None,
+        apart: Mapping[str, Git] | None = None,
     ) -> None:
         """Take the folder, resolved, and what keeps a content.
 
         `keeps_commits` leaves none to commits that are made later: the repository will be removed.
-        `objects` finds commits and tags that are new.
+        `objects` finds commits and tags that are new. With `apart`, git asks these repositories, by
+        path, and none that is in the folder: a command may have left anything there.
         """
         self._objects = objects
         self._last: FolderScan | None = None
@@ -107,6 +109,7 @@ class Scanner:
         self._put = put
         self._scrubbed = scrubbed
         self._keeps_commits = keeps_commits
+        self._given = apart
         self._held: dict[str, _Held] = {}
         self._room = TOTAL_MAX
         self._known: dict[str, _Known] = {}
@@ -172,7 +175,7 @@ class Scanner:
         """Look at the repository at a path, and those within; count files that are as there."""
         known = self._known.get(at)
         git = known.git.again if known is not None else self._git(at)
-        if git.git_dir and os.path.lexists(self._top / ".git"):
+        if self._given is None and git.git_dir and os.path.lexists(self._top / ".git"):
             known, git = None, Git(self._top)  # made by the command
         said = GitStatus.of(git.lines(*STATUS, *(["--ignored=matching"] if self._is_first else [])))
         if known is None or known.commit != said.commit or said.touches_attributes:
@@ -199,13 +202,17 @@ class Scanner:
 
     def _git(self, at: str) -> Git:
         """Return whom to ask of the files at a path: at the top, there may be no repository."""
-        if at or os.path.lexists(self._top / ".git"):
+        if self._given is None and (at or os.path.lexists(self._top / ".git")):
             return Git(self._top / at)
-        self._elsewhere = tempfile.TemporaryDirectory(prefix="refold-")
-        Git(Path(self._elsewhere.name)).said("init", "--quiet", "--bare", "--template=")
-        (exclude := Path(self._elsewhere.name, "info/exclude")).parent.mkdir()
-        exclude.write_text("\n".join(WITHOUT_GIT))
-        return Git(self._top, self._elsewhere.name)
+        if (git := (self._given or {}).get(at)) is not None:
+            return git
+        if self._elsewhere is None:
+            self._elsewhere = tempfile.TemporaryDirectory(prefix="refold-")
+        git = Git.made(self._top / at, Path(self._elsewhere.name, str(len(self._known))))
+        if not at:
+            (exclude := Path(git.git_dir, "info/exclude")).parent.mkdir()
+            exclude.write_text("\n".join(WITHOUT_GIT))
+        return git
 
     def _learnt(self, git: Git, at: str, said: GitStatus) -> _Known:
         """Ask what hangs on the commit that is checked out."""
@@ -257,7 +264,9 @@ class Scanner:
         return count
 
     def _within(self, path: str) -> int:
-        is_there = os.path.lexists(self._top / path / ".git") and self._is_real(f"{path}/.git")
+        git_dir = f"{path}/.git"
+        is_there = os.path.lexists(self._top / git_dir) or path in (self._given or {})
+        is_there = is_there and self._is_real(git_dir) and (self._top / path).is_dir()
         return self._repository(path) if is_there and not self._log_files.hold(path) else 0
 
     def _set_apart(self, git: Git, at: str, said: GitStatus) -> None:

@@ -13,6 +13,7 @@ from refold.engine.workspace.git import (
     blob_id,
     listed,
     object_folders,
+    work_tree_around,
 )
 from refold.engine.workspace.tree import TreeEntry
 from tests.support.folders import git, repository
@@ -175,3 +176,22 @@ def test_objects_that_are_borrowed_are_found_through_others(tmp_path: Path) -> N
     found = object_folders(Git(tmp_path / "c"))
 
     assert found == [tmp_path / name / ".git" / "objects" for name in "cba"]
+
+
+def test_git_is_told_the_work_tree_and_does_not_wait_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a configuration says of another place, and whatever git would open."""
+    top = repository(tmp_path / "r", {"a": "one\n", "d/b": ""})
+    git(top, "config", "core.worktree", str(tmp_path))
+    asked = "status", "--porcelain"
+
+    assert Git(top).said(*asked) == b""
+    assert work_tree_around(top / "d") == top
+    assert work_tree_around(top / ".git") is None
+    assert work_tree_around(tmp_path) is None
+
+    os.mkfifo(top / "d" / ".gitignore")
+    monkeypatch.setattr("refold.engine.workspace.git.LIMIT", 0.5)
+    with pytest.raises(GitFailed, match="no answer within"):
+        Git(top).said(*asked)

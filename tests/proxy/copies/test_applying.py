@@ -185,7 +185,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     new = (("", b""), ("100644", b"x"))
     patch = FolderPatch(tmp_path / "in", {"a": new, "sub/b": new})
 
-    with pytest.raises(FolderRefused, match="sub/b"):
+    with pytest.raises(FolderRefused, match="sub"):
         patch.apply()
 
     assert [*(tmp_path / "outside").iterdir()] == []

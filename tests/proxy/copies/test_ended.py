@@ -17,6 +17,7 @@ from refold.engine.workspace.entries import (
     FolderStarted,
     FolderState,
 )
+from refold.engine.workspace.git import Git
 from refold.engine.workspace.left_out import LogFiles
 from refold.engine.workspace.scanning import Scanner
 from refold.proxy.copies.ended import EndedFolder, FolderComparison
@@ -32,6 +33,7 @@ def compared(
     top, log = repository(folder / "r", FILES), folder / "x.jsonl"
     copy = folder / "work" / "copy"
     shutil.copytree(top, copy, symlinks=True)
+    apart = Git(copy, str(shutil.copytree(top / ".git", folder / "apart" / ".git")))
     state = FolderState()
     with Scanner(top, LogFiles(log, top, top), BlobStore(files_of(log)).put, bytes) as scanner:
         first = scanner.scan()
@@ -48,7 +50,7 @@ def compared(
         state.apply(FolderChanged(tuple(changes), last.digest, is_end=True))
     with (
         Contents.here(log, str(top), first.tree) as contents,
-        FolderComparison(copy, contents, ["skipped/*"]) as comparison,
+        FolderComparison(copy, contents, ["skipped/*"], gits={"": apart}) as comparison,
     ):
         comparison.begin()
         now(copy)
@@ -143,7 +145,38 @@ def test_without_an_end_it_is_said_that_nothing_was_compared(
     assert found == EndedFolder({}, {}, f"the folder at the end was not compared: {why}")
 
 
-def test_a_repository_that_breaks_is_a_note_and_no_crash(tmp_path: Path) -> None:
-    found = compared(tmp_path, edit, lambda top: (top / ".git" / "HEAD").write_text("nonsense"))
+def test_a_command_cannot_hide_what_it_left_behind_its_repository(tmp_path: Path) -> None:
+    """Nothing that it made of `.git` counts: broken, led elsewhere, or told of no work tree."""
+    (tmp_path / "elsewhere").mkdir()
 
-    assert found.note.startswith("the folder at the end was not compared: ")
+    def broken(top: Path) -> None:
+        (top / ".git" / "HEAD").write_text("nonsense")
+        (top / ".git" / "config").write_text("[core]\n\tworktree = /\n[")
+        (top / "a").write_text("otherwise\n")
+
+    def led(top: Path) -> None:
+        shutil.rmtree(top / ".git")
+        (top / ".git").symlink_to(tmp_path / "elsewhere")
+        (top / "a").write_text("otherwise\n")
+
+    for number, way in enumerate((broken, led)):
+        (folder := tmp_path / str(number)).mkdir()
+        found = compared(folder, lambda _: None, way)
+        assert (found.recorded, found.now) == ({"a": "one\n"}, {"a": "otherwise\n"})
+
+
+def test_what_was_not_compared_is_a_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe that git opens never ends."""
+    monkeypatch.setattr("refold.engine.workspace.git.LIMIT", 0.5)
+
+    def stopping(top: Path) -> None:
+        (top / "d" / ".gitignore").unlink(missing_ok=True)
+        os.mkfifo(top / "d" / ".gitignore")
+
+    found = compared(tmp_path, lambda _: None, stopping)
+
+    assert found.recorded.keys() == found.now.keys() != set()
+    assert "not compared" in str(found.now)
+    assert "no answer within" in str(found.now)

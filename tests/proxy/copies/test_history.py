@@ -22,8 +22,11 @@ def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
     (tmp_path / "copy" / "x.log").write_text("")
     said = Repository("", "", "refs/heads/topic", "", "", ("rebase",))
 
-    notes = make_history(tmp_path / "copy", said, [], lambda _, __: b"", Git(top))
+    made, notes = make_history(
+        tmp_path / "apart", tmp_path / "copy", said, [], lambda _, __: b"", Git(top)
+    )
 
+    Path(made.git_dir).rename(tmp_path / "copy" / ".git")
     configured = git(tmp_path / "copy", "config", "--local", "--list")
     assert "evil" not in configured
     assert "user.name=Ann" in configured
@@ -38,6 +41,8 @@ def test_an_index_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
     said = Repository("", "a" * 40, "refs/heads/main", f"{'a' * 40} refs/heads/main\n", "")
 
-    (note,) = make_history(tmp_path / "copy", said, [], lambda _, __: b"", None)
+    _, (note,) = make_history(
+        tmp_path / "apart", tmp_path / "copy", said, [], lambda _, __: b"", None
+    )
 
     assert note.startswith("the git index could not be restored: ")

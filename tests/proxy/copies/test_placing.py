@@ -185,3 +185,29 @@ def test_words_and_variables_name_the_copy(log: Path, monkeypatch: pytest.Monkey
     assert named == f"a={copy}:{copy}/below/new,{project}-old;{project}/no/such"
     assert path == os.environ["PATH"]
     assert [each.name for each in project.iterdir()] == ["below"]
+
+
+@pytest.mark.parametrize("is_boxed", [True, False])
+def test_what_is_kept_follows_no_link_of_the_command(
+    log: Path, monkeypatch: pytest.MonkeyPatch, *, is_boxed: bool
+) -> None:
+    """Of its repository, a command can replace all: nothing of the user's is written or read."""
+    if not is_boxed:
+        monkeypatch.setattr(placing, "has_layers", no_sandbox)
+    mine = log.parent / "home" / "mine"
+    mine.mkdir()
+    (mine / "key").write_text("key")
+    top = repository(log.parent / "home" / "project", {"f": "one\n", "below/g": "two\n"})
+    tree = FileTree.of([Base("", git(top, "rev-parse", "HEAD^{tree}"))], [])
+    state = FolderState()
+    state.apply(FolderStarted(str(top), "", tree, (of_git(top),)))
+    hostile = f"""
+        ln -s {mine} .git/objects/zz; mkdir -p lent/zz; echo evil > lent/zz/canary
+        echo "$PWD/lent" > .git/objects/info/alternates; echo {mine} >> .git/objects/info/alternates
+    """
+    with placed(log, state, ["agent"], Copying(keep=log.parent / "k")) as at:
+        ran(at, hostile)
+
+    assert [each.name for each in mine.iterdir()] == ["key"]
+    assert (log.parent / "k" / "lent" / "zz" / "canary").read_text() == "evil\n"
+    assert [*(log.parent / "k").glob("**/key")] == []

@@ -15,8 +15,8 @@ from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedFile, PrintedFiles
 from refold.engine.errors import ContentMissing, UsageError
 from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.inside import restore
 from refold.engine.workspace.paths import as_text
-from refold.engine.workspace.restoring import restore
 from refold.engine.workspace.tree import FileTree, TreeEntry, is_below
 from refold.replay.observed.folder import contents_of, folder_at
 

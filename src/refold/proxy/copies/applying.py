@@ -14,12 +14,13 @@ from typing import Final
 
 import attrs
 
-from refold.engine.errors import ContentMissing, FolderRefused
+from refold.engine.errors import ContentMissing
 from refold.engine.log.blobs import BlobStore, digest_only
 from refold.engine.log.names import files_of
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.diffs import unified
 from refold.engine.workspace.entries import FolderState
+from refold.engine.workspace.inside import Inside
 from refold.engine.workspace.left_out import LogFiles, is_volatile
 from refold.engine.workspace.paths import as_text, of_text
 from refold.engine.workspace.scanning import Scanner
@@ -66,32 +67,12 @@ class FolderPatch:
             FolderRefused: a path leads through a link; nothing is written.
             OSError: the system refuses to write.
         """
-        for path in self.files:
-            inner = Path(path).parents
-            if any((self.folder / above).is_symlink() for above in inner if above.name):
-                raise FolderRefused(as_text(path), "folders above it", "a link")
-        for path, (_, (mode, content)) in self.files.items():
-            _write(self.folder / path, mode, content)
-
-
-def _write(file: Path, mode: str, content: bytes) -> None:
-    if not mode:
-        with contextlib.suppress(OSError):  # a folder that has other files yet
-            file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
-        return
-    if mode == "040000":
-        file.mkdir(parents=True, exist_ok=True)
-        return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".refold-", dir=file.parent) as beside:
-        made = Path(beside, "new")
-        if mode == "120000":
-            made.symlink_to(os.fsdecode(content))
-        else:
-            made.write_bytes(content)
-            is_same = file.is_file() and bool(file.stat().st_mode & 0o100) == (mode == "100755")
-            made.chmod(file.stat().st_mode if is_same else int(mode, 8) & 0o777)
-        made.replace(file)
+        with Inside(self.folder) as folder:
+            for path in self.files:
+                with contextlib.suppress(FileNotFoundError):
+                    folder.folder(path.rpartition("/")[0])
+            for path, (_, (mode, content)) in self.files.items():
+                folder.put(path, mode, content)
 
 
 def left_by(log: Path, folder: FolderState) -> str:

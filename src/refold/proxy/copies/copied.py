@@ -19,8 +19,8 @@ from refold.engine.workspace import paths
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState
 from refold.engine.workspace.git import Git, object_folders
+from refold.engine.workspace.inside import Inside, restore
 from refold.engine.workspace.packing import contents_of, is_shallow, shallow_here
-from refold.engine.workspace.restoring import restore
 from refold.engine.workspace.tree import FileTree, TreeEntry, check_folders
 from refold.proxy.copies.current import (
     Edits,
@@ -57,6 +57,8 @@ class Copy:
     """Links that lead into the copy, not to where they were recorded."""
     contents: Contents
     """Reads what files of the record held."""
+    gits: Mapping[str, Git]
+    """Repositories apart from the copy, with its history, by path."""
 
 
 def make_copy(
@@ -71,12 +73,13 @@ def make_copy(
     is_mounted: bool,
     has_layers: bool,
     has_hooks: bool = False,
+    is_kept: bool = False,
 ) -> Copy:
     """Make the folder of a log again, below the empty folder `work`; `left` ends what reads.
 
     `head` is the log's; `files` chooses among today's; `is_mounted`: it will be seen at
     its recorded path; `has_layers`: folders can be laid over others there; `has_hooks`: it gets the
-    hooks of today's repositories.
+    hooks of today's repositories; `is_kept`: it gets all objects of its repositories.
 
     Raises:
         FolderIncomplete: contents are missing: the repository is not here, or has lost them.
@@ -120,7 +123,9 @@ def make_copy(
     missing = restore(tree.differs, content, top)
     if missing:
         raise _incomplete(log, missing)
-    notes, shown = _histories(started, top, work, contents, gits, has_hooks=has_hooks)
+    notes, shown, own = _histories(
+        started, top, work, contents, gits, has_hooks=has_hooks, is_kept=is_kept
+    )
     notes = [*edits.notes(started.path), *notes]
     lenders = dict.fromkeys(each for each in (today, recorded.place) if each is not None)
     lent = _Lent([*lenders], top, started.path, is_mounted=is_mounted, has_layers=has_layers)
@@ -143,7 +148,7 @@ def make_copy(
             notes.append(f"links that point outside the copy: {paths.names_of(out)}")
     return Copy(
         top=top, originals=originals, shown=tuple(shown), layered=tuple(lent.layered),
-        notes=tuple(notes), contents=contents, edits=edits, led=tuple(led),
+        notes=tuple(notes), contents=contents, edits=edits, led=tuple(led), gits=own,
     )  # fmt: skip
 
 
@@ -168,53 +173,60 @@ def _histories(
     top: Path,
     work: Path,
     contents: Contents,
-    gits: Mapping[str, Git],
+    lenders: Mapping[str, Git],
     *,
     has_hooks: bool,
-) -> tuple[list[str], list[tuple[Path, str]]]:
-    """Make each repository of a copy; return the notes, and the folders that lend objects."""
-    notes, shown = list[str](), list[tuple[Path, str]]()
-    for one in started.repositories:
-        git = gits.get(one.path)
-        named = []
-        for folder in object_folders(git) if git is not None else ():
-            at = work / _OBJECTS / str(len(shown))
+    is_kept: bool,
+) -> tuple[list[str], list[tuple[Path, str]], dict[str, Git]]:
+    """Make each repository of a copy; one that `is_kept` gets all objects.
+
+    Returns the notes, the folders that lend objects, and the same repositories apart from the copy.
+    """
+    notes, shown, gits = list[str](), list[tuple[Path, str]](), dict[str, Git]()
+    for number, one in enumerate(started.repositories):
+        lender, named = lenders.get(one.path), dict[str, Path]()
+        for folder in object_folders(lender) if lender is not None else ():
+            at = work / _OBJECTS / f"{number}.{len(named)}"
             at.parent.mkdir(exist_ok=True)
             at.symlink_to(folder)
-            shown.append((folder, str(at)))
-            named.append(str(at))
-        is_borrowed = git is not None and git.top != Path(started.path, one.path)
-        if git is not None and is_borrowed and not git.git_dir and is_shallow(git):
+            named[str(at)] = folder
+        is_borrowed = lender is not None and lender.top != Path(started.path, one.path)
+        if lender is not None and is_borrowed and not lender.git_dir and is_shallow(lender):
             notes.append(
-                f"{git.top} is a shallow clone, so older commits are missing in the copy: fetch "
+                f"{lender.top} is a shallow clone, so older commits are missing in the copy: fetch "
                 "them (git fetch --unshallow, or fetch-depth: 0 in CI), or record with "
                 "--keep-content"
             )
-        place = Path(top, one.path)
-        place.mkdir(parents=True, exist_ok=True)
-        notes += make_history(place, one, named, contents.own, git)
-        if has_hooks and git is not None:
-            take_hooks(place, git)
+        apart, place = work / "repositories" / str(number), Path(top, one.path)
+        git, told = make_history(apart, place, one, [*named], contents.own, lender)
+        notes += told
+        if has_hooks and lender is not None:
+            take_hooks(git, lender)
+        moved = work / "moved"
+        _copied(Path(git.git_dir), moved)
+        if is_kept:
+            for folder in named.values():
+                objects = moved / _OBJECTS
+                shutil.copytree(folder, objects, copy_function=_copied_once, dirs_exist_ok=True)
+            (moved / _OBJECTS / "info" / "alternates").unlink()
+        else:
+            shown += [(folder, at) for at, folder in named.items()]
+        with Inside(top) as copy:
+            copy.take(moved, f"{one.path}/.git" if one.path else ".git")
+        gits[one.path] = git
     if started.repositories:
         hooks = "your hooks" if has_hooks else "no hooks"
         notes.append(f"the copy has {hooks}, no remotes and no credential helper")
-    return notes, shown
+    return notes, shown, gits
 
 
 def keep_copy(top: Path, into: Path) -> None:
-    """Copy a copy to where it is kept, with the objects that its repositories borrow.
+    """Copy a copy to where it is kept; no link is followed.
 
     Raises:
         OSError: it cannot be written.
     """
     _copied(top, into)
-    for objects in into.glob("**/.git/objects"):
-        listed = objects / "info" / "alternates"
-        if not listed.resolve().is_relative_to(into.resolve()) or not listed.is_file():
-            continue  # made by the command
-        for folder in map(os.path.realpath, listed.read_text().splitlines()):
-            shutil.copytree(folder, objects, copy_function=_copied_once, dirs_exist_ok=True)
-        listed.unlink()
 
 
 def _copied_once(source: str, target: str) -> None:

@@ -7,7 +7,6 @@ import contextlib
 import functools
 import os
 import re
-import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -19,7 +18,8 @@ from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
 from refold.engine.log.blobs import digest_only
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState
-from refold.engine.workspace.git import Git, RepositoryObjects, blob_id
+from refold.engine.workspace.git import Git, RepositoryObjects
+from refold.engine.workspace.inside import FOLDER, LINK, DiskFile, Inside
 from refold.engine.workspace.left_out import OF_AIDER, LogFiles, is_volatile
 from refold.engine.workspace.paths import is_git
 from refold.engine.workspace.scanning import Scanner
@@ -33,33 +33,9 @@ _SAMPLE: Final = 400
 """Files of a record that are looked for in today's folder, at most."""
 _WORD: Final = re.compile(r"[^\s;&|()'\"=@<>$`]+")
 _FILES: Final = ("git", "own", "cut", "link", "out")
-_LINK: Final = "120000"
-_FOLDER: Final = "040000"
 _OF_SYSTEM: Final = (
     "/proc", "/sys", "/dev", "/run", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64",
 )  # fmt: skip
-
-
-@attrs.frozen
-class DiskFile:
-    """The content of a path on disk: a file or a link."""
-
-    mode: str
-    content: bytes
-
-    @functools.cached_property
-    def digest(self) -> str:
-        """Of the content."""
-        return digest_only(self.content)
-
-    def is_as(self, entry: TreeEntry | None) -> bool:
-        """Return whether an entry of a record has this mode and content."""
-        if entry is None or entry.mode != self.mode:
-            return False
-        named = {"own": self.digest, "link": os.fsdecode(self.content)}
-        if entry.kind == "git":
-            return entry.value == blob_id(self.content, len(entry.value))
-        return entry.value == named.get(entry.kind)
 
 
 def is_ordinary(path: str) -> bool:
@@ -77,18 +53,10 @@ def held_at(top: Path, path: str) -> DiskFile | None:
 
     No link is followed.
     """
-    file = top / path
-    if any(each.is_symlink() for each in file.parents if each != top and each.is_relative_to(top)):
-        return None
-    try:
-        found = file.lstat().st_mode
-        if stat.S_ISLNK(found):
-            return DiskFile(_LINK, os.fsencode(file.readlink()))
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(descriptor, "rb") as opened:  # noqa: PTH123 - a descriptor
-            return DiskFile("100755" if found & stat.S_IXUSR else "100644", opened.read())
-    except OSError:
-        return None
+    with contextlib.suppress(OSError), Inside(top) as folder:
+        held = folder.held(path)
+        return None if held is None or held.mode == FOLDER else held
+    return None
 
 
 @attrs.frozen
@@ -238,7 +206,7 @@ class Edits:
         for path, held in self.held.items():
             files.pop(path, None)
             if held is not None:
-                is_link = held.mode == _LINK
+                is_link = held.mode == LINK
                 value = os.fsdecode(held.content) if is_link else held.digest
                 kind: Kind = "link" if is_link else "own"
                 files[path] = TreeEntry(path, held.mode, kind, value, len(held.content))
@@ -301,7 +269,7 @@ def _states(recorded: RecordedFolder, today: Path, words: Collection[str]) -> di
     start, changed = recorded.whole.by_path, recorded.state.states
     places = [one.path for one in recorded.started.repositories]
     missing = [path for path in places if path and not (today / path / ".git").exists()]
-    out = [each.path for each in start.values() if (each.kind, each.mode) == ("out", _FOLDER)]
+    out = [each.path for each in start.values() if (each.kind, each.mode) == ("out", FOLDER)]
     written = {each for entries in changed.values() for each in entries}
     tracked = functools.cache(lambda: _tracked(today, repositories))
     found = {}

@@ -8,6 +8,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Self
 
 import attrs
@@ -16,14 +17,19 @@ from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
 from refold.engine.log.blobs import BlobStore, digest_only
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderState
+from refold.engine.workspace.git import Git
+from refold.engine.workspace.inside import FILE, PROGRAM, DiskFile, Inside
 from refold.engine.workspace.left_out import LogFiles, is_volatile
 from refold.engine.workspace.paths import as_text
 from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.tree import FileTree, TreeEntry
-from refold.proxy.copies.current import held_at
 
 _TEXT_MAX: Final = 1024 * 1024
 """Bytes of a file whose text is compared; of a larger one, its digest."""
+
+_EXCLUDE: Final = ".git/info/exclude"
+_WHOLE: Final = "(the folder)"
+"""Stands for all files in a report that nothing could be compared."""
 
 _Held = tuple[str, bytes]
 """Mode and content."""
@@ -51,11 +57,14 @@ class FolderComparison:
         ignored: Iterable[str] = (),
         taken: Iterable[str] = (),
         log: str = "",
+        gits: Mapping[str, Git] = MappingProxyType({}),
     ) -> None:
         """Take the copy, what reads recorded contents, and patterns of paths to ignore.
 
         `taken` are paths that the copy does not have as recorded: of them, only new changes count.
         `log` is the path of the record in its folder, if it was there.
+        `gits` are repositories of this process with the copy's history, by path: git never asks
+        those in the copy, which are the command's.
         """
         self._top = top
         self._contents = contents
@@ -65,8 +74,9 @@ class FolderComparison:
         place = top / log if log else top.parent / "no-log.jsonl"
         self._now = BlobStore(top.parent / "now", sync=False)
         self._scanner = Scanner(
-            top, LogFiles(place, top, top), self._now.put, lambda content: content
+            top, LogFiles(place, top, top), self._now.put, lambda content: content, apart=gits
         )
+        self._gits = gits
         self._in_base: Mapping[str, TreeEntry] | None = None
         self._why = ""
 
@@ -81,13 +91,15 @@ class FolderComparison:
         `ignored` are more patterns of paths.
         """
         self._ignored = (*self._ignored, *ignored)
+        if recorded.lost or not recorded.is_ended:
+            why = recorded.lost or "it is not in the log"
+            return EndedFolder({}, {}, f"the folder at the end was not compared: {why}")
         tree = FileTree()
         with self._failing():
+            self._take_excludes()
             tree = self._scanner.scan(is_last=True).tree
-        why = self._why or recorded.lost
-        if why or not recorded.is_ended:
-            why = why or "it is not in the log"
-            return EndedFolder({}, {}, f"the folder at the end was not compared: {why}")
+        if self._why:
+            return EndedFolder({_WHOLE: "compared"}, {_WHOLE: f"not compared: {self._why}"})
         before, after = recorded.tree.by_path, tree.by_path
         then: dict[str, str] = {}
         now: dict[str, str] = {}
@@ -96,7 +108,10 @@ class FolderComparison:
             is_as_begun = path in self._taken and self._begun.get(path) == entries[1]
             if entries[0] == entries[1] or is_as_begun or self._is_ignored(path, entries):
                 continue
-            held = self._recorded(path, entries[0], recorded.tree), self._found(path)
+            entry, found = entries[0] or self._base(recorded.tree).get(path), self._found(path)
+            if entry is not None and found is not None and DiskFile(*found).is_as(entry):
+                continue
+            held = self._recorded(entry, recorded.tree), found
             if held[0] != held[1]:
                 is_mode = bool(held[0] and held[1] and held[0][0] != held[1][0])
                 for side, one in zip((then, now), held, strict=True):
@@ -116,9 +131,8 @@ class FolderComparison:
             one is not None and (one.kind == "commit" or not one.is_restorable) for one in entries
         )
 
-    def _recorded(self, path: str, entry: TreeEntry | None, tree: FileTree) -> _Held | None:
-        """Return the mode and the content that a file had; for one of the base, those there."""
-        entry = entry or self._base(tree).get(path)
+    def _recorded(self, entry: TreeEntry | None, tree: FileTree) -> _Held | None:
+        """Return the mode and the content that a file had."""
         if entry is None or entry.kind == "gone":
             return None
         try:
@@ -133,11 +147,18 @@ class FolderComparison:
 
     def _found(self, path: str) -> _Held | None:
         """Return the mode and the content of a file of the copy; no link is followed."""
-        if (held := held_at(self._top, path)) is not None:
-            return held.mode, held.content
-        above = (each for each in (self._top / path).parents if each.is_relative_to(self._top))
-        is_folder = (self._top / path).is_dir() and not any(each.is_symlink() for each in above)
-        return ("040000", b"") if is_folder else None
+        with Inside(self._top) as folder:
+            held = folder.held(path)
+        return None if held is None else (held.mode, held.content)
+
+    def _take_excludes(self) -> None:
+        """Ignore what the command told git to ignore in its repositories."""
+        with Inside(self._top) as folder:
+            for path, git in self._gits.items():
+                held = folder.held(f"{path}/{_EXCLUDE}" if path else _EXCLUDE)
+                if held is not None and held.mode in (FILE, PROGRAM):
+                    (own := Path(git.git_dir, "info/exclude")).parent.mkdir(exist_ok=True)
+                    own.write_bytes(held.content)
 
     def __enter__(self) -> Self:
         return self

@@ -1,8 +1,8 @@
 """The history of a copy: HEAD, branches and index as they were, objects of another repository.
 
-Remotes and helpers for passwords are never made, and of hooks only the user's of today, on request.
-Of today's configuration only values are taken that run nothing.  git is run as
-`engine.workspace.git` runs it.
+Each repository is made apart from the copy, so no path of a log leads git elsewhere. Remotes and
+helpers for passwords are never made, and of hooks only the user's of today, on request. Of today's
+configuration only values are taken that run nothing.
 """
 
 import contextlib
@@ -26,21 +26,22 @@ _NO_HELPER: Final = "[credential]\n\thelper =\n"
 
 
 def make_history(
+    apart: Path,
     top: Path,
     repository: Repository,
     borrowed: Sequence[str],
     staged: Callable[[str, int], bytes],
     today: Git | None,
-) -> list[str]:
-    """Make the repository of a folder whose files are there; return what could not be given back.
+) -> tuple[Git, list[str]]:
+    """Make the repository of a folder whose files are there, in the folder `apart`.
 
     `borrowed` are folders of objects, as the copy names them; `staged` returns a content beside
-    the log by its digest and size; `today` is the user's repository, if there is one.
+    the log by its digest and size; `today` is the user's repository, if there is one. Returns whom
+    to ask, and what could not be given back.
     """
-    git = Git(top)
     kind = "sha256" if len(repository.commit) == 64 else "sha1"  # noqa: PLR2004 - hex digits
-    git.said("init", "-q", "--template=", f"--object-format={kind}")
-    own = top / ".git"
+    git = Git.made(top, apart, kind)
+    own = Path(git.git_dir)
     (own / "objects" / "info" / "alternates").write_text("".join(f"{one}\n" for one in borrowed))
     (own / "packed-refs").write_text(repository.refs)
     head = f"ref: {repository.branch}" if repository.branch else repository.commit
@@ -56,14 +57,14 @@ def make_history(
     try:
         _index(git, repository, staged)
     except GitFailed as error:
-        return [f"the git index could not be restored: {error.why}"]
-    return [
+        return git, [f"the git index could not be restored: {error.why}"]
+    return git, [
         f"a {each} was in progress, and its state is not in the log"
         for each in repository.under_way
     ]
 
 
-def take_hooks(top: Path, today: Git) -> None:
+def take_hooks(git: Git, today: Git) -> None:
     """Give the repository of a copy the hooks of today's, which are the user's own.
 
     Raises:
@@ -71,10 +72,10 @@ def take_hooks(top: Path, today: Git) -> None:
     """
     common = os.fsdecode(today.said("rev-parse", "--git-common-dir")).removesuffix("\n")
     if (hooks := Path(today.top, common, "hooks")).is_dir():
-        shutil.copytree(hooks, top / ".git" / "hooks", dirs_exist_ok=True)
+        shutil.copytree(hooks, Path(git.git_dir, "hooks"), dirs_exist_ok=True)
     with contextlib.suppress(GitFailed):  # they are nowhere else
         (elsewhere,) = today.lines("config", "-z", "--local", "--get", "core.hooksPath")
-        Git(top).said("config", "core.hooksPath", elsewhere)
+        git.said("config", "core.hooksPath", elsewhere)
 
 
 def _index(git: Git, repository: Repository, staged: Callable[[str, int], bytes]) -> None:
@@ -105,5 +106,5 @@ def _take_over(git: Git, today: Git) -> None:
         listed = today.said("rev-parse", "--git-path", name).decode().strip()
         held = Path(today.top, listed)
         if held.is_file():
-            (git.top / ".git" / name).parent.mkdir(exist_ok=True)
-            (git.top / ".git" / name).write_bytes(held.read_bytes())
+            Path(git.git_dir, name).parent.mkdir(exist_ok=True)
+            Path(git.git_dir, name).write_bytes(held.read_bytes())

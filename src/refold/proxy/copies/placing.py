@@ -101,7 +101,15 @@ def placed(
     with _work() as work, contextlib.ExitStack() as left:
         files: Files = copying.files or ("own" if only_own else "edits")
         copy = functools.partial(
-            make_copy, log, folder, command, work, left, head=head, files=files
+            make_copy,
+            log,
+            folder,
+            command,
+            work,
+            left,
+            head=head,
+            files=files,
+            has_hooks=copying.has_hooks,
         )
         yield _placed(folder, copy, copying, work, left)
         left.close()
@@ -127,9 +135,11 @@ def _placed(
         why = str(error)
     if not is_ordinary(recorded.path):
         why = f"{recorded.path} cannot be replaced by the copy"
-    copy = made(is_mounted=not why, has_layers=layers)
+    copy = made(is_mounted=not why, has_layers=layers, is_kept=copying.keep is not None)
     taken = (*copy.edits.used, *copy.led)
-    compared = FolderComparison(copy.top, copy.contents, copying.ignored, taken, recorded.log)
+    compared = FolderComparison(
+        copy.top, copy.contents, copying.ignored, taken, recorded.log, copy.gits
+    )
     left.enter_context(compared)
     compared.begin()
     if not why:

@@ -1,9 +1,10 @@
-"""A tree's files are written into an empty folder, and nothing outside of it."""
+"""Nothing that is done in a folder happens outside of it, whatever links it has."""
 
 import contextlib
 import os
 import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,95 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.engine.errors import ContentMissing, FolderRefused
-from refold.engine.workspace.restoring import restore
+from refold.engine.workspace.inside import FILE, FOLDER, LINK, PROGRAM, Inside, restore
 from refold.engine.workspace.tree import FileTree, TreeEntry, as_lines
 from tests.support.folders import entries
+
+_NAMES = st.sampled_from(["a", "b", "c", "..", ".", ""])
+_PATHS = st.lists(_NAMES, min_size=1, max_size=3).map("/".join)
+_KINDS = st.sampled_from(["file", "folder", "{outside}", "{outside}/mine", "..", "/", "a", "pipe"])
+
+
+def _done(path: str, content: bytes) -> list[Callable[[Inside], object]]:
+    """Return all that can be done at a path."""
+    return [
+        lambda folder: folder.held(path),
+        lambda folder: folder.folder(path),
+        lambda folder: folder.folder(path, makes=True),
+        lambda folder: folder.make(path, FILE, content),
+        lambda folder: folder.make(path, LINK, b"mine"),
+        lambda folder: folder.put(path, PROGRAM, content),
+        lambda folder: folder.put(path, FOLDER, b""),
+        lambda folder: folder.put(path, "", b""),
+        lambda folder: [*folder.links()],
+    ]
+
+
+def _seen(top: Path) -> list[tuple[str, int, bytes]]:
+    """Return what a folder holds, and when each of it changed."""
+    found = []
+    for each in sorted([top, *top.rglob("*")]):
+        held = each.read_bytes() if each.is_file() else b""
+        found.append((str(each), each.lstat().st_ctime_ns, held))
+    return found
+
+
+@given(st.dictionaries(_PATHS, _KINDS, max_size=5), _PATHS, st.integers(0, 8))
+def test_nothing_leaves_the_folder(made: dict[str, str], path: str, what: int) -> None:
+    """Any files, links and pipes, anything done at any path."""
+    with tempfile.TemporaryDirectory() as tmp:
+        top, outside = Path(tmp, "outside", "top"), Path(tmp, "outside", "victim")
+        outside.mkdir(parents=True)
+        (outside / "mine").write_text("SECRET")
+        before = _seen(outside)
+        top.mkdir()
+        around = top.parent.stat().st_mtime_ns
+        for name, kind in made.items():
+            with contextlib.suppress(OSError):
+                place = Path(os.path.normpath(top / name))
+                is_led = place.parent.resolve() != place.parent
+                if is_led or os.path.lexists(place) or not place.is_relative_to(top):
+                    continue
+                place.parent.mkdir(parents=True, exist_ok=True)
+                if kind == "pipe":
+                    os.mkfifo(place)
+                elif kind == "folder":
+                    place.mkdir()
+                elif kind == "file":
+                    place.write_text("its own")
+                else:
+                    place.symlink_to(kind.format(outside=outside))
+        with Inside(top) as folder, contextlib.suppress(FolderRefused, OSError):
+            assert "SECRET" not in repr(_done(path, b"new")[what](folder))
+        assert _seen(outside) == before
+        assert top.parent.stat().st_mtime_ns == around
+
+
+def test_files_are_made_replaced_and_removed(tmp_path: Path) -> None:
+    """A file that stays executable keeps its permissions; a folder with files stays."""
+    (tmp_path / "run").write_text("old")
+    (tmp_path / "run").chmod(0o750)
+    with Inside(tmp_path) as folder:
+        folder.make("d/new", FILE, b"new")
+        folder.put("run", PROGRAM, b"now")
+        folder.put("link", LINK, b"run")
+        folder.put("d", "", b"")
+
+        held = [folder.held(each) for each in ("d/new", "run", "link", "d", "no")]
+        links = [*folder.links()]
+        with pytest.raises(FolderRefused, match="a new file"):
+            folder.make("run", FILE, b"again")
+        with pytest.raises(FolderRefused, match="a folder"):
+            folder.make("link/x", FILE, b"")
+        folder.put("d/new", "", b"")
+        folder.put("d", "", b"")
+
+    assert [each and (each.mode, each.content) for each in held] == [
+        (FILE, b"new"), (PROGRAM, b"now"), (LINK, b"run"), (FOLDER, b""), None,
+    ]  # fmt: skip
+    assert (tmp_path / "run").stat().st_mode & 0o777 == 0o750
+    assert links == [("link", "run")]
+    assert not (tmp_path / "d").exists()
 
 
 def content_of(entry: TreeEntry) -> bytes:

@@ -1,0 +1,271 @@
+"""A folder that may be hostile, such as a copy: no path in it leads out.
+
+Folders are opened one by one, each inside the one before and never through a link; files are
+opened inside the last one. A link in the place of a folder is refused, and a link in the place of a
+file is read or replaced as a link. Rules: CONTRACT.md §16.20.
+"""
+
+import contextlib
+import errno
+import functools
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+
+from refold.engine.errors import ContentMissing, FolderRefused
+from refold.engine.log.blobs import digest_only
+from refold.engine.log.descriptors import CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK, write_all
+from refold.engine.workspace import paths
+from refold.engine.workspace.git import blob_id
+from refold.engine.workspace.tree import TreeEntry
+
+TOTAL_MAX: Final = 4 * 1024**3
+"""Bytes of all files: as many as a packed log may hold."""
+FOLDER: Final = "040000"
+LINK: Final = "120000"
+PROGRAM: Final = "100755"
+FILE: Final = "100644"
+"""Modes, as git writes them."""
+_OPENED: Final = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
+_MADE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
+_READ: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
+_NO_FOLDER: Final = (errno.ENOTDIR, errno.ELOOP)
+
+
+@attrs.frozen
+class DiskFile:
+    """The content of a path on disk: a file, a link or a folder."""
+
+    mode: str
+    """As git writes it."""
+    content: bytes
+    """Of a file; the text of a link; empty for a folder."""
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Of the content."""
+        return digest_only(self.content)
+
+    def is_as(self, entry: TreeEntry | None) -> bool:
+        """Return whether an entry of a tree has this mode and content."""
+        if entry is None or entry.mode != self.mode:
+            return False
+        if entry.kind == "git":
+            return entry.value == blob_id(self.content, len(entry.value))
+        named = {"own": self.digest, "link": os.fsdecode(self.content), "folder": ""}
+        return entry.value == named.get(entry.kind)
+
+
+class Inside:
+    """A folder, opened; a context manager. Paths are relative to it, with `/`."""
+
+    def __init__(self, top: str | os.PathLike[str]) -> None:
+        """Open the folder.
+
+        Raises:
+            OSError: it does not exist, or is a link.
+        """
+        self._top = os.open(top, _OPENED)
+        self._path = ""
+        self._open = -1
+
+    def folder(self, path: str, *, makes: bool = False) -> int:
+        """Return the descriptor of a folder, valid until the next call; `makes` creates it.
+
+        Raises:
+            FolderRefused: the path leads through a file or a link, or upwards.
+            OSError: there is no such folder, or the system refuses.
+        """
+        if not path:
+            return self._top
+        if path != self._path or self._open < 0:
+            self._forget()
+            self._open, self._path = self._walked(path, makes=makes), path
+        return self._open
+
+    def _walked(self, path: str, *, makes: bool) -> int:
+        at = os.dup(self._top)
+        for name in path.split("/"):
+            try:
+                if name in ("", ".", ".."):
+                    raise FolderRefused(paths.as_text(path), "a path below the folder", name)
+                if makes:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(name, dir_fd=at)
+                inner = os.open(name, _OPENED, dir_fd=at)
+            except OSError as error:
+                if error.errno not in _NO_FOLDER:
+                    raise
+                found = "a file or a link"
+                raise FolderRefused(paths.as_text(path), "a folder", found) from None
+            finally:
+                os.close(at)
+            at = inner
+        return at
+
+    def _at(self, path: str, *, makes: bool = False) -> tuple[str, int]:
+        """Return the name of a path, and the descriptor of the folder that has it."""
+        above, _, name = path.rpartition("/")
+        if name in ("", ".", ".."):
+            raise FolderRefused(paths.as_text(path), "a path below the folder", name)
+        return name, self.folder(above, makes=makes)
+
+    def held(self, path: str) -> DiskFile | None:
+        """Return what a path holds; `None` for nothing, and for pipes, sockets and devices.
+
+        A path through a link holds nothing, and a file that the system refuses to open neither.
+        """
+        try:
+            name, folder = self._at(path)
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+            if stat.S_ISLNK(found):
+                return DiskFile(LINK, os.fsencode(os.readlink(name, dir_fd=folder)))
+            if stat.S_ISDIR(found):
+                return DiskFile(FOLDER, b"")
+            with open(os.open(name, _READ, dir_fd=folder), "rb") as file:  # noqa: PTH123 - a descriptor
+                found = os.fstat(file.fileno()).st_mode
+                if not stat.S_ISREG(found):
+                    return None
+                return DiskFile(PROGRAM if found & stat.S_IXUSR else FILE, file.read())
+        except (FolderRefused, OSError):
+            return None
+
+    def make(self, path: str, mode: str, content: bytes) -> None:
+        """Create a file, a link or a folder, with the folders above it.
+
+        Raises:
+            FolderRefused: the path leads through a file or a link, or exists and is not a folder.
+            OSError: the system refuses to write, as on a full disk.
+        """
+        name, folder = self._at(path, makes=True)
+        try:
+            _made(name, folder, mode, content)
+        except FileExistsError:
+            if mode != FOLDER:
+                found = "one is there, whose name the file system takes for the same"
+                raise FolderRefused(paths.as_text(path), "a new file", found) from None
+        except ValueError:
+            raise FolderRefused(paths.as_text(path), "the text of a link", "NUL in it") from None
+
+    def put(self, path: str, mode: str, content: bytes) -> None:
+        """Create or replace a file, a link or a folder; an empty mode removes it.
+
+        A folder that has other files stays, and a file that stays executable, or stays not
+        executable, keeps its permissions.
+
+        Raises:
+            FolderRefused: the path leads through a file or a link.
+            OSError: the system refuses to write.
+        """
+        if mode == FOLDER:
+            return self.make(path, mode, content)
+        if not mode:
+            return self._remove(path)
+        name, folder = self._at(path, makes=True)
+        beside = f".refold-{os.urandom(4).hex()}"
+        _made(beside, folder, mode, content)
+        try:
+            if mode != LINK:
+                before = self.held(path)
+                may = int(mode, 8) & 0o777
+                if before is not None and before.mode == mode:
+                    found = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+                    may = stat.S_IMODE(found)
+                os.chmod(beside, may, dir_fd=folder)
+            os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            os.unlink(beside, dir_fd=folder)
+            raise
+        return None
+
+    def _remove(self, path: str) -> None:
+        with contextlib.suppress(OSError):  # a folder that has other files yet
+            name, folder = self._at(path)
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+            (os.rmdir if stat.S_ISDIR(found) else os.unlink)(name, dir_fd=folder)
+
+    def take(self, source: Path, path: str) -> None:
+        """Give a path to a file or a folder that is elsewhere on the same file system.
+
+        Raises:
+            FolderRefused: the path leads through a file or a link.
+            OSError: a file or a folder with files is there, or the system refuses.
+        """
+        name, folder = self._at(path, makes=True)
+        os.rename(source, name, dst_dir_fd=folder)
+
+    def links(self) -> Iterator[tuple[str, str]]:
+        """Yield the path and the text of each link, in this folder and all below it.
+
+        Raises:
+            OSError: the system refuses to read.
+        """
+        for above, _, _, folder in os.fwalk(dir_fd=self._top):
+            at = above.removeprefix(".").removeprefix("/")
+            with os.scandir(folder) as found:
+                names = [each.name for each in found if each.is_symlink()]
+            for name in names:
+                yield f"{at}/{name}" if at else name, os.readlink(name, dir_fd=folder)
+
+    def _forget(self) -> None:
+        if self._open >= 0:
+            os.close(self._open)
+        self._open, self._path = -1, ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._forget()
+        os.close(self._top)
+
+
+def _made(name: str, folder: int, mode: str, content: bytes) -> None:
+    if mode == LINK:
+        os.symlink(os.fsdecode(content), name, dir_fd=folder)
+    elif mode == FOLDER:
+        os.mkdir(name, dir_fd=folder)
+    else:
+        made = os.open(name, _MADE, 0o777 if mode == PROGRAM else 0o666, dir_fd=folder)
+        try:
+            write_all(made, content)
+        finally:
+            os.close(made)
+
+
+def restore(
+    entries: Iterable[TreeEntry],
+    content: Callable[[TreeEntry], bytes],
+    into: Path,
+    total_max: int = TOTAL_MAX,
+) -> list[ContentMissing]:
+    """Write files, links and empty folders into a folder; return the missing contents.
+
+    Files left out of the record (`out`) and submodules without recorded files leave at most an
+    empty folder. `entries` are complete, from `Contents.whole`.
+
+    Raises:
+        FolderRefused: a path leads outside, or exists, or the files have more than `total_max`
+            bytes; files already written stay.
+        OSError: the system refuses to write, as on a full disk.
+    """
+    missing, total = [], 0
+    with Inside(into) as folder:
+        for entry in entries:
+            if entry.kind in ("gone", "out"):
+                continue
+            try:
+                given = content(entry)
+            except ContentMissing as error:
+                missing.append(error)
+                continue
+            if (total := total + len(given)) > total_max:
+                expected = f"files of at most {total_max} bytes in all"
+                raise FolderRefused(paths.as_text(entry.path), expected, "more")
+            mode = FOLDER if entry.kind in ("folder", "commit") else entry.mode
+            folder.make(paths.checked(entry.path), mode, given)
+    return missing
