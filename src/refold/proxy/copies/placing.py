@@ -234,8 +234,9 @@ def _work() -> Iterator[Path]:
     """Yield a temporary folder, and remove it afterwards, with those of dead processes."""
     top = Path(tempfile.gettempdir())
     for each in top.glob(f"{_PREFIX}*"):
-        if each.lstat().st_uid != os.getuid():
-            continue
+        with contextlib.suppress(OSError):  # another process removes it
+            if each.lstat().st_uid != os.getuid():
+                continue
         with contextlib.suppress(OSError), (each / _LOCK).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove(each)
