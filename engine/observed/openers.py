@@ -23,6 +23,7 @@ How = Literal["handoff", "delegation", "prompt", "open", "continues"]
 `open`: no other conversation has a call without a result.
 `continues`: it continues an earlier one, which was shortened.
 """
+HANDOFF: Final = "handoff"
 
 _LONG: Final = 8
 """Characters from which on a text is found anywhere in another; a shorter one is a whole word."""
@@ -62,7 +63,7 @@ def opener_of(
     ]
     for thread, call in calls:
         if call.delegated is not None and call.id in results:
-            return Opened(thread, call, "handoff")
+            return Opened(thread, call, HANDOFF)
     away = [(thread, call) for thread in threads for call in thread.away]
     whom = agent.rpartition("/")[2]
     for thread, call in [*away, *calls]:

@@ -183,7 +183,7 @@ class Scanner:
         known.git = git
         for path, (mode_before, blob_before, mode, blob) in known.moved.items():
             whole = _joined(at, path)
-            self._differs[whole] = _of_git(whole, mode, blob)
+            self._differs[whole] = self._committed(whole, mode, blob)
             if mode_before != NOTHING:
                 self._in_base[whole] = _of_git(whole, mode_before, blob_before)
         looked_at = known.special | said.changed
@@ -337,6 +337,12 @@ class Scanner:
             self._differs[whole] = TreeEntry(whole, "", "gone")
         elif entry is not None and (named, entry.mode) != (blob, mode):
             self._differs[whole] = entry
+
+    def _committed(self, path: str, mode: str, blob: str) -> TreeEntry:
+        """Return a later commit's entry at a path; a file that was read before has not changed."""
+        held = self._held.get(path)
+        is_same = held is not None and (held.entry.mode, held.blob) == (mode, blob)
+        return held.entry if held is not None and is_same else _of_git(path, mode, blob)
 
     def _found(self, path: str, length: int) -> tuple[TreeEntry | None, str]:
         """Return the file at a path, and the id, of that length, that git gives its content."""

@@ -24,6 +24,7 @@ from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
 from refold.engine.observed.delegations import delegated
 from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS
+from refold.engine.observed.openers import HANDOFF
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.workspace.entries import FolderChanged, read_entry
 from refold.replay.index.guarantee import MATCHED
@@ -97,8 +98,8 @@ class _Talk:
     models: dict[str, None] = attrs.field(factory=dict)
     last_failed: str = ""
     """The tool of the last result, if that is a failure."""
-    said: str = ""
-    """The text of the last answer, or the tools that it calls."""
+    said: str | None = None
+    """The text of the last answer, or the tools that it calls; `None` if none could be read."""
     ended: int = 0
     """The last entry of it."""
     offered: str = ""
@@ -143,6 +144,8 @@ class _Reading(Walk):
         self._roots: list[str] = []
         self._past: set[str] = set()
         """Conversations that continued under a different scope."""
+        self._open = frozenset[str]()
+        """Conversations that wait for an answer or a result, if the log has no end."""
         self._files = FileUses()
         self._ends: dict[str, str] = {}
         """By open request: the chain digest of all that was asked."""
@@ -183,6 +186,7 @@ class _Reading(Walk):
                 self._answered(self._talk(call, entry), call, answered)
             case events.EffectCancelled(kind="model"):
                 talk = self._talk(call, entry)
+                self._ends.pop(call, None)
                 talk.status, talk.error = "cancelled", None
                 talk.priced = talk.priced.plus(Priced(unpriced=1))
                 talk.failed[GIVEN_UP] += 1
@@ -296,6 +300,9 @@ class _Reading(Walk):
             for talk in self._talks.values()
             if scope_above(talk.scope) == "0" and talk.models
         ]
+        if self.finished is None:
+            open_calls = (key for key, leaf in self._calls.items() if leaf.status == UNFINISHED)
+            self._open = frozenset(map(scope_of, [*self._ends, *open_calls])) - self._past
         children = self._below("0", 1)
         facts = self.root_facts() | self.facts()
         own = self._folded("0")
@@ -349,6 +356,10 @@ class _Reading(Walk):
         number = talk.scope.rpartition("/")[2]
         beside = self._folded(talk.scope)
         own = talk.usage.plus(beside.usage)
+        is_open = talk.scope in self._open
+        status = talk.status if talk.requests else self._of_calls(talk.scope)
+        if is_open:
+            status = UNFINISHED
         return RunNode(
             name=name_of_root(talk.scope, talk.agent, self._roots, self._profile)
             or beginning(self._profile.plain(opening.system))
@@ -360,8 +371,8 @@ class _Reading(Walk):
             depth=depth,
             scope=talk.scope,
             how=talk.how,
-            status=talk.status if talk.requests else self._of_calls(talk.scope),
-            error=talk.error,
+            status=status,
+            error=None if is_open else talk.error,
             tools=tuple(talk.uses.values()),
             files=self._files.of(talk.scope),
             requests=talk.requests + beside.requests,
@@ -371,24 +382,27 @@ class _Reading(Walk):
             priced=_priced(talk.priced.plus(beside.priced), children),
             own_priced=talk.priced.plus(beside.priced),
             offered=self._offers.get(talk.offered, ()),
-            last_failed=talk.last_failed,
-            outlived_by=self._outlived_by(talk, children),
-            is_empty=talk.requests > 0 and not talk.is_probe and not talk.said.strip(),
+            last_failed="" if is_open else talk.last_failed,
+            outlived_by=0 if is_open else self._outlived_by(talk, children),
+            is_empty=not is_open and talk.said is not None and not talk.said.strip(),
             prompt=self._steady.digest(opening.system),
             usage=_total(own, children),
             own_usage=own,
             children=children,
             log_state="none",
-            duration_ms=talk.span.duration_ms() if talk.status != UNFINISHED else None,
+            duration_ms=talk.span.duration_ms() if status != UNFINISHED else None,
         )
 
     def _outlived_by(self, talk: _Talk, children: tuple[RunNode, ...]) -> int:
-        """Return how many children that a call of it opened ended after it, or not at all."""
+        """Return how many children that a call of it opened ended after it, or not at all.
+
+        It waits for none to which it handed over.
+        """
         ends = {child.scope: self._talks[child.scope].ended for child in children if child.scope}
         return sum(
             child.status == UNFINISHED or ends.get(child.scope, 0) > talk.ended
             for child in children
-            if child.call
+            if child.call and child.how != HANDOFF
         )
 
     def _brief(self, opener: str, said: str) -> str:

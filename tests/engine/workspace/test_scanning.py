@@ -562,3 +562,22 @@ def test_names_that_are_git_s_own_to_some_systems_are_not_recorded(tmp_path: Pat
     tree = Looked(top).scan().tree
 
     assert tree.differs == ()
+
+
+def test_to_commit_what_was_seen_changes_nothing(tmp_path: Path) -> None:
+    """Edited, new, renamed and removed files, text and not; a further edit is a change."""
+    looked = Looked(repository(tmp_path / "r", {"a": "1\n", "b": "2\n", "c": "3\n"}))
+    looked.scan()
+    (looked.top / "a").write_bytes(b"\0\xff")
+    (looked.top / "b").rename(looked.top / "d")
+    (looked.top / "c").unlink()
+    (looked.top / "new").symlink_to("a")
+    edited = looked.scan().tree
+    git(looked.top, "add", "-A")
+    git(looked.top, "commit", "-qm", "x")
+    committed = looked.scan().tree
+    (looked.top / "d").write_text("4\n")
+    git(looked.top, "commit", "-qam", "y")
+
+    assert committed.differs == edited.differs
+    assert looked.scan().tree.differs != edited.differs

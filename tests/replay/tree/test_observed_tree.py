@@ -7,6 +7,7 @@ import attrs
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import Extension, ModelAnswered, RunStarted
 from refold.engine.events.outcome import Priced, Usage
 from refold.engine.log.reader import read_entries
@@ -491,6 +492,55 @@ def test_a_request_that_was_tried_again_is_told_in_a_snapshot(tmp_path: Path) ->
     made = [Exchange(one.asked, None, "http_429"), one]
 
     assert "model requests: 2 (1 failed: 429)" in render_text(tree(tmp_path, made), volatile=False)
+
+
+def nodes(node: RunNode) -> list[RunNode]:
+    return [node, *(each for child in node.children for each in nodes(child))]
+
+
+HANDED = [
+    *talk(user("Go."), says("", ("h", "transfer_to_other", {}))),
+    *talk(system("The other."), user("Go."), says("", ("h", "transfer_to_other", {})),
+          result("h", "ok"), says("Here I am."))[1:],
+]  # fmt: skip
+WATCHED = Path(__file__).parents[3] / "fixtures/logs/engine-2/watched.jsonl"
+KEPT = [WATCHED, [LEAD[0], *SCOUT, LEAD[1]], [*LEAD, *SCOUT], HANDED]
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=["kept", "below", "after", "handed over"])
+def test_in_no_prefix_of_a_log_is_an_agent_done_that_has_an_open_call(
+    kept: Path | list[Exchange], tmp_path: Path
+) -> None:
+    """Nor is anything said of what it left: it runs, or was interrupted."""
+    log = kept if isinstance(kept, Path) else record(tmp_path / "a.jsonl", kept)
+    entries, lines = list(read_entries(log)), log.read_bytes().splitlines(keepends=True)
+    waiting: dict[str, str] = {}
+    for at, entry in enumerate(entries[:-1]):
+        if entry.kind in ("tool.called", "model.asked"):
+            waiting[entry.call or ""] = scope_of(entry.call or "")
+        elif entry.kind in ("tool.returned", "model.answered", "effect.cancelled"):
+            waiting.pop(entry.call or "", None)
+        prefix = tmp_path / "prefix.jsonl"
+        prefix.write_bytes(b"".join(lines[: at + 1]))
+        busy = {*waiting.values()}
+        for node in nodes(delegation_tree(prefix)):
+            if node.scope in busy:
+                assert node.status == "unfinished"
+                said = node.notable, node.outlived_by, node.is_empty, node.last_failed
+                assert not any(said)
+    if kept is HANDED:
+        assert "handoff" in {node.how for node in nodes(delegation_tree(log))}
+        assert not any(node.notable for node in nodes(delegation_tree(log)))
+
+
+def test_an_answer_that_was_not_read_is_not_called_empty(tmp_path: Path) -> None:
+    """Of an embedding or a picture."""
+    asked = Asked(api="other", model="m", parameters={"method": "POST", "path": "/v1/embeddings"})
+
+    (node,) = tree(tmp_path, [Exchange(asked, None), Exchange(asked, None)]).children
+
+    assert node.status == "completed"
+    assert not node.notable
 
 
 @pytest.mark.parametrize("order", [(0, 2, 1), (0, 1, 2)], ids=["before", "after"])
