@@ -273,6 +273,8 @@ class _Bond(Value):
     is_unnamed: bool = False
     signature: SignatureCheck | None = None
     """Of the log that was asked for."""
+    is_given_up: bool = False
+    """Whether the run above was joined without an end: nobody waits for one of this run."""
     is_parent_open: bool = False
     """Whether the parent's log lacks an end and may omit runs that the parent started."""
 
@@ -530,17 +532,31 @@ class _Check:
                 found[number] = place
         for number, start in known.starts.items():
             if number in found:
-                bond = _Bond(anchor=start.anchor, start=start, parent=known.started)
-                yield found[number], bond
+                yield (
+                    found[number],
+                    _Bond(
+                        anchor=start.anchor,
+                        start=start,
+                        parent=known.started,
+                        is_given_up=self._is_given_up,
+                    ),
+                )
             elif self._needs_log(start):
                 yield child_path(self._path, number), None
         nobodys = _Bond(
             parent=known.started,
             is_unnamed=not self._broken,
             is_parent_open=known.finished is None,
+            is_given_up=self._is_given_up,
         )
         for number in sorted(found.keys() - known.starts.keys()):
             yield found[number], nobodys
+
+    @property
+    def _is_given_up(self) -> bool:
+        """Whether the run need not end, and so none below it: its parent joined it as it is."""
+        is_open = self._causality.finished is None
+        return is_open and (self._bond.is_given_up or self.is_held)
 
     def _needs_log(self, start: Start) -> bool:
         if start.outcome is None:  # after a crash, the child may never have begun
@@ -554,7 +570,10 @@ class _Check:
         if self._bond.head is not None:
             is_complete = self._bond.head == self._head
         else:  # no crash tears a tail behind the last line, or behind the one that a parent holds
-            is_complete = (is_ended or self.is_held) and self._broken != TORN_TAIL
+            is_whole = (is_ended or self.is_held) and self._broken != TORN_TAIL
+            start = self._bond.start  # joined before it had an entry: there was no head to keep
+            is_nothing = start is not None and start.outcome is not None and not self._entries
+            is_complete = is_whole or is_nothing or self._bond.is_given_up
         started, start = self._causality.started, self._bond.start
         return LogReport(
             path=str(self._path),

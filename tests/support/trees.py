@@ -16,6 +16,9 @@ from refold.engine.program.run import Run
 from refold.tools.contract import tool_types
 
 Node = list[Any]
+programs: dict[str, Any] = {}
+"""The `child` of trees, `tree_program` if none is here: of one that no other process can import,
+what is unfinished is looked at in this process."""
 
 
 class Latency:
@@ -29,23 +32,33 @@ class Latency:
         return self._random.random() * self._most if self._random.random() < 0.8 else 0.0
 
 
+latencies: list[Latency] = [Latency(0)]
+"""The one that tools have now; a process of a child has its own."""
+
+
+@tool_types.tool(effect="pure")
+def twice(x: int) -> int:
+    """Take no time."""
+    return 2 * x
+
+
+@tool_types.tool(effect="reads")
+async def work(x: int, name: str = "") -> dict[str, int]:
+    """Take a while."""
+    await asyncio.sleep(latencies[0].next())
+    return {name or "value": x + 1}
+
+
+@tool_types.tool(effect="reads")
+async def fails(x: int) -> int:
+    """Take a while, and fail."""
+    await asyncio.sleep(latencies[0].next())
+    raise ValueError(f"no {x}")
+
+
 def tools_with(latency: Latency) -> list[Any]:
     """Return the tools that trees call: one synchronous, one asynchronous, one that fails."""
-
-    @tool_types.tool(effect="pure")
-    def twice(x: int) -> int:
-        return 2 * x
-
-    @tool_types.tool(effect="reads")
-    async def work(x: int, name: str = "") -> dict[str, int]:
-        await asyncio.sleep(latency.next())
-        return {name or "value": x + 1}
-
-    @tool_types.tool(effect="reads")
-    async def fails(x: int) -> int:
-        await asyncio.sleep(latency.next())
-        raise ValueError(f"no {x}")
-
+    latencies[0] = latency
     return [twice, work, fails]
 
 
@@ -113,7 +126,8 @@ async def tree_program(run: Run, node: Node) -> Any:
             drawn = run.random("s").random()
             return [run.uuid(), drawn, run.now().isoformat()]
         case "child":
-            outcome = await run.delegate(Delegation(program=tree_program, input=inner[0]))
+            program = programs.get("child", tree_program)
+            outcome = await run.delegate(Delegation(program=program, input=inner[0]))
             return [outcome.status, outcome.output]
         case "sequence":
             return [await tree_program(run, one) for one in inner]

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from refold.engine.log.names import blobs_of, child_path
+from refold.engine.log.names import SUFFIX, blobs_of, child_path, tree
 
 Keep = Callable[[Path, int], int]
 """A child's log that was not joined, and its lines → how many of them are kept."""
@@ -48,6 +48,29 @@ def cut(log: Path, to: Path, entries: int, keep: Keep = lambda _, lines: lines) 
         if kept:
             cut(child, child_path(to, number), kept, keep)
     return to
+
+
+def cut_at(log: Path, to: Path, moment: float, torn: int = 0) -> Path:
+    """Copy the whole tree below `log` to `to` as it was at a moment, from 0 to 1 of its time.
+
+    So many bytes of the tree's next line follow, as of one that was being written.
+    """
+    lines = [(_time_of(line), path, line) for path in tree(log) for line in lines_of(path)]
+    lines.sort(key=lambda each: each[0])
+    kept = round(moment * (len(lines) - 1)) + 1
+    cut_off = [(path, line[:torn]) for _, path, line in lines[kept : kept + 1]]
+    for path, line in [*((path, line) for _, path, line in lines[:kept]), *cut_off]:
+        name = to.name.removesuffix(SUFFIX) + path.name.removeprefix(log.name[: -len(SUFFIX)])
+        with to.with_name(name).open("ab") as file:
+            file.write(line)
+    if blobs_of(log).exists():
+        shutil.copytree(blobs_of(log), blobs_of(to), dirs_exist_ok=True)
+    return to
+
+
+def _time_of(line: bytes) -> int:
+    found: int = orjson.loads(line)["meta"]["mono_us"]
+    return found
 
 
 def executed_in(log: Path) -> list[tuple[str, bytes]]:
