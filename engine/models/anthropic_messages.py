@@ -1,23 +1,36 @@
 """Models behind the Anthropic messages protocol.
 
 Translates neutral messages to that protocol and back. Uses the `anthropic` SDK (extra `anthropic`)
-for HTTP, keys (`ANTHROPIC_API_KEY` and its other sources), retries, timeouts. Not streamed. What
-both HTTP adapters share is in `engine.models.endpoint`. Rules: CONTRACT.md §11.
+for HTTP, keys (`ANTHROPIC_API_KEY` and its other sources), retries, timeouts. Long answers come as
+a stream, since the SDK demands that, and are read to their end. What both HTTP adapters share is in
+`engine.models.endpoint`. Rules: CONTRACT.md §11.
 """
 
 import inspect
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from refold.engine.errors import ModelError
 from refold.engine.models import endpoint
 from refold.engine.models.messages import check_messages, role_refused
 from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition
-from refold.engine.wire.messages.answer import COUNTS, STOPS
-from refold.engine.wire.parts.texts import text_of
+from refold.engine.wire.messages.answer import COUNTS, STOPS, MessagesSpeaker
+from refold.engine.wire.parts.reading import StreamReader
+from refold.engine.wire.parts.sse import EventParser
+from refold.engine.wire.parts.texts import short, text_of
 
-MAX_TOKENS: Final = 4096
-"""Sent where a request has no `max_tokens`: the protocol insists on one."""
+_MOST: Final = (
+    (re.compile(r"claude-3-(?:opus|sonnet|haiku)"), 4096),
+    (re.compile(r"claude-3-5"), 8192),
+    (re.compile(r"claude-(?:4-)?opus-4(?:-[01])?(?:-?@?20\d{6}.*|)\Z"), 32_000),
+    (re.compile(r"claude-"), 64_000),
+)
+"""The most output tokens of models, by name; the first row that matches counts."""
+MAX_TOKENS: Final = 8192
+"""Of a model that is not in the table, such as one of a compatible server."""
+_WHOLE_MAX: Final = 8192
+"""Output tokens; the SDK refuses some requests for more, unless their answers are streamed."""
 
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 
@@ -36,7 +49,13 @@ class AnthropicModel(endpoint.HttpModel):
         client = self._client.get()
         create = client.messages.with_raw_response.create
         body = self._body(request, inspect.signature(create).parameters)
-        answer = endpoint.send(self.name, sdk, sdk.AnthropicError, client, lambda: create(**body))
+        tokens = body["max_tokens"]
+        is_long = isinstance(tokens, int) and tokens > _WHOLE_MAX
+        ask = _streamed(sdk, create) if is_long else create
+        read = _answer_in if is_long else None
+        answer = endpoint.send(
+            self.name, sdk, sdk.AnthropicError, client, lambda: ask(**body), read
+        )
         return _reply(self.name, answer, request)
 
     def _body(self, request: ModelRequest, known: Iterable[str]) -> dict[str, Any]:
@@ -46,7 +65,7 @@ class AnthropicModel(endpoint.HttpModel):
             extra["tool_choice"] = {"type": _CHOICES.get(choice, choice)}
         body: dict[str, Any] = {
             "model": self._model,
-            "max_tokens": extra.pop("max_tokens", MAX_TOKENS),
+            "max_tokens": extra.pop("max_tokens", most_tokens(self._model)),
             "messages": _turns(self.name, request.messages),
             "extra_body": extra,
         }
@@ -70,6 +89,40 @@ class AnthropicModel(endpoint.HttpModel):
         if self._base_url is None:
             raise ModelError(self.name, "no key: set ANTHROPIC_API_KEY", "credentials")
         return sdk.Anthropic(api_key=endpoint.PLACEHOLDER_KEY, **options)
+
+
+def most_tokens(model: str) -> int:
+    """Return the output tokens to ask for: the protocol insists on a number."""
+    found = (most for name, most in _MOST if name.search(model))
+    return next(found, MAX_TOKENS)
+
+
+def _streamed(sdk: Any, create: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that asks for a stream, and reads it to its end."""
+
+    def ask(**body: Any) -> Any:
+        raw = create(**body, stream=True)
+        try:
+            raw.http_response.read()
+        except Exception as error:
+            request = raw.http_response.request
+            raise sdk.APIConnectionError(message=str(error), request=request) from error
+        return raw
+
+    return ask
+
+
+def _answer_in(model: str, content: bytes) -> dict[str, Any]:
+    """Return the body of a streamed answer; some servers do not stream."""
+    if content.lstrip()[:1] == b"{":
+        return endpoint.object_in(model, content)
+    speaker = MessagesSpeaker()
+    reader = StreamReader(speaker, EventParser())
+    reader.feed(content)
+    if error := reader.answered().error:
+        code = "connection" if error["code"] == "cut" else "raised"
+        raise ModelError(model, short(error["message"]), code)
+    return speaker.body()
 
 
 def _tool(tool: ToolDefinition) -> dict[str, Any]:

@@ -171,9 +171,12 @@ def parameters_of(model: str, request: ModelRequest, known: Iterable[str] = ()) 
 
 
 def send(
-    model: str, sdk: Any, base: type[Exception], client: Any, create: Callable[[], Any]
-) -> dict[str, Any]:
+    model: str, sdk: Any, base: type[Exception], client: Any, create: Callable[[], Any],
+    read: Callable[[str, bytes], dict[str, Any]] | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Return the JSON object that answers a request; `base` is the base of the SDK's errors.
+
+    `read` makes it of the model's name and the body; by default, the body is the object.
 
     Raises:
         ModelError: the request failed after the client's own retries (`http_<status>`,
@@ -186,7 +189,7 @@ def send(
     except (base, TypeError, ValueError) as error:
         failure = _failure(model, sdk, error, secrets_of(client))
     else:
-        return _object_in(model, raw.http_response.content)
+        return (read or object_in)(model, raw.http_response.content)
     raise failure
 
 
@@ -241,7 +244,8 @@ def _words(text: str) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _object_in(model: str, content: bytes) -> dict[str, Any]:
+def object_in(model: str, content: bytes) -> dict[str, Any]:
+    """Return the object of a JSON body; raises `malformed` for another."""
     try:
         answer = json.loads(content)
     except (ValueError, RecursionError):

@@ -28,6 +28,7 @@ STOPS: Final = {
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
     "max_tokens": "length",
+    "model_context_window_exceeded": "length",
 }
 """Why an answer ended, in neutral words."""
 
@@ -88,11 +89,17 @@ class MessagesSpeaker(Speaker):
         if type(index) is int and index in self._open:
             self._open[index].add(delta)
 
+    def body(self) -> dict[str, Any]:
+        """Return the answer so far as the body of one that is not streamed."""
+        return {"content": self._content(), "stop_reason": self._stop, "usage": self._usage}
+
+    def _content(self) -> list[dict[str, Any]]:
+        return [block.value() for _, block in sorted(self._blocks, key=itemgetter(0))]
+
     def _said(self) -> Said | None:
         if not self._is_begun:
             return None
-        blocks = [block.value() for _, block in sorted(self._blocks, key=itemgetter(0))]
-        message = self._marked(answer_of(blocks))
+        message = self._marked(answer_of(self._content()))
         return message, COUNTS.usage(self._usage), STOPS.get(self._stop, self._stop)
 
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import attrs
@@ -9,7 +10,9 @@ import pytest
 
 from refold.engine.errors import ModelError
 from refold.engine.models import AnthropicModel
+from refold.engine.models.anthropic_messages import most_tokens
 from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition
+from tests.support.api_answers import messages_events, sse
 from tests.support.corpus import Recorded, corpus, recorded_answers
 from tests.support.model_server import ANTHROPIC_PATH, Answer, ModelServer, answers_in
 
@@ -94,7 +97,7 @@ def test_a_conversation_is_sent_as_the_protocol_has_it() -> None:
 
     assert body == {
         "model": "large-1",
-        "max_tokens": 4096,
+        "max_tokens": 8192,
         "system": "Be brief.\n\nHurry.",
         "messages": [
             {"role": "user", "content": [{"type": "text", "text": "Tides?"}]},
@@ -173,15 +176,65 @@ def test_tools_and_parameters_are_sent_by_name() -> None:
     }
 
 
-def test_a_request_that_the_client_will_not_make_is_a_model_error() -> None:
-    """The SDK refuses answers that may take longer than ten minutes without streaming."""
-    with pytest.raises(ModelError) as caught, ModelServer({}) as server:
-        AnthropicModel("large-1", base_url=server.url).complete(
-            attrs.evolve(ASKED, parameters={"max_tokens": 1_000_000})
-        )
+LONG = attrs.evolve(ASKED, parameters={"max_tokens": 1_000_000})
 
-    assert caught.value.code == "raised"
-    assert server.received == []
+
+@pytest.mark.parametrize("name", cases("reply"))
+def test_a_long_answer_is_asked_for_as_a_stream_and_reads_back_the_same(name: str) -> None:
+    """The SDK refuses to wait for it otherwise; a server may answer at once all the same."""
+    whole = answers_in(FIXTURES / f"{name}.json")
+    streamed = [
+        attrs.evolve(
+            each,
+            headers={**each.headers, "content-type": "text/event-stream"},
+            body=sse(tuple(messages_events(each.body, Random(1)))),
+        )
+        if each.status == 200
+        else each
+        for each in whole
+    ]
+
+    (one, body), (other, _) = complete(streamed, LONG), complete(whole, LONG)
+
+    assert one == other == complete(whole, ASKED)[0]
+    assert (body["stream"], body["max_tokens"]) == (True, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("event", "code"),
+    [({"type": "ping"}, "connection"), ({"type": "error", "error": {"message": "busy"}}, "raised")],
+)
+def test_a_stream_without_its_end_is_a_model_error(event: dict[str, Any], code: str) -> None:
+    """Half an answer is none."""
+    (answer,) = answers_in(FIXTURES / "text.json")
+    *events, _ = messages_events(answer.body, Random(1))
+    cut = Answer(body=sse((*events, event)), headers={"content-type": "text/event-stream"})
+
+    with pytest.raises(ModelError) as caught:
+        complete([cut], LONG)
+
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("model", "most"),
+    [
+        ("claude-3-haiku-20240307", 4096),
+        ("claude-3-5-sonnet-latest", 8192),
+        ("claude-3-7-sonnet-latest", 64_000),
+        ("claude-opus-4-0", 32_000),
+        ("claude-opus-4-1-20250805", 32_000),
+        ("claude-opus-4-20250514", 32_000),
+        ("anthropic.claude-opus-4-1-20250805-v1:0", 32_000),
+        ("claude-opus-4-5", 64_000),
+        ("claude-sonnet-4-5", 64_000),
+        ("claude-haiku-4-5@20251001", 64_000),
+        ("large-1", 8192),
+    ],
+)
+def test_a_model_is_asked_for_as_much_as_it_can_say(model: str, most: int) -> None:
+    """A request names its own number; without one, no answer is cut that need not be."""
+    assert most_tokens(model) == most
 
 
 def test_every_recorded_answer_of_others_reads_back() -> None:
