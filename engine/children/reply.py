@@ -4,7 +4,8 @@ Every runner ends here, in process and in a subprocess alike, so that the same c
 outcome wherever it ran (CONTRACT.md §7.2).  Pure.
 
 A reply is one JSON object: `status` and `summary`, and as they apply `output`, `artifacts`
-(`[{kind, value, name?}]`), `error` (`{code, message}`), `tools_used`, `usage`.  Nothing else.
+(`[{kind, value, name?}]`), `error` (`{code, message}`), `tools_used`, `usage`, `cut` (the provider
+cut the answer off).  Nothing else.
 """
 
 import hashlib
@@ -18,6 +19,7 @@ from refold.engine.encoding.canonical import Json, encode, loads, text_of_json
 from refold.engine.errors import NotCanonical
 from refold.engine.events.events import RunFinished
 from refold.engine.events.outcome import (
+    CUT,
     STATUSES,
     Artifact,
     ChildRef,
@@ -52,6 +54,7 @@ _REPLY: Final = Members(
         "output": object,
         "artifacts": [ARTIFACT],
         "error": Members({"code": str, "message": str}),
+        "cut": bool,
         "tools_used": [str],
         "usage": Members({}, dict.fromkeys(attrs.fields_dict(Usage), int) | {"prices": str}),
     },
@@ -91,6 +94,8 @@ def frame_of(finished: RunFinished, *, tools_used: tuple[str, ...], usage: Usage
         "tools_used": list(tools_used),
         "usage": usage.as_json(),
     }
+    if finished.reason == CUT:
+        reply["cut"] = True
     return encode(reply)
 
 
@@ -182,6 +187,8 @@ def _checked(reply: Json, policy: Policy) -> dict[str, Any]:
 
 def _capped(reply: dict[str, Json], policy: Policy, more: dict[str, Any]) -> Outcome:
     summary, truncated = cut(reply["summary"], policy.summary_bytes)
+    if reply.get("cut"):
+        truncated = attrs.evolve(truncated or _cut_at(reply["summary"], summary), by="provider")
     error = reply.get("error")
     status = reply["status"]
     if status != "completed" and error is None:
@@ -205,7 +212,12 @@ def cut(text: str, most_bytes: int) -> tuple[str, Truncated | None]:
     if len(whole) <= most_bytes:
         return text, None
     kept = whole[:most_bytes].decode(errors="ignore")
-    return kept, Truncated(
+    return kept, _cut_at(text, kept)
+
+
+def _cut_at(text: str, kept: str) -> Truncated:
+    whole = text.encode()
+    return Truncated(
         kept_bytes=len(kept.encode()),
         seen_bytes=len(whole),
         sha256=hashlib.sha256(whole).hexdigest(),

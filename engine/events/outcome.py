@@ -77,6 +77,8 @@ class Report(Value):
     """Any value that a log can hold, for the parent's code."""
     artifacts: tuple[Artifact, ...] = ()
     """At most `Policy.max_artifacts`."""
+    is_cut: bool = False
+    """Whether the model's provider cut the answer off: the run completes with the reason `cut`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -89,14 +91,20 @@ class Fault(Value):
     """One or two sentences for people."""
 
 
+CUT: Final = "cut"
+"""The reason of a completed run whose answer the model's provider cut off."""
+
+
 @attrs.frozen(kw_only=True)
 class Truncated(Value):
-    """The cut of a child's text by a limit."""
+    """The cut of a child's text."""
 
     kept_bytes: int
     seen_bytes: int
     sha256: str
     """Of all the bytes seen, the dropped ones included."""
+    by: str = "limit"
+    """`limit`: a limit of the parent's · `provider`: the model's, so the rest was never said."""
 
 
 @attrs.frozen(kw_only=True)
@@ -199,7 +207,7 @@ class OutcomeFields(Value):
     error: Fault | None = None
     """Set unless `completed`."""
     truncated: Truncated | None = None
-    """Set if a limit cut the summary or the printed output."""
+    """Set if the summary or the printed output was cut."""
     tools_used: tuple[str, ...] = ()
     """In order of first use, as observed in the child's log."""
     usage: Usage = Usage()

@@ -33,7 +33,7 @@ from refold.engine.errors import (
     ValueRefused,
 )
 from refold.engine.events.events import LimitHit
-from refold.engine.events.outcome import Artifact, Fault, Report
+from refold.engine.events.outcome import CUT, Artifact, Fault, Report
 from refold.engine.log.blobs import DATA_MAX, encode_data
 from refold.engine.loop.loop import CALLBACKS_MAX, Loop, Task, is_asyncios, is_engines, is_librarys
 from refold.engine.ports.program_types import PLAIN, ProgramTypes
@@ -88,7 +88,8 @@ def verdict_of_value(
     except ValueRefused as error:
         return refused(error), None
     if output_bytes is None or size <= output_bytes:
-        return Verdict("completed", "done", output=output, report=report), None
+        reason = CUT if report is not None and report.is_cut else "done"
+        return Verdict("completed", reason, output=output, report=report), None
     message = f"the output has {size} bytes; {output_bytes} allowed"
     verdict = Verdict("limit", "limit", error=Fault(code="output_bytes", message=message))
     return verdict, LimitHit("output_bytes", output_bytes, "run", size)

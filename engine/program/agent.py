@@ -20,11 +20,13 @@ A run ends for one of these reasons (`run.finished.reason`):
 | reason | when |
 |---|---|
 | `done` | the model answered without asking for a tool |
+| `cut` | the provider cut the answer off (`length`, `content_filter`); calls in it are not made |
 | `max_iterations`, `limit` | the kernel refused another request, or stopped the run |
 | `fatal_tool_error` | a tool raised a `ToolError` with the code `fatal` |
 | `no_progress` | the same calls gave the same results three times in a row |
 | `cancelled` | from outside |
-| `error` | a model request failed; the fault's code is the model error's |
+| `error` | a model request failed, or the model refused without a word (`refused`); the fault's
+code is the model error's |
 
 Any other failure of a tool, an unknown name and unreadable arguments become an error result for the
 model.  The calls of one reply run at once; their results go back in the order of the calls.  Rules:
@@ -43,7 +45,14 @@ import orjson
 from refold.engine.children.reply import ARTIFACT, Members, Misfit, check_shape
 from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.encoding.plain import to_json
-from refold.engine.errors import ArgumentsRefused, NotCanonical, RunEnded, ToolError, ToolUnknown
+from refold.engine.errors import (
+    ArgumentsRefused,
+    ModelError,
+    NotCanonical,
+    RunEnded,
+    ToolError,
+    ToolUnknown,
+)
 from refold.engine.events.outcome import Artifact, Report
 from refold.engine.ports.ports import Tool
 from refold.engine.program.run import Run
@@ -55,7 +64,15 @@ YIELDS: Final = 16
 FATAL: Final = "fatal"
 """The code of a `ToolError` that ends the run."""
 REFUSED: Final = "refused"
-"""The code of a `ToolError` with a complete message: the model gets it without the code."""
+"""The code of a `ToolError` with a complete message: the model gets it without the code; and of a
+`ModelError` for a refusal without a text."""
+_CUTS: Final = ("length", "content_filter")
+"""Stop reasons of answers that are not whole."""
+_REFUSALS: Final = ("refusal", "content_filter")
+_PAUSE: Final = "pause_turn"
+"""The stop reason of a provider that wants to be asked again, to continue."""
+_OF_ONE_RUN: Final = ("tool_choice", "response_format")
+"""Parameters that children do not inherit: they depend on the request."""
 
 Message = dict[str, Any]
 
@@ -66,13 +83,13 @@ async def agent(run: Run, input: Json) -> Report:  # noqa: A002 - the word of th
     Raises:
         ArgumentsRefused: the input is not of the shape above.
         ToolUnknown: the run does not have an agent's tool.
-        ModelError: a request failed.
+        ModelError: a request failed, or the model refused without a text (`refused`).
         LimitReached: the run may not ask again.
         RunEnded: `fatal_tool_error` or `no_progress`.
     """
     given = read_input(input)
     offered = _offered(run, given.tools)
-    _caller.set(Caller(tools=given.tools, model=given.model, system=given.system))
+    _caller.set(given.settings)
     messages = given.opening
     turns: deque[Json] = deque(maxlen=REPEATS_MAX)
     while True:
@@ -81,8 +98,16 @@ async def agent(run: Run, input: Json) -> Report:  # noqa: A002 - the word of th
         )
         messages.append(reply.message)
         calls = reply.message.get("tool_calls") or []
+        content = reply.message.get("content", "")
+        if reply.stop_reason in _REFUSALS and not (calls or content.strip()):
+            why = f"the model gave no answer: {reply.stop_reason}"
+            raise ModelError(given.model, why, REFUSED)
+        if reply.stop_reason in _CUTS:
+            return attrs.evolve(report_of(content), is_cut=True)
+        if reply.stop_reason == _PAUSE and not calls:
+            continue
         if not calls:
-            return report_of(reply.message.get("content", ""))
+            return report_of(content)
         results = await asyncio.gather(
             *(_result(run, offered, call, place) for place, call in enumerate(calls))
         )
@@ -123,6 +148,12 @@ class AgentInput:
         if self.files:
             parts.append("\n".join(["Files:", *(f"- {file}" for file in self.files)]))
         return "\n\n".join(parts)
+
+    @property
+    def settings(self) -> "Caller":
+        """What the agent's children inherit."""
+        kept = {key: self.parameters[key] for key in self.parameters if key not in _OF_ONE_RUN}
+        return Caller(tools=self.tools, model=self.model, system=self.system, parameters=kept)
 
     @property
     def opening(self) -> list[Message]:
@@ -204,6 +235,21 @@ class Caller:
     """A name given to `record(models=…)`; empty for the run's default."""
     system: str = ""
     """The agent's system prompt; empty for none."""
+    parameters: Mapping[str, Json] = {}
+    """Parameters of the model, inherited with it."""
+
+    def child(
+        self, *, name: str, system: str, model: str = "", parameters: Mapping[str, Json] = {}
+    ) -> dict[str, Json]:
+        """Return the member `agent` of a child's input; without a model of its own, the caller's.
+
+        `parameters` are the child's own, over those that it inherits with the model.
+        """
+        inherited = {} if model and model != self.model else self.parameters
+        own = {"name": name, "system": system, "model": model or self.model}
+        told: dict[str, Json] = {key: text for key, text in own.items() if text}
+        given = {**inherited, **parameters}
+        return told | ({"parameters": given} if given else {})
 
 
 _caller: contextvars.ContextVar[Caller] = contextvars.ContextVar("refold_agent")

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from refold.engine.encoding.document import Document
-from refold.engine.events.outcome import Fault, Priced, Truncated, Usage
+from refold.engine.events.outcome import CUT, Fault, Priced, Truncated, Usage
 from refold.engine.values import Value
 from refold.replay.difference.pointer_diff import counted
 
@@ -185,6 +185,7 @@ class RunNode(Document):
             "last_call_failed": self.last_failed and f"its last call failed: {self.last_failed}",
             "outlived": self.outlived_by
             and f"ended without the answer of {counted(self.outlived_by, 'subagent')}",
+            "cut_answer": self.reason == CUT and "its answer was cut off by the provider",
             "empty_answer": self.is_empty and "its answer is empty",
         }
         return {what: words for what, words in told.items() if words}

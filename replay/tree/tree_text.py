@@ -172,7 +172,7 @@ def _end(node: RunNode, *, volatile: bool) -> Iterator[str]:
     if node.artifacts:
         texts = (f"{kind} {name}".rstrip() for kind, name in node.artifacts)
         yield "artifacts: " + printable(", ".join(texts))
-    if node.truncated is not None:
+    if node.truncated is not None and node.truncated.by == "limit":
         yield f"truncated: {node.truncated.kept_bytes} of {node.truncated.seen_bytes} bytes kept"
 
 

@@ -24,7 +24,7 @@ from refold.engine.encoding.parameters import names_nearest
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import OptionRefused, UsageError
 from refold.engine.events.limits import Limits
-from refold.engine.events.outcome import T
+from refold.engine.events.outcome import CUT, T
 from refold.engine.log.descriptors import holding
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.ports.ports import (
@@ -200,6 +200,7 @@ async def record_async(
     return found if check else _warned(found, 3)
 
 
+_CUT_OFF: Final = "the provider cut the answer off; the parameter max_tokens may allow more"
 _BLOCKS: Final = (
     "refold.record blocked the running event loop until the run had ended: "
     "use await refold.record_async(…)"
@@ -220,6 +221,8 @@ def told(recording: Recording) -> Recording:
     ]
     if not recording.ok and recording.status != "suspended":
         said.append(str(recording))
+    if recording.ok and recording.reason == CUT:
+        said.append(f"{recording.log.name}: {_CUT_OFF}")
     if said and sys.stderr is not None:
         from refold.replay.tree.tree_text import advice, printable  # noqa: PLC0415 - most say nothing
 

@@ -13,10 +13,11 @@ from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import Reply
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference, Tool
 from refold.engine.session import Session
-from refold.tools import build_dispatch_subagents_tool, dispatch_subagent_tool, spawn_tools
+from refold.tools import dispatch_subagent_tool, spawn_tools, subagents_tool
 from refold.tools import subagent_tool as six_keys
 from refold.tools.agents.agent_files import AgentDef
 from refold.tools.agents.agent_prompts import agent_prompts
+from refold.tools.agents.profiles import SpawnProfile, SpawnSettings
 from refold.tools.contract.tool_types import tool
 from refold.tools.delegation.subagent_dispatch import dispatch_tool
 
@@ -25,6 +26,9 @@ LIMITS: Final[dict[str, dict[str, Any]]] = {
     "done": {},
     "empty": {},
     "cut": {},
+    "length": {},
+    "speechless": {},
+    "refused": {},
     "turns": {"max_iterations": 3},
     "time": {"join_seconds": 0.5},
     "tokens": {"model_tokens": 200},
@@ -89,13 +93,19 @@ def _said(request: ModelRequest) -> Reply:
             return {"text": "I begin with page 1.", "tool_calls": [call], "usage": usage}
         case "cut":
             return "long " * 20_000
+        case "length":
+            return {"text": "The tides foll", "stop_reason": "length", "usage": usage}
+        case "speechless":
+            return {"text": "", "stop_reason": "length", "usage": usage}
+        case "refused":
+            return {"text": "", "stop_reason": "refusal", "usage": usage}
         case "empty":
             return ""
     return {"text": "The tides follow the moon.", "usage": usage}
 
 
 def _called(call: str) -> dict[str, Any]:
-    name, _, end = call.partition(" ")
+    name, end, *profile = call.split(" ")
     task = " " if end == "arguments" else f"Find out about tides. end={end}"
     asked: dict[str, dict[str, Any]] = {
         "subagent": {"task": task},
@@ -111,35 +121,48 @@ def _called(call: str) -> dict[str, Any]:
         "spawn_await": {"job_ids": "*"},
     }
     arguments = asked[name]
-    extra = {"timeout": 5} if end == "arguments" else {}
+    extra: dict[str, Any] = {"timeout": 5} if end == "arguments" else {}
+    extra |= {"profile": profile[0]} if profile else {}
     return {"tool_calls": [{"id": f"call_{name}", "name": name, "arguments": arguments | extra}]}
 
 
-def tools() -> list[Tool]:
-    """Return the five tools and one leaf tool."""
-    helper = AgentDef(id="helper", name="helper", description="Helps.", system_prompt="You help.")
+def tools(parameters: dict[str, Any] | None = None) -> list[Tool]:
+    """Return the five tools and one leaf tool; `parameters` are those of all children."""
+    helper = AgentDef(
+        id="helper", name="helper", description="Helps.", system_prompt="You help.",
+        parameters=parameters or {},
+    )  # fmt: skip
+    more: dict[str, Any] = {"parameters": parameters} if parameters else {}
+    profiles = {"own": SpawnProfile(tools=("look",), **more)} if parameters else {}
     dispatch = dispatch_tool("lead", [helper])
     assert dispatch is not None
     return [
         look,
-        six_keys(),
+        six_keys(**more),
         dispatch,
-        dispatch_subagent_tool(prompts=agent_prompts([helper])),
-        build_dispatch_subagents_tool(),
-        *spawn_tools(),
+        dispatch_subagent_tool(prompts=agent_prompts([helper]), **more),
+        subagents_tool(**more),
+        *spawn_tools(SpawnSettings(enabled=True, profiles=profiles)),
     ]
 
 
-def recorded(name: str, end: str, log: Path, runner: str = "in-process") -> refold.Recording:
+def recorded(
+    name: str,
+    end: str,
+    log: Path,
+    runner: str = "in-process",
+    parameters: dict[str, Any] | None = None,
+    own: dict[str, Any] | None = None,
+) -> refold.Recording:
     """Record an agent whose model calls the tool `name` so that it ends as `end` says."""
-    calls = [f"{name} {end}"]
+    calls = [f"{name} {end}{' own' if own and name == 'spawn' else ''}"]
     if name == "spawn" and end not in ("depth", "arguments"):
         calls.append("spawn_await *")
     return refold.record(
         "agent",
-        {"agent": {"name": "lead"}, "task": "\n".join(calls)},
+        {"agent": {"name": "lead", "parameters": parameters or {}}, "task": "\n".join(calls)},
         log=log,
-        tools=tools(),
+        tools=tools(own),
         model=EndsModel(),
         runner=runner,
         limits=refold.Limits(**LIMITS[end]),

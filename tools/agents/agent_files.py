@@ -71,6 +71,8 @@ class AgentDef:
     """`openai`, `anthropic`; empty where the file names none."""
     model: str = ""
     """The model's name, for `--model NAME=…`; empty where the file names none."""
+    parameters: Mapping[str, Json] = {}
+    """Parameters of the model, such as `max_tokens`."""
     allow_skills: bool = False
     """Read and kept; nothing here uses it."""
     tools: tuple[str, ...] | None = None
@@ -161,7 +163,10 @@ def agent_input(
     `known_tools` are those among which an agent that names none may choose.
     """
     system = without_empty({"system": agent.system_prompt})
-    own = {"name": agent.name, **system, "tools": [*agent.tools_among(known_tools)]}
+    own: dict[str, Json] = {
+        "name": agent.name, **system, "tools": [*agent.tools_among(known_tools)],
+        **without_empty({"parameters": {**agent.parameters}}),
+    }  # fmt: skip
     return {"agent": own, "task": task, **without_empty({"context": context, "files": [*files]})}
 
 
@@ -251,6 +256,7 @@ class _Reading:
             "tools": self._tools,
             "disallowed_tools": self._tools,
             "max_turns": _turns,
+            "parameters": Setting.plain,
             "limits": self._limits,
         }
         found: dict[str, Any] = {}

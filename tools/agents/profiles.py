@@ -6,6 +6,7 @@
       system_prompt: Focus on papers.           # appended last; the call's own replaces it
       tools: [search_text, read_file]           # all of the caller's if left out
       pool: smart                               # a name of `llm.pools`; the default one if empty
+      parameters: {max_tokens: 8000}            # of the model
 
 The existing parts are joined by a line of dashes. Without any part, the child has its caller's
 prompt. Files are read through `run`, so a replay does not read them. `tools.configuration.config`
@@ -21,6 +22,7 @@ from typing import Any, Final
 
 import attrs
 
+from refold.engine.encoding.canonical import Json
 from refold.engine.errors import ToolError
 from refold.engine.ports.delegation import Children
 from refold.engine.program.agent import REFUSED, caller
@@ -53,6 +55,8 @@ class SpawnProfile:
     """Empty for all of the caller's."""
     pool: str = ""
     """Empty for the default pool."""
+    parameters: Mapping[str, Json] = {}
+    """Parameters of the model, such as `max_tokens`."""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -79,6 +83,8 @@ class SubAgent:
     """Names, sorted; of those that its caller has."""
     model: str
     """A name given to `record(models=…)`; empty for the run's default."""
+    parameters: Mapping[str, Json]
+    """Those of its profile."""
 
 
 @attrs.frozen(kw_only=True)
@@ -112,6 +118,7 @@ class SubAgentFactory:
             system=self._system(run, profile, system_prompt_override),
             tools=_tools(run, tuple(tools_filter) or profile.tools),
             model=profile.pool or self.default_pool or caller().model,
+            parameters=profile.parameters,
         )
 
     def unknown(self, run: Run, tools_filter: Iterable[str] = (), profile_name: str = "") -> str:

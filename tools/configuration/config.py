@@ -197,6 +197,7 @@ class _Reading:
                     bootstrap_files=lambda files: [_inside(files, one) for one in files.texts()],
                     tools=self.names,
                     pool=Setting.text,
+                    parameters=Setting.plain,
                 )
             )
             for name, each in member.members().items()

@@ -6,7 +6,7 @@ Starting and joining are the engine's.  Rules: CONTRACT.md §10.20.
 """
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -199,6 +199,8 @@ class ForkedOptions:
     """The child's program; its input is {"agent": {"name", "system"}, "task"}."""
     model: str = ""
     """A child's model, by a name given to `record(models=…)`; empty for the caller's own."""
+    parameters: Mapping[str, Json] = {}
+    """Parameters of its model, over those of the caller's if it has the caller's model."""
     levels: int | None = None
     """How many levels below the caller may exist; None for no cap of its own."""
     limits: Limits | None = None
@@ -227,9 +229,9 @@ class ForkedOptions:
 
     def delegation(self, tool: str, agent: str, system: str, task: str, **more: Any) -> Delegation:
         """Return a child with a system prompt; `more` are attributes that the tool itself sets."""
-        own = {"name": agent, "system": system}
-        if model := self.model or caller().model:
-            own["model"] = model
+        own = caller().child(
+            name=agent, system=system, model=self.model, parameters=self.parameters
+        )
         return Delegation(
             input={"agent": own, "task": task},
             brief=task,

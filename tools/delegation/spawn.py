@@ -22,7 +22,7 @@ from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.pending import Child
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Reference
-from refold.engine.program.agent import REFUSED
+from refold.engine.program.agent import REFUSED, caller
 from refold.engine.program.run import Run
 from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, SubAgentFactory, nearest_of
 from refold.tools.contract.memory import memory_of, settings_of
@@ -236,8 +236,9 @@ def _delegation(run: Run, factory: SubAgentFactory, arguments: Mapping[str, Json
     if leads_nowhere := factory.unknown(run, _split(tools), profile):
         raise _refused(leads_nowhere)
     agent = factory.build(run, override, _split(tools), profile)
-    own: dict[str, Json] = {"name": profile or _SPAWN, "system": agent.system}
-    own |= {"model": agent.model} if agent.model else {}
+    own = caller().child(
+        name=profile or _SPAWN, system=agent.system, model=agent.model, parameters=agent.parameters
+    )
     return Delegation(
         program="agent",
         input={"agent": own, "task": f"{context}\n\n{task}" if context else task},

@@ -67,6 +67,9 @@ class SubagentOptions:
     """The child's system prompt."""
     model: str = ""
     """The child's model, by a name given to `record(models=…)`; empty for the caller's."""
+    parameters: Mapping[str, Json] = {}
+    """Parameters of the child's model, such as `max_tokens`, over those of the caller's if the
+    child has the caller's model."""
     tools: tuple[str, ...] | None = None
     """Tools offered to the child, among the run's own; `None` for all of the caller's."""
     max_depth: int = 1
@@ -235,9 +238,11 @@ def _delegation(
     run: Run, options: SubagentOptions, arguments: Mapping[str, Json], limits: Limits
 ) -> Delegation:
     has = caller()
-    model = options.model or has.model
-    own = {"name": options.agent, "system": options.system, "model": model}
-    given: dict[str, Json] = {"agent": {name: text for name, text in own.items() if text}}
+    own = has.child(
+        name=options.agent, system=options.system, model=options.model,
+        parameters=options.parameters,
+    )  # fmt: skip
+    given: dict[str, Json] = {"agent": own}
     given |= {name: arguments[name] for name in ("task", "context", "files") if name in arguments}
     return Delegation(
         program=options.program,

@@ -20,7 +20,6 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.encoding.plain import without_empty
 from refold.engine.errors import DefNotFoundError, InvalidDefError, ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.ports.delegation import Children, Delegation
@@ -261,8 +260,11 @@ class _Call:
         offered = set(agent.tools_among(registered))
         if own is not None and NAME not in agent.disallowed_tools:
             offered.add(NAME)
-        said = {"system": agent.system_prompt, "model": self._model_of(agent)}
-        given = {"name": agent.name, "tools": sorted(offered), **without_empty(said)}
+        own_settings = caller().child(
+            name=agent.name, system=agent.system_prompt, model=self._model_of(agent),
+            parameters=agent.parameters,
+        )  # fmt: skip
+        given = {**own_settings, "tools": sorted(offered)}
         return Delegation(
             program=self.context.program,
             input={"agent": given, "task": message},

@@ -33,6 +33,8 @@ _ENDED: Final[Mapping[str, str]] = {
     "stream_bytes": "the child printed more than allowed. Tell it to print less.",
     "memory_bytes": f"the child used more memory than allowed. {_SMALLER}",
     "cancelled": "the child was stopped before it finished.",
+    "refused": "the child's model refused to answer. Word the task differently, or do the work "
+    "yourself.",
 }
 """What happened and what to do, by the code of a child that was stopped."""
 _REFUSED: Final[Mapping[str, str]] = {
@@ -77,6 +79,8 @@ def answer_of(outcome: Outcome) -> str:
     """Return the answer of an outcome, or the last words of a child that did not complete."""
     if not outcome.ok:
         return f"{LAST_WORDS} {outcome.summary}" if outcome.summary.strip() else ""
+    if outcome.truncated is not None and outcome.truncated.by == "provider":
+        return f"{outcome.summary}\n[cut: the child's model reached its limit. {_SHORTER}]".strip()
     if not outcome.summary.strip():
         return NOTHING
     if outcome.truncated is None:

@@ -16,7 +16,8 @@ from typing import Any, Final
 import attrs
 import yaml
 
-from refold.engine.errors import ConfigRefused
+from refold.engine.encoding.canonical import Json, check
+from refold.engine.errors import ConfigRefused, NotCanonical
 from refold.engine.plain_files import plain_file
 
 TABLE: Final = ("tool", "refold")
@@ -74,6 +75,15 @@ class Setting:
         if type(self.value) is not list or not all(isinstance(one, str) for one in self.value):
             raise self.expected(expected)
         return tuple(self.value)
+
+    def plain(self) -> dict[str, Json]:
+        """Return the value, an object of JSON."""
+        found = {name: member.value for name, member in self.members().items()}
+        try:
+            check(found)
+        except NotCanonical as error:
+            raise self.refused(f"expected JSON: {error}") from None
+        return found
 
     def members(self) -> dict[str, "Setting"]:
         """Return the members of an object by name; a missing value counts as an empty object."""

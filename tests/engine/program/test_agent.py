@@ -8,6 +8,7 @@ import attrs
 import orjson
 import pytest
 
+import refold.api
 from refold.engine.errors import ArgumentsRefused, ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Report
@@ -19,6 +20,7 @@ from refold.engine.program.agent import AgentInput, read_input, report_of
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.tree.delegation_tree import delegation_tree
 from refold.tools.contract.tool_types import tool
 
 
@@ -102,6 +104,52 @@ def test_an_answer_without_tool_calls_is_the_result(log: Path) -> None:
 
     assert (recording.status, recording.reason) == ("completed", "done")
     assert recording.output == recording.summary == "It is done."
+
+
+CALL = {"id": "c", "name": "greet", "arguments": {"name": "Ada"}}
+
+
+@pytest.mark.parametrize("why", ["length", "content_filter"])
+@pytest.mark.parametrize("more", [{}, {"tool_calls": [CALL]}])
+def test_an_answer_that_was_cut_off_is_kept_and_marked(
+    log: Path, why: str, more: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Calls in it are not made: their arguments may be cut, too."""
+    recording = run(log, [{"text": "1. off by o", "stop_reason": why, **more}])
+
+    assert (recording.status, recording.reason) == ("completed", "cut")
+    assert recording.output == "1. off by o"
+    assert not [entry for entry in read_entries(log) if entry.kind == "tool.called"]
+    assert list(delegation_tree(log).notable) == ["cut_answer"]
+    assert reexecute(log, tools=TOOLS).identical
+    refold.api.told(recording)
+    assert "cut the answer off" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("why", ["refusal", "content_filter"])
+@pytest.mark.parametrize("text", ["", " ", "I can't."])
+def test_a_refusal_without_a_text_is_a_failure(log: Path, why: str, text: str) -> None:
+    recording = run(log, [{"text": text, "stop_reason": why}])
+
+    if text.strip():
+        assert recording.status == "completed"
+    else:
+        assert (recording.status, recording.reason) == ("failed", "error")
+        assert recording.error is not None
+        assert recording.error.code == "refused"
+        assert why in recording.error.message
+    assert reexecute(log, tools=TOOLS).identical
+
+
+def test_a_model_that_pauses_is_asked_to_go_on(log: Path) -> None:
+    """With what it said so far; the limit on requests holds."""
+    paused: Reply = {"text": "Let me search.", "stop_reason": "pause_turn"}
+    recording = run(log, [paused, "Found."])
+    endless = run(log.with_name("b.jsonl"), [paused] * 3, limits=Limits(max_iterations=2))
+
+    assert (recording.reason, recording.output) == ("done", "Found.")
+    assert [each["content"] for each in asked(log)[1]["added"]] == []
+    assert (endless.status, endless.reason) == ("limit", "max_iterations")
 
 
 def test_results_go_back_in_the_order_of_the_calls_as_text_or_json(log: Path) -> None:

@@ -50,6 +50,7 @@ allow_skills: true
 tools: [search_text, read_file]
 disallowed_tools: [subagent]
 max_turns: 12
+parameters: {max_tokens: 8000}
 limits: {timeout_seconds: 300, model_tokens: 1000}
 """
     assert load(folder, front, known_tools=("read_file", "search_text", "subagent")) == AgentDef(
@@ -63,6 +64,7 @@ limits: {timeout_seconds: 300, model_tokens: 1000}
         tools=("search_text", "read_file"),
         disallowed_tools=("subagent",),
         max_turns=12,
+        parameters={"max_tokens": 8000},
         limits=Limits(timeout_seconds=300, model_tokens=1000),
     )
 
@@ -105,6 +107,11 @@ def test_without_a_description_it_is_refused(folder: Path, front: str) -> None:
         ("3: d", "unknown member 3"),
         ("name: 3", "name: expected text, found 3"),
         ("allow_skills: 'yes'", "allow_skills: expected true or false, found 'yes'"),
+        ("parameters: [1]", "parameters: expected an object, found [1]"),
+        (
+            "parameters: {stop: 2026-01-01}",
+            "parameters: expected JSON: at /stop: expected a JSON value, found datetime.date",
+        ),
         ("max_turns: 0", "max_turns: expected a positive integer, found 0"),
         ("max_turns: true", "max_turns: expected a positive integer, found True"),
         ("max_turns: 2.0", "max_turns: expected a positive integer, found 2.0"),

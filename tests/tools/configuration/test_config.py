@@ -18,7 +18,12 @@ tools:
   spawn:
     enabled: true
     profiles:
-      sage: {system_prompt: Be wise., bootstrap_files: [SOUL.md], tools: [read_file], pool: fast}
+      sage:
+        system_prompt: Be wise.
+        bootstrap_files: [SOUL.md]
+        tools: [read_file]
+        pool: fast
+        parameters: {max_tokens: 8000}
   run_command: {allow: [git], environment: [EDITOR]}
 agents: team
 llm:
@@ -36,7 +41,11 @@ def test_a_whole_file_is_read(tmp_path: Path) -> None:
     config = load_config(tmp_path)
 
     profile = SpawnProfile(
-        system_prompt="Be wise.", bootstrap_files=("SOUL.md",), tools=("read_file",), pool="fast"
+        system_prompt="Be wise.",
+        bootstrap_files=("SOUL.md",),
+        tools=("read_file",),
+        pool="fast",
+        parameters={"max_tokens": 8000},
     )
     assert config == Config(
         enabled=("read_file", "subagent", "spawn", "run_command"),

@@ -11,6 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import refold
+from refold.engine.log.names import children as children_of
 from refold.engine.log.reader import read_entries
 from refold.engine.models import model_from
 from refold.engine.ports.ports import ModelRequest, ToolDefinition
@@ -36,7 +37,7 @@ def readable(text: str) -> str:
 def test_what_a_model_is_told(
     name: str, end: str, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
-    """45 texts: each says what happened, and what to do next if it failed."""
+    """60 texts: each says what happened, and what to do next if it failed."""
     log = recorded(name, end, tmp_path / "run.jsonl").log
 
     text, is_error = told(log)
@@ -106,6 +107,28 @@ def test_what_stands_on_the_wire(
     kept = {each: body[each] for each in ("messages", "input", "contents", "tools") if each in body}
     text = json.dumps(kept, indent=1, ensure_ascii=False)  # the rest is the client's
     assert readable(re.sub(r',\n *"thoughtSignature": "[^"]*"', "", text)) == snapshot
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_child_inherits_the_parameters_with_the_model(name: str, tmp_path: Path) -> None:
+    """But for those of one request; a tool's own settings come first."""
+    given = {"max_tokens": 8000, "temperature": 0, "tool_choice": "auto"}
+    log = recorded(name, "done", tmp_path / "run.jsonl", parameters=given).log
+
+    own = recorded(
+        name, "done", tmp_path / "own.jsonl", parameters=given, own={"max_tokens": 9}
+    ).log
+
+    assert asked_with(log) == given
+    for made, most in ((log, 8000), (own, 9)):
+        (child,) = children_of(made).values()
+        assert asked_with(child) == {"max_tokens": most, "temperature": 0}
+
+
+def asked_with(log: Path) -> dict[str, Any]:
+    """Return the parameters of the first request."""
+    asked = next(entry.data for entry in read_entries(log) if entry.kind == "model.asked")
+    return {key: value for key, value in asked["parameters"].items() if key != "agent"}
 
 
 async def sleeps(run: refold.Run, _given: Any) -> None:

@@ -126,7 +126,7 @@ def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
     if node.log_state not in ("read", "none"):
         state = "another run's" if node.log_state == "foreign" else node.log_state
         facts.append([(f"its log is {state}", "red")])
-    if node.truncated is not None:
+    if node.truncated is not None and node.truncated.by == "limit":
         kept, seen = node.truncated.kept_bytes, node.truncated.seen_bytes
         facts.append([f"output cut: {words.size(kept)} of {words.size(seen)} kept"])
     more: list[list[Part]] = [[fact] for fact in _details(node)] if details else []
