@@ -245,6 +245,8 @@ class FolderChanged:
     is_end: bool = False
     made: tuple[MadeObject, ...] = ()
     """Commits and tags that are new since the entry before, in the order of time."""
+    altered: tuple[str, ...] = ()
+    """At the end, paths that git ignores and that have changed since the start."""
 
     def as_event(self) -> Extension:
         """Return the entry of a log."""
@@ -254,6 +256,7 @@ class FolderChanged:
             "digest": self.digest,
             "calls": list(self.calls),
             "made": as_lines(one.as_json() for one in self.made),
+            "altered": [paths.as_text(path) for path in self.altered],
         }
         if self.repositories is not None:
             data["repositories"] = [one.as_json() for one in self.repositories]
@@ -302,14 +305,15 @@ def read_entry(data: Mapping[str, Any]) -> FolderEntry:
             return FolderStarted(path, below, tree, repositories, by_git, log)
         case {
             "when": "change" | "end" as when, "changes": str(text), "digest": str(digest),
-            "calls": [*calls], "made": str(lines),
-        } if all(isinstance(call, str) for call in calls):  # fmt: skip
+            "calls": [*calls], "made": str(lines), "altered": [*altered],
+        } if all(isinstance(each, str) for each in (*calls, *altered)):  # fmt: skip
             told = data.get("repositories")
             changes = tuple(map(FileChange.of_json, json_lines(text)))
             repositories_now = None if told is None else tuple(map(Repository.of_json, told))
             made = tuple(map(MadeObject.of_json, json_lines(lines)))
             ends = when == "end"
-            return FolderChanged(changes, digest, tuple(calls), repositories_now, ends, made)
+            left = tuple(paths.checked(paths.of_text(each)) for each in altered)
+            return FolderChanged(changes, digest, tuple(calls), repositories_now, ends, made, left)
         case {"when": "lost", "why": str(why)}:
             return FolderLost(why)
         case _:
@@ -352,6 +356,8 @@ class FolderState:
         """Paths at which there was a repository at some time."""
         self.made: list[MadeObject] = []
         """Commits and tags that were made, in order."""
+        self.altered: set[str] = set()
+        """Paths that git ignores, and that changed."""
         self._differs: dict[str, TreeEntry] = {}
         self._digest = ""
         self._tree: FileTree | None = FileTree()
@@ -393,6 +399,7 @@ class FolderState:
                 self._change(entry.changes)
                 self._tree, self._digest = None, entry.digest
                 self.made += entry.made
+                self.altered |= {*entry.altered}
                 self.is_ended = entry.is_end
                 if entry.repositories is not None:
                     self.repositories = entry.repositories

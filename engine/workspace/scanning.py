@@ -6,11 +6,13 @@ elsewhere. Nothing in the folder is written. Rules: CONTRACT.md §16.16.
 """
 
 import contextlib
+import math
 import os
 import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
@@ -33,6 +35,9 @@ _UNDER_WAY: Final = {
     "CHERRY_PICK_HEAD": "cherry-pick", "REVERT_HEAD": "revert", "BISECT_LOG": "bisect",
 }  # fmt: skip
 _FOLDER: Final = "040000"
+_COMPILED: Final = "__pycache__"
+_LOOKS: Final = 50_000
+"""Files and folders that git ignores, whose times are asked for at the end."""
 _GITLINK: Final = "160000"
 _READS: Final = 3
 """How often a file is read that changes while it is."""
@@ -50,6 +55,8 @@ class FolderScan:
     by_git: int
     """Files that git has unchanged."""
     made: tuple[MadeObject, ...] = ()
+    altered: tuple[str, ...] = ()
+    """At the last scan, ignored paths that have changed since the first."""
     """Commits and tags that are new since the scan before."""
 
 
@@ -119,6 +126,7 @@ class Scanner:
         """Ignored files and empty folders at the first scan."""
         self._elsewhere: tempfile.TemporaryDirectory[str] | None = None
         self._is_first = True
+        self._began = 0
         self._asks_refs = True
         self._in_base: dict[str, TreeEntry] = {}
         """The bases' entries at scanned paths."""
@@ -143,10 +151,11 @@ class Scanner:
             if entry.kind == "out" or _is_empty(self._top / path):
                 self._differs.setdefault(path, entry)
         if self._is_first:
-            self._room, self._is_first = TOTAL_MAX, False
+            self._room, self._is_first, self._began = TOTAL_MAX, False, time.time_ns()
         tree = FileTree.of(self._bases.values(), self._differs.values())
         repositories = sorted(self._repositories, key=lambda one: os.fsencode(one.path))
-        self._last = FolderScan(tree, tuple(repositories), by_git)
+        altered = tuple(self._altered()) if is_last else ()
+        self._last = FolderScan(tree, tuple(repositories), by_git, altered=altered)
         return self._with_objects(self._last)
 
     def _with_objects(self, scan: FolderScan) -> FolderScan:
@@ -154,6 +163,18 @@ class Scanner:
             return scan
         own = [at for at, known in self._known.items() if not known.git.git_dir]
         return attrs.evolve(scan, made=self._objects.look(own))
+
+    def _altered(self) -> Iterator[str]:
+        """Yield ignored paths that have changed since the first scan, as far as that is quick."""
+        rest = _LOOKS
+        for path, entry in sorted(self._apart.items()):
+            if entry.value != "ignored" or path.endswith(_COMPILED):
+                continue
+            for found in islice(_times(self._top / path), rest):
+                rest -= 1
+                if found >= self._began:
+                    yield path
+                    break
 
     def in_base(self, path: str) -> TreeEntry | None:
         """Return the base's entry at a path that differed from it in some scan."""
@@ -435,6 +456,19 @@ def _content(path: Path) -> bytes | None:
         if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, len(content)):
             return content
     return None
+
+
+def _times(path: Path) -> Iterator[float]:
+    """Yield when a file, or what is in a folder, changed last; infinity if it is gone."""
+    try:
+        yield path.lstat().st_ctime_ns
+    except OSError:
+        yield math.inf
+    for above, folders, files in os.walk(path):
+        folders[:] = [name for name in folders if name != _COMPILED]
+        for name in (*folders, *files):
+            with contextlib.suppress(OSError):
+                yield os.lstat(os.path.join(above, name)).st_ctime_ns  # noqa: PTH118 - many
 
 
 def _is_empty(folder: Path) -> bool:

@@ -153,7 +153,8 @@ class WatchedFolder:
         if changes or not is_same or scan.made or is_end:
             named = tuple(dict.fromkeys(suspect.call for suspect in calls))
             told = None if is_same else scan.repositories
-            entry = FolderChanged(changes, scan.tree.digest, named, told, is_end, scan.made)
+            more = (is_end, scan.made, scan.altered)
+            entry = FolderChanged(changes, scan.tree.digest, named, told, *more)
             self._note(entry.as_event())
         self._last = scan
 

@@ -6,6 +6,7 @@ import shutil
 import socket
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,9 @@ class Looked:
         self.scanner = Scanner(self.top, log_files, store.put, scrubbed, **given)
         _OPEN.append(self.scanner)
 
-    def scan(self) -> FolderScan:
+    def scan(self, *, is_last: bool = False) -> FolderScan:
         """Look again."""
-        return self.scanner.scan()
+        return self.scanner.scan(is_last=is_last)
 
     def files(self, tree: FileTree) -> dict[str, bytes | str]:
         """Return all files of a tree, with what they hold; why, of what is left out."""
@@ -435,6 +436,24 @@ def test_line_ends_of_autocrlf(tmp_path: Path) -> None:
 
     assert looked.files(tree) == {"a": b"one\r\n", "b": b"no end"}
     assert list(tree.by_path) == ["a"]
+
+
+def test_ignored_files_that_change_are_named_at_the_end(tmp_path: Path) -> None:
+    """Changed, new or removed ones; not what Python compiles."""
+    top = repository(tmp_path / "r", {".gitignore": "a\nb\nc\nd\n__pycache__\n"})
+    for path in ("a", "b/deep/x", "c/y", "d", "__pycache__/m.pyc"):
+        (top / path).parent.mkdir(parents=True, exist_ok=True)
+        (top / path).write_text("1")
+    looked = Looked(top)
+    looked.scan()
+    now, probe = time.time_ns(), tmp_path / "probe"
+    while not probe.exists() or probe.stat().st_ctime_ns < now:  # the file system's clock is coarse
+        probe.write_text("")
+    (top / "b" / "deep" / "x").write_text("2")
+    (top / "d").unlink()
+    (top / "__pycache__" / "m.pyc").write_text("2")
+
+    assert looked.scan(is_last=True).altered == ("b", "d")
 
 
 def test_empty_folders_are_there(tmp_path: Path) -> None:

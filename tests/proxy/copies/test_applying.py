@@ -197,7 +197,8 @@ def test_without_the_folder_there_is_no_patch(project: Path, provider: Provider)
     log, command = _recorded(project)
     moved = project.parents[1] / "moved"
     shutil.move(project, moved)
-    os.chdir(moved)
+    (project.parent / "elsewhere").mkdir()
+    os.chdir(project.parent / "elsewhere")
 
     resumed = _resumed(moved / log.name, command)
 

@@ -362,6 +362,19 @@ def test_files_of_today_that_are_not_here_are_refused(
         replay_command(world.log, command, copying=Copying(files="today"))
 
 
+def test_an_ignored_file_that_the_run_changed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy has it as it is now: the log has no older content."""
+    world = _world(tmp_path, "same")
+    monkeypatch.chdir(world.main)
+    record_command(["sh", "-c", "echo more >> left"], log=world.log)
+
+    notes = replay_command(world.log, ["true"]).notes
+
+    assert "changed by the recorded run, but as they are now in the copy: left" in notes
+
+
 LOOKS: Final = """
     import subprocess
     def runs(command):

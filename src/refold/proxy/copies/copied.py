@@ -130,7 +130,7 @@ def make_copy(
     lenders = dict.fromkeys(each for each in (today, recorded.place) if each is not None)
     lent = _Lent([*lenders], top, started.path, is_mounted=is_mounted, has_layers=has_layers)
     lent.take(entry for entry in whole.differs if not entry.is_restorable)
-    notes += lent.notes()
+    notes += lent.notes({*folder.altered, *folder.states})
     named = (Path(started.path), *([] if today is None else [today]))
     whole_names = dict.fromkeys([*named, *map(Path, map(os.path.realpath, named))])
     home = os.path.realpath(os.environ.get("HOME", "/"))
@@ -300,12 +300,16 @@ class _Lent:
         self._left -= size
         return _copied(source, target)
 
-    def notes(self) -> list[str]:
-        """Return the lent and the missing files, in words."""
+    def notes(self, changed: Collection[str]) -> list[str]:
+        """Return the lent and the missing files, in words; the run `changed` some."""
         told = [
             f"not in the log, so taken from {folder}: {paths.names_of(taken)}"
             for folder, taken in self._taken.items()
         ]
+        taken = (path for taken in self._taken.values() for path in taken)
+        if altered := [path for path in taken if path in changed]:
+            names = paths.names_of(altered)
+            told.append(f"changed by the recorded run, but as they are now in the copy: {names}")
         if self._out:
             told.append(f"neither in the log nor in the copy: {paths.names_of(self._out)}")
         return told
