@@ -7,6 +7,7 @@ CONTRACT.md §16.
     observer             events of requests and answers
     threads              finds the conversation of a request
     openers              finds the tool call that opened a conversation
+    links                tells which of these links are confirmed
     order                the order in which results and notices are compared
     delegations          names of delegating tools
     mcp, mcp_messages    events of the messages between MCP clients and servers

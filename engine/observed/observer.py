@@ -92,6 +92,8 @@ class Observer:
         thread = self._threads.found(asked, digests, whose) or self._begun(asked, whose)
         self._results(thread, asked.messages, prefix.base)
         self._observations(thread, asked.messages[prefix.base :])
+        for left in thread.open.values():
+            left.waits = False
         self._tools(asked)
         base, predecessor = self._said_before(asked, prefix)
         call = thread.next_key()
@@ -143,7 +145,8 @@ class Observer:
         self._served(turn, message, seq)
         for call in message.get("tool_calls", ()):
             opened = self._called(turn.thread, call, seq)
-            opened.is_asked_for = _asks_for(turn.asked, opened.tool)
+            is_answer = opened.delegated is None and _asks_for(turn.asked, opened.tool)
+            opened.waits = not is_answer
         if "tool_calls" not in message and (found := written(message.get("content"))):
             call = {"id": "", "name": found[0], "arguments": found[1]}
             self._called(turn.thread, call, seq, is_written=True)
@@ -176,13 +179,13 @@ class Observer:
         opened = opener_of(asked, beside, self._threads.of(whose.above), whose.agent)
         # A request that is not read (a count of tokens) has no messages.
         if opened and asked.messages and self._profile.is_aside(asked.messages[0].get("content")):
-            opened = Opened(opened.thread, None, "open")
+            opened = Opened(opened.thread, None, "header")
         thread = self._threads.begin(asked, opened.thread if opened else None, whose)
         thread.agent = _agent(opened, whose)
         more: dict[str, Json] = {}
         if opened is not None and opened.call is not None:
-            opened.call.opened += 1
-            thread.is_opened = True
+            opened.call.below.append(thread)
+            thread.is_opened, thread.is_counted = True, opened.is_strong
             opened.thread.away = [call for call in opened.thread.away if not call.opened]
             thread.last = opened.call.seq
             more = {"call": opened.call.call, "tool": opened.call.tool, "how": opened.how}
@@ -234,8 +237,9 @@ class Observer:
         thread.last = seq
         early = self._threads.early(thread, whom) if whom is not None else None
         if whom is not None and early is not None:
-            early.agent, early.is_opened, opened.opened = whom, True, 1
-            more: dict[str, Json] = {"call": key, "tool": opened.tool, "how": "delegation"}
+            early.agent, early.is_opened, early.is_counted = whom, True, True
+            opened.below.append(early)
+            more: dict[str, Json] = {"call": key, "tool": opened.tool, "how": "header"}
             self._note_conversation(early, seq, more)
         return opened
 
@@ -278,6 +282,8 @@ class Observer:
                 continue
             thread, opened = found
             self.ended.append(thread.open.pop(opened.call))
+            for below in opened.below:
+                below.is_counted = True
             if opened.delegated is not None and not opened.opened:
                 thread.away.append(opened)
             thread.last = self._journal.append(_returned(message), opened.call, opened.seq)

@@ -42,10 +42,16 @@ class UnansweredCall:
     """Whom it hands work to, if it does."""
     is_written: bool = False
     """Whether the model wrote it as text; it has no id, and its result is text, too."""
-    is_asked_for: bool = False
-    """Whether the request wanted this tool and no other: then the call may be the answer itself."""
-    opened: int = 0
-    """The number of conversations below it."""
+    waits: bool = True
+    """Whether a conversation may be below it: not if the request wanted this tool and no other, for
+    then it is the answer itself, nor if its conversation has continued without the result."""
+    below: list["Thread"] = attrs.field(factory=list)
+    """The conversations below it."""
+
+    @property
+    def opened(self) -> int:
+        """The number of conversations below it."""
+        return len(self.below)
 
 
 @attrs.define
@@ -58,6 +64,8 @@ class Thread:
     """Its caller, if requests identify it."""
     system: str = ""
     """The digest of its system prompt."""
+    tools: str = ""
+    """The digest of the tools that its first request offered."""
     agent: str = ""
     """Who it is, as far as that is known."""
     ordinal: int = 0
@@ -81,6 +89,8 @@ class Thread:
     agents that run in the background."""
     is_opened: bool = False
     """Whether the call that started it is known."""
+    is_counted: bool = False
+    """Whether caps count it as a subagent: the evidence is strong, or the result was shown."""
     is_past: bool = False
     """Whether a different conversation continues it: none of its calls is waiting."""
 
@@ -178,7 +188,9 @@ class Threads:
         else:
             above.children += 1
             scope = f"{above.scope}/{above.children}"
-        thread = Thread(scope, _identity(asked, whose), whose, system_of(asked))
+        thread = Thread(
+            scope, _identity(asked, whose), whose, system_of(asked), asked.tools_digest()
+        )
         if any(each.get("role") == "assistant" for each in asked.messages):
             thread.brief = self._plain(text_of_json(asked.messages[-1].get("content", "")))
         self._all.append(thread)

@@ -18,11 +18,12 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.errors import EventMalformed, FolderRefused
 from refold.engine.events import events
-from refold.engine.events.call_key import scope_above, scope_of
+from refold.engine.events.call_key import scope_of
 from refold.engine.events.outcome import Fault, Priced, Usage
 from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
 from refold.engine.observed.delegations import delegated
+from refold.engine.observed.links import Links
 from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS
 from refold.engine.observed.openers import HANDOFF
 from refold.engine.observed.profile import NO_PROFILE, Profile
@@ -139,6 +140,7 @@ class _Reading(Walk):
         self._openings: dict[str, _Opening] = {"": _Opening()}
         self._scopes: dict[int, str] = {}
         """By entry: the conversation that it belongs to."""
+        self._links = Links()
         self._beside: dict[str, list[_Talk]] = {}
         """By the conversation above: conversations without a node of their own."""
         self._roots: list[str] = []
@@ -203,6 +205,7 @@ class _Reading(Walk):
                 talk.last_failed = known.tool if is_failed else ""
             case _:
                 pass
+        self._links.take(entry.kind, call, entry.seq, entry.data)
 
     def _note_files(self, entry: Entry) -> None:
         """Keep which files changed; the transport of an answer is ignored."""
@@ -223,7 +226,9 @@ class _Reading(Walk):
         """Take an entry that is not a request; `above` is the conversation of its cause."""
         if kind == CONVERSATION:
             self._begun(data)
-            self._past |= {above} if data.get("how") == "continues" else set()
+            if data.get("how") == "continues":
+                self._past.add(above)
+                self._links.continued(above)
         elif kind == TOOLS:
             self._offers[data["digest"]] = tuple(_names_of(data["tools"]))
         elif kind == MESSAGES:
@@ -294,11 +299,14 @@ class _Reading(Walk):
 
     def root(self) -> RunNode:
         """Return the node of the command."""
+        for talk in self._talks.values():
+            if self._links.standing(talk.scope) == "dropped":
+                talk.agent = talk.opener = talk.tool = talk.how = ""
         self._fold()
         self._roots = [
             talk.scope
             for talk in self._talks.values()
-            if scope_above(talk.scope) == "0" and talk.models
+            if self._links.above(talk.scope) == "0" and talk.models
         ]
         if self.finished is None:
             open_calls = (key for key, leaf in self._calls.items() if leaf.status == UNFINISHED)
@@ -316,13 +324,13 @@ class _Reading(Walk):
 
     def _fold(self) -> None:
         """Add side requests that opened nothing to the node above."""
-        above = {scope_above(scope) for scope in self._talks}
+        above = {self._links.above(scope) for scope in self._talks}
         for talk in [*self._talks.values()]:
             system = talk.opening.system if talk.opening is not None else ""
             is_beside = talk.is_probe or self._profile.is_aside(system)
             if is_beside and talk.scope not in above and not talk.opener:
                 del self._talks[talk.scope]
-                self._beside.setdefault(scope_above(talk.scope), []).append(talk)
+                self._beside.setdefault(self._links.above(talk.scope), []).append(talk)
 
     def _folded(self, scope: str) -> _Talk:
         """Return a conversation's side requests combined into one."""
@@ -337,7 +345,7 @@ class _Reading(Walk):
 
     def _below(self, scope: str, depth: int) -> tuple[RunNode, ...]:
         """Return the conversations below one, and its delegations without a known conversation."""
-        talks = [talk for talk in self._talks.values() if scope_above(talk.scope) == scope]
+        talks = [talk for talk in self._talks.values() if self._links.above(talk.scope) == scope]
         opened = {talk.opener for talk in self._talks.values()}
         nodes = [self._node(talk, depth) for talk in talks]
         for key, leaf in self._calls.items():
@@ -371,6 +379,7 @@ class _Reading(Walk):
             depth=depth,
             scope=talk.scope,
             how=talk.how,
+            is_provisional=self._links.standing(talk.scope) == "provisional",
             status=status,
             error=None if is_open else talk.error,
             tools=tuple(talk.uses.values()),

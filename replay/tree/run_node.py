@@ -158,6 +158,13 @@ class RunNode(Document):
     how: str = ""
     """For a conversation below a different one: the evidence for that (CONTRACT.md §16.5);
     `observed` for a delegation whose conversation is unknown."""
+    is_provisional: bool = False
+    """Whether nothing has confirmed yet that the call above opened the conversation."""
+
+    @property
+    def evidence(self) -> str:
+        """`how` for people; empty for none."""
+        return f"{self.how}, provisional" if self.is_provisional else self.how
 
     @property
     def changed(self) -> str:

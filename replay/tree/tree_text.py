@@ -75,7 +75,8 @@ def heading(node: RunNode) -> str:
     told = node.error is not None or node.reason in ("", "done", node.status)
     reason = "" if told else f" ({node.reason})"  # an error has a line of its own
     joined = "" if node.is_joined or node.status == UNFINISHED else ", never joined"
-    how = f" ({printable(node.guarantee or node.how)})" if node.guarantee or node.how else ""
+    evidence = node.guarantee or node.evidence
+    how = f" ({printable(evidence)})" if evidence else ""
     return f"{name}{by}{how}: {printable(node.status + reason)}{joined}"
 
 

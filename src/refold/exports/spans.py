@@ -237,6 +237,12 @@ class _OneLog:
         self._all, self._node, self._path, self._above = spans, node, path, above
         nodes = below(node)[1:] if node.guarantee else node.children
         self._talks = {each.scope: each for each in nodes if each.scope}
+        self._talks_above = {
+            each.scope: talk.scope
+            for talk in self._talks.values()
+            for each in talk.children
+            if each.scope
+        }
         self._started = {each.call: each for each in nodes if each.call and not each.scope}
         self._open: dict[str, _Open] = {}
         self._open_talks: dict[str, _Open] = {}
@@ -278,7 +284,7 @@ class _OneLog:
         scope = scope_of(entry.call or "")
         if node := self._talks.get(scope):
             if scope not in self._open_talks:
-                above = self._open_talks.get(scope_above(scope)) or own
+                above = self._open_talks.get(self._talks_above.get(scope, "")) or own
                 call = self._open.get(node.call) or above
                 agent = above.id if call is above else call.above[0]
                 self._open_talks[scope] = self._all.run_span(node, (agent, call.id), at)

@@ -152,6 +152,8 @@ class RecordedCommand:
     """Whether nothing is recorded but how it began and ended."""
     reached: Mapping[CapReached, int] = attrs.field(factory=dict)
     """Caps that refused requests, and how many."""
+    uncounted: int = 0
+    """Conversations that the caps on subagents did not count."""
 
 
 @attrs.frozen(kw_only=True)
@@ -188,6 +190,8 @@ class ResumedCommand:
     the command has changed."""
     reached: Mapping[CapReached, int] = attrs.field(factory=dict)
     """Caps that refused requests, and how many."""
+    uncounted: int = 0
+    """Conversations that the caps on subagents did not count."""
     patch: FolderPatch | None = None
     """The copy's differences from the user's folder; `None` without a copy."""
     is_applied: bool = False
@@ -277,6 +281,7 @@ def record_command(
             tuple(desk.past), tuple(session.upgrades), why if folder is None else folder.summary,
             is_empty=journal.entries - beside <= _FIRST_AND_LAST,
             reached=desk.spending.reached if desk.spending is not None else {},
+            uncounted=desk.spending.uncounted if desk.spending is not None else 0,
         )  # fmt: skip
 
 
@@ -606,6 +611,7 @@ def resume_command(
             unasked=len(desk.matcher.left()),
             different=tuple(desk.different),
             reached=desk.spending.reached if desk.spending is not None else {},
+            uncounted=desk.spending.uncounted if desk.spending is not None else 0,
             notes=(*filter(None, [session.place.line]), *session.place.notes, *desk.refused),
         )
 

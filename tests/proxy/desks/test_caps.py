@@ -175,6 +175,23 @@ def test_further_subagents_are_refused_and_those_before_go_on() -> None:
     assert _asks(spending, _turn(), _ok(1)) == ""
 
 
+def test_a_link_that_nothing_confirms_is_not_counted_and_said() -> None:
+    """It counts as soon as the caller shows the call's result."""
+    spending = Spending(Caps(max_subagents=1, each_requests=1))
+    turns = [_turn(f"0/1/{n}") for n in range(3)]
+    for turn in turns:
+        turn.thread.is_opened = True
+
+    first = [_asks(spending, turn, _ok(1)) for turn in turns]
+    uncounted = spending.uncounted
+    for turn in turns:
+        turn.thread.is_counted = True
+    then = [_asks(spending, turn, _ok(1)) for turn in turns]
+
+    assert (first, uncounted) == (["", "", ""], 3)
+    assert (then, spending.uncounted) == (["", "max_subagents", "max_subagents"], 0)
+
+
 @pytest.mark.parametrize(
     ("parameters", "tokens"),
     [

@@ -109,7 +109,8 @@ def test_a_conversation_stands_below_the_text_that_opened_it(tmp_path: Path) -> 
     (lead,) = tree(tmp_path, [ask_lead, scout, *going_on]).children
 
     (below,) = lead.children
-    assert (below.agent, below.tool, below.how) == ("scout", "Delegate work to coworker", "prompt")
+    assert (below.agent, below.tool) == ("scout", "Delegate work to coworker")
+    assert (below.how, below.is_provisional) == ("delegation", False)
     assert (below.call, below.requests) == ("0/1#2", 1)
     (entry,) = [each for each in read_entries(tmp_path / "a.jsonl") if each.kind == "tool.returned"]
     assert (entry.call, entry.data["result"]) == ("0/1#2", "The old hall.")
@@ -318,8 +319,10 @@ def test_a_task_that_the_provider_encrypted_is_labelled(told: str, tmp_path: Pat
     part = {"type": "encrypted_content", "encrypted_content": "gAAAAABm" + "x" * 80}
     sent = {"role": "user", "content": "Task:", "provider": {"responses": [{"content": [part]}]}}
     known = Profile(name="x", hands_over={"hand": ("to",)})
-    lead = talk(user("Go."), says("", ("c", "hand", {"to": "sea", "message": told})))
-    log = record(tmp_path / "a.jsonl", [*lead, *talk(sent, says("six"))], profile=known)
+    call = says("", ("c", "hand", {"to": "sea", "message": told}))
+    first, last = talk(system("You lead."), user("Go."), call, result("c", "six"), says("Six."))
+    exchanges = [first, *talk(sent, says("six")), last]
+    log = record(tmp_path / "a.jsonl", exchanges, profile=known)
 
     (main,) = delegation_tree(log).children
     (child,) = main.children
@@ -346,11 +349,12 @@ def test_a_brief_is_what_says_something_of_the_task(tmp_path: Path) -> None:
 
 def test_what_is_asked_beside_the_work_is_no_agent(tmp_path: Path) -> None:
     """Gemini CLI asks for each task, first, which model fits; the task's agent is shown once."""
-    lead = talk(user("Go."), says("", ("c", "hand", {"to": "sea", "task": "Count the fish."})))
+    call = says("", ("c", "hand", {"to": "sea", "task": "Count the fish."}))
+    first, last = talk(user("Go."), call, result("c", "six"), says("Six."))
     choosing = talk(system("\nYou choose."), user("Count the fish."), says("big"), model="small")
     working = talk(system("You count."), user("Count the fish."), says("six"))
     known = Profile(name="x", hands_over={"hand": ("to",)}, asides=("You choose",))
-    log = record(tmp_path / "a.jsonl", [*lead, *choosing, *working], profile=known)
+    log = record(tmp_path / "a.jsonl", [first, *choosing, *working, last], profile=known)
 
     (boss,) = delegation_tree(log).children
     (agent,) = boss.children
@@ -358,11 +362,11 @@ def test_what_is_asked_beside_the_work_is_no_agent(tmp_path: Path) -> None:
     assert (agent.name, agent.tool, agent.usage.input_tokens) == ("sea", "hand", 10)
     assert (boss.name, boss.requests, boss.beside, boss.models) == (
         "main",
-        2,
+        3,
         1,
         ("gpt-5", "small"),
     )
-    assert (boss.own_usage.input_tokens, boss.usage.input_tokens) == (20, 30)
+    assert (boss.own_usage.input_tokens, boss.usage.input_tokens) == (30, 40)
     assert Profile.in_rules({"profile": known.as_json()}).asides == known.asides
 
 

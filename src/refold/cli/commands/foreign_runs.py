@@ -198,8 +198,8 @@ def resume_foreign(
         if resumed.unasked:
             answers = words.counted(resumed.unasked, "recorded answer")
             output.told((f"note: {answers} not requested again", "yellow"))
-        for cap, count in resumed.reached.items():
-            output.complain(f"{words.counted(count, 'request')} refused: {cap.why}")
+        for line in words.capped(resumed):
+            output.complain(line)
         for note in resumed.notes:
             output.told((f"note: {note}", "yellow"))
         _told_patch(resumed, applies=bool(options.get("applies")))

@@ -137,8 +137,8 @@ def _say_what_failed(recorded: Any) -> None:
         output.complain(f"a request failed: {why}")
     for address in recorded.past:
         output.complain(f"an answer names {address}, past Refold: requests there are not recorded")
-    for cap, count in recorded.reached.items():
-        output.complain(f"{words.counted(count, 'request')} refused: {cap.why}")
+    for line in words.capped(recorded):
+        output.complain(line)
 
 
 def _passed_on(command: Sequence[str]) -> str:

@@ -97,7 +97,7 @@ def _handed_over(node: RunNode) -> list[Part]:
             (f"  guarantee: {node.guarantee}", "yellow"),
             "  requests recorded, not the program",
         ]
-    how = f" ({node.how})" if node.how else ""
+    how = f" ({node.evidence})" if node.how else ""
     goes_on = how if node.how == "continues" else ""
     by = f" by {node.tool}{how}" if node.tool else goes_on
     brief = " ".join(str(node.brief).split())

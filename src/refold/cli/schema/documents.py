@@ -97,7 +97,7 @@ def _sensitivity() -> Schema:
 
 
 def _show() -> Schema:
-    hows = ["", "handoff", "delegation", "prompt", "open", "continues", "observed"]
+    hows = ["", "handoff", "header", "delegation", "prompt", "continues", "observed"]
     tree = _below_itself(
         RunNode,
         "run",

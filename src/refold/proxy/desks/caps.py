@@ -23,6 +23,7 @@ from refold.engine.wire.parts.exchange import OTHER, Asked
 _MICROS: Final = 1_000_000
 _BYTES_PER_TOKEN: Final = 4
 """The number of bytes counted as a token if an answer has no usage."""
+_OF_SUBAGENTS: Final = ("max_subagents", "each_")
 _OUTPUT: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
 """Parameters that cap the output of one request."""
 
@@ -101,9 +102,17 @@ class Spending:
         self._began = clock()
         self._whole = _Spent()
         self._agents = defaultdict[str, _Spent](_Spent)
-        self._subagents: dict[str, None] = {}
+        self._opened: dict[str, Thread] = {}
+        """Conversations below a call or another conversation, in the order of first requests."""
         self.reached: dict[CapReached, int] = {}
         """How many requests each cap refused."""
+
+    @property
+    def uncounted(self) -> int:
+        """The number of conversations that caps on subagents leave out: the link is uncertain."""
+        caps = attrs.asdict(self.caps)
+        is_of_subagents = any(caps[name] for name in caps if name.startswith(_OF_SUBAGENTS))
+        return is_of_subagents * sum(not _is_subagent(one) for one in self._opened.values())
 
     def refusal(self, turn: RequestUnderway) -> CapReached | str:
         """Count a request, or return the cap, or the reason, for which it is refused."""
@@ -130,11 +139,13 @@ class Spending:
         for cap in ("max_requests", "max_tokens", "max_cost_usd"):
             if (hit := _hit(caps, cap, self._whole)) is not None:
                 return hit
+        if thread.is_opened or thread.whose.above:
+            self._opened.setdefault(_key(thread), thread)
         if not _is_subagent(thread):
             return None
-        self._subagents.setdefault(_key(thread))
         most = caps.max_subagents
-        if most is not None and _key(thread) not in list(self._subagents)[:most]:
+        counted = [key for key, one in self._opened.items() if _is_subagent(one)]
+        if most is not None and _key(thread) not in counted[:most]:
             return CapReached("max_subagents", most, most)
         for cap in ("each_requests", "each_tokens", "each_cost_usd"):
             if (hit := _hit(caps, cap, self._agents[_key(thread)])) is not None:
@@ -164,8 +175,8 @@ def _hit(caps: Caps, cap: str, spent: _Spent) -> CapReached | None:
 
 
 def _is_subagent(thread: Thread) -> bool:
-    """Return whether a tool call, or its requests' headers, put a conversation below another."""
-    return thread.is_opened or bool(thread.whose.above)
+    """Return whether a conversation surely has another one above it."""
+    return thread.is_counted or bool(thread.whose.above)
 
 
 def _key(thread: Thread) -> str:
