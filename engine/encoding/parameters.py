@@ -6,9 +6,10 @@ decorated.
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from refold.engine.encoding.canonical import shown
 from refold.engine.errors import NotCanonical, UsageError
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -44,3 +45,17 @@ def _nearest(called: Callable[..., Any], named: dict[str, Any]) -> str:
     known = inspect.signature(called).parameters
     near = [match for name in named.keys() - known for match in get_close_matches(name, known, 1)]
     return f". Did you mean {near[0]!r}?" if near else ""
+
+
+def texts(given: Iterable[str]) -> tuple[str, ...]:
+    """Return texts as a tuple.
+
+    Raises:
+        UsageError: it is one text, which would be read as its letters, or an item is not a text.
+    """
+    value: Any = given
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        found = tuple(value)
+        if all(isinstance(each, str) for each in found):
+            return found
+    raise UsageError(f'expected a list of texts, ["a", "b"]; found {shown(given)}')

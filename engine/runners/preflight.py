@@ -56,6 +56,9 @@ def _missing(request: RunRequest, children: Children) -> Iterator[str]:
     for each in children.models:
         if each not in request.models:
             yield f"model {each!r}: {_known(each, request.models)}"
+    for each in children.tools or ():
+        if each not in request.tools:
+            yield f"tool {each!r}: {_known(each, request.tools)}"
     for file in children.files:
         if not Path(file).is_file():
             yield f"file {file}: there is none"
@@ -78,7 +81,7 @@ def _unreachable(request: RunRequest, children: Children) -> Iterator[str]:
         yield str(error)
     is_last = _levels_left(request, children) == 1  # then they are offered no delegation tools
     for name in offered if children.tools is None else children.tools:
-        tool = offered.get(name)
+        tool = offered.get(name)  # None: named before, or not the root agent's
         if tool is None or (is_last and getattr(tool, "children", None) is not None):
             continue
         if why := why_unreachable(tool):

@@ -312,7 +312,10 @@ class _Reading:
             )
         near = nearest(name, self.known_tools)
         known = ", ".join(sorted(self.known_tools)) or "none"
-        raise self.refused(f"{key}: no tool is named {name!r}{near}; there are: {known}")
+        raise self.refused(
+            f"{key}: no tool is named {name!r}{near}; there are: {known}. Tools of your "
+            "own are named by AgentLoader(…, known_tools=…), or by --tools"
+        )
 
 
 def _turns(member: Setting) -> int:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal
 import attrs
 
 from refold.engine.encoding.hints import Keywords
+from refold.engine.encoding.parameters import texts
 from refold.engine.errors import ToolValidationError
 from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import load
@@ -154,7 +155,7 @@ class SetupPlan:
 
     objective: Annotated[str, _BOUNDS, "What is to be reached"]
     initial_steps: Annotated[tuple[StepTitle, ...], "Titles of the first steps, in order"] = (
-        attrs.field(default=(), converter=tuple[str, ...])
+        attrs.field(default=(), converter=texts)
     )
 
 
@@ -197,7 +198,9 @@ def _changed(context: ToolContext, event: object, message: str) -> ToolResult[Pl
 
 def _session(context: ToolContext) -> Session:
     if context.session is None:
-        raise ToolValidationError("Planning needs a session: record(…, session=Session()).")
+        raise ToolValidationError(
+            "Planning is not available: this run has no session. Work without a plan."
+        )
     session: Session = context.session
     register_plans(session)
     return session

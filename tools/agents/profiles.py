@@ -23,6 +23,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.parameters import texts
 from refold.engine.errors import ToolError
 from refold.engine.ports.delegation import Children
 from refold.engine.program.agent import REFUSED, caller
@@ -49,9 +50,9 @@ class SpawnProfile:
     """Appended last."""
     system_prompt_file: str = ""
     """Relative to the workspace; appended second."""
-    bootstrap_files: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
+    bootstrap_files: tuple[str, ...] = attrs.field(default=(), converter=texts)
     """Relative to the workspace; empty for `BOOTSTRAP_FILES`."""
-    tools: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
+    tools: tuple[str, ...] = attrs.field(default=(), converter=texts)
     """Empty for all of the caller's."""
     pool: str = ""
     """Empty for the default pool."""
@@ -94,9 +95,7 @@ class SubAgentFactory:
     profiles: dict[str, SpawnProfile] = attrs.field(factory=dict)
     workspace: str = attrs.field(default="", converter=_path)
     """The folder of the prompt files; empty for the working directory."""
-    default_bootstrap_files: tuple[str, ...] = attrs.field(
-        default=BOOTSTRAP_FILES, converter=tuple[str, ...]
-    )
+    default_bootstrap_files: tuple[str, ...] = attrs.field(default=BOOTSTRAP_FILES, converter=texts)
     default_pool: str = ""
     """The model of a profile that names none; empty for the caller's."""
 

@@ -17,6 +17,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json, encode
 from refold.engine.encoding.hints import Keywords
+from refold.engine.encoding.parameters import texts
 from refold.engine.encoding.strict import nearest
 from refold.engine.errors import (
     DispatchSubagentError,
@@ -92,7 +93,7 @@ class DispatchSubagent:
     """ASCII, 1 to 2,000 characters once trimmed."""
     expected_artifacts: Annotated[
         tuple[_Label, ...], "Names of what the subagent is to hand back"
-    ] = attrs.field(default=(), converter=tuple[str, ...])
+    ] = attrs.field(default=(), converter=texts)
     """Labels, ASCII, up to 160 characters each once trimmed."""
     plan_step_id: Annotated[str | None, "Id of the plan's step; required if mode is plan_step"] = (
         None
@@ -168,6 +169,7 @@ def _asked(
     if params.snapshot_version not in (None, SCHEMA_VERSION):
         found = params.snapshot_version
         message = f"Snapshot schema version mismatch: expected {SCHEMA_VERSION}, got {found}"
+        message += ". Leave snapshot_version out."
         return ToolResult(message, None, success=False)
     if options.missing:
         return ToolResult(f"{FAILED}: {options.missing}", None, success=False)
@@ -201,7 +203,7 @@ def _found(options: DispatchSubagentOptions, factory: PromptFactory | None, name
     if factory is not None:
         return True
     known = options.prompts.names
-    return f"{nearest(name, known)} There are: {', '.join(known) or 'none'}."
+    return f"{nearest(name, known) or '.'} There are: {', '.join(known) or 'none'}."
 
 
 def validated(params: DispatchSubagent) -> DispatchSubagent:
@@ -229,9 +231,15 @@ def _ascii(field: str, value: str, most: int) -> str:
     if not text:
         raise ToolValidationError(f"{field} must be non-empty ASCII text.")
     if len(text) > most:
-        raise ToolValidationError(f"{field} must be <= {most} characters of ASCII text.")
-    if not text.isascii():
-        raise ToolValidationError(f"{field} must contain only ASCII characters.")
+        raise ToolValidationError(
+            f"{field} must be <= {most} characters of ASCII text; found {len(text)}."
+        )
+    for place, character in enumerate(text, 1):
+        if not character.isascii():
+            raise ToolValidationError(
+                f"{field} must contain only ASCII characters; found {character!r} at {place} of "
+                f"{len(text)}, in {text[max(0, place - 20) : place + 20]!r}."
+            )
     return text
 
 

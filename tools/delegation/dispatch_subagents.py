@@ -18,6 +18,7 @@ import attrs
 
 from refold.engine.encoding.canonical import encode
 from refold.engine.encoding.hints import Keywords
+from refold.engine.encoding.parameters import texts
 from refold.engine.errors import (
     SnapshotRestoreError,
     SnapshotSerializationError,
@@ -81,7 +82,7 @@ class SubagentTask:
     ]
     """The child's goal."""
     steps: Annotated[tuple[StepTitle, ...], "Titles of the steps of its plan, in order"] = (
-        attrs.field(default=(), converter=tuple[str, ...])
+        attrs.field(default=(), converter=texts)
     )
     """The titles of its plan's steps."""
 

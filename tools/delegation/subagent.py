@@ -18,6 +18,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.parameters import texts
 from refold.engine.errors import LimitRefused
 from refold.engine.events.limits import Limits
 from refold.engine.kernel.pending import Child
@@ -70,7 +71,9 @@ class SubagentOptions:
     parameters: Mapping[str, Json] = {}
     """Parameters of the child's model, such as `max_tokens`, over those of the caller's if the
     child has the caller's model."""
-    tools: tuple[str, ...] | None = None
+    tools: tuple[str, ...] | None = attrs.field(
+        default=None, converter=attrs.converters.optional(texts)
+    )
     """Tools offered to the child, among the run's own; `None` for all of the caller's."""
     max_depth: int = 1
     """Levels below the caller that may exist."""

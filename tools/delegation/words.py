@@ -8,6 +8,7 @@ A text depends on the outcome, the child's limits, and the limits that a call ma
 on the runner.  Rules: CONTRACT.md §10.4.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -21,6 +22,14 @@ MESSAGE_CHARACTERS: Final = 300
 
 _SMALLER: Final = "Give a smaller task, or do the work yourself."
 _AGAIN: Final = "Try again once, or do the work yourself."
+_CHANGE: Final = "Change the task, or do the work yourself."
+_PASSING: Final = re.compile(r"connection|timed_out|crashed|node_lost|http_(408|409|429|5\d\d)")
+"""Codes of failures after which the same call may succeed."""
+_ADVICE: Final[Mapping[str, str]] = {
+    "artifacts": "Ask for fewer, smaller or other artifacts.",
+    "output": "Ask for a plain text as the answer, or do the work yourself.",
+}
+"""What to do after other failures whose words are not ours, by code; else `_CHANGE`."""
 _SHORTER: Final = "Ask for a shorter answer."
 _ENDED: Final[Mapping[str, str]] = {
     "max_iterations": "the child made all {cap:g} model requests that it had and did not finish.",
@@ -115,7 +124,10 @@ def _more(name: str, cap: float, own: Limits, most: Mapping[str, int]) -> str:
 
 def _worded(code: str, message: str, outcome: Outcome) -> str:
     said = message if message.startswith(code) else f"{code}: {message}"
-    return said if outcome.status == "rejected" else f"{said.rstrip('.: ')}. {_AGAIN}"
+    if outcome.status == "rejected":
+        return said
+    advice = _AGAIN if _PASSING.fullmatch(code) else _ADVICE.get(code, _CHANGE)
+    return f"{said.rstrip('.: ')}. {advice}"
 
 
 def _one_line(message: str) -> str:

@@ -154,7 +154,7 @@ async def child_that_raises(run: Run, _given: Any) -> str:
     raise RuntimeError("the disk is full")
 
 
-FAILURE = "raised: RuntimeError: the disk is full. Try again once, or do the work yourself."
+FAILURE = "raised: RuntimeError: the disk is full. Change the task, or do the work yourself."
 CHILDREN = {"success": child_that_finds, "failure": child_that_raises}
 
 
@@ -313,13 +313,15 @@ def test_006_instructions_have_2000_characters_at_most_once_trimmed(tmp_path: Pa
 
     assert fits["success"] is True
     message = refusal(tmp_path / "other.jsonl", params(instructions="a" * 2001))
-    assert message == "instructions must be <= 2000 characters of ASCII text."
+    assert message == "instructions must be <= 2000 characters of ASCII text; found 2001."
 
 
 def test_007_instructions_are_ascii(log: Path) -> None:
     message = refusal(log, params(instructions="résumé"))
 
-    assert message == "instructions must contain only ASCII characters."
+    assert message == (
+        "instructions must contain only ASCII characters; found 'é' at 2 of 6, in 'résumé'."
+    )
 
 
 def test_008_the_runner_receives_trimmed_text(log: Path) -> None:
@@ -338,8 +340,14 @@ def test_008_the_runner_receives_trimmed_text(log: Path) -> None:
 @pytest.mark.parametrize(
     ("label", "message"),
     [
-        ("a" * 161, "expected_artifacts must be <= 160 characters of ASCII text."),
-        ("café.md", "expected_artifacts must contain only ASCII characters."),
+        ("a" * 161, "expected_artifacts must be <= 160 characters of ASCII text; found 161."),
+        (
+            "café.md",
+            (
+                "expected_artifacts must contain only ASCII characters; found 'é' at 4 of 7, in "
+                "'café.md'."
+            ),
+        ),
         ("  ", "expected_artifacts must be non-empty ASCII text."),
     ],
 )
@@ -371,7 +379,7 @@ def test_010_with_it_and_ad_hoc_without_it_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "near"), [("unheard-of", ""), ("retired", ", did you mean 'team/review'?")]
+    ("key", "near"), [("unheard-of", "."), ("retired", ", did you mean 'team/review'?")]
 )
 def test_011_a_prompt_that_is_not_registered_or_disabled_is_refused(
     log: Path, key: str, near: str
@@ -429,7 +437,9 @@ def test_014_another_snapshot_version_is_a_failing_result_before_hydration(log: 
     result = dispatched(log, params(snapshot_version="2"), session=session)
 
     assert (result["success"], result["value"]) == (False, None)
-    assert result["message"] == "Snapshot schema version mismatch: expected 1, got 2"
+    assert result["message"] == (
+        "Snapshot schema version mismatch: expected 1, got 2. Leave snapshot_version out."
+    )
     assert entries(log, "child.started") == []
     assert session.empty().id == "session.1", "none was made before"
 

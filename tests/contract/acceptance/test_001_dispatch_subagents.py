@@ -356,7 +356,7 @@ class Still:
         return 1_000_000
 
 
-FAILURE = "raised: RuntimeError: the disk is full. Try again once, or do the work yourself."
+FAILURE = "raised: RuntimeError: the disk is full. Change the task, or do the work yourself."
 
 
 @LEVELS
@@ -382,7 +382,9 @@ def test_039_an_exception_without_text_is_told_all_the_same(log: Path) -> None:
 
     result = dispatched(log, tasks("a"), program=child)
 
-    assert result.value[0].error == "raised: RuntimeError. Try again once, or do the work yourself."
+    assert (
+        result.value[0].error == "raised: RuntimeError. Change the task, or do the work yourself."
+    )
 
 
 @pytest.mark.parametrize(

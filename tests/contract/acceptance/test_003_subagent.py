@@ -30,7 +30,7 @@ from refold.tools.delegation.subagent import KEYS, subagent_tool
 from tests.support.scripted_runners import Scripted, Unavailable
 
 CHILDREN = Path(__file__).parents[3] / "fixtures" / "children" / "subagents.py"
-AGAIN = " Try again once, or do the work yourself."
+AGAIN = " Change the task, or do the work yourself."
 TASK = {"task": "count the files"}
 REPLY = b'{"status":"completed","summary":"3 files"}'
 
@@ -401,7 +401,7 @@ def test_082_a_reply_of_another_shape_is_a_schema_error_with_its_path(
     result = call(log, TASK, runner=Scripted(orjson.dumps(reply)))
 
     assert result["success"] is False
-    assert result["error"] == f"{error}. Try again once, or do the work yourself."
+    assert result["error"] == f"{error}. Change the task, or do the work yourself."
 
 
 def test_082_so_is_a_member_too_many(log: Path) -> None:
@@ -428,7 +428,7 @@ def test_083_an_artifact_of_another_kind_is_rejected(
     assert result["artifacts"] == []
     assert result["error"] == (
         f"artifacts: the reply at /artifacts/0/kind: expected one of {allowed}, found '{kind}'"
-        ". Try again once, or do the work yourself."
+        ". Ask for fewer, smaller or other artifacts."
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import refold
+from refold import tools
 from refold.engine.encoding.parameters import names_nearest
 
 api: Any = refold
@@ -113,3 +114,20 @@ def test_the_traceback_of_a_wrong_call_has_no_line_from_inside(call: Callable[[]
 
     files = [Path(str(each.path)).name for each in refused.traceback]
     assert files[-2:] == ["test_parameters.py", "parameters.py"]
+
+
+@pytest.mark.parametrize("given", ["look", 7, [7], None])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        lambda given: tools.SpawnProfile(tools=given),
+        lambda given: tools.SpawnProfile(bootstrap_files=given),
+        lambda given: tools.SubAgentFactory(default_bootstrap_files=given),
+        lambda given: tools.SubagentTask("do it", given),
+        lambda given: tools.subagent_tool(tools=given or "look"),
+    ],
+)
+def test_texts_are_not_a_text(setting: Callable[[Any], Any], given: Any) -> None:
+    """Its letters would be taken for names."""
+    with pytest.raises(refold.UsageError, match="expected a list of texts"):
+        setting(given)

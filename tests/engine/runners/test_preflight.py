@@ -72,6 +72,20 @@ def test_each_tool_refuses_to_begin_with_a_tool_that_cannot_cross(name: str, log
     assert not log.exists()
 
 
+def test_a_tool_that_the_run_lacks_is_named_with_the_nearest(log: Path) -> None:
+    """A child would else begin without it, and answer anyway."""
+    with pytest.raises(NotReady, match=r"tool 'lok': .*did you mean 'look'\?.*for subagent"):
+        refold.record(
+            "agent",
+            {"task": "t"},
+            log=log,
+            tools=[look, subagent_tool(tools=("lok",))],
+            model=ScriptedModel(["done"]),
+        )
+
+    assert not log.exists()
+
+
 def test_what_is_missing_is_named_at_once(log: Path) -> None:
     """A registry, a program, a tool, models, a runner, files and a session."""
 

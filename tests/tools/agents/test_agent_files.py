@@ -126,7 +126,8 @@ def test_without_a_description_it_is_refused(folder: Path, front: str) -> None:
             "tools: [read_fil]",
             (
                 "tools: no tool is named 'read_fil'; the nearest: read_file, write_file; "
-                f"there are: {', '.join(sorted(NAMEABLE_TOOLS))}"
+                f"there are: {', '.join(sorted(NAMEABLE_TOOLS))}. Tools of your own are named by "
+                "AgentLoader(…, known_tools=…), or by --tools"
             ),
         ),
         ("max_turns: 3\nmaxTurns: 4", "maxTurns and max_turns are the same: remove one of them"),

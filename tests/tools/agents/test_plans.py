@@ -171,7 +171,10 @@ def test_planning_without_a_session_says_what_to_do(tmp_path: Path) -> None:
 
     recording = record(program, log=tmp_path / "run.jsonl", tools=planning_tools())
 
-    assert recording.output == "Planning needs a session: record(…, session=Session())."
+    assert (
+        recording.output
+        == "Planning is not available: this run has no session. Work without a plan."
+    )
 
 
 def planning(section: PlanningToolsSection) -> Any:

@@ -129,7 +129,7 @@ def test_a_child_that_began_has_failed_whatever_its_code_says(tmp_path: Path) ->
     never = recorded(Outcome(status="failed", error=fault))
     began = recorded(Outcome(status="failed", error=fault, child=child))
 
-    assert never.output == "runner: it broke. Try again once, or do the work yourself."
+    assert never.output == "runner: it broke. Change the task, or do the work yourself."
     assert began.status == "failed"
     assert "DispatchSubagentError" in began.error.message
 

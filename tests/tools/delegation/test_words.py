@@ -11,6 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import refold
+from refold.engine.events.outcome import failed
 from refold.engine.log.names import children as children_of
 from refold.engine.log.reader import read_entries
 from refold.engine.models import model_from
@@ -20,6 +21,7 @@ from refold.tools.agents.agent_files import AgentDef
 from refold.tools.agents.agent_prompts import agent_prompts
 from refold.tools.contract.policy import POLICIES
 from refold.tools.delegation.subagent_dispatch import SharedContext, dispatch_tool
+from refold.tools.delegation.words import error_of
 from tests.support.model_server import ModelServer
 from tests.support.tool_ends import ENDS, TOOLS, recorded, session, told, tools
 
@@ -56,6 +58,26 @@ def test_both_runners_tell_the_same(name: str, end: str, tmp_path: Path) -> None
 
     assert readable(there[0]) == readable(here[0])
     assert there[1] == here[1]
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        ("http_503", "Try again once, or"),
+        ("http_429", "Try again once, or"),
+        ("connection", "Try again once, or"),
+        ("http_401", "Change the task, or"),
+        ("no_progress", "Change the task, or"),
+        ("raised", "Change the task, or"),
+        ("artifacts", "Ask for fewer"),
+        ("output", "Ask for a plain text"),
+    ],
+)
+def test_the_next_step_follows_from_the_cause(code: str, advice: str) -> None:
+    said = error_of(failed("failed", code, "why"), run=None)
+
+    assert said is not None
+    assert said.startswith(f"{code}: why. {advice}")
 
 
 WIRES = {
