@@ -350,9 +350,9 @@ DOCUMENTS: Final = PAGES | {
 }
 _FOREIGN: Final = {
     "--snapshot-update", "--lf", "--check", "--env-file", "--address", "--head", "--agents",
-    "--format", "--output-format", "--way",
+    "--format", "--output-format", "--way", "--from", "--group",
 }  # fmt: skip
-"""Options of syrupy, pytest, ruff, docker, ray, agents that were tried, and what tries them."""
+"""Options of syrupy, pytest, ruff, docker, ray, uvx, pip, agents, and what tries agents."""
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:

@@ -6,7 +6,7 @@ words choose among the sections;
 `page`, which needs a browser, `children`, which needs Ray, and `workspace`, which makes 50,000
 files, are measured where they are named alone.  `goals` compares what users wait for with the
 checkout that `--against` names, and `tests` times the default tests.  `peers` compares with other
-libraries (extra `bench`), and `curves` shows how time and memory grow; `--into docs` writes table,
+libraries (group `bench`), and `curves` shows how time and memory grow; `--into docs` writes table,
 JSON and picture of both.
 """
 

@@ -64,7 +64,7 @@ def write(folder: Path, name: str, markdown: str, data: dict[str, Any], draw: Dr
 
 
 def _picture(path: Path, data: dict[str, Any], draw: Draw) -> None:
-    import matplotlib as mpl  # noqa: PLC0415 - of the extra `bench`
+    import matplotlib as mpl  # noqa: PLC0415 - of the group `bench`
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     with mpl.rc_context({"svg.hashsalt": "refold", "font.size": 8, "svg.fonttype": "none"}):
