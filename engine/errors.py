@@ -790,11 +790,10 @@ class LogUnsealed(Detailed, LogError):
     """The log has no `run.finished`, and the operation needs the end of the run."""
 
     path: str
+    standing: str
+    """How the run stands, in words: `running`, `waits for you: May I?`."""
 
-    _text = (
-        "{path} has no run.finished entry: the run is still active, it crashed, or its log was "
-        "cut off"
-    )
+    _text = "{path} has no run.finished entry: {standing}"
 
 
 class EventMalformed(Detailed, LogError):

@@ -9,5 +9,6 @@ Imports `difference` and `refold.engine`.  Rules: CONTRACT.md §12.1, §12.2.
     armed_timers   finds the program's timer for a recorded firing
     run_end        how a run ended, in one form for both sides
     kept_folds     how far commands read long logs, kept in the user's cache folder
+    standing       a run without an end: running, waiting for a person, or broken off
     guarantee      distinguishes logs of programs from logs of watched commands
 """

@@ -51,6 +51,7 @@ from refold.replay.difference.pointer_diff import shown
 from refold.replay.index.asked_items import Item, item_of
 from refold.replay.index.guarantee import refuse_observed, refuse_other_rules
 from refold.replay.index.run_end import end_of
+from refold.replay.index.standing import said
 
 Request = ToolCalled | ModelAsked | ChildStarted | InputAsked
 
@@ -224,7 +225,7 @@ class Book:
         if self._finished is not None:
             return self.stable(end_of(self._finished))
         if not unfinished_ok:
-            raise LogUnsealed(str(self.log))
+            raise LogUnsealed(str(self.log), said(self.log))
         return {}
 
     def _take(self, entry: Entry) -> None:

@@ -5,7 +5,7 @@ Logs flow in, a run's and its children's; nodes and text flow out.  Nothing is e
 
     delegation_tree    the tree of a run
     observed_tree      the tree of a watched command: its conversations
-    standing           a run without an end: running, waiting for a person, or broken off
+    standing           a tree whose runs without an end have their standing as status
     totals         sums over a tree
     file_uses          which files a watched command changed, and which conversation of it
     run_node           frozen values, one node a run

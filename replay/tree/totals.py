@@ -4,8 +4,8 @@ from collections import Counter
 from typing import Any, Final
 
 from refold.engine.events.outcome import Usage
+from refold.replay.index.standing import STANDINGS
 from refold.replay.tree.run_node import OBSERVED, UNFINISHED, RunNode
-from refold.replay.tree.standing import STANDINGS
 
 _NOT_FAILED: Final = ("completed", UNFINISHED, *STANDINGS)
 

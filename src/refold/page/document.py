@@ -16,8 +16,8 @@ from refold.engine.log.blobs import BlobBroken, BlobStore
 from refold.engine.log.names import blobs_of
 from refold.page.comparison import compared
 from refold.page.one_run import OneRun
+from refold.replay.index.standing import RUNNING
 from refold.replay.tree.run_node import RunNode
-from refold.replay.tree.standing import RUNNING
 
 KIND_GROUPS: Final = list(dict.fromkeys(kind.partition(".")[0] for kind in KINDS))
 """`run`, `tool`, …: the first parts of the kinds of entries."""

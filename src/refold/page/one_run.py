@@ -27,10 +27,11 @@ from refold.page.states import changes
 from refold.replay.audit.verify import Verification, verify
 from refold.replay.audit.why import direct_causes
 from refold.replay.index.guarantee import MAIN
+from refold.replay.index.standing import STANDINGS, WORDS, said
 from refold.replay.observed.folder import folder_diffs
 from refold.replay.tree.amounts import cost, failures
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
-from refold.replay.tree.standing import STANDINGS, with_standing
+from refold.replay.tree.standing import with_standing
 from refold.replay.tree.totals import below, totals
 
 VERSION: Final = 1
@@ -337,8 +338,10 @@ def _verdict(
     ]
     answers = {name: getattr(found, name) for name in ("intact", "complete", "authentic")}
     standing = status if status in STANDINGS else ""
+    how = said(Path(found.root.path)) if standing and content else WORDS.get(standing, "")
     guarantee = _MATCHED if found.root.guarantee else _KERNEL
-    return answers | {"standing": standing, "problems": problems, "words": [_SIGNED, guarantee]}
+    about = {"standing": standing, "how": how, "words": [_SIGNED, guarantee]}
+    return answers | about | {"problems": problems}
 
 
 def _lanes(tree: RunNode, ids: dict[Path, str]) -> dict[Path, dict[str | None, Lane]]:

@@ -42,7 +42,7 @@ def summary(document: dict[str, Any]) -> str:
 
 def _lines(document: dict[str, Any]) -> Iterator[str]:
     tree, verdict, totals = document["tree"], document["verdict"], document["totals"]
-    yield f"### {_cell(document['title'])}: {_cell(tree['status'])}"
+    yield f"### {_cell(document['title'])}: {_cell(verdict['how'] or tree['status'])}"
     yield ""
     answers = {name: "yes" if verdict[name] else "**no**" for name in ("intact", "complete")}
     yield f"Log intact: {answers['intact']}, complete: {answers['complete']}, not signed."

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 from click.testing import Result
 
+import refold
 from refold.cli.schema.documents import schema
 from refold.engine.log.lock import lock
 from refold.engine.log.pack import pack
@@ -158,6 +159,26 @@ def test_a_head_that_is_none_is_usage(log: Path, invoke: Invoke) -> None:
     assert "a head consists of 64 hex digits" in other.stderr
 
 
+async def asks(run: refold.Run, text: str) -> str:
+    return str(await run.ask(text))
+
+
+def test_all_commands_name_the_question_for_which_a_run_waits(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    """In the same words."""
+    log = refold.record(asks, "Go?", log=tmp_path / "a.jsonl").log
+    program = f"{__file__}:asks"
+    words = (("verify", log), ("replay", log, "--program", program), ("ls", tmp_path),
+             ("show", log), ("export", log, "--to", "markdown", "-o", "-"), ("compare", log, log),
+             ("heads", log))  # fmt: skip
+
+    for each in words:
+        done = invoke(*each)
+        told = "waits for you" if each[0] in ("ls", "show", "compare") else "waits for you: Go?"
+        assert told in (done.stdout + done.stderr).replace("\\", ""), each
+
+
 def test_what_is_wrong_with_the_end_is_said_as_it_is(log: Path, invoke: Invoke) -> None:
     """A seal that is there is not said to lack; what a damaged log's end is, nobody knows."""
     content = log.read_bytes()
@@ -174,8 +195,8 @@ def test_what_is_wrong_with_the_end_is_said_as_it_is(log: Path, invoke: Invoke) 
 
     assert "complete   NO   its head differs from the expected one" in other
     assert "no seal" not in other + damaged
-    assert "complete   NO   no seal: the run broke off, or its log was cut" in unsealed
-    assert "complete   NO   no seal: the run is running" in running
+    assert "complete   NO   no seal: broke off" in unsealed
+    assert "complete   NO   no seal: running" in running
     assert "complete   NO   unknown: the log is damaged at line 3" in damaged
 
 

@@ -13,9 +13,10 @@ from refold.engine.log.lock import lock
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
+from refold.replay.index.standing import standing
 from refold.replay.tree.delegation_tree import delegation_tree
 from refold.replay.tree.run_node import RunNode
-from refold.replay.tree.standing import standing, with_standing
+from refold.replay.tree.standing import with_standing
 from tests.support.unfinished import cut
 
 
@@ -78,14 +79,6 @@ def test_a_run_without_an_end_that_asks_nothing_broke_off(tmp_path: Path) -> Non
     ]  # fmt: skip
     with _written(tmp_path / "a.2.jsonl"):
         assert _statuses(with_standing(delegation_tree(broken)))[2] == "running"
-
-
-def test_a_question_that_was_given_up_waits_for_nobody(tmp_path: Path) -> None:
-    log = record(asks, "may I?", log=tmp_path / "a.jsonl").log
-    lines = log.read_bytes().splitlines(keepends=True)
-    log.write_bytes(lines[0])
-
-    assert standing(log) == "broke_off"
 
 
 async def gives_up_on_a_tree(run: Run, _input: None) -> str:

@@ -31,7 +31,7 @@ from refold.engine.log.line import LINE_MAX
 from refold.engine.log.names import BLOBS_SUFFIX, SUFFIX, Folder, blobs_of, is_runs, root_of, tree
 from refold.engine.log.reader import last_line, open_log
 from refold.replay.index.run_end import refused_in
-from refold.replay.tree.standing import standing
+from refold.replay.index.standing import standing
 
 _NO_LOG: Final = (
     RefoldError, click.UsageError, OSError, ValueError, KeyError, TypeError, AttributeError,

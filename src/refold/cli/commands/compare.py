@@ -102,7 +102,7 @@ _HEADING: Final[list[output.Part]] = [
 def _shown(row: ComparedRun) -> list[output.Part]:
     took, cost = row.duration_ms, row.cost_usd_micros
     return [
-        (row.status, output.status_style(row.status)),
+        output.status(row.status),
         *(f"{count:,}" for count in (row.subagents, row.failed, row.calls, row.requests)),
         f"{row.input_tokens + row.output_tokens:,}",
         "-" if cost is None else words.dollars(cost),

@@ -19,6 +19,7 @@ from refold.engine.log.reader import read_entries
 from refold.page.output_files import OutputFile
 from refold.replay.audit.verify import verify
 from refold.replay.bulk.bulk import find_logs
+from refold.replay.index.standing import said
 from refold.store.kept_heads import KeptHead
 
 _PAGE: Final = """
@@ -83,7 +84,7 @@ def _head(log: Path, folder: Path | None) -> KeptHead:
         for damage in report.damage:
             raise damage.as_error()
         if not report.complete:
-            raise LogUnsealed(str(log))
+            raise LogUnsealed(str(log), said(opened.path))
         started = next(iter(read_entries(opened.path))).data
         name = os.path.relpath(log, folder) if folder is not None else log.name
         return KeptHead(

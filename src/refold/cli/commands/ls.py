@@ -19,7 +19,7 @@ from refold.engine.errors import LogError, UsageError
 from refold.engine.events.outcome import Status
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
 from refold.replay.index.kept_folds import KeptFolds, cache_folder, keeping
-from refold.replay.tree.standing import STANDINGS
+from refold.replay.index.standing import STANDINGS
 from refold.store.place import StoredRun
 
 _PAGE: Final = """

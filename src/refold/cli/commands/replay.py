@@ -35,6 +35,7 @@ from refold.proxy.http.turns import OnMiss, Pace
 from refold.replay.audit.verify import verify
 from refold.replay.bulk.processes import Schedule
 from refold.replay.difference.excuses import IGNORED_SHOWN
+from refold.replay.index.standing import said
 from refold.replay.reexecute.report import ReplayReport
 from refold.replay.testing.selfcheck import Watched, watched
 
@@ -275,10 +276,9 @@ def describe(report: ReplayReport, *, is_all: bool = False) -> None:
         output.line(("identical", "green"), f": {entries}, {runs}; {ran}")
         if report.ends_early:
             records = words.counted(len(report.ends_early), "log")
-            output.line(
-                f"  {records} without an end (killed, crashed or still open): identical "
-                "up to that point"
-            )
+            is_root = report.log.name in report.ends_early and report.log.is_file()
+            how = f" ({said(report.log)})" if is_root else ""
+            output.line(f"  {records} without an end{how}: identical up to that point")
         for each in report.not_compared:
             output.line((f"  not compared: {each}", "yellow"))
         _describe_ignored(report, is_all=is_all)

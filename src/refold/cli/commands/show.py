@@ -27,10 +27,11 @@ from refold.engine.log.names import blobs_of, root_of
 from refold.engine.log.reader import read_entries, scan, whole_data
 from refold.engine.models.prices import Prices
 from refold.replay.index.kept_folds import KeptFolds, LogFold, entries_at, fold_log, keeping
+from refold.replay.index.standing import STANDINGS
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.replay.tree.log_walk import Walk
 from refold.replay.tree.run_node import COMPLETED
-from refold.replay.tree.standing import STANDINGS, with_standing
+from refold.replay.tree.standing import with_standing
 from refold.replay.tree.totals import below, totals
 
 _PAGE: Final = """

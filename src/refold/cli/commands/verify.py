@@ -40,11 +40,6 @@ if TYPE_CHECKING:
 _SHOWN: Final = 10
 """Places of damage that people are shown of one tree."""
 _HEAD_DIGITS: Final = 64
-_UNSEALED: Final = {
-    "running": "no seal: the run is running",
-    "waits_for_you": "no seal: the run waits for you",
-    "broke_off": "no seal: the run broke off, or its log was cut",
-}
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 _PAGE: Final = """
@@ -437,9 +432,9 @@ def _ends(verification: Verification, log: OpenedLog) -> str:
     if any(damage.what == OTHER_HEAD for damage in root.damage):
         return "its head differs from the expected one"
     if root in unsealed:
-        from refold.replay.tree.standing import standing  # noqa: PLC0415 - most logs have an end
+        from refold.replay.index.standing import said  # noqa: PLC0415 - most logs have an end
 
-        return _UNSEALED[standing(Path(root.path))]
+        return f"no seal: {said(Path(root.path))}"
     for report in unsealed:
         if any(damage.what == TORN_TAIL for damage in report.damage):
             return f"{Path(log.shown(report.path)).name} has a torn tail"

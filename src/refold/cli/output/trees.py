@@ -12,9 +12,9 @@ from refold.cli.output import output, words
 from refold.cli.output.entries import compact
 from refold.cli.output.output import Part
 from refold.engine.events.outcome import Usage
+from refold.replay.index.standing import OpenStatus
 from refold.replay.tree.delegation_tree import RunNode, ToolUse
 from refold.replay.tree.run_node import UNFINISHED
-from refold.replay.tree.standing import OpenStatus
 from refold.replay.tree.tree_text import advice
 
 _T = TypeVar("_T")
