@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from refold.engine.encoding.canonical import Json, encode
-from refold.engine.errors import AnswerRefused, ToolError, UsageError
+from refold.engine.errors import AnswerRefused, RefoldError, ToolError, UsageError
 from refold.engine.ports.ports import Question, Tool
 
 APPROVAL: Final[dict[str, Json]] = {"type": "boolean"}
@@ -59,6 +59,22 @@ def check_answer(question: Question, answer: Json) -> None:
     if found := misfit(question.schema, answer):
         expected = f"a value that fits {encode(question.schema).decode()}"
         raise AnswerRefused(question.key, expected, found)
+
+
+def check_result(key: str, tool: Tool | None, result: Json) -> None:
+    """Check a result that a person gives in the place of a call's, by the tool's return type.
+
+    `key` names it in the error. Without a tool, nothing is known of its type.
+
+    Raises:
+        AnswerRefused: it does not have this type.
+    """
+    if tool is None:
+        return
+    try:
+        tool.dump(tool.load(result) if tool.typed else result)
+    except RefoldError as error:
+        raise AnswerRefused(key, f"the return type of {tool.name}", str(error)) from None
 
 
 def needs_approval(tool: Tool) -> bool:

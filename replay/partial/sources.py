@@ -28,6 +28,7 @@ from refold.engine.events.events import (
 from refold.engine.events.outcome import Outcome
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.ports.effects import AskModel, CallTool, RunChild
+from refold.engine.ports.people import check_result
 from refold.engine.ports.ports import ChildRequest
 from refold.engine.recording.bookends import scripts_in
 from refold.replay.difference.excuses import KIND_ASKED, Excuses
@@ -156,7 +157,7 @@ class BookSupply:
         name = wanted.name
         mode = self.sources.mode_of(*name)
         if mode == "stub":
-            return _stub(asked, self.sources.stubs)
+            return _stub(asked, self.sources.stubs, effect)
         if self.sources.lets_run(*name, wanted.data.get("effect")):
             if _absent(effect)[0]:
                 raise self.not_given(wanted, effect)
@@ -350,9 +351,12 @@ def _given_up(effect: Any) -> Any:
     return kind("error", error=error)
 
 
-def _stub(asked: Any, stubs: Mapping[str, Json]) -> Any:
+def _stub(asked: Any, stubs: Mapping[str, Json], effect: Any) -> Any:
     match asked:
         case ToolCalled():
+            if asked.tool in stubs and isinstance(effect, CallTool):
+                is_given = not isinstance(effect.tool, LoggedTool)
+                check_result(asked.tool, effect.tool if is_given else None, stubs[asked.tool])
             return ToolReturned("ok", stubs.get(asked.tool))
         case ModelAsked():
             text = str(stubs.get("model", ""))

@@ -109,7 +109,7 @@ def forked(
                 "fork(again='failed') finds its place itself: do not pass an entry or edits"
             )
         log, at = root, before_failure(root)
-    changed = edits_in(log, members_to_json({**edits}))
+    changed = edits_in(log, members_to_json({**edits}), again.tools)
     source, last = fork_entry(log, at, changed.values())
     book = Book(root, unfinished_ok=True)
     program = program_of(again.program, book.started)

@@ -15,12 +15,12 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import EntryMissing, ForkRefused
 from refold.engine.events.call_key import key_in, run_and_call
-from refold.engine.events.events import Event, InputAsked, ValueDrawn
+from refold.engine.events.events import Event, InputAsked, ToolCalled, ValueDrawn
 from refold.engine.kernel.world import REQUESTS
 from refold.engine.log.names import child_path, parent_of
 from refold.engine.log.reader import Entry, read_entries
-from refold.engine.ports.people import check_answer
-from refold.engine.ports.ports import Question
+from refold.engine.ports.people import check_answer, check_result
+from refold.engine.ports.ports import Question, Tool
 from refold.replay.difference.pointer_diff import few
 from refold.replay.index.by_call import Book, asked_of
 from refold.replay.partial.sources import SEEDED
@@ -43,12 +43,15 @@ class Edit:
     """The new outcome."""
 
 
-def edits_in(log: Path, edits: Mapping[str, Json]) -> dict[str, Edit]:
+def edits_in(log: Path, edits: Mapping[str, Json], tools: Mapping[str, Tool]) -> dict[str, Edit]:
     """Return edits by their keys relative to the root run; the given keys are relative to `log`.
+
+    A result is checked by the return type of its tool, if that is one of `tools`.
 
     Raises:
         ForkRefused: a key does not name an outcome that can be edited.
-        UsageError: a value does not fit its outcome, or an answer the schema of its question.
+        UsageError: a value does not fit its outcome, an answer the schema of its question, or a
+            result the return type of its tool.
     """
     run = first_event(log).path
     for key in edits:
@@ -59,7 +62,7 @@ def edits_in(log: Path, edits: Mapping[str, Json]) -> dict[str, Edit]:
                     "only one of them"
                 )
                 raise ForkRefused(str(log), problem, dropped=key)
-    return {key_in(run, key): _edit(log, key, value) for key, value in edits.items()}
+    return {key_in(run, key): _edit(log, key, value, tools) for key, value in edits.items()}
 
 
 def fork_entry(log: Path, at: int | None, edits: Iterable[Edit]) -> tuple[Path, Entry]:
@@ -128,7 +131,7 @@ def _start(log: Path) -> tuple[Path, Entry]:
     )
 
 
-def _edit(log: Path, key: str, value: Json) -> Edit:
+def _edit(log: Path, key: str, value: Json, tools: Mapping[str, Tool]) -> Edit:
     """Return the edit of the outcome, or of the drawn value, that `key` names in `log`."""
     run, call = run_and_call(key)
     path = log
@@ -156,7 +159,10 @@ def _edit(log: Path, key: str, value: Json) -> Edit:
             if isinstance(request, InputAsked):
                 question = Question(key=key, question=request.question, schema=request.schema)
                 check_answer(question, value)
-            return Edit(path, entry, asked.name, edited(event, key, value))
+            new = edited(event, key, value)
+            if isinstance(request, ToolCalled) and new.status == "ok":
+                check_result(key, tools.get(request.tool), value)
+            return Edit(path, entry, asked.name, new)
     raise ForkRefused(
         str(path), f"no outcome in this log or its descendants has the key {key!r}{_keys(path)}"
     )

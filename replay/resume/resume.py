@@ -15,7 +15,6 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.children.unfinished import await_writer
-from refold.engine.encoding.canonical import Json
 from refold.engine.errors import (
     AnswerRefused,
     AttemptsExhausted,
@@ -23,7 +22,6 @@ from refold.engine.errors import (
     LogLocked,
     LogSealed,
     ModelAbsent,
-    RefoldError,
     ToolAbsent,
     UsageError,
 )
@@ -44,7 +42,7 @@ from refold.engine.log.reader import read_entries, scan
 from refold.engine.log.writer import LogWriter
 from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
-from refold.engine.ports.people import check_answer
+from refold.engine.ports.people import check_answer, check_result
 from refold.engine.ports.ports import ChildRunner, Model, People, Program, Reference, Tool
 from refold.engine.recording.driver import Arrival
 from refold.engine.recording.host import Host
@@ -354,7 +352,7 @@ class Continued(Recorder):
         people = self.request.people
         match effect:
             case CallTool(tool=tool) if key in people.results:
-                _check_result(key, tool, people.results[key])
+                check_result(key, tool, people.results[key])
                 return "result", ToolReturned("ok", people.results[key])
             case CallTool() if key in people.fail:
                 return "failed", ToolReturned("error", error=_IN_DOUBT)
@@ -502,15 +500,3 @@ def _check_said(log: Path, people: People) -> None:
     if left:
         keys = tuple(doubt.key for doubt in left)
         raise InDoubt(str(log), tuple(map(str, left)), keys)
-
-
-def _check_result(key: str, tool: Tool, result: Json) -> None:
-    """Check a result that people supply against the tool's return type.
-
-    Raises:
-        AnswerRefused: it does not have this type.
-    """
-    try:
-        tool.dump(tool.load(result) if tool.typed else result)
-    except RefoldError as error:
-        raise AnswerRefused(key, f"the return type of {tool.name}", str(error)) from None

@@ -41,7 +41,7 @@ def test_options_name_sources_and_what_they_need(log: OpenedLog, tmp_path: Path)
     script.write_text("- hello\n")
     said = Live(
         models=(f"scripted:{script}",), tools=("live", "tests.support.forks:TOOLS"),
-        children="stub", single=("put=recorded", "get=stub"), stubs=('child="x"', "get=text"),
+        children="stub", single=("put=recorded", "get=stub"), stubs=('child="x"', "get=7"),
         may_change=True,
     )  # fmt: skip
 
@@ -50,7 +50,7 @@ def test_options_name_sources_and_what_they_need(log: OpenedLog, tmp_path: Path)
     sources = found.sources
     assert (sources.model, sources.tools, sources.children) == ("live", "live", "stub")
     assert dict(sources.tool) == {"put": "recorded", "get": "stub"}
-    assert dict(sources.stubs) == {"child": "x", "get": "text"}
+    assert dict(sources.stubs) == {"child": "x", "get": 7}
     assert sources.may_change
     assert {tool.name for tool in found.tools} == {"get", "put"}
     assert list(found.models) == [""]

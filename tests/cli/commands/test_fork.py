@@ -46,13 +46,58 @@ def test_a_result_is_changed_and_the_run_goes_on(log: Path, tmp_path: Path, invo
 
 
 def test_a_fork_that_fails_says_why(log: Path, tmp_path: Path, invoke: Invoke) -> None:
-    """A value of another type, for example."""
-    given = ("--set", '0/1#1="x"', "--into", tmp_path / "b.jsonl")
+    given = ("--set", '0/1#1={"error":{"message":"gone"}}', "--into", tmp_path / "b.jsonl")
 
     said = invoke("fork", log, *PROGRAM, *given)
 
     assert said.exit_code == 5, said.output
-    assert "refold: raised: TypeError: can only concatenate str" in said.stderr
+    assert "refold: raised: ToolError: get: gone" in said.stderr
+
+
+@tool(effect="reads")
+def ticket(n: int) -> str:
+    """Return the number of a ticket."""
+    return f"{n:04}"
+
+
+@tool(effect="reads")
+def count(n: int) -> int:
+    """Return a number."""
+    return n
+
+
+async def sells(run: Run, n: int) -> list[Any]:
+    return [await run.tool(ticket, n=n), await run.tool(count, n=n)]
+
+
+@pytest.mark.parametrize(
+    ("edit", "output"),
+    [
+        ("0#1=4711", ["4711", 1]),
+        ('0#1="4711"', ["4711", 1]),
+        ("0#1=[1]", ["[1]", 1]),
+        ("0#2=4711", ["0001", 4711]),
+        ("0#2=many", None),
+        ('0#2="4711"', None),
+    ],
+)
+def test_a_value_has_the_type_of_the_tool(
+    edit: str, output: list[Any] | None, tmp_path: Path, invoke: Invoke
+) -> None:
+    """For a text, a JSON string is that string, and any other value is taken as it is written."""
+    log = record(sells, 1, log=tmp_path / "a.jsonl", tools=[ticket, count]).log
+    said = invoke(
+        "fork", log, "--program", f"{__name__}:sells", "--set", edit, "--into", tmp_path / "b.jsonl"
+    )
+
+    if output is None:
+        assert said.exit_code == 2, said.output
+        assert "does not fit" in said.stderr
+        assert not (tmp_path / "b.jsonl").exists()
+    else:
+        assert said.exit_code == 0, said.output
+        *_, last = read_entries(tmp_path / "b.jsonl")
+        assert last.data["output"] == output
 
 
 def test_what_was_not_recorded_is_four_and_says_how_to_go_on(

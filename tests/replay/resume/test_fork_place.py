@@ -7,7 +7,7 @@ import pytest
 
 import refold
 from refold.engine.encoding.canonical import Json
-from refold.engine.errors import EntryMissing
+from refold.engine.errors import AnswerRefused, EntryMissing
 from refold.engine.log.reader import read_entries
 from refold.engine.runners.recording import record
 from refold.replay.resume.fork_place import cuts, edits_in, fork_entry
@@ -31,8 +31,8 @@ def test_an_entry_is_named_from_either_end(log: Path) -> None:
 
 def test_without_a_number_it_is_where_the_first_edited_outcome_stands(log: Path) -> None:
     """In the run whose call it is."""
-    path, entry = fork_entry(log, None, edits_in(log, {"0#3": 1, "0#1": "x"}).values())
-    below, inner = fork_entry(log, None, edits_in(log, {"0#2 > 0#2 > 0#1": 1}).values())
+    path, entry = fork_entry(log, None, edits_in(log, {"0#3": 1, "0#1": "x"}, {}).values())
+    below, inner = fork_entry(log, None, edits_in(log, {"0#2 > 0#2 > 0#1": 1}, {}).values())
 
     assert (path, entry.kind, entry.call) == (log, "model.answered", "0#1")
     assert (below.name, inner.kind) == ("a.1.1.jsonl", "tool.returned")
@@ -43,7 +43,7 @@ def test_an_edit_in_a_child_of_a_run_that_broke_off(log: Path) -> None:
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
 
     assert (
-        fork_entry(log, None, edits_in(log, {"0#2 > 0#2 > 0#1": 1}).values())[0].name
+        fork_entry(log, None, edits_in(log, {"0#2 > 0#2 > 0#1": 1}, {}).values())[0].name
         == "a.1.1.jsonl"
     )
 
@@ -57,7 +57,7 @@ def test_edits_in_several_runs_are_cut_in_the_run_that_has_them_all(log: Path) -
     }
     for keys, place in places.items():
         edits: dict[str, Json] = dict.fromkeys(keys, "x")
-        path, entry = fork_entry(log, None, edits_in(log, edits).values())
+        path, entry = fork_entry(log, None, edits_in(log, edits, {}).values())
 
         assert (path.name, entry.kind, entry.call) == place
 
@@ -80,6 +80,16 @@ def test_what_stands_above_is_kept_up_to_its_join(log: Path) -> None:
         for path in (log, log.with_name("a.1.jsonl"))
     }
     assert found == {inner: 2, **joined}
+
+
+def test_a_result_has_to_fit_the_return_type_of_its_tool(log: Path) -> None:
+    """Where the tool is given."""
+    tools = {each.name: each for each in TOOLS}
+
+    assert edits_in(log, {"0/1#1": "x"}, {})
+    assert edits_in(log, {"0/1#1": {"error": {"message": "gone"}}}, tools)
+    with pytest.raises(AnswerRefused, match="the return type of get"):
+        edits_in(log, {"0/1#1": "x"}, tools)
 
 
 def test_an_answer_has_to_fit_the_schema_of_its_question(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,6 +54,7 @@ from refold.engine.errors import (
 )
 from refold.engine.log.names import tree
 from refold.engine.log.reader import Entry
+from refold.engine.ports.people import check_result
 from refold.engine.ports.ports import Model, SessionPort, Tool
 from refold.engine.ports.programs import names_shipped
 from refold.programs.shipped import tools_of
@@ -262,7 +263,7 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
         tools=_last(modes) or default,  # type: ignore[arg-type]  # one of the modes
         children=live.children or default,
         tool=tool,
-        stubs=said("--stub", live.stubs, example="search=[]"),
+        stubs=said("--stub", live.stubs, _fits(known), example="search=[]"),
         may_change=live.may_change,
     )
     _check_names(log, known, tool, sources.stubs)
@@ -275,6 +276,10 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
     found = (*filter(None, [places]), *beside)
     tools = tuple(known.values())
     return LiveOptions(sources=sources, tools=tools, models=asked, session=made, places=found)
+
+
+def _fits(known: Mapping[str, Tool]) -> Callable[[str, Json], None]:
+    return lambda name, value: check_result(name, known.get(name), value)
 
 
 def _check_names(
@@ -342,7 +347,9 @@ def pair(text: str, option: str) -> tuple[str, str]:
     return name, value
 
 
-def edits_of(given: Sequence[str]) -> dict[str, Json]:
+def edits_of(
+    given: Sequence[str], fits: Callable[[str, Json], object] = lambda _key, _value: None
+) -> dict[str, Json]:
     """Parse `KEY=JSON`, `KEY=@FILE` and `KEY=TEXT` of `--set`, by key.
 
     Raises:
@@ -355,4 +362,4 @@ def edits_of(given: Sequence[str]) -> dict[str, Json]:
                 f"--set {each!r:.60}: {text} is a file: to read it, write {'@' + text!r}; "
                 f"to use the text itself, {json.dumps(text)!r}"
             )
-    return said("--set", given)
+    return said("--set", given, fits)

@@ -31,6 +31,7 @@ from refold.replay.compare.diff import LogDiff, diff
 from refold.replay.compare.log_diff import FORK_LINES
 from refold.replay.partial.sources import MODES, unasked
 from refold.replay.resume.fork import Fork
+from refold.replay.resume.fork_place import edits_in
 from refold.replay.resume.open_ends import open_ends
 from refold.replay.tree.tree_text import advice
 
@@ -157,7 +158,10 @@ def command(
         run = started(opened.path)
         target = into or fresh_path(f"{run.program}-fork")
         with output.stdout_kept(), output.progress(f"forking {log}"):
-            way: dict[str, Any] = {"into": target, "edits": edits_of(edits), **sources.passed()}
+            known = {tool.name: tool for tool in sources.tools}
+            fits = lambda key, value: edits_in(opened.path, {key: value}, known)  # noqa: E731
+            way: dict[str, Any] = {"into": target, **sources.passed()}
+            way["edits"] = edits_of(edits, fits)
             way |= {"again": redone, "check": is_checked(default="1")}
             forked = fork(opened.path, at, program, **way)
         found = diff(forked.origin, forked.log) if forked.log.exists() else None

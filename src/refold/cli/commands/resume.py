@@ -50,10 +50,12 @@ from refold.cli.output.exit_codes import USAGE
 from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedEnds
 from refold.cli.output.recorded import answer
+from refold.engine.encoding.canonical import Json
 from refold.engine.errors import Diverged, InDoubt, LogError, LogSealed, ToolNeeded, UsageError
 from refold.engine.events.events import RunStarted
 from refold.engine.log.names import PACKED_SUFFIX
 from refold.engine.log.reader import read_entries, scan
+from refold.engine.ports.people import check_result
 from refold.engine.ports.ports import Model, Tool
 from refold.engine.ports.programs import names_shipped
 from refold.engine.recording.bookends import scripts_in
@@ -289,11 +291,18 @@ def until_answered(recording: Recording, given: Given) -> Recording:
 
 def _once(given: Given, answers: dict[str, Any]) -> Recording:
     start = started(given.log)
+    tools = _tools(given, start)
+    known = {tool.name: tool for tool in tools}
+    called = {each.key: each.tool for each in open_ends(given.log).doubts} if given.results else {}
+
+    def fits(key: str, result: Json) -> None:
+        check_result(key, known.get(called.get(key, "")), result)
+
     try:
         return resume(
             given.log,
             given.program,
-            tools=_tools(given, start),
+            tools=tools,
             models=_models(given, start),
             runner=given.runner,
             session=load_session(given.session, given.log),
@@ -302,7 +311,7 @@ def _once(given: Given, answers: dict[str, Any]) -> Recording:
             ask=people.ask if given.ask else None,
             retry=given.retry,
             fail=given.fail,
-            results=people.said("--result", given.results),
+            results=people.said("--result", given.results, fits),
             max_attempts=given.max_attempts,
             check=is_checked(default="1"),
         )

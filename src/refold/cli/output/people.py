@@ -5,10 +5,11 @@ options that settle them, ready to paste. Rules: CONTRACT.md §9.9, §14.
 """
 
 import contextlib
+import functools
 import shlex
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import starmap
 from pathlib import Path
 from typing import Any, Final
@@ -27,10 +28,20 @@ from refold.replay.resume.open_ends import Doubt, open_ends
 _INDENT: Final = "    "
 
 
-def said(option: str, given: Iterable[str], *, example: str = "0#1=true") -> dict[str, Json]:
+def said(
+    option: str,
+    given: Iterable[str],
+    fits: Callable[[str, Json], object] = lambda _key, _value: None,
+    *,
+    example: str = "0#1=true",
+) -> dict[str, Json]:
     """Parse `KEY=JSON`, `KEY=@FILE` and `KEY=TEXT`, by key.
 
+    `fits` raises AnswerRefused for a value of the wrong type. JSON that does not fit is a text, if
+    that fits: `4711` where a text is expected.
+
     Raises:
+        AnswerRefused: as of `fits`.
         UsageError: one has no key, comes twice, or names a file that cannot be read.
     """
     found: dict[str, Json] = {}
@@ -43,7 +54,7 @@ def said(option: str, given: Iterable[str], *, example: str = "0#1=true") -> dic
             )
         if key in found:
             raise UsageError(f"{option}: {key} is given twice")
-        found[key] = _value(text.strip(), f"{option} {key}")
+        found[key] = _value(text.strip(), f"{option} {key}", functools.partial(fits, key))
     return found
 
 
@@ -54,17 +65,24 @@ def answers(given: Iterable[str], log: Path) -> dict[str, Json]:
         AnswerRefused: the log has no such open question.
         UsageError: as for `said`.
     """
-    found = said("--answer", given)
-    open_questions = {each.key: each for each in open_ends(log).questions} if found else {}
-    for key, answer in found.items():
-        if key not in open_questions and not scan(log).ended:
+    given = tuple(given)
+    open_questions = {each.key: each for each in open_ends(log).questions} if given else {}
+
+    def fits(key: str, answer: Json) -> None:
+        if key in open_questions:
+            answer = _as_boolean(open_questions[key], answer)
+            check_answer(open_questions[key], answer)
+        elif not scan(log).ended:
             raise AnswerRefused(key, ", ".join(open_questions) or "none", "")
-        if key in open_questions and isinstance(answer, str):
-            found[key] = _as_boolean(open_questions[key], answer)
-    return found
+
+    found = said("--answer", given, fits)
+    return {
+        key: _as_boolean(open_questions[key], answer) if key in open_questions else answer
+        for key, answer in found.items()
+    }
 
 
-def _value(text: str, place: str) -> Json:
+def _value(text: str, place: str, fits: Callable[[Json], object]) -> Json:
     if text.startswith("@"):
         path = Path(text[1:])
         try:
@@ -75,6 +93,24 @@ def _value(text: str, place: str) -> Json:
     value = value_of(text)
     if isinstance(value, str) and text[:1] in ("{", "[", '"') and value == text:
         output.hint(f"{place} is not valid JSON, so it was taken as a text: {text:.60}")
+    return fitting(text, fits)
+
+
+def fitting(text: str, fits: Callable[[Json], object]) -> Json:
+    """Return the JSON value of a text, or the text itself, if only that fits.
+
+    Raises:
+        AnswerRefused: neither fits; `fits` raises it.
+    """
+    value = value_of(text)
+    try:
+        fits(value)
+    except AnswerRefused as refused:
+        try:
+            fits(text)
+        except AnswerRefused:
+            raise refused from None
+        return text
     return value
 
 
@@ -104,9 +140,8 @@ def ask(question: Question) -> Json:
         fits = f"expected: {expected(question)}; " if question.schema is not None else ""
         output.hint(f"{fits}an empty line leaves the question open")
         while True:
-            answer = _fitting(question, _typed())
             try:
-                check_answer(question, answer)
+                answer = _fitting(question, _typed())
             except AnswerRefused as refused:
                 output.complain(f"{refused.found}; expected {refused.expected}")
             else:
@@ -141,14 +176,12 @@ def _fitting(question: Question, text: str) -> Json:
     """Return the typed answer: `y` and `no` are a boolean if one is asked for."""
     if isinstance(answer := _as_boolean(question, text), bool):
         return answer
-    if (question.schema or {}).get("type") == "string" and not text.startswith('"'):
-        return text
-    return value_of(text)
+    return fitting(text, functools.partial(check_answer, question))
 
 
-def _as_boolean(question: Question, text: str) -> Json:
-    is_boolean = (question.schema or {}).get("type") == "boolean"
-    return _WORDS.get(text.lower(), text) if is_boolean else text
+def _as_boolean(question: Question, answer: Json) -> Json:
+    is_boolean = (question.schema or {}).get("type") == "boolean" and isinstance(answer, str)
+    return _WORDS.get(answer.lower(), answer) if is_boolean else answer
 
 
 _WORDS: Final = {"y": True, "yes": True, "n": False, "no": False}
