@@ -37,19 +37,19 @@ PROVIDER: Final = "pydantic_ai"
 _DRAWN: Final = re.compile(r"pyd_ai_[0-9a-f]{32}")
 _RESPONSE: Final = TypeAdapter(pai.ModelResponse)
 
-_OUTSIDE: Final = frozenset(
+_KEPT: Final = frozenset(
     {
-        "canonical_system",
-        "conversation_id",
-        "kind",
-        "metadata",
-        "model_id",
-        "run_id",
-        "timestamp",
-        "workspace_ref",
+        "finish_reason",
+        "model_name",
+        "parts",
+        "provider_details",
+        "provider_name",
+        "provider_response_id",
+        "state",
+        "usage",
     }
 )
-"""Members of an answer that change: the moment, and the framework's later notes on it."""
+"""Members of an answer that are logged: not the moment, the server's address, or later notes."""
 
 _STOPS: Final = {
     "content_filter": "refusal",
@@ -245,7 +245,7 @@ def neutral_answer(response: pai.ModelResponse) -> dict[str, Any]:
     if calls:
         message["tool_calls"] = calls
     plain = _RESPONSE.dump_python(response, mode="json")
-    kept = {name: value for name, value in plain.items() if name not in _OUTSIDE}
+    kept = {name: value for name, value in plain.items() if name in _KEPT}
     kept["parts"] = [without_empty(part) for part in plain["parts"]]
     kept["usage"] = {name: value for name, value in plain["usage"].items() if value}
     if kept["parts"] == [without_empty(part) for part in _parts_of(message)]:
