@@ -1,7 +1,9 @@
 """Splits an interrupted watched command's record into served and repeated requests.
 
-A successful recorded answer is served. A request that failed, was cut off or has no answer is asked
-again, and so are the requests that follow from it. Any other new request is a difference. Pure.
+A successful recorded answer is served, and so is a failure after which its conversation continued
+with another request: the client mends it again. Any other request that failed, was cut off or has
+no answer is asked again, and so are the requests that follow from it. Any other new request is a
+difference. Pure.
 Rules: CONTRACT.md §16.21.
 """
 
@@ -75,7 +77,14 @@ def resumable_record(
     record = read_record(log, rules, profile=profile)
     scope = _scope_of(record, retry) if retry else None
     if scope is None:
-        kept = list(filter(_ended_well, record.turns))
+        well = {(turn.scope, turn.key) for turn in record.turns if _ended_well(turn)}
+        last = {turn.scope: turn.seq for turn in record.turns if _ended_well(turn)}
+        kept = [
+            turn
+            for turn in record.turns
+            if _ended_well(turn)
+            or ((turn.scope, turn.key) not in well and _is_mended(turn, last.get(turn.scope, 0)))
+        ]
     else:
         kept = [turn for turn in record.turns if turn.scope != scope and turn.how != "open"]
     calls = {turn.call for turn in kept}
@@ -95,6 +104,15 @@ def _ended_well(turn: RecordedTurn) -> bool:
     said = turn.answer
     is_whole = bool(turn.parts) and turn.parts[-1].get("end") == "whole"
     return is_whole and said is not None and said.status == "ok" and not turn.why_unserved
+
+
+def _is_mended(turn: RecordedTurn, last: int) -> bool:
+    """Return whether a failure was served and its conversation continued after it.
+
+    The client has mended it by another request, `last` or before: so it does again.
+    """
+    is_served = turn.how == "answered" and bool(turn.parts) and not turn.why_unserved
+    return is_served and turn.over is not None and turn.over < last
 
 
 def _scope_of(record: ObservedRecord, agent: str) -> str:

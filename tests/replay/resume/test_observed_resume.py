@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import attrs
 import pytest
 
 from refold.engine.errors import LogObserved, NothingToResume, UsageError
@@ -9,6 +10,7 @@ from refold.replay.resume.observed_resume import resumable_record
 from tests.support.fixtures import LOGS
 from tests.support.proxied import question, recorded, said
 from tests.support.upstream import Manner, Upstream
+from tests.support.watched import Exchange, ask, record, says, talk, user
 
 
 def _broken(log: Path, *, exit_code: int = 1) -> None:
@@ -47,6 +49,33 @@ def test_what_failed_and_was_asked_again_with_success_is_not_asked(tmp_path: Pat
 
     with pytest.raises(NothingToResume, match="nothing to resume: the command succeeded"):
         resumable_record(log)
+
+
+MENDED = {
+    "cut": Exchange(ask(user("Go."), stream=True), None, error="cut"),
+    "error": Exchange(ask(user("Go."), stream=True), None, error="http_500"),
+}
+
+
+@pytest.mark.parametrize("failure", MENDED)
+@pytest.mark.parametrize("at", range(3))
+def test_a_failure_that_the_client_mended_is_served_and_a_last_one_is_asked(
+    failure: str, at: int, tmp_path: Path
+) -> None:
+    """Wherever it came, the client got on by another request: only what is missing is asked."""
+    turns = talk(user("Go."), says("a"), user("On."), says("b"), user("On."), says("c"))
+    failed = attrs.evolve(turns[at].asked, parameters={"stream": True})
+    turns.insert(at, attrs.evolve(MENDED[failure], asked=failed))
+    last = attrs.evolve(
+        MENDED["error"], asked=ask(*turns[-1].asked.messages, says("c"), user("On."))
+    )
+
+    resumed = resumable_record(record(tmp_path / "a.jsonl", [*turns, last]))
+    with pytest.raises(NothingToResume):
+        resumable_record(record(tmp_path / "b.jsonl", turns))
+
+    assert str(resumed) == "4 answers from the log, 1 to request"
+    assert [turn.key for turn in resumed.again.turns] == [resumed.again.turns[-1].key]
 
 
 @pytest.mark.parametrize("exit_code", [1, 137])
