@@ -96,6 +96,11 @@ from typing import Any, ClassVar, Final, dataclass_transform
 class RefoldError(Exception):
     """Base of all errors raised by Refold."""
 
+    call = ""
+    """Key of the program's call that failed with it; empty for none."""
+    outcome: Any = None
+    """Of the child that did not complete, if `Outcome.result()` raised it."""
+
 
 @dataclass_transform(eq_default=False)
 class Detailed:

@@ -240,7 +240,9 @@ class Outcome(OutcomeFields, Generic[T_co]):
         if self.ok:
             return cast("T_co", self.output)
         fault = self.error or Fault(code=self.status, message="")
-        raise ChildFailed(self.status, fault.code, fault.message)
+        error = ChildFailed(self.status, fault.code, fault.message)
+        error.outcome = self
+        raise error
 
 
 def failed(status: Status, code: str, message: str, **more: Any) -> Outcome:

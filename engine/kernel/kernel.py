@@ -24,6 +24,7 @@ from refold.engine.encoding.conversation import Conversations
 from refold.engine.encoding.plain import members_to_json, to_json
 from refold.engine.encoding.secret import handles_in, refuse_handles
 from refold.engine.errors import (
+    ChildFailed,
     Diverged,
     LimitReached,
     ModelError,
@@ -70,6 +71,7 @@ from refold.engine.kernel.verdict import (
     cancelled,
     failed,
     fault_of,
+    led_to,
     place_of,
     refused,
     result_of,
@@ -174,8 +176,8 @@ class Kernel:
         """Exceptions of the program that nobody awaited."""
         self.more_tokens: Callable[[], int] = lambda: 0
         """Asks the parent for tokens and waits for them: how many it gave."""
+        self._failed, self._joins = dict[int, tuple[str, Outcome]](), list[Join]()
         self.main: Task | None = None
-        self._joins: list[Join] = []
         self._conversations = Conversations()
         self._spins = False
         self._ends = False
@@ -516,11 +518,21 @@ class Kernel:
             return cancelled("the program cancelled itself")
         if result.error is not None:
             verdict = verdict_of_error(result.error)
-            return attrs.evolve(verdict, place=place_of(result.error), raised=result.error)
+            error, call = result.error, self._call_of(result.error)
+            return attrs.evolve(verdict, place=place_of(error), raised=error, call=call)
         verdict, hit = verdict_of_value(result.value, self.limits.output_bytes, self.types)
         if hit is not None:
             self.emit(hit, None)
         return verdict
+
+    def _call_of(self, error: BaseException) -> str:
+        """Return the call whose failure the program raised, or raised another error from."""
+        for one in led_to(error):
+            if isinstance(one, ToolError | ModelError) and one.call:
+                return one.call
+            if isinstance(one, ChildFailed):
+                return self._failed.get(id(one.outcome), ("", None))[0]
+        return ""
 
     # -- lines ----------------------------------------------------------------------------
 
@@ -592,9 +604,8 @@ class Kernel:
                 return ModelReply(message=message, usage=usage, stop_reason=why), None
             case ModelAnswered():
                 fault = event.error or {}
-                return None, ModelError(
-                    pending.name, str(fault.get("message", "")), str(fault.get("code", "raised"))
-                )
+                said, code = str(fault.get("message", "")), str(fault.get("code", "raised"))
+                return None, _of_call(ModelError(pending.name, said, code), pending)
             case InputGiven():
                 return event.answer, None
 
@@ -602,7 +613,7 @@ class Kernel:
         if self.session is not None:
             self._observe(pending.name, pending.arguments, event)
         if event.status != "ok":
-            return None, tool_error(pending.name, event.error or {})
+            return None, _of_call(tool_error(pending.name, event.error or {}), pending)
         if pending.tool is None or not pending.tool.typed:
             return event.result, None
         try:
@@ -1066,6 +1077,8 @@ class Kernel:
             self.fail(error)
             return
         child.outcome = self._neglected.ended(child, read, is_late=self.is_closing)
+        if not read.ok:
+            self._failed[id(child.outcome)] = call, child.outcome
         fault = outcome.error
         if not self.is_closing and child.tool and fault is not None and fault.code in _LACKS:
             self.stop(failed(fault.code, fault.message))
@@ -1073,6 +1086,11 @@ class Kernel:
             if join.is_settled():
                 self._joins.remove(join)
                 join.pending.resolve(None, None)
+
+
+def _of_call(error: ToolError | ModelError, pending: Pending) -> ToolError | ModelError:
+    error.call = pending.call
+    return error
 
 
 def _check_delegation(delegation: object) -> None:

@@ -56,6 +56,8 @@ class Verdict(Value):
     """File and line of the program that raised; for people, and in no digest."""
     raised: BaseException | None = None
     """The program's exception, if it was raised in this process; never logged."""
+    call: str = ""
+    """The call whose failure that is, or comes from."""
 
 
 @attrs.frozen
@@ -153,6 +155,17 @@ def text_of(error: BaseException) -> str:
 
 _INNER_TOLD: Final = 8
 """The maximum number of a group's exceptions in its text."""
+
+
+def led_to(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception, those of a group, and those that they were raised from."""
+    left, seen = [error], set[int]()
+    while left:
+        if id(one := left.pop(0)) not in seen:
+            seen.add(id(one))
+            yield one
+            left += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+            left += [one.__cause__] if one.__cause__ is not None else []
 
 
 def _within(error: BaseException) -> Iterator[BaseException]:

@@ -16,6 +16,7 @@ from refold.engine.encoding.digest import child_leaf
 from refold.engine.events.codec import kind_of
 from refold.engine.events.data_digest import DataDigest
 from refold.engine.events.events import (
+    ChildFinished,
     ChildStarted,
     Event,
     Recorded,
@@ -37,6 +38,7 @@ from refold.engine.state.rules import tool_served
 from refold.engine.values import Value
 
 _REQUESTS: Final = frozenset(REQUESTS)
+_GOOD: Final = ("ok", "completed")
 
 
 @attrs.define(eq=False)
@@ -52,6 +54,8 @@ class Ledger:
     """By call key: the hash of a `child.started` that its child has not received."""
     leaves: list[tuple[int, str]] = attrs.field(factory=list)
     """Of joined children: their numbers and Merkle leaves."""
+    failed: dict[str, int] = attrs.field(factory=dict)
+    """By call key: the seq of an outcome that is a failure."""
     step: int = 0
     """The seq of the line that opened this step: the cause of the program's next events."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
@@ -112,6 +116,9 @@ class Ledger:
             RefoldError: any error of `append`.
         """
         self.step = self.append(event, call, cause, meta)
+        outcome = event.outcome if isinstance(event, ChildFinished) else event
+        if call is not None and getattr(outcome, "status", "ok") not in _GOOD:
+            self.failed[call] = self.step
 
     def cause_of(self, call: str) -> int | None:
         """Return the seq of the request that is answered now, and forget it."""

@@ -909,7 +909,9 @@ class Recorder(World):
             [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
             session_digest=self._kernel.session_digest,
         )
-        finished = self._ledger.seal(self._redacted(said, None), _meta_of_end(verdict, self.fold))
+        finished = self._ledger.seal(
+            self._redacted(said, None), _meta_of_end(verdict, self._ledger)
+        )
         self._verdict = verdict
         return finished
 
@@ -993,12 +995,15 @@ def _given_up(paused: Suspended) -> Outcome:
     return failed("cancelled", "cancelled", message, child=paused.child)
 
 
-def _meta_of_end(verdict: Verdict, fold: Fold) -> dict[str, int | str]:
-    """Return the end's `meta`: the exception's file name and line, and nonzero counts."""
+def _meta_of_end(verdict: Verdict, ledger: Ledger) -> dict[str, int | str]:
+    """Return the end's `meta`: the exception's place, the outcome behind it, and counts."""
     told: dict[str, int | str] = {}
     if verdict.place is not None:
         file, line = verdict.place
         told |= {"error_file": plain(Path(file).name), "error_line": line}
+    if (seq := ledger.failed.get(verdict.call)) is not None:
+        told["error_seq"] = seq
+    fold = ledger.fold
     fine = ("completed", "cancelled", None)  # a program cancels the losers of a race
     if failed := sum(child.status not in fine for child in fold.children):
         told["failed_children"] = failed

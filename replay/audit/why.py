@@ -35,14 +35,22 @@ from refold.replay.index.kept_folds import LogFold, entries_at, fold_log
 from refold.replay.index.run_end import raised_at
 
 How = Literal[
-    "asked about", "after", "answers", "carries", "ends with", "concerns", "started by", "earlier"
+    "asked about",
+    "after",
+    "answers",
+    "carries",
+    "ends with",
+    "concerns",
+    "started by",
+    "raises",
+    "earlier",
 ]
 """`asked about`: the entry itself.
 
 Otherwise, how the entry that it led to depends on it: that one happened `after` it, in the step
 that it opened; `answers` it; `carries` it, as a message; is the outcome of a child that `ends with`
-it; `concerns` it, for example cancels it; is the first line of a run `started by` it; or had it
-`earlier`, in its scope or in one below.
+it; `concerns` it, for example cancels it; is the first line of a run `started by` it; is the end of
+a run that `raises` its error; or had it `earlier`, in its scope or in one below.
 """
 
 _LINK, _BESIDE = 1, 2
@@ -307,8 +315,10 @@ class _Logs:
         role = log.roles[seq]
         other: How = "answers" if role & _ANSWERS else "concerns" if role & _CONCERNS else "carries"
         if log.causes[seq] != _NONE:
-            direct[log.causes[seq]] = other if role & _ASKED else "after"
+            raises = role & _LAST and role & _MORE
+            direct[log.causes[seq]] = other if role & _ASKED else "raises" if raises else "after"
         if role & _MORE:
+            other = "after" if role & _LAST else other
             direct |= dict.fromkeys(log.causes_beside(seq), other)
         yield from ((how, (path, at)) for at, how in direct.items())
         yield from self._end_of_child(path, seq)
@@ -322,14 +332,14 @@ class _Logs:
         path, seq = place
         log = self._logs[path]
         scope = log.scope_of_code(seq)
-        own = log.back_to_code(scope, seq)
-        above = scope
+        own, above = log.back_to_code(scope, seq), scope
+        beneath = list(log.below(scope, seq, own))
         while above and not (own and log.scope_of_code(own[-1])):
             above = scope_above(above)
-            own += log.back_to_code(above, seq)
-        yield from (("earlier", (path, at)) for at in own)
-        if scope in log.parents:
-            yield from (("earlier", (path, at)) for at in log.below(scope, seq, own))
+            own += (part := log.back_to_code(above, seq))
+            others = log.below(above, seq, part)  # of tasks that may have ended before this one
+            beneath += (at for at in others if not log.roles[at] & _REQUEST)
+        yield from (("earlier", (path, at)) for at in [*own, *beneath])
 
     def _parent(self, path: Path) -> Iterator[tuple[How, Place]]:
         """Yield the entry of the parent's log that this log's first line names, if it is there."""
@@ -367,12 +377,13 @@ class _Logs:
         return self._logs[path]
 
 
-_ANSWERS, _CONCERNS, _WORLDS, _LAST, _ASKED, _MORE = 1, 2, 4, 8, 16, 32
+_ANSWERS, _CONCERNS, _WORLDS, _LAST, _ASKED, _MORE, _REQUEST = 1, 2, 4, 8, 16, 32, 64
 """What an entry is: `_ASKED`, its cause is the request that it is about; `_MORE`, it has other
 direct causes."""
 _ROLES: Final = {
     **dict.fromkeys(FROM_WORLD | UNSEEN, _WORLDS),
     **dict.fromkeys(COMPLETES, _ANSWERS),
+    **dict.fromkeys(REQUEST_KINDS, _REQUEST),
     "effect.cancelled": _CONCERNS,
     "effect.late": _WORLDS | _CONCERNS,
     "run.finished": _LAST,
@@ -436,9 +447,12 @@ class _Log(LogFold):
         return found
 
     def below(self, scope: str, seq: int, own: list[int]) -> Iterator[int]:
-        """Yield the entries of scopes below since the last of `own`; of each, back to code."""
+        """Yield the entries of scopes below, since the code in `own`; of each, back to code."""
+        if scope not in self.parents:
+            return
         done: set[str] = set()
-        for at in range(seq - 1, min(own, default=0), -1):
+        since = own[-1] if own and self.scope_of_code(own[-1]) else 0
+        for at in range(seq - 1, since, -1):
             other = self._scope_of[at]
             if other.startswith(f"{scope}/") and other not in done:
                 yield at
@@ -479,7 +493,19 @@ class _Log(LogFold):
             self._open.pop(call, None)  # nothing of it comes later
         if self._every:
             self._take_scope(call, entry.seq)
-        match kind:
+        if role & _LAST:
+            self._take_raised(entry, cause)
+        self._take_other(entry, call)
+
+    def _take_raised(self, entry: Entry, cause: int) -> None:
+        """Let an end be led to by the failure that it raises, before the last outcome."""
+        raised = entry.meta.get("error_seq")
+        if type(raised) is int and 0 < raised < entry.seq and raised != cause:
+            self.causes[-1] = raised
+            self._take_beside(entry.seq, cause)
+
+    def _take_other(self, entry: Entry, call: str) -> None:
+        match entry.kind:
             case "run.started":
                 parent = entry.data.get("parent")
                 self.parent = parent if isinstance(parent, dict) else None

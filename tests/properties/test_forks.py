@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from refold import drift, fork
+from refold import drift, fork, why
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import Diverged
 from refold.engine.events.call_key import key_in, run_and_call
@@ -317,13 +317,26 @@ def _said(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     factor["value"] = world["recorded"]
 
 
+FRACTION: Final = st.floats(0, 1)
+"""What a property draws of a record, whose length may differ from one recording to the next."""
+
+
+def _at(where: float, of: Any) -> Any:
+    found = list(of)
+    return found[round(where * (len(found) - 1))]
+
+
 def _edits(data: st.DataObject, known: Mapping[str, Entry]) -> dict[str, Json]:
     edits: dict[str, Json] = {}
-    keys = st.lists(st.sampled_from(sorted(known)), max_size=3, unique=True)
-    for key in data.draw(keys, "keys") if known else ():
-        if not any(key.startswith(f"{one} > ") or one.startswith(f"{key} > ") for one in edits):
-            value, fails = data.draw(st.integers(40, 99)), data.draw(st.integers(0, 3)) == 0
-            edits[key] = _edit_of(known[key], value, fails=fails)
+    drawn = data.draw(
+        st.lists(st.tuples(FRACTION, st.integers(40, 99), FRACTION), max_size=3), "edits"
+    )
+    for where, value, fails in drawn if known else ():
+        key = _at(where, sorted(known))
+        if key not in edits and not any(
+            key.startswith(f"{one} > ") or one.startswith(f"{key} > ") for one in edits
+        ):
+            edits[key] = _edit_of(known[key], value, fails=fails > 0.7)
     return edits
 
 
@@ -336,14 +349,14 @@ def _check_edited(folder: Path, data: st.DataObject, runner: str) -> None:
     origin = _runs(
         record(program, given, log=folder / "a.jsonl", ask=ask, runner=runner, seed=1, **way).log
     )
-    named = data.draw(st.sampled_from(list(origin.values())), "log")
+    named = _at(data.draw(FRACTION, "log"), origin.values())
     prefix = key_in(named.path, "") if named.path else ""
     answers = {key: entry for run in origin.values() for key, entry in run.answers.items()}
     known = {key.removeprefix(prefix): answers[key] for key in answers if key.startswith(prefix)}
     edits = _edits(data, known)
-    cut, at = named, data.draw(st.integers(0, len(named.entries) - 1), "at")
+    cut, at = named, _at(data.draw(FRACTION, "at"), range(len(named.entries)))
     above = {_above(prefix + key) for key in edits}
-    goes_by_edit = len(above) == 1 and data.draw(st.booleans(), "by edit")
+    goes_by_edit = data.draw(st.booleans(), "by edit") and len(above) == 1
     if goes_by_edit:
         cut, at = origin[above.pop()], min(known[key].seq for key in edits)
     made = _Made(
@@ -404,6 +417,54 @@ def test_what_differs_from_children_in_processes_is_in_the_edits(data: st.DataOb
     """They run in this process in a fork; what is recorded of them is the same."""
     with tempfile.TemporaryDirectory() as folder:
         _check_edited(Path(folder), data, "subprocess")
+
+
+# --- what an edit changes has it among its causes ------------------------------------------------
+
+
+def _check_causes(steps: list[Step], where: float, runner: str) -> None:
+    way: dict[str, Any] = {"tools": TREE_TOOLS, "model": TREE_MODEL}
+    factor["value"] = world["recorded"]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        log, into = folder / "a.jsonl", folder / "b.jsonl"
+        given = {"steps": steps, "n": 1}
+        program = children.get("program", grow)
+        record(program, given, log=log, runner=runner, seed=1, **way)
+        origin = _runs(log)
+        known = {key: (run, entry) for run in origin.values() for key, entry in run.answers.items()}
+        if not known:
+            return
+        key = _at(where, sorted(known))
+        run, edited = known[key]
+        edits = {key: _edit_of(edited, 77, fails=False)}
+        fork(log, None, program, into=into, edits=edits, sources=LIVE, check=False, **way)
+        forked = _runs(into)
+        for path, before in origin.items():
+            after = forked[path].asked if path in forked else {}
+            for entry in before.entries:
+                asked = key_in(path, entry.call or "")
+                if entry.kind in COMPLETES.values() and before.asked[asked] != after.get(asked):
+                    causes = why(before.log, entry.seq, every=True)
+                    found = {(Path(each.log), each.seq) for each in causes}
+                    assert (run.log, edited.seq) in found, (key, asked)
+
+
+@pytest.mark.usefixtures("_here")
+@settings(HALF)
+@given(steps=STEPS["subprocess"], where=FRACTION)
+def test_what_an_edit_changes_has_it_among_its_causes(steps: list[Step], where: float) -> None:
+    """In random programs without shared memory, a fork tells what depends on an outcome."""
+    _check_causes(steps, where, "in-process")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+@settings(max_examples=500)
+@given(steps=STEPS["subprocess"], where=FRACTION)
+def test_so_it_has_in_many_programs(steps: list[Step], where: float, runner: str) -> None:
+    """500 for each runner."""
+    _check_causes(steps, where, runner)
 
 
 @pytest.mark.usefixtures("_here")

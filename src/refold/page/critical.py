@@ -32,7 +32,8 @@ def critical_path(
     is_dense = False
     log, seq = root, len(times[root]) - 1
     while direct := links.get((log, seq)):
-        _, above, before = next((each for each in direct if each[0] == "ends with"), direct[0])
+        waited = [each for each in direct if each[0] != "raises"]  # its error may be an older one
+        _, above, before = next((each for each in waited if each[0] == "ends with"), waited[0])
         if above not in ("", log) and seq:
             busy = _busy(times[log], scopes[log], seq, times[above][before])
             above, before = (above, before) if busy is None else (log, busy)

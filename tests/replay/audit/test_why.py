@@ -370,3 +370,36 @@ def test_why_takes_a_few_bytes_an_entry(tmp_path: Path, program: Any, entries: i
     logs = {count: recorded(count) for count in (500, 4_500)}
 
     assert bytes_per_entry(lambda count: causes(logs[count], -1, most=20)) < 60
+
+
+async def fails_first(run: refold.Run, n: int) -> int:
+    """Divide by zero for the first child."""
+    await run.sleep(0.001 * n)
+    return 10 // (n - 1)
+
+
+async def raises_first(run: refold.Run, how: str) -> None:
+    """Raise the failure of the first of two, after the second has ended."""
+    kids = [await run.start(refold.Delegation(program=fails_first, input=n)) for n in (1, 2)]
+    first, _ = await run.join(*kids)
+    try:
+        first.result()
+    except refold.ChildFailed as error:
+        if how == "from":
+            raise RuntimeError("no") from error
+        if how == "group":
+            raise ExceptionGroup("no", [error]) from None
+        raise
+
+
+@pytest.mark.parametrize("how", ["itself", "from", "group"])
+def test_the_end_of_a_failed_run_leads_to_the_failure_that_it_raises(
+    tmp_path: Path, how: str
+) -> None:
+    """And not to the child that was delivered last, which is beside it."""
+    run = refold.record(raises_first, how, log=tmp_path / "a.jsonl")
+
+    _, beside, failure, *_ = refold.why(run.log, -1)
+
+    assert (failure.how, failure.call, failure.is_main) == ("raises", "0#1", True)
+    assert (beside.how, beside.call, beside.is_main) == ("after", "0#2", False)
