@@ -4,7 +4,8 @@ The cause is named in the agent author's terms: a prompt, a tool's definition, a
 parameter.  Pure.  Rules: CONTRACT.md §16.6.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
 import attrs
@@ -25,6 +26,13 @@ from refold.replay.explain.divergence import Category
 from refold.replay.observed.suggesting import in_any_order, suggestions
 
 _MESSAGES: Final = "/arguments/added"
+_NETWORK: Final = re.compile(
+    r"https?://|\b(?:curl|wget|pip3?|uv|npm|npx|pnpm|yarn|apt|apt-get|cargo|ssh|scp|go get"
+    r"|git (?:clone|fetch|pull|push))\b|resolve host|name resolution|service not known"
+    r"|network is unreachable|getaddrinfo|ENOTFOUND|EAI_AGAIN",
+    re.IGNORECASE,
+)
+"""Words of commands that use the network, and of errors without one."""
 _NAMED_MAX: Final = 3
 """The maximum number of reported causes of one kind."""
 
@@ -218,17 +226,35 @@ def _of_message(at: int, old: Message, new: Message, all_now: Sequence[Message])
 
 def _call_in(messages: Sequence[Message], result: Message) -> str:
     """Return the call that a tool message answers: `get_weather(city="Oslo")`."""
+    call = _answered(messages, result)
+    return call_of(str(call["name"]), call.get("arguments") or {}) if call else "of an unknown call"
+
+
+def _answered(messages: Sequence[Message], result: Message) -> dict[str, Any] | None:
     wanted = result.get("tool_call_id")
-    for message in messages:
-        for call in message.get("tool_calls") or ():
-            if call.get("id") == wanted:
-                return call_of(str(call.get("name")), call.get("arguments") or {})
-    return "of an unknown call"
+    calls = (call for message in messages for call in message.get("tool_calls") or ())
+    return next((call for call in calls if call.get("id") == wanted), None)
 
 
 def call_of(tool: str, arguments: dict[str, Any]) -> str:
     """Return a call as people write it."""
     return f"{tool}({', '.join(f'{name}={shown(v, 40)}' for name, v in arguments.items())})"
+
+
+def may_use_network(diff: Iterable[Difference], request: Mapping[str, Any]) -> bool:
+    """Return whether a tool's result that differs is of a call that may have used the network.
+
+    `request` is the request now, as of `item_of`.
+    """
+    messages = request.get("arguments", {}).get("added") or []
+    for one in diff:
+        place = one.pointer.removeprefix(f"{_MESSAGES}/").partition("/")[0]
+        if place.isdecimal() and int(place) < len(messages):
+            message = messages[int(place)]
+            said = encode([_answered(messages, message), one.after]).decode()
+            if _role(message) == "tool" and _NETWORK.search(said):
+                return True
+    return False
 
 
 def _role(message: Message) -> str:

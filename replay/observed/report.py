@@ -20,7 +20,7 @@ from refold.replay.difference.pointer_diff import Difference, counted, differenc
 from refold.replay.difference.text_diff import text_changes
 from refold.replay.explain.divergence import Divergence
 from refold.replay.index.guarantee import GUARANTEE, MATCHED
-from refold.replay.observed.changes import item_of
+from refold.replay.observed.changes import item_of, may_use_network
 from refold.replay.observed.explaining import ANSWERED, all_divergences, says_refusal
 from refold.replay.observed.ignoring import places_of
 from refold.replay.observed.matching import Matcher
@@ -36,6 +36,7 @@ _STDOUT: Final = "/arguments/stdout"
 _FILES: Final = "/arguments/files/"
 _NAMES_SHOWN: Final = 8
 """Files that a cause names."""
+OFFLINE: Final = "this call may have used the network: the sandbox has none; --network"
 
 
 @attrs.frozen(kw_only=True)
@@ -170,6 +171,20 @@ def failed_answer(
         call=turn.call, where=place_of(record, turn), made=made, question=question,
         exit_code=report.exit_code,
     )  # fmt: skip
+
+
+def without_network(report: ObservedReport) -> ObservedReport:
+    """Return the report of a replay without a network, which says so of calls that may need one."""
+    return attrs.evolve(
+        report,
+        divergences=tuple(
+            attrs.evolve(each, cause=f"{each.cause.removesuffix(tail)}; {OFFLINE}{tail}")
+            if may_use_network(each.diff, each.now or {})
+            else each
+            for each in report.divergences
+            for tail in [f"; {ANSWERED}" if each.cause.endswith(ANSWERED) else ""]
+        ),
+    )
 
 
 def after(divergence: Divergence) -> str:

@@ -93,7 +93,13 @@ from refold.replay.observed.explaining import asked_otherwise
 from refold.replay.observed.folder import folder_at
 from refold.replay.observed.ignoring import without_effect
 from refold.replay.observed.record import ObservedRecord, read_record
-from refold.replay.observed.report import FailedAnswer, ObservedReport, failed_answer, report_of
+from refold.replay.observed.report import (
+    FailedAnswer,
+    ObservedReport,
+    failed_answer,
+    report_of,
+    without_network,
+)
 from refold.replay.observed.titles import place_of
 from refold.replay.resume.observed_fork import kept_record
 from refold.replay.resume.observed_resume import ResumableRecord, resumable_record
@@ -364,6 +370,7 @@ def replay_command(
         files, more = session.left(record, desk.bindings)
         report = report_of(record, desk.matcher, live=desk.live, output=printed, files=files)
         report = with_mcp(report, mcp)
+        report = without_network(report) if session.place.is_offline else report
         notes = [] if report.requests else [_NOTHING]
         notes += without_effect(record, rules.paths if rules is not None else ())
         notes += [_TYPED] if typed_at_in(record) else []

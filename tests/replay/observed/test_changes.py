@@ -5,7 +5,7 @@ import pytest
 
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
-from refold.replay.observed.changes import change_of, item_of
+from refold.replay.observed.changes import change_of, item_of, may_use_network
 from tests.support.watched import ask, result, says, system, user
 
 CALLS = (("c1", "look", {"at": "a"}), ("c2", "look", {"at": "b"}))
@@ -15,6 +15,31 @@ BEFORE = ask(system("S"), user("U"), says("", *CALLS), result("c1", "one"), resu
 def with_messages(*messages: dict[str, object]) -> Asked:
     """Return the request with other messages."""
     return ask(*messages)
+
+
+@pytest.mark.parametrize(
+    ("command", "was", "now", "may"),
+    [
+        ("cd /srv/app && make && curl -s example.org", "page", "", True),
+        ("pip install x", "done", "error", True),
+        ("git pull", "up to date", "fatal", True),
+        ("make deps", "done", "npm ERR! getaddrinfo EAI_AGAIN", True),
+        ("cat notes", "one", "two", False),
+        ("git status", "one", "two", False),
+    ],
+)
+def test_a_call_that_may_have_used_the_network(
+    command: str, was: str, now: str, *, may: bool
+) -> None:
+    """By its words, or by the error that it got; only the call whose result differs."""
+    calls = says("", ("c1", "Bash", {"command": command}), ("c2", "Bash", {"command": "curl x"}))
+    then, here = (
+        ask(user("U"), calls, result("c1", text), result("c2", "same")) for text in (was, now)
+    )
+
+    found = change_of(then, here, "0/1#1")
+
+    assert may_use_network(found.diff, item_of(here, "0/1#1")) is may
 
 
 @pytest.mark.parametrize(

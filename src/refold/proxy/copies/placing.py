@@ -69,6 +69,8 @@ class Placement:
     notes: tuple[str, ...] = ()
     edits: Edits = attrs.field(factory=Edits)
     """Today's folder, and what became of its files; without a copy, none."""
+    is_offline: bool = False
+    """Whether it is a sandbox without a network."""
     line: str = ""
     """The folder whose files it gets, if it is not the recorded one."""
 
@@ -168,7 +170,7 @@ def _placed(
             )
             return Placement(
                 start=box.start, listening=box.listening, top=copy.top, comparison=compared,
-                edits=copy.edits,
+                edits=copy.edits, is_offline=not copying.has_network,
         line=copy.edits.line(recorded.path),
                 folders={"folder": at, "other_folder": at}, notes=(*told, *copy.notes),
             )  # fmt: skip
