@@ -37,7 +37,9 @@ _INDEX: Final = b"\377tOc\0\0\0\2"
 _FANS: Final = struct.Struct(">256I")
 _GITLINK: Final = "160000"
 _ID: Final = re.compile(r"(?<![0-9A-Za-z])g?([0-9a-f]{7,64})(?![0-9A-Za-z])")
-_TIME: Final = re.compile(r"(?:author|committer|tagger) .*> (\d+ [+-]\d{4})")
+_WHOLE: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_TIME: Final = re.compile(r"(?:author|committer|tagger) .*> ([0-9]{1,12} [+-][0-9]{4})")
+"""In a log as well; a command can write objects that git would not."""
 _FOLDERS: Final = tuple(f"{number:02x}" for number in range(256))
 
 AsRecorded = Callable[[str], str]
@@ -55,8 +57,11 @@ class _Pack:
     @classmethod
     def opened(cls, path: Path, width: int) -> "_Pack | None":
         read = os.O_RDONLY | NONBLOCK | NOFOLLOW | CLOEXEC  # a command may have made a pipe of it
-        file = open(os.open(path, read), "rb")  # noqa: PTH123, SIM115 - a descriptor
-        head = file.read(len(_INDEX) + _FANS.size)
+        try:
+            file = os.fdopen(os.open(path, read), "rb")
+        except OSError:  # git packs anew, or it is a link or a folder
+            return None
+        head = file.read(len(_INDEX) + _FANS.size) or b""
         if len(head) < len(_INDEX) + _FANS.size or not head.startswith(_INDEX):
             file.close()
             return None
@@ -150,9 +155,11 @@ class NewObjects:
         loose: dict[str, set[str]] = {}
         for name in _FOLDERS:
             if self._has_changed(f"{store}/{name}"):
-                listed = os.listdir(store / name)  # noqa: PTH208 - many
-                found = {name + rest for rest in listed if len(rest) == 2 * width - 2}
-                loose[name] = found - self._seen
+                listed = list[str]()
+                with contextlib.suppress(OSError):  # git packs what is in it, and removes it
+                    listed = os.listdir(store / name)  # noqa: PTH208 - many
+                ids = (name + rest for rest in listed)
+                loose[name] = {each for each in ids if _WHOLE.fullmatch(each)} - self._seen
         opened = []
         if self._has_changed(f"{store}/pack"):
             for path in (store / "pack").glob("*.idx"):
@@ -206,7 +213,7 @@ class _Commit:
         head, _, message = content.decode(errors="surrogateescape").partition("\n\n")
         lines = [line.partition(" ")[::2] for line in head.split("\n")]
         wanted = "parent" if kind == "commit" else "object"
-        others = tuple(value for name, value in lines if name == wanted)
+        others = tuple(value for name, value in lines if name == wanted and _WHOLE.fullmatch(value))
         title = "".join(value for name, value in lines if name == "tag" and kind == "tag")
         times = tuple(found[1] for line in head.split("\n") if (found := _TIME.fullmatch(line)))
         return cls(named, kind, others, title, message, times)

@@ -202,6 +202,26 @@ def test_no_wrong_commit_is_bound_and_every_right_one_is(
     check(template, steps, edit)
 
 
+def test_what_is_no_index_of_a_pack_is_passed_over(tmp_path: Path) -> None:
+    """A command may make pipes, links and folders, and git removes packs at any time."""
+    top = repository(tmp_path / "r", {"a": "a\n"})
+    with contextlib.closing(NewObjects(top)) as objects:
+        objects.look([""])
+        packs = top / ".git" / "objects" / "pack"
+        os.mkfifo(packs / "pipe.idx")
+        (packs / "folder.idx").mkdir()
+        (packs / "link.idx").symlink_to("/dev/zero")
+        (packs / "gone.idx").symlink_to("nowhere")
+        (packs / "short.idx").write_bytes(b"\377tOc")
+        git(top, "commit", "-q", "--allow-empty", "-m", "x")
+        loose = packs.parent / "ab"
+        loose.mkdir(exist_ok=True)
+        (loose / ("x blob y" + "z" * 30)).write_bytes(b"")
+        (loose / ("0" * 38)).write_bytes(b"")
+
+        assert [one.id for one in objects.look([""])] == [git(top, "rev-parse", "HEAD")]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(10))
 @settings(max_examples=50)
