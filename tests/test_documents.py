@@ -43,6 +43,7 @@ from refold.engine.log.pack import UNPACKED_MAX
 from refold.store.manifest import PIECE
 from refold.store.push import AT_ONCE
 from refold.tools.files.file_tools import NAMES as FILE_TOOLS
+from tests.support.loops import for_each
 from tests.support.screenshots import SHOTS
 from tests.support.upstream import Upstream
 
@@ -424,7 +425,7 @@ def test_every_name_in_a_document_exists(kind: str) -> None:
     assert found == set()
 
 
-@pytest.mark.parametrize("document", sorted(DOCUMENTS))
+@for_each("document", sorted(DOCUMENTS))
 def test_every_path_and_module_in_a_document_exists(document: str) -> None:
     """Of this repository."""
     text = DOCUMENTS[document]
@@ -505,7 +506,7 @@ def _idioms(text: str) -> list[str]:
     return [found[0] for idiom in _IDIOMS for found in re.finditer(idiom, text)]
 
 
-@pytest.mark.parametrize("document", sorted(DOCUMENTS))
+@for_each("document", sorted(DOCUMENTS))
 def test_every_document_is_in_plain_english(document: str) -> None:
     """At most five phrases per 1,000 words; one on a short page."""
     prose = _prose(document)

@@ -24,6 +24,7 @@ import pytest
 
 import refold
 from refold.cli.group import COMMANDS
+from tests.support.loops import for_each
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDERS: Final = {"engine": "engine", "tools": "tools", "replay": "replay", "src/refold": ""}
@@ -589,7 +590,7 @@ _SMALL: Final = {
 """Folders with fewer files, each a thing of its own."""
 
 
-@pytest.mark.parametrize("room", _ROOMS)
+@for_each("room", _ROOMS)
 def test_a_room_is_small_enough_to_be_looked_over(room: str) -> None:
     """A folder with more files has more than one purpose; only rows may be any number.
 
@@ -602,7 +603,7 @@ def test_a_room_is_small_enough_to_be_looked_over(room: str) -> None:
     assert is_large_enough is (room not in _SMALL)
 
 
-@pytest.mark.parametrize("package", _ROOMS)
+@for_each("package", _ROOMS)
 def test_a_map_of_a_folder_names_all_that_is_in_it(package: str) -> None:
     """The docstring of a package is what a newcomer reads first; a file that it lacks is lost."""
     text = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text())) or ""
@@ -625,13 +626,13 @@ def _text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@for_each("command", COMMANDS)
 def test_every_command_is_documented(command: str) -> None:
     """By name in the contract (§14.1); docs/commands.md is made of the help pages."""
     assert f"`{command}`" in _text("CONTRACT.md").partition("**§14.1")[2].partition("**§14.2")[0]
 
 
-@pytest.mark.parametrize("name", _DOCUMENTS)
+@for_each("name", _DOCUMENTS)
 def test_documents_name_no_path_of_a_machine(name: str) -> None:
     """What is written for everybody holds nobody's folders."""
     assert not re.findall(r"(?:/home/|/root/|/work/|/Users/|/tmp/|[A-Z]:\\)\S*", _text(name))
@@ -675,7 +676,7 @@ def test_a_warning_fails_a_test() -> None:
 # --- public names ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", dir(refold))
+@for_each("name", dir(refold))
 def test_every_public_name_is_there_and_documented(name: str) -> None:
     """It can be imported, and says what it is."""
     found = getattr(refold, name)
@@ -691,7 +692,7 @@ _PACKAGES: Final = tuple(
 )
 
 
-@pytest.mark.parametrize("package", _PACKAGES)
+@for_each("package", _PACKAGES)
 def test_no_submodule_has_the_name_of_a_public_name(package: str) -> None:
     """Importing the submodule would put it in the place of the function: `refold.replay`."""
     module = importlib.import_module(package)

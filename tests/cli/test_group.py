@@ -13,11 +13,12 @@ from click.testing import Result
 
 from refold.cli.group import COMMANDS, refold
 from refold.replay.audit.verify import verify
+from tests.support.loops import for_each
 
 Invoke = Callable[..., Result]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@for_each("name", COMMANDS)
 def test_each_help_page_has_examples_and_fits_a_terminal(name: str, invoke: Invoke) -> None:
     page = invoke(name, "--help")
 
@@ -50,7 +51,7 @@ def test_without_a_command_it_says_what_there_is(invoke: Invoke) -> None:
     assert max(map(len, said.stdout.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@for_each("name", COMMANDS)
 def test_help_of_a_command_is_its_page(name: str, invoke: Invoke) -> None:
     assert invoke("help", name).stdout == invoke(name, "--help").stdout
 

@@ -4,7 +4,6 @@ A reader that is added to Refold is added to `IN_PYTHON` or `COMMANDS`.
 """
 
 import functools
-import itertools
 import json
 import shutil
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from refold.replay.testing.log_text import log_text
 from refold.replay.tree.delegation_tree import render_text
 from tests.support import edges, watched
 from tests.support.edges import EDGES, MODEL, TOOLS, at_edge
+from tests.support.loops import for_each
 
 Reader = Callable[[Path, Path], Any]
 """Reads a log, with a folder for what it makes."""
@@ -115,7 +115,7 @@ COMMANDS: Final = (
 )  # fmt: skip
 _WHOLE: Final = ("show {log} --entry 1", "show {log} --entry 2", "show {log} --entry -1")
 
-QUICK: Final = ("deep", "values", "deep-wrapped")
+QUICK: Final = ("deep", "deep-wrapped")
 """Edges of the default run; the others are larger."""
 
 
@@ -139,15 +139,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return log_of
 
 
-def _cases(*readers: str) -> list[Any]:
-    marks = {edge: () if edge in QUICK else (pytest.mark.long,) for edge in EDGES}
-    return [
-        pytest.param(edge, reader, marks=marks[edge], id=f"{edge}-{reader}")
-        for edge, reader in itertools.product(EDGES, readers)
-    ]
+_OF_EDGES: Final = pytest.mark.parametrize(
+    "edge", [pytest.param(each, marks=() if each in QUICK else pytest.mark.long) for each in EDGES]
+)
 
 
-@pytest.mark.parametrize(("edge", "reader"), _cases(*IN_PYTHON))
+@_OF_EDGES
+@for_each("reader", IN_PYTHON)
 def test_what_record_takes_every_reader_takes(
     recorded: Callable[[str], Path], tmp_path: Path, edge: str, reader: str
 ) -> None:
@@ -155,10 +153,8 @@ def test_what_record_takes_every_reader_takes(
     assert IN_PYTHON[reader](recorded(edge), tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("edge", "command"),
-    _cases(*COMMANDS, *(f"{each} --json" for each in COMMANDS), *_WHOLE),
-)
+@_OF_EDGES
+@for_each("command", (*COMMANDS, *(f"{each} --json" for each in COMMANDS), *_WHOLE))
 def test_what_record_takes_every_command_takes(
     recorded: Callable[[str], Path], tmp_path: Path, edge: str, command: str
 ) -> None:

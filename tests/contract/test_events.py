@@ -33,6 +33,7 @@ from refold.engine.secrets.redaction import REDACTED, Redaction, taken_out
 from refold.engine.state.rules import RULES
 from refold.replay.index.asked_items import is_asked
 from tests.support.each_kind import example
+from tests.support.loops import for_each
 
 CONTRACT: Final = (Path(__file__).parents[2] / "CONTRACT.md").read_text(encoding="utf-8")
 
@@ -94,7 +95,7 @@ def test_the_contract_has_a_table_for_each_kind_and_no_other() -> None:
     assert list(_documented()) == list(KINDS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_a_table_has_the_members_of_its_kind(kind: str) -> None:
     """§2.1: the same names in the same order, `?` where left out, `†` in the volatile tail."""
     assert _documented()[kind] == _in_code(kind)
@@ -153,7 +154,7 @@ def test_what_tools_and_models_say_can_be_taken_out(kind: str) -> None:
     assert family == "model" or taken_out(Redaction(tools=["*"]), event, "a") != event
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 @pytest.mark.parametrize("is_full", [False, True])
 def test_an_event_comes_back_as_it_went_in(kind: str, *, is_full: bool) -> None:
     """§2.1: with every member and with only those that have to be there."""

@@ -8,6 +8,7 @@ from typing import Any, Final, get_type_hints
 import pytest
 
 from refold.engine import errors
+from tests.support.loops import for_each
 
 ALL: Final = [
     value
@@ -38,7 +39,7 @@ def data(error: Any) -> dict[str, Any]:
     return {name: getattr(error, name) for name in error.__annotations__}
 
 
-@pytest.mark.parametrize("kind", WITH_DATA)
+@for_each("kind", WITH_DATA)
 def test_an_error_survives_pickling(kind: Any) -> None:
     """Case 87: its attributes are positional, so that it crosses processes whole."""
     error = example(kind)
@@ -60,7 +61,7 @@ def test_wrong_arguments_are_refused() -> None:
                 make(*arguments, **named)
 
 
-@pytest.mark.parametrize("kind", WITH_DATA)
+@for_each("kind", WITH_DATA)
 def test_a_message_is_built_from_the_data(kind: Any) -> None:
     """In `__str__`, in words, and not as a tuple of arguments."""
     message = str(example(kind))
@@ -69,7 +70,7 @@ def test_a_message_is_built_from_the_data(kind: Any) -> None:
     assert not message.startswith("(")
 
 
-@pytest.mark.parametrize("kind", WITH_DATA)
+@for_each("kind", WITH_DATA)
 def test_errors_are_equal_only_to_themselves(kind: Any) -> None:
     """As exceptions are: they can be put into sets and grouped."""
     one, other = example(kind), example(kind)

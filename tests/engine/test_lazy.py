@@ -19,6 +19,7 @@ import pytest
 
 import refold
 from refold.engine.lazy import names
+from tests.support.loops import for_each
 
 _PACKAGES = (
     "refold",
@@ -30,7 +31,7 @@ _PACKAGES = (
 )
 
 
-@pytest.mark.parametrize("package", _PACKAGES)
+@for_each("package", _PACKAGES)
 def test_names_are_those_that_checkers_see(package: str) -> None:
     """Each is imported `as` itself, or it were no export to a checker, and comes from there."""
     module = import_module(package)
@@ -50,7 +51,7 @@ def test_names_are_those_that_checkers_see(package: str) -> None:
         assert getattr(module, name) is getattr(import_module(home), name)
 
 
-@pytest.mark.parametrize("package", _PACKAGES)
+@for_each("package", _PACKAGES)
 def test_star_completion_and_reload_give_what_dir_shows(package: str) -> None:
     module = import_module(package)
     found = {name: getattr(module, name) for name in dir(module)}
@@ -71,7 +72,7 @@ def test_star_completion_and_reload_give_what_dir_shows(package: str) -> None:
 _NAMES = [(package, name) for package in _PACKAGES for name in dir(import_module(package))]
 
 
-@pytest.mark.parametrize(("package", "name"), _NAMES)
+@for_each("package, name", _NAMES)
 def test_a_name_is_pickled_and_its_hints_resolve(package: str, name: str) -> None:
     """Also the hints of its methods and properties; attrs evaluates none in an `__init__`."""
     found = getattr(import_module(package), name)
@@ -168,7 +169,7 @@ def test_hooks_of_others_stay_and_threads_import_at_once() -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("name", [each for each in dir(refold) if each != "__version__"])
+@for_each("name", [each for each in dir(refold) if each != "__version__"])
 def test_help_tells_every_field_and_argument(name: str) -> None:
     """What stands below a field in the source is no docstring of Python's: `help` would lack it."""
     found = getattr(refold, name)

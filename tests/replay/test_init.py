@@ -3,9 +3,10 @@ import pkgutil
 import pytest
 
 from refold import replay
+from tests.support.loops import for_each
 
 
-@pytest.mark.parametrize("name", dir(replay))
+@for_each("name", dir(replay))
 def test_each_public_name_loads(name: str) -> None:
     assert getattr(replay, name).__name__ == name
 

@@ -3,9 +3,10 @@
 import pytest
 
 from refold import testing
+from tests.support.loops import for_each
 
 
-@pytest.mark.parametrize("name", dir(testing))
+@for_each("name", dir(testing))
 def test_each_name_is_the_class_of_a_fixture(name: str) -> None:
     assert getattr(testing, name).__name__ == name
 

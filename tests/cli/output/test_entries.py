@@ -15,6 +15,7 @@ from refold.cli.output.entries import (
 )
 from refold.engine.events.events import KINDS
 from refold.engine.log.reader import read_entries
+from tests.support.loops import for_each
 from tests.support.watched import record, says, talk, user
 
 MESSAGE = {"content": "yes", "tool_calls": [{"name": "t", "arguments": {}}]}
@@ -60,7 +61,7 @@ class Row:
     meta: Any = attrs.field(factory=lambda: {"mono_us": 3000})
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_each_kind_says_in_a_few_words_what_happened(
     kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

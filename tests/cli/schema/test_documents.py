@@ -13,6 +13,7 @@ from refold.cli.schema.documents import DOCUMENTS, schema
 from refold.engine.errors import RunEnded
 from refold.engine.log.pack import pack
 from refold.engine.runners.recording import record
+from tests.support.loops import for_each
 from tests.support.stores import folder_store
 
 Invoke = Callable[..., Result]
@@ -24,7 +25,7 @@ def _check(name: str, said: Result) -> Any:
     return document
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@for_each("name", DOCUMENTS)
 def test_each_schema_is_one_and_is_printed(name: str, invoke: Invoke) -> None:
     printed = json.loads(invoke("schema", name).stdout)
 

@@ -25,6 +25,7 @@ from refold.engine.encoding.canonical import (
 )
 from refold.engine.errors import NotCanonical
 from refold.engine.kernel.pending import Child
+from tests.support.loops import for_each
 
 SCALARS = (
     st.none()
@@ -201,7 +202,7 @@ def test_a_key_has_levels_beside_those_of_the_deepest_value() -> None:
             refuses(value)
 
 
-@pytest.mark.parametrize("name", dir(refold))
+@for_each("name", dir(refold))
 def test_a_message_names_a_public_class_as_programs_write_it(name: str) -> None:
     """And not by the private module that holds it; an internal class has no module at all."""
     kind = getattr(refold, name)

@@ -20,6 +20,7 @@ from refold.replay.tree.delegation_tree import RunNode, ToolUse, delegation_tree
 from refold.tools.contract.tool_types import tool
 from tests.support.delegating import child, recorded
 from tests.support.each_kind import log_with
+from tests.support.loops import for_each
 
 NOTE = Artifact(kind="note", value="n", name="plan")
 
@@ -280,7 +281,7 @@ def test_limits_that_are_none_are_no_beginning_of_a_run(tmp_path: Path) -> None:
         delegation_tree(tmp_path / "a.1.jsonl")
 
 
-@pytest.mark.parametrize("kind", events.KINDS)
+@for_each("kind", events.KINDS)
 def test_each_kind_is_told_or_passed_over(kind: str, tmp_path: Path) -> None:
     """Tools, models, children and the ends of runs are told, and nothing else changes the tree."""
     tree = delegation_tree(log_with(tmp_path / "a.jsonl", kind))

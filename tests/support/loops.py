@@ -1,0 +1,42 @@
+"""Tests of many small cases as one: a loop that fails with all that failed.
+
+As parameters, a thousand names take longer to be collected than to be tested.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+def for_each(names: str, values: Iterable[Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Return what calls a test with each of `values`, as `parametrize` would, and lists all errors.
+
+    Several names, separated by commas, take tuples. Each has a `tmp_path` of its own.
+    """
+    cases, arguments = list(values), [name.strip() for name in names.split(",")]
+
+    def looped(test: Callable[..., Any]) -> Any:
+        @functools.wraps(test)
+        def run(**fixtures: Any) -> None:
+            failed: list[Exception] = []
+            above = fixtures.get("tmp_path")
+            for number, case in enumerate(cases):
+                if above is not None:
+                    fixtures["tmp_path"] = above / f"{number}"
+                    fixtures["tmp_path"].mkdir()
+                found = dict(zip(arguments, case if len(arguments) > 1 else (case,), strict=True))
+                try:
+                    test(**found, **fixtures)
+                except Exception as error:  # noqa: BLE001 - of whatever kind: it is raised below
+                    error.add_note(f"with {found!r:.300}")
+                    failed.append(error)
+            if failed:
+                raise ExceptionGroup(f"{len(failed)} of {len(cases)} cases", failed)
+
+        whole = inspect.signature(test)
+        kept = [each for name, each in whole.parameters.items() if name not in arguments]
+        run.__signature__ = whole.replace(parameters=kept)  # type: ignore[attr-defined]  # pytest asks it
+        return run
+
+    return looped
