@@ -15,6 +15,7 @@ def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
         ("user.name", "Ann"), ("core.autocrlf", "input"), ("core.sshCommand", "evil"),
         ("filter.lfs.smudge", "evil"), ("alias.st", "!evil"), ("core.hooksPath", "/evil"),
         ("include.path", "/evil"), ("url.evil.insteadOf", "x"), ("core.pager", "evil"),
+        ("submodule.lib.url", "https://evil"), ("submodule.lib.update", "!evil"),
     ):  # fmt: skip
         git(top, "config", name, value)
     (top / ".git" / "info" / "exclude").write_text("*.log\n")
@@ -31,6 +32,7 @@ def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
     assert "evil" not in configured
     assert "user.name=Ann" in configured
     assert "core.autocrlf=input" in configured
+    assert "submodule.lib.active=true" in configured
     assert git(tmp_path / "copy", "status", "--porcelain") == ""
     assert git(tmp_path / "copy", "symbolic-ref", "HEAD") == "refs/heads/topic"
     assert notes == ["a rebase was in progress, and its state is not in the log"]

@@ -102,6 +102,10 @@ def _take_over(git: Git, today: Git) -> None:
             git.said("config", name, value)
     except GitFailed:  # it says none of these
         pass
+    with contextlib.suppress(GitFailed):  # `git submodule status` wants an address, or this
+        for line in today.lines("config", "-z", "--local", "--get-regexp", r"^submodule\..*\.url$"):
+            name = line.partition("\n")[0].removesuffix(".url")
+            git.said("config", f"{name}.active", "true")
     for name in ("info/exclude", "shallow"):
         listed = today.said("rev-parse", "--git-path", name).decode().strip()
         held = Path(today.top, listed)
