@@ -119,6 +119,23 @@ def test_an_agent_that_works_on_the_folder_gets_its_own_files(tmp_path: Path) ->
     assert found == {**dict.fromkeys(own, "used"), "agent.py": "unused"}
 
 
+def test_what_git_ignores_and_is_new_is_named(tmp_path: Path) -> None:
+    """An agent's own files are used, ignored or not."""
+    top = repository(
+        tmp_path / "r", {**FILES, ".gitignore": ".claude\nnode_modules\n.env\n*_cache\n"}
+    )
+    folder = recorded(top)
+    for path in (".claude/deep/x.md", "node_modules/m.js", ".env", ".ruff_cache/x"):
+        (top / path).parent.mkdir(parents=True, exist_ok=True)
+        (top / path).write_text("1")
+
+    new = dict.fromkeys((".claude", "node_modules", ".env"), "new")
+    assert fates(folder, top) == {".claude/deep/x.md": "used", **new}
+    found = edits_of(folder, top, "today", []).tree(folder.whole).by_path
+    assert {".env", ".claude/deep/x.md"} <= found.keys()
+    assert "node_modules" not in found
+
+
 def test_a_link_is_read_as_a_link(tmp_path: Path) -> None:
     top = repository(tmp_path / "r", FILES)
     folder = recorded(top)

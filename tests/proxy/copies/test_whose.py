@@ -18,7 +18,7 @@ PATHS = st.builds(
     **{
         each.name: st.booleans()
         for each in attrs.fields(PathStates)
-        if each.name not in ("now", "known")
+        if each.name not in ("now", "known", "is_bulky")
     },
 )
 NAMES = st.sampled_from(["x", "x/y", "x/y/z", "x/w", "v"])
@@ -68,6 +68,7 @@ def test_what_the_run_changed_begins_as_recorded(path: PathStates) -> None:
         (PathStates(now="new", known=[""], is_tracked=True), "used"),
         (PathStates(now="new", known=[""], is_tracked=True, is_written=True), "new"),
         (PathStates(now="new", known=["", "committed"], is_committed=True), "used"),
+        (PathStates(now="new", known=[""], is_own=True, is_bulky=True), "new"),
     ],
 )
 def test_fates(states: PathStates, expected: str) -> None:

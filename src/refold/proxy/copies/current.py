@@ -18,7 +18,7 @@ from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
 from refold.engine.log.blobs import digest_only
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState
-from refold.engine.workspace.git import Git, RepositoryObjects
+from refold.engine.workspace.git import CONTENT_MAX, Git, RepositoryObjects
 from refold.engine.workspace.inside import FOLDER, LINK, DiskFile, Inside
 from refold.engine.workspace.left_out import OF_AIDER, LogFiles, is_volatile
 from refold.engine.workspace.paths import is_git
@@ -33,6 +33,8 @@ _SAMPLE: Final = 400
 """Files of a record that are looked for in today's folder, at most."""
 _WORD: Final = re.compile(r"[^\s;&|()'\"=@<>$`]+")
 _FILES: Final = ("git", "own", "cut", "link", "out")
+_CACHES: Final = ("__pycache__", "*/__pycache__", "*_cache", ".coverage")
+"""Patterns of caches, if git ignores them."""
 _OF_SYSTEM: Final = (
     "/proc", "/sys", "/dev", "/run", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64",
 )  # fmt: skip
@@ -273,16 +275,18 @@ def _states(recorded: RecordedFolder, today: Path, words: Collection[str]) -> di
     written = {each for entries in changed.values() for each in entries}
     tracked = functools.cache(lambda: _tracked(today, repositories))
     found = {}
-    for path in start.keys() | now.keys():
+    for path in start.keys() | now.keys() | _own_below(today, start, now):
         one, other = start.get(path), now.get(path)
-        if _key(one) == _key(other) or _is_passed(path, one, other, words):
+        if (_key(one) == _key(other) and one is not None) or _is_passed(path, one, other, words):
             continue
-        held, entries = held_at(today, path), recorded.entries(path)
+        is_bulky = other is not None and (other.size or 0) > CONTENT_MAX
+        is_bulky |= one is None and other is not None and other.mode == FOLDER
+        held, entries = None if is_bulky else held_at(today, path), recorded.entries(path)
         lacks = not all(each is None or each.is_restorable for each in entries)
         is_lost = any(is_below(path, place) for place in missing)
         is_written = held is not None and bool(held.content) and any(map(held.is_as, written))
         found[path] = PathStates(
-            now="" if held is None else f"{held.mode} {held.digest}",
+            now="bulky" if is_bulky else "" if held is None else f"{held.mode} {held.digest}",
             known={_state(each, held) for each in entries},
             is_committed=path in recorded.committed and not is_lost,
             in_git=any(is_below(path, place) for place in places),
@@ -291,6 +295,7 @@ def _states(recorded: RecordedFolder, today: Path, words: Collection[str]) -> di
             is_tracked=one is None and path in tracked(),
             is_own=is_own(path, words),
             is_left_out=lacks or any(is_below(path, folder) for folder in out),
+            is_bulky=is_bulky,
         )
     return found
 
@@ -303,6 +308,20 @@ def _state(entry: TreeEntry | None, held: DiskFile | None) -> str:
     return f"{held.mode} {held.digest}" if held and is_same else f"{entry.mode} {entry.value}"
 
 
+def _own_below(
+    today: Path, start: Mapping[str, TreeEntry], now: Mapping[str, TreeEntry]
+) -> set[str]:
+    """Return an agent's own files in new folders that git ignores."""
+    folders = [path for path, each in now.items() if each.value == "ignored" and path not in start]
+    return {
+        os.fspath(Path(above, name).relative_to(today))
+        for path in folders
+        if is_own(f"{path}/any")
+        for above, _, names in islice(os.walk(today / path), _SAMPLE)
+        for name in names
+    }
+
+
 def _key(entry: TreeEntry | None) -> tuple[str, str, str] | None:
     return None if entry is None else (entry.mode, entry.kind, entry.value)
 
@@ -310,11 +329,12 @@ def _key(entry: TreeEntry | None) -> tuple[str, str, str] | None:
 def _is_passed(
     path: str, one: TreeEntry | None, other: TreeEntry | None, words: Collection[str]
 ) -> bool:
-    """Return whether a path is ignored: not a file, a cache, or ignored by git."""
-    kinds = {each.kind for each in (one, other) if each is not None}
+    """Return whether a path is ignored: not a file, or a cache."""
+    kinds = {each.kind for each in (one, other) if each is not None} or {"own"}
     is_ignored = one is None and other is not None and other.value == "ignored"
-    is_cache = is_volatile(path, OF_AIDER) and not is_own(path, words)
-    return kinds.isdisjoint(_FILES) or is_ignored or is_cache or any(map(is_git, path.split("/")))
+    more = (*OF_AIDER, *(_CACHES if is_ignored else ()))
+    is_cache = is_volatile(path, more) and not is_own(path, words)
+    return kinds.isdisjoint(_FILES) or is_cache or any(map(is_git, path.split("/")))
 
 
 def _tracked(today: Path, repositories: Iterable[str]) -> set[str]:

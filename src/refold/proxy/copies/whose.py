@@ -63,6 +63,8 @@ class PathStates:
     """Whether it is the agent's own."""
     is_left_out: bool = False
     """Whether the log left it out."""
+    is_bulky: bool = False
+    """Whether it is never an edit: a folder that git ignores, or a very large file."""
 
 
 def fate_of(path: PathStates, files: Files) -> Fate:
@@ -71,6 +73,8 @@ def fate_of(path: PathStates, files: Files) -> Fate:
         return "lent"
     if path.now in path.known:
         return "known"
+    if path.is_bulky:
+        return "new"
     if files == "today":
         return "used"
     if not path.now and path.in_git and not path.is_committed:
@@ -123,7 +127,10 @@ class Decision:
             ("used", f"changed since the recording, and used from {today}: {{}}"),
             ("unused", "changed since the recording, but as recorded in the copy: {}"),
             ("kept", "{}: changed by the run and by you since: as recorded"),
-            ("new", "new since the recording, so not in the copy: {}; to use it: --files today"),
+            (
+                "new",
+                "new since the recording, so not in the copy: {}; for new files, use --files today",
+            ),
             ("missing", f"not in {today}, and not tracked by git, so as recorded: {{}}"),
         ]
         named = ((text, self.paths(fate)) for fate, text in told)
