@@ -30,6 +30,7 @@ _HANDLE: Final = (
 )
 _LEFT: Final = "cancelled when the program returned: {}. Await the task of a call, or cancel it"
 _SHOW: Final = "refold show LOG --failed"
+_SHOW_CUT: Final = "refold show LOG --notable"
 
 
 class Neglected:
@@ -41,6 +42,8 @@ class Neglected:
         self._failed: dict[str, Child] = {}
         """Children that did not complete, while the program has not looked at it."""
         self._bools: dict[tuple[str, int], Slip] = {}
+        self._cut: set[str] = set()
+        """Calls of children whose answer their model's provider cut off."""
         self._left: tuple[str, ...] = ()
         """Calls that tasks still wait for when the program returns."""
 
@@ -64,6 +67,8 @@ class Neglected:
         `is_late`: the program has ended, so nobody is left to look.
         """
         is_expected = self._failed.pop(child.call, None) is not None or is_late
+        if outcome.ok and outcome.truncated is not None and outcome.truncated.by == "provider":
+            self._cut.add(child.call)
         if not (outcome.ok or is_expected):
             self._failed[child.call] = child
         return _Noting.of(outcome, lambda: self._failed.pop(child.call, None), self._tested)
@@ -92,6 +97,9 @@ class Neglected:
             (unread, "did not complete, and nobody read status, error or result()"),
             (alone, f"{was} never joined: what still ran was cancelled"),
         ]
+        if cut := len(self._cut):
+            text = f"{cut} of {_children(started)} returned an answer that its provider cut off"
+            yield f"{text}: {_SHOW_CUT}"
         if self._left:
             counts = Counter(self._left).items()
             named = ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in counts)

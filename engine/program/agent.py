@@ -92,19 +92,24 @@ async def agent(run: Run, input: Json) -> Report:  # noqa: A002 - the word of th
     _caller.set(given.settings)
     messages = given.opening
     turns: deque[Json] = deque(maxlen=REPEATS_MAX)
+    begun = ""  # the text of an answer that the model paused
     while True:
         reply = await run.model(
             messages, tools=offered, model=given.model, agent=given.name, **given.parameters
         )
         messages.append(reply.message)
         calls = reply.message.get("tool_calls") or []
-        content = reply.message.get("content", "")
+        said = reply.message.get("content", "")
+        content, begun = begun + said, ""
         if reply.stop_reason in _REFUSALS and not (calls or content.strip()):
             why = f"the model gave no answer: {reply.stop_reason}"
             raise ModelError(given.model, why, REFUSED)
         if reply.stop_reason in _CUTS:
             return attrs.evolve(report_of(content), is_cut=True)
         if reply.stop_reason == _PAUSE and not calls:
+            begun = content
+            turns.append([(_PAUSE, said)])
+            _end_if_stuck(turns)
             continue
         if not calls:
             return report_of(content)
@@ -113,11 +118,10 @@ async def agent(run: Run, input: Json) -> Report:  # noqa: A002 - the word of th
         )
         messages.extend(result.message for result in results)
         _end_if_fatal(results)
-        said = zip(calls, results, strict=True)
         turns.append(
             [
                 (call["name"], call["arguments"], call.get("invalid"), result.message["content"])
-                for call, result in said
+                for call, result in zip(calls, results, strict=True)
             ]
         )
         _end_if_stuck(turns)

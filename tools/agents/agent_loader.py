@@ -20,6 +20,24 @@ from refold.tools.agents.agent_files import FILE_NAME, NAMEABLE_TOOLS, AgentDef,
 _NO_AGENTS: Final = ("readme.md", "agents.md", "agent.md", "claude.md")
 """Files that lie in such folders and define none."""
 
+_AGENTS: Final = "agents"
+"""The name of a folder of agents that no configuration names."""
+
+
+def folder_for(agent: Path) -> Path:
+    """Return the folder of the other agents for an agent's file, or for the folder of its file.
+
+    That is the folder `agents` that holds this agent or lies beside its file, else the folder of
+    its file. No other folder is taken: agents of other projects may lie there.
+    """
+    file = agent.absolute()
+    file = file / FILE_NAME if file.is_dir() else file
+    own = file.parent if file.name == FILE_NAME else file
+    if own.parent.name == _AGENTS:
+        return own.parent
+    beside = file.parent / _AGENTS
+    return beside if beside.is_dir() else file.parent
+
 
 class AgentLoader:
     """The agents of one folder; read anew at each call."""

@@ -20,14 +20,13 @@ from refold.engine.models import model_from
 from refold.engine.ports.ports import Model, Tool
 from refold.engine.session import Session
 from refold.tools.agents.agent_files import (
-    FILE_NAME,
     NAMEABLE_TOOLS,
     SHIPPED_TOOLS,
     AgentDef,
     agent_input,
     load_agent,
 )
-from refold.tools.agents.agent_loader import AgentLoader
+from refold.tools.agents.agent_loader import AgentLoader, folder_for
 from refold.tools.agents.agent_prompts import agent_prompts
 from refold.tools.agents.plans import planning_tools, register_plans
 from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, with_profiles
@@ -79,6 +78,8 @@ class Prepared:
     limits: Limits
     agents: tuple[AgentDef, ...]
     """The agent itself, and those that `subagent_dispatch` gives tasks to, by which run ever."""
+    notes: tuple[str, ...] = ()
+    """The folder in which other agents were looked for, and the files that define none."""
 
 
 def prepared(
@@ -107,7 +108,9 @@ def prepared(
     given = agent_input(attrs.evolve(told, tools=None), task, known_tools=names)
     limits = agent.caps.narrowed(shelf.config.limits)
     others = shelf.others if "subagent_dispatch" in names else []
-    return Prepared(input=given, tools=tools, limits=limits, agents=(agent, *others))
+    return Prepared(
+        input=given, tools=tools, limits=limits, agents=(agent, *others), notes=(*shelf.notes,)
+    )
 
 
 def models_for(
@@ -216,6 +219,8 @@ class _Shelf:
     """Tools that are not shipped, by name."""
     others: list[AgentDef] = attrs.field(factory=list, init=False)
     """Those that `subagent_dispatch` gives tasks to, once the tools are made."""
+    notes: dict[str, None] = attrs.field(factory=dict, init=False)
+    """As `Prepared.notes`, once the tools are made; in this order."""
 
     @property
     def spawn(self) -> SpawnSettings:
@@ -266,27 +271,34 @@ class _Shelf:
         return spawn_tools(self.spawn, workspace=workspace, default_pool=self.config.default_pool)
 
     def _loader(self) -> AgentLoader:
-        """Return the other agents: of the configured folder, else those beside this one."""
-        known = (*NAMEABLE_TOOLS, *self.own)
-        if self.config.agents is not None:
-            return AgentLoader(self.config.agents, known_tools=known)
-        file = self.path.absolute()
-        own = file.parent if file.name == FILE_NAME else file
-        return AgentLoader(own.parent, known_tools=known)
+        """Return the other agents: of the configured folder, else of the nearest one."""
+        folder = self.config.agents or folder_for(self.path)
+        return AgentLoader(folder, known_tools=(*NAMEABLE_TOOLS, *self.own))
+
+    def _discovered(self) -> tuple[tuple[AgentDef, ...], tuple[InvalidDefError, ...]]:
+        """Return the agents of the folder, and its files that define none; both are noted."""
+        loader = self._loader()
+        found = loader.discover_agents()
+        names = ", ".join(one.id for one in self._without_own(found)) or "none"
+        self.notes[f"other agents in {loader.folder}: {names}"] = None
+        self.notes.update(dict.fromkeys(f"skipped: {error}" for error in loader.skipped))
+        return found, loader.skipped
+
+    def _without_own(self, agents: Iterable[AgentDef]) -> list[AgentDef]:
+        return [one for one in agents if one.id != self.agent.id]
 
     def _dispatching(self) -> tuple[Tool, ...]:
         if self.config.agents is None and not self._names("subagent_dispatch"):
             return ()
-        loader = self._loader()
-        agents = loader.discover_agents()
-        self.others[:] = [one for one in agents if one.id != self.agent.id]
-        tool = dispatch_tool(self.agent.id, agents, loader.skipped)
+        agents, skipped = self._discovered()
+        self.others[:] = self._without_own(agents)
+        tool = dispatch_tool(self.agent.id, agents, skipped)
         return () if tool is None else (tool,)
 
     def _prompting(self) -> tuple[Tool, ...]:
-        found = self._loader().discover_agents() if self._names("dispatch_subagent") else []
-        others = [one for one in found if one.id != self.agent.id]
-        return (dispatch_subagent_tool(prompts=agent_prompts(others)),)
+        agents = self._discovered()[0] if self._names("dispatch_subagent") else ()
+        prompts = agent_prompts(self._without_own(agents))
+        return (dispatch_subagent_tool(prompts=prompts),)
 
     def _command(self) -> Tool:
         if not self.config.commands:

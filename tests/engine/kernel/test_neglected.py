@@ -17,7 +17,7 @@ from refold.engine.kernel.neglected import Neglected
 from refold.engine.kernel.pending import Child
 from refold.engine.models import FunctionModel, ScriptedModel
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*(subagent|Outcome).*:RuntimeWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*(subagent|Outcome|cut off).*:RuntimeWarning")
 
 
 async def fails(_run: refold.Run, n: int) -> int:
@@ -85,6 +85,24 @@ def test_it_is_said_once_with_the_place_and_the_command(
     assert warning.startswith(place + told), warning
     assert warning.endswith(f": refold show {tmp_path / 'a.jsonl'} --failed")
     assert refold.reexecute(recording, program).identical
+
+
+async def trusts_the_answer(run: Any, _: Any) -> str:
+    """Take a child's answer that its model did not finish for a whole one."""
+    child = refold.Delegation(program="agent", input={"task": "t"})
+    return str((await run.delegate(child)).result())
+
+
+def test_an_answer_that_was_cut_off_is_a_warning_of_its_parent(tmp_path: Path) -> None:
+    model = ScriptedModel([{"text": "half", "stop_reason": "length"}])
+
+    recording = refold.record(
+        trusts_the_answer, None, log=tmp_path / "a.jsonl", model=model, check=False
+    )
+
+    (warning,) = recording.warnings
+    assert "1 of 1 subagent returned an answer that its provider cut off" in warning
+    assert warning.endswith("a.jsonl --notable")
 
 
 async def leaves_calls(run: refold.Run, _: Any) -> str:

@@ -142,14 +142,16 @@ def test_a_refusal_without_a_text_is_a_failure(log: Path, why: str, text: str) -
 
 
 def test_a_model_that_pauses_is_asked_to_go_on(log: Path) -> None:
-    """With what it said so far; the limit on requests holds."""
+    """With what it said so far, which the answer begins with; the limit on requests holds."""
     paused: Reply = {"text": "Let me search.", "stop_reason": "pause_turn"}
     recording = run(log, [paused, "Found."])
     endless = run(log.with_name("b.jsonl"), [paused] * 3, limits=Limits(max_iterations=2))
+    stuck = run(log.with_name("c.jsonl"), [paused] * 4)
 
-    assert (recording.reason, recording.output) == ("done", "Found.")
+    assert (recording.reason, recording.output) == ("done", "Let me search.Found.")
     assert [each["content"] for each in asked(log)[1]["added"]] == []
     assert (endless.status, endless.reason) == ("limit", "max_iterations")
+    assert (stuck.status, stuck.reason) == ("failed", "no_progress")
 
 
 def test_results_go_back_in_the_order_of_the_calls_as_text_or_json(log: Path) -> None:

@@ -35,7 +35,8 @@ def lead_of(folder: Path, front: str, config: str = "") -> tuple[dict[str, Any],
 @pytest.fixture
 def team(tmp_path: Path) -> Path:
     """A folder of agents with one more than the lead."""
-    (tmp_path / "helper.md").write_text("---\ndescription: Helps.\n---\nYou help.\n")
+    (tmp_path / "lead").mkdir()
+    (tmp_path / "lead" / "helper.md").write_text("---\ndescription: Helps.\n---\nYou help.\n")
     return tmp_path
 
 
@@ -53,10 +54,10 @@ DEFAULT = ["list_files", "read_file", "search_text", "subagent"]
         ("tools: [spawn]\n", "tools: {spawn: {enabled: true}}", ["spawn"]),
         ("", "tools: {spawn: {enabled: true}}", sorted([*DEFAULT, "spawn", "spawn_await"])),
         ("tools: [subagent_dispatch]\n", "", ["subagent_dispatch"]),
-        ("", "agents: .", sorted([*DEFAULT, "subagent_dispatch"])),
-        ("tools: [read_file]\n", "agents: .", ["read_file", "subagent_dispatch"]),
-        ("tools: []\ndisallowed_tools: [subagent_dispatch]\n", "agents: .", []),
-        ("tools: []\n", "{agents: ., tools: {disabled: [subagent_dispatch]}}", []),
+        ("", "agents: lead", sorted([*DEFAULT, "subagent_dispatch"])),
+        ("tools: [read_file]\n", "agents: lead", ["read_file", "subagent_dispatch"]),
+        ("tools: []\ndisallowed_tools: [subagent_dispatch]\n", "agents: lead", []),
+        ("tools: []\n", "{agents: lead, tools: {disabled: [subagent_dispatch]}}", []),
         ("tools: [dispatch_subagent]\n", "", ["dispatch_subagent"]),
         ("tools: [dispatch_subagents]\n", "", ["dispatch_subagents"]),
         ("tools: [planning_read_plan]\n", "", ["planning_read_plan"]),
@@ -83,6 +84,33 @@ def test_all_five_can_be_named(team: Path) -> None:
     _, names, _ = lead_of(team, f"tools: [{', '.join(DELEGATION_TOOLS)}]\n")
 
     assert names == sorted(DELEGATION_TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("own", "read", "passed_over"),
+    [
+        ("mine", "mine/reviewer.md", "secret.md"),
+        ("mine", "mine/agents/reviewer.md", "mine/secret.md"),
+        ("agents/mine", "agents/reviewer.md", "agents/mine/secret.md"),
+        ("agents/mine", "agents/reviewer.md", "secret.md"),
+    ],
+)
+def test_agents_of_other_projects_are_not_offered(
+    own: str, read: str, passed_over: str, tmp_path: Path
+) -> None:
+    """And the folder that was read is noted, with the files that define none."""
+    front = "---\ndescription: d\ntools: [subagent_dispatch, dispatch_subagent]\n---\n"
+    broken = str(Path(read).with_name("broken.md"))
+    for name in (f"{own}/AGENT.md", read, passed_over, broken):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("" if name == broken else front)
+
+    found = prepared(tmp_path / own, task="go", root=tmp_path)
+
+    assert [agent.id for agent in found.agents] == ["mine", "reviewer"]
+    folder, skipped = found.notes
+    assert folder == f"other agents in {(tmp_path / read).parent}: reviewer"
+    assert skipped.startswith("skipped: Invalid agent 'broken'")
 
 
 def test_alone_there_is_nobody_to_dispatch_to(tmp_path: Path) -> None:
@@ -177,8 +205,10 @@ def models_of(folder: Path, said: dict[str, str], lead: str = "", config: str = 
     """Return the models of a lead beside two agents whose files name one each."""
     front = f"tools: [subagent_dispatch]\n{lead}"
     lead_of(folder, front, config)
-    (folder / "sage.md").write_text("---\ndescription: d\nmodel: wise\n---\n")
-    (folder / "clerk.md").write_text("---\ndescription: d\nprovider: openai\nmodel: small\n---\n")
+    (folder / "lead" / "sage.md").write_text("---\ndescription: d\nmodel: wise\n---\n")
+    (folder / "lead" / "clerk.md").write_text(
+        "---\ndescription: d\nprovider: openai\nmodel: small\n---\n"
+    )
     settings = load_config(folder)
     found = prepared(folder / "lead", task="go", root=folder, config=settings)
     made = models_for(found.agents, settings, said=said, base_url="http://h/v1")
@@ -217,7 +247,7 @@ def test_a_name_without_a_model_is_refused(team: Path, said: dict[str, str], why
 
 def test_the_server_is_that_of_all_models_but_of_scripts(team: Path) -> None:
     (team / "replies.yaml").write_text("'*': [hello]\n")
-    (team / "wise.md").write_text("---\ndescription: d\nmodel: wise\n---\n")
+    (team / "lead" / "wise.md").write_text("---\ndescription: d\nmodel: wise\n---\n")
     lead_of(team, "tools: [subagent_dispatch]\nprovider: openai\nmodel: a\n")
     found = prepared(team / "lead", task="go", root=team)
     said = {"wise": f"scripted:{team / 'replies.yaml'}"}
@@ -230,8 +260,8 @@ def test_the_server_is_that_of_all_models_but_of_scripts(team: Path) -> None:
 
 
 def test_models_of_agents_that_cannot_be_given_a_task_are_not_asked_for(team: Path) -> None:
-    (team / "wise.md").write_text("---\ndescription: d\nmodel: wise\n---\n")
-    lead_of(team, "disallowed_tools: [subagent_dispatch]\n", "agents: .")
+    (team / "lead" / "wise.md").write_text("---\ndescription: d\nmodel: wise\n---\n")
+    lead_of(team, "disallowed_tools: [subagent_dispatch]\n", "agents: lead")
     config = load_config(team)
     found = prepared(team / "lead", task="go", root=team, config=config)
 

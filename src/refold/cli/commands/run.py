@@ -117,6 +117,8 @@ def command(
     known = (*NAMEABLE_TOOLS, *(tool.name for tool in own))
     project = load_config(config or Path(), known_tools=known)
     given = prepared(agent, task=_task(task), root=root, config=project, own=own)
+    for note in given.notes:
+        output.told(note)
     asked = Limits(max_depth=max_depth, max_iterations=max_turns, timeout_seconds=timeout)
     models = models_for(given.agents, project, said=models_said(specs), base_url=base_url)
     if "" not in models:
