@@ -372,7 +372,7 @@ class Comparison:
         if not isinstance(event, RunFinished) or first.has_ended or code in _OF_RUNNING_ON:
             return
         recorded = end_of(event)
-        if diff := between(recorded, self.end):
+        if diff := between(_unplaced(recorded), _unplaced(self.end)):
             yield Later(
                 category="output_changed",
                 where=" > ".join(self.names),
@@ -475,13 +475,21 @@ _PLACED: Final = ("stuck", "spinning", "unending", "outside_loop")
 _PLACE: Final = re.compile(r"(?:/[^\s:]*/)?([^\s/:]+):\d+")
 
 
-def _unplaced(end: dict[str, Json]) -> dict[str, Json]:
-    """Return an end without the line numbers in the message of a run that could not continue.
+_ADDRESS: Final = re.compile(r"\bat 0x[0-9a-fA-F]+")
+_OF_CODE: Final = re.compile(r"\b(running|defined|created) at (?:[^:>\n]*[/\\])?([^:>/\\\n]+):\d+")
+"""Where a task or coroutine is, in the texts of asyncio."""
 
-    An edit above a line moves it, and changes nothing else (CONTRACT.md §12.2).
+
+def _unplaced(end: dict[str, Json]) -> dict[str, Json]:
+    """Return an end without addresses and line numbers in its message.
+
+    Another process has other addresses, and an edit above a line moves it; neither changes anything
+    else (CONTRACT.md §12.2).
     """
     error = end.get("error")
-    if not error or error["code"] not in _PLACED:
+    if not error:
         return end
-    message = _PLACE.sub(r"\1", error["message"])
+    message = _OF_CODE.sub(r"\1 at \2", _ADDRESS.sub("at 0x", error["message"]))
+    if error["code"] in _PLACED:
+        message = _PLACE.sub(r"\1", message)
     return end | {"error": {**error, "message": message}}
