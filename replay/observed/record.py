@@ -45,6 +45,8 @@ from refold.engine.workspace.left_out import OF_AIDER
 from refold.replay.index.guarantee import refuse_other_rules, refuse_program
 
 _MARKER: Final = b"[redacted"
+INTERRUPTED: Final = "interrupted"
+"""The reason of a command's end if a signal reached it."""
 MOVED: Final = "moved"
 """The member of `run.started`'s meta with the routes to other servers, joined by `_`."""
 OUTPUT: Final = "output"

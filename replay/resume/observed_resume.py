@@ -91,7 +91,7 @@ def resumable_record(
     again = [turn for turn in record.turns if turn.call not in calls]
     answered = {(turn.scope, turn.key) for turn in kept}
     to_ask = {(turn.scope, turn.key) for turn in again if not only_reads(turn.asked)} - answered
-    is_cut = record.finished is None or record.exit_code != 0
+    is_cut = record.finished is None or record.finished.status != "completed"
     if not is_cut and not to_ask:
         raise NothingToResume(str(log))
     served, asked = (attrs.evolve(record, turns=turns) for turns in (kept, again))

@@ -18,6 +18,7 @@ import refold
 from refold.engine.log.reader import read_entries
 from refold.proxy.signals import Signals
 from refold.replay.observed.record import read_record
+from refold.replay.resume.observed_resume import resumable_record
 from tests.support.upstream import Upstream
 
 COUNTING = """
@@ -110,7 +111,10 @@ def test_ctrl_c_reaches_the_command_once(tmp_path: Path) -> None:
 
     assert b"got" not in rest
     assert b"\n1\r\n" in rest
-    assert code == 0
+    *_, last = read_entries(log)
+    assert (code, last.data["output"]["exit_code"]) == (130, 0)
+    assert (last.data["status"], last.data["reason"]) == ("cancelled", "interrupted")
+    assert resumable_record(log).is_cut
     assert refold.verify(log).complete
 
 
@@ -182,7 +186,7 @@ def test_a_signal_to_refold_alone_is_passed_on_once(number: signal.Signals, tmp_
         process.stdin.flush()
         rest = process.stdout.read()
 
-    assert (process.returncode, rest) == (0, b"1\n")
+    assert (process.returncode, rest) == (130, b"1\n")
     assert refold.verify(log).complete
 
 

@@ -32,7 +32,7 @@ from refold.proxy.command import KEPT_BYTES, CommandEnd, Size, is_typed_at
 from refold.proxy.desks.keys import Secrets, is_key_name
 from refold.proxy.desks.recording import MODEL
 from refold.proxy.http.routes import keys_of, others_of
-from refold.replay.observed.record import MOVED, OUTPUT, ObservedRecord
+from refold.replay.observed.record import INTERRUPTED, MOVED, OUTPUT, ObservedRecord
 
 PLACEHOLDER: Final = "refold-replay"
 """How the keys begin that a replay gives where one is missing."""
@@ -292,7 +292,10 @@ def output_of(ended: CommandEnd, secrets: Secrets) -> dict[str, Json]:
 def seal(journal: ObservedLog, ended: CommandEnd, secrets: Secrets) -> None:
     """Write how a command ended, and close its log."""
     output = output_of(ended, secrets)
-    if ended.exit_code == 0:
+    if ended.interrupted:
+        fault = Fault(code=INTERRUPTED, message="a signal interrupted the command")
+        journal.seal("cancelled", INTERRUPTED, output, fault)
+    elif ended.exit_code == 0:
         journal.seal("completed", "done", output)
     else:
         fault = Fault(code="exit", message=f"the command ended with exit code {ended.exit_code}")

@@ -28,6 +28,7 @@ from refold.proxy.signals import Signals, waited
 KEPT_BYTES: Final = 1024 * 1024
 """Of standard output."""
 
+INTERRUPTED: Final = BY_SIGNAL + signal.SIGINT
 _READ_BYTES: Final = 64 * 1024
 _LEFT_BYTES: Final = 1024 * 1024
 """The size of a pipe: read after the command's end while others still have its output open."""
@@ -68,8 +69,15 @@ class CommandEnd:
     """The beginning of its standard error, if that was kept."""
     timed_out: bool = False
     """Whether it was asked to end, since its time was over."""
+    interrupted: bool = False
+    """Whether a signal reached Refold meanwhile: the command may end well without its work done."""
     lost: str = ""
     """Why not all of it could be passed on; empty where it was, or where its reader had left."""
+
+    @property
+    def code(self) -> int:
+        """The exit code of Refold: the command's, but not 0 if it was interrupted."""
+        return self.exit_code or (INTERRUPTED if self.interrupted else 0)
 
     def failure(self) -> str:
         """Return how it failed, with its last words; empty if it did not."""
@@ -189,7 +197,7 @@ def run_command(
             code, timed_out = waited(process, timeout)
     ended = output.ended(code if code >= 0 else BY_SIGNAL - code)
     complained = errors.ended(0).printed if errors else b""
-    return attrs.evolve(ended, complained=complained, timed_out=timed_out)
+    return attrs.evolve(ended, complained=complained, timed_out=timed_out, interrupted=signals.came)
 
 
 @contextlib.contextmanager

@@ -604,7 +604,7 @@ def resume_command(
         patch = None
         if copied is not None and folder is not None and not folder.lost:
             patch = patch_of(path, folder_at(path), left, session.place.edits.today)
-        is_fine = not (ended.exit_code or desk.different)
+        is_fine = not (ended.code or desk.different)
         is_applied = applies and is_fine and patch is not None and not patch.moved
         if patch is not None and is_applied:
             patch.apply()

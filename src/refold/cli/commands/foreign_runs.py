@@ -140,7 +140,7 @@ def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options:
         )
     for one in otherwise:
         output.told_lines(str(one))
-    is_fine = forked.ended.exit_code == 0
+    is_fine = forked.ended.code == 0
     (last,) = deque(read_entries(forked.log, resolve=True), maxlen=1)
     new = output.shown_path(forked.log)
     document = PrintedFork(
@@ -178,7 +178,7 @@ def resume_foreign(
         different = [_placed(one, opened) for one in resumed.different]
     for one in different:
         output.told_lines(str(one))
-    is_fine = resumed.ended.exit_code == 0
+    is_fine = resumed.ended.code == 0
     document = PrintedResume(
         origin=output.shown_path(log),
         log=output.shown_path(resumed.log),

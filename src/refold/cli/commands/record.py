@@ -120,7 +120,7 @@ def command(
         output.hint("standard input is not recorded: pass it to a replay, too")
     if recorded.ended.timed_out:
         output.complain(f"the command was stopped by --timeout {spends.timeout:g}")
-    code: int = recorded.ended.exit_code
+    code: int = recorded.ended.code
     if recorded.is_empty:
         output.complain("no requests were recorded, only the start and end of the command")
         failure = recorded.ended.failure()

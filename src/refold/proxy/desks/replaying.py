@@ -34,7 +34,7 @@ from refold.proxy.http.turns import Ending, Forward, Incoming, OnMiss, Pace, Ser
 from refold.replay.observed.explaining import REFUSAL, divergence_of
 from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.reads import only_reads
-from refold.replay.observed.record import ObservedRecord, RecordedTurn
+from refold.replay.observed.record import INTERRUPTED, ObservedRecord, RecordedTurn
 
 ADVICE: Final = "`refold replay` reports the difference when the command has ended"
 """The place for more information, for a refused program and for people who read its error."""
@@ -305,4 +305,5 @@ def _ended_itself(record: ObservedRecord) -> bool:
     if record.finished is None or not isinstance(record.finished.output, dict):
         return False
     code = record.finished.output.get("exit_code")
-    return isinstance(code, int) and code <= BY_SIGNAL
+    is_own = isinstance(code, int) and code <= BY_SIGNAL
+    return is_own and record.finished.reason != INTERRUPTED
