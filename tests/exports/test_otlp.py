@@ -110,6 +110,29 @@ def test_a_file_and_a_collector_get_the_same_spans(
     assert len(spans) == len(list(Spans(log)))
 
 
+def test_a_conversation_has_an_id_of_its_run_and_an_answer_its_reason() -> None:
+    """Backends join by these; scopes begin at 0/1 in each log."""
+    names, answers = list[set[str]](), list[dict[str, Any]]()
+    for log in ("watched", "delegating", "aborting"):
+        spans = list(Spans(LOGS / f"{log}.jsonl", content=True))
+        names.append(
+            {str(one.attributes.get("gen_ai.conversation.id")) for one in spans} - {"None"}
+        )
+        said = [str(one.attributes.get("gen_ai.output.messages", "[]")) for one in spans]
+        answers += [message for one in said for message in json.loads(one)]
+
+    assert all(names)
+    assert sum(map(len, names)) == len(set().union(*names))
+    assert answers
+    assert {one["finish_reason"] for one in answers} <= {
+        "stop",
+        "length",
+        "content_filter",
+        "tool_call",
+        "error",
+    }
+
+
 def test_nothing_of_the_environment_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     before = b"".join(lines(Spans(LOGS / "watched.jsonl")))
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "host.name=secret")

@@ -68,6 +68,9 @@ _NO_SPAN: Final = ("run.started", "run.finished", "child.started", "child.finish
 _HELD: Final = {"role", "content", "tool_calls", "tool_call_id"}
 """Members of a message that spans and rows have."""
 
+_REASONS: Final = {"refusal": "content_filter", "tool_calls": "tool_call", "error": "error"}
+"""Stop reasons that the conventions call otherwise in a message; others have the same word."""
+
 _Above = tuple[bytes | None, bytes | None]
 """The run or conversation that a span is part of, and the span that it is nested in."""
 
@@ -183,6 +186,12 @@ class Spans:
             "tool_calls": calls
         }
 
+    def _conversation(self, node: RunNode) -> str | None:
+        """Return an id that no other run's conversation has: scopes count from 1 in each log."""
+        if not node.scope:
+            return node.run_id or None
+        return f"{node.run_id or self.tree.run_id or self.run} {node.scope}"
+
     def run_span(self, node: RunNode, above: _Above, start_us: int, place: str = "") -> _Open:
         """Return the span of a run or conversation that begins; `place` names one without an id."""
         place = place or (_ROOT if node is self.tree else f"{node.run_id} {node.scope}")
@@ -193,7 +202,7 @@ class Spans:
         facts = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": agent,
-            "gen_ai.conversation.id": node.scope or node.run_id or None,
+            "gen_ai.conversation.id": self._conversation(node),
             "refold.run_id": node.run_id or None,
             "refold.head": node.head or None,
             "refold.log_state": node.log_state,
@@ -372,7 +381,9 @@ class _OneLog:
                 more |= text("gen_ai.tool.call.result", data.get("result"))
             case "model.answered":
                 message = data.get("message")
-                more |= text("gen_ai.output.messages", message and [_message(message)])
+                reason = _REASONS.get(data.get("stop_reason") or "error", data.get("stop_reason"))
+                said = message and [_message(message) | {"finish_reason": reason}]
+                more |= text("gen_ai.output.messages", said)
                 more |= {name: (data.get("usage") or {}).get(of) for name, of in USAGE.items()}
                 if reason := data.get("stop_reason"):
                     more["gen_ai.response.finish_reasons"] = [reason]
