@@ -113,6 +113,8 @@ class Kernel:
 
     types: ProgramTypes = PLAIN
     """Of the program, once it executes."""
+    in_tool = ""
+    """The tool that this thread calls now, inside a step of the program; empty for none."""
     session_digest: str | None = None
     """Of the session, once the program has ended; `None` if no snapshot can hold it."""
 
@@ -640,7 +642,7 @@ class Kernel:
             UsageError: `run` is used outside its own program.
         """
         scope = self.loop.stepping_scope()
-        if scope is None:
+        if scope is None or self.in_tool:
             self.check_inside()
             scope = self.loop.root
         return scope, scope.next_call()
@@ -651,6 +653,11 @@ class Kernel:
         Raises:
             UsageError: `run` is used outside its own program.
         """
+        if self.in_tool:
+            raise UsageError(
+                f"the tool {self.in_tool} used its program's run, but a replay calls no tools: "
+                "pass it what it needs as arguments, or read a CallContext"
+            )
         if self.loop.is_stepping():
             return
         if not self._is_plain or self._thread != threading.get_ident() or inside_collector():

@@ -374,7 +374,7 @@ class Recorder(World):
         returned = result = None
         if self._arrivals.empty():
             self._before(tool)
-            returned = self._driver.in_place(call, tool, arguments, self._context(tool, call))
+            returned = self._called_here(call, tool, arguments)
             if returned is not None and returned.status == "ok":
                 result = call_data.returned(returned.result)
         if returned is None or result is None or self._interrupted or self._vault.is_active:
@@ -391,6 +391,15 @@ class Recorder(World):
         self._after(tool)
         return returned
 
+    def _called_here(
+        self, call: str, tool: Tool, arguments: dict[str, Json]
+    ) -> ToolReturned | None:
+        self._kernel.in_tool = tool.name
+        try:
+            return self._driver.in_place(call, tool, arguments, self._context(tool, call))
+        finally:
+            self._kernel.in_tool = ""
+
     def _in_place(self, effect: CallTool) -> ToolReturned | None:
         """Run a tool in this thread; `None`: Ctrl-C ended it, and its result is late."""
         self._before(effect.tool)
@@ -398,8 +407,7 @@ class Recorder(World):
         if isinstance(revealed, ToolReturned):
             return revealed
         call, tool = effect.call, effect.tool
-        context = self._context(tool, call)
-        returned = self._driver.in_place(call, tool, revealed.arguments, context)
+        returned = self._called_here(call, tool, revealed.arguments)
         if returned is None or not self._interrupted:
             return returned
         self._driver.arrived(revealed, returned)

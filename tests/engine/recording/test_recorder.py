@@ -1539,25 +1539,6 @@ def test_a_request_that_no_log_can_hold_takes_no_ordinal(
     assert recording.entries == 4
 
 
-def test_a_tool_that_calls_run_itself_stands_between_its_two_lines(tmp_path: Path) -> None:
-    """It should not, for replay executes no tool; what it asks for has its place all the same."""
-
-    def program(run: PlainRun, _input: Any) -> Any:
-        @tool(effect="reads")
-        def outer() -> Any:
-            return run.tool("echo", value=1, how="echo")
-
-        return run.tool(outer)
-
-    recording = record(program, log=tmp_path / "a.jsonl", tools=echoing(None))
-
-    assert recording.output == 1
-    kinds = [(entry.kind, entry.call) for entry in read_entries(recording.log)][1:-1]
-    called, returned = "tool.called", "tool.returned"
-    assert kinds == [(called, "0#1"), (called, "0#2"), (returned, "0#2"), (returned, "0#1")]
-    assert verify(recording.log).intact
-
-
 def test_what_a_ceiling_refuses_that_nobody_set_is_told_apart() -> None:
     """A thousand children are what every root may start; seven are what somebody said."""
     fold = Fold()
@@ -1827,3 +1808,34 @@ def test_a_session_that_a_run_cannot_begin_with_leaves_no_log(
         record(nothing, log=tmp_path / "a.jsonl", session=session)
 
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_tool_that_uses_its_programs_run_is_refused(tmp_path: Path, *, is_async: bool) -> None:
+    """A replay calls no tool, so what it asked would be missing."""
+    runs: list[Run] = []
+
+    @tool(effect="reads")
+    def stamp() -> str:
+        return runs[0].uuid()
+
+    @tool(effect="reads")
+    async def astamp() -> str:
+        return runs[0].uuid()
+
+    async def program(run: Run, _: Any) -> list[str]:
+        runs.append(run)
+        said = []
+        for _ in range(2):
+            try:
+                await run.tool(astamp if is_async else stamp)
+            except ToolError as error:
+                said.append(error.message)
+        return [*said, run.uuid()]
+
+    run = record(program, log=tmp_path / "a.jsonl", tools=[stamp, astamp])
+
+    assert run.output is not None
+    assert "stamp used its program's run" in run.output[0]
+    assert len(run.output) == 3
+    assert reexecute(run.log, program).identical
