@@ -21,6 +21,7 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.vault import Vault
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.spelling import spelled
+from refold.proxy.recorded_here import remember
 from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.record import RecordedTurn, read_record
 from refold.replay.observed.report import ObservedReport, report_of
@@ -123,6 +124,7 @@ def record(
             observer.answered(turn, used.scrubbed(one.answered()))
         ended = DONE if output is None else output
         log.seal("completed" if ended["exit_code"] == 0 else "failed", "done", ended)
+    remember(log.head)
     return path
 
 

@@ -11,6 +11,9 @@ import re
 from pathlib import Path
 from typing import Final
 
+from refold.engine.errors import GitFailed
+from refold.engine.workspace.git import Git, work_tree_around
+
 _MOST: Final = 4096
 """Runs that are kept; of an eighth more, those that were recorded last."""
 _HEAD: Final = re.compile(r"[0-9a-f]{64}")
@@ -47,4 +50,18 @@ def is_recorded_here(head: str) -> bool:
         return False
     with contextlib.suppress(OSError):
         return (folder / head).is_file()
+    return False
+
+
+def is_trusted(log: Path, head: str) -> bool:
+    """Return whether a log was recorded here, or git tracks it in the work tree of this folder."""
+    if is_recorded_here(head):
+        return True
+    top, path = work_tree_around(Path.cwd().resolve()), log.resolve()
+    if top is None or not path.is_relative_to(top):
+        return False
+    with contextlib.suppress(GitFailed):
+        named = os.fspath(path.relative_to(top))
+        asked = "ls-files", "--error-unmatch", "-z", "--", f":(top,literal){named}"
+        return bool(Git(top).said(*asked))
     return False

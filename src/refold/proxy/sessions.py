@@ -85,7 +85,7 @@ from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.serving import McpServing
 from refold.proxy.mcp.sessions import notes_on, serving_of, with_mcp
 from refold.proxy.profiles import led, profile_of, shipped_as, works_on_folder
-from refold.proxy.recorded_here import remember
+from refold.proxy.recorded_here import is_trusted, remember
 from refold.proxy.signals import Signals
 from refold.replay.difference.pointer_diff import few
 from refold.replay.explain.divergence import Divergence
@@ -200,6 +200,8 @@ class ResumedCommand:
     """Conversations that the caps on subagents did not count."""
     patch: FolderPatch | None = None
     """The copy's differences from the user's folder; `None` without a copy."""
+    kept: str = ""
+    """Why the patch may not be applied; empty if it may."""
     is_applied: bool = False
     notes: tuple[str, ...] = ()
     """Its place of execution, as text."""
@@ -605,11 +607,15 @@ def resume_command(
         if copied is not None and folder is not None and not folder.lost:
             patch = patch_of(path, folder_at(path), left, session.place.edits.today)
         is_fine = not (ended.code or desk.different)
-        is_applied = applies and is_fine and patch is not None and not patch.moved
+        kept = ""
+        if patch is not None and (patch.files or patch.moved):
+            kept = patch.why_not(is_trusted=is_trusted(Path(log), record.head))
+        is_applied = applies and is_fine and patch is not None and not kept
         if patch is not None and is_applied:
             patch.apply()
         return ResumedCommand(
             patch=patch,
+            kept=kept,
             is_applied=is_applied,
             log=path,
             ended=ended,

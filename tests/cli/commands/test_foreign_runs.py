@@ -20,6 +20,7 @@ from refold.cli.schema.documents import schema
 from refold.engine.runners.recording import record as record_program
 from refold.proxy.profiles import profile_of
 from refold.replay.observed.record import read_record
+from tests.support.folders import git
 from tests.support.forging import forged, in_input
 from tests.support.traffic import Reply, Rule
 from tests.support.upstream import PLACEHOLDER_KEY, Upstream
@@ -525,7 +526,7 @@ def test_a_replay_tells_whose_profile_it_went_by_and_what_was_ignored(
 # --- what a command carries out itself -----------------------------------------------------------
 
 ANNOUNCED = "this recording contains 1 tool call that COMMAND will execute: weather 1"
-ASKS = "a.jsonl was probably not recorded on this machine. Run it?"
+DOUBT = "a.jsonl was probably not recorded on this machine"
 
 
 @pytest.mark.usefixtures("folder")
@@ -559,7 +560,7 @@ def test_it_is_announced_before_the_command_starts(what: list[str], invoke: Invo
 
     assert said.exit_code == 0, said.output
     assert said.stderr.splitlines()[0] == ANNOUNCED
-    assert ASKS not in said.stderr
+    assert DOUBT not in said.stderr
 
 
 def at_terminal(keys: str, *arguments: str, **more: str) -> tuple[int, str]:
@@ -580,31 +581,28 @@ def at_terminal(keys: str, *arguments: str, **more: str) -> tuple[int, str]:
     return process.returncode, shown.decode()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "what", [["replay"], pytest.param(["fork", "--at", "-1"], marks=pytest.mark.long)]
-)
-def test_at_a_terminal_people_are_asked_about_what_was_recorded_elsewhere(
-    what: list[str], folder: Path
+@pytest.mark.parametrize("what", [["replay"], ["fork", "--at", "-1"], ["sensitivity"]])
+def test_what_was_recorded_elsewhere_does_not_run_without_a_sandbox(
+    what: list[str], folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once for each record; `--yes` and what was recorded here are not asked about."""
-    state = {"XDG_STATE_HOME": str(folder / "state")}
+    """Unless the user is sure, or git tracks the record in the folder where one stands."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
     command = [*what, "a.jsonl", "--", "touch", "started"]
 
-    code, shown = at_terminal("n\n", *command, **state)
-    assert (code, Path("started").exists()) == (2, False)
-    assert shown.index(ANNOUNCED) < shown.index(ASKS) < shown.index("nothing was run")
+    refused = invoke(*command)
+    assert (refused.exit_code, Path("started").exists()) == (2, False)
+    assert refused.stderr.index(ANNOUNCED) < refused.stderr.index("nothing was run")
+    assert "add --yes" in refused.stderr
 
-    _, shown = at_terminal("", *what, "--yes", *command[len(what) :], **state)
-    assert (ASKS in shown, Path("started").exists()) == (False, True)
-
-    Path("started").unlink()
-    _, shown = at_terminal("y\n", *command, **state)
-    assert (ASKS in shown, Path("started").exists()) == (True, True)
+    invoke(*what, "--yes", *command[len(what) :])
+    assert Path("started").exists()
 
     Path("started").unlink()
-    _, shown = at_terminal("", *command, **state)
-    assert (ANNOUNCED in shown, ASKS in shown, Path("started").exists()) == (True, False, True)
+    git(folder, "init", "-q")
+    assert invoke(*command).exit_code == 2
+    git(folder, "add", "a.jsonl")
+    invoke(*command)
+    assert Path("started").exists()
 
 
 @pytest.mark.long
@@ -618,7 +616,8 @@ def test_what_was_recorded_here_is_replayed_at_a_terminal(folder: Path) -> None:
 
     for log, is_asked in (("moved.jsonl", False), ("packed.refold", False), ("forged.jsonl", True)):
         _, shown = at_terminal("n\n", "replay", log, "--", "touch", "started", **state)
-        assert ("Run it?" in shown, Path("started").exists()) == (is_asked, not is_asked), shown
+        is_refused = "nothing was run" in shown
+        assert (is_refused, Path("started").exists()) == (is_asked, not is_asked), shown
         Path("started").unlink(missing_ok=True)
 
 

@@ -204,3 +204,19 @@ def test_without_the_folder_there_is_no_patch(project: Path, provider: Provider)
 
     assert (resumed.patch, resumed.is_applied) == (None, False)
     assert provider.asked.total() == 2
+
+
+def test_a_log_does_not_choose_where_files_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only where the user stands, never in HOME, and only for a log of this machine."""
+    (tmp_path / "home" / ".config" / "below").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    there = FolderPatch(tmp_path / "home" / ".config", {})
+    monkeypatch.chdir(tmp_path)
+
+    assert "only where you stand" in there.why_not(is_trusted=True)
+    monkeypatch.chdir(tmp_path / "home" / ".config" / "below")
+    assert there.why_not(is_trusted=True) == ""
+    assert "not recorded on this machine" in there.why_not(is_trusted=False)
+    assert "not a folder of work" in FolderPatch(tmp_path / "home", {}).why_not(is_trusted=True)

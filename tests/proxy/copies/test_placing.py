@@ -110,11 +110,15 @@ def test_a_copy_may_be_kept(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/usr", "/etc/x", "/proc", "/home/..", "{home}", "{above}"])
 def test_a_log_lays_nothing_over_what_programs_need(log: Path, path: str) -> None:
-    """Its copy stands elsewhere."""
+    """Its copy stands elsewhere, and is in a sandbox all the same."""
     path = path.format(home=log.parent / "home", above=log.parent)
     with placed(log, folder(log, path), ["agent"], Copying()) as place:
-        assert f"{path} cannot be replaced by the copy" in place.notes[0]
-        assert ran(place, "cat ../f") == "then"
+        assert f"{path} cannot be replaced" in place.notes[1]
+        assert "ran in a sandbox" in place.notes[0]
+        code = f"cat ../f; echo > {log.parent}/home/new; readlink /proc/self/ns/net"
+        text, _, network = ran(place, code).partition("then")
+        assert (text, network.strip() != str(Path("/proc/self/ns/net").readlink())) == ("", True)
+    assert not (log.parent / "home" / "new").exists()
 
 
 def test_contents_that_are_missing_stop_it_before_it_runs(log: Path) -> None:

@@ -36,6 +36,8 @@ _SHOWN: Final = 8
 """Differences that are shown in full."""
 _CHARS: Final = 120
 """Of the arguments of a tool call."""
+_LIST: Final = "to list what it would execute, use `refold replay --list-effects LOG`"
+_DIFFERENT: Final = "{} of the recorded folder, which COMMAND may run, not as in yours"
 
 
 def replay_foreign(
@@ -50,7 +52,8 @@ def replay_foreign(
     """Run a command against a record, and report the differences."""
     started = time.monotonic()
     with opened_log(log) as opened:
-        again, way = sessions().replay_command, _looking(log, is_sure=is_sure)
+        again = sessions().replay_command
+        way = _looking(log, opened, options.get("copying"), is_sure=is_sure)
         report: ObservedReport = again(opened.path, command, **way, **options)
         sys.stdout.flush()
         report = attrs.evolve(
@@ -79,7 +82,9 @@ def list_effects(log: Path) -> int:
     with opened_log(log) as opened:
         is_watched = is_observed(opened.path)
         here = proxy_module("bookends").here() if is_watched else {}
-        found = effects_of(read_record(opened.path), here) if is_watched else NO_EFFECTS
+        record = read_record(opened.path) if is_watched else None
+        found = effects_of(record, here) if record is not None else NO_EFFECTS
+        programs = () if record is None else _programs(opened.path, record)
 
     def describe() -> None:
         output.line(
@@ -89,8 +94,19 @@ def list_effects(log: Path) -> int:
             given = text_of_json(each.arguments)
             shown = f"{given[:_CHARS]}…" if len(given) > _CHARS else given
             output.line(f"  {each.tool} {shown}  ({each.conversation}, {each.call})")
+        if programs:
+            output.line(_DIFFERENT.format(words.counted(len(programs), "program file")))
+        for name in programs:
+            output.line(f"  {name}")
 
-    return output.answer({"log": output.shown_path(log), **found.as_json()}, describe, FINE)
+    document = {"log": output.shown_path(log), **found.as_json(), "programs": [*programs]}
+    return output.answer(document, describe, FINE)
+
+
+def _programs(log: Path, record: ObservedRecord) -> tuple[str, ...]:
+    """Return the program files of a recorded folder that differ from the user's."""
+    found: tuple[str, ...] = proxy_module("copies.theirs").programs_of(log, record.folder)
+    return found
 
 
 def _told_effects(record: ObservedRecord) -> str:
@@ -100,27 +116,45 @@ def _told_effects(record: ObservedRecord) -> str:
 
 
 def _looking(
-    log: Path, *, is_sure: bool, told: Callable[[Any], str] = _told_effects
+    log: Path,
+    opened: OpenedLog,
+    copying: Any,
+    *,
+    is_sure: bool,
+    told: Callable[[Any], str] = _told_effects,
 ) -> dict[str, Any]:
     """Return a session's callbacks for printing, and for showing a record before it runs.
 
-    `told` returns the text about it. At a terminal, people are asked whether to run a record that
-    this machine is not known to have made.
+    `told` returns the text about it. A record that this machine is not known to have made runs only
+    in a sandbox, unless the user is sure; at a terminal, people are asked.
 
-    Raises (when it looks): UsageError: the person refuses.
+    Raises (when it looks): UsageError: there is no sandbox, or the person refuses.
     """
 
-    def look(record: Any, head: str) -> None:
-        if said := told(record):
+    def look(shown: Any, head: str) -> None:
+        record: ObservedRecord = getattr(shown, "served", shown)
+        if said := told(shown):
             output.told((said, "yellow"))
         known, is_asked = proxy_module("recorded_here"), proxy_module("command").is_typed_at()
-        if is_sure or known.is_recorded_here(head) or not (is_asked and sys.stderr.isatty()):
+        if known.is_trusted(log, head):
             return
-        asks = f"{output.shown_path(log)} was probably not recorded on this machine. Run it?"
-        if not click.confirm(asks, err=True):
+        if programs := _programs(opened.path, record):
+            named = ", ".join(programs[:_SHOWN])
+            count = words.counted(len(programs), "program file")
+            output.told((f"{_DIFFERENT.format(count)}: {named}", "yellow"))
+        if is_sure:
+            return
+        doubt = f"{output.shown_path(log)} was probably not recorded on this machine"
+        placing = proxy_module("copies.placing")
+        if why := placing.why_unboxed(record.folder, copying or placing.Copying()):
             raise click.UsageError(
-                "nothing was run; to list the tool calls, use `refold replay --list-effects LOG`"
+                f"{doubt}, and nothing was run, because the command would run without a sandbox "
+                f"({why}): {_LIST}; to run it all the same, add --yes"
             )
+        if not (is_asked and sys.stderr.isatty()):
+            return
+        if not click.confirm(f"{doubt}. Run it?", err=True):
+            raise click.UsageError(f"nothing was run; {_LIST}")
         known.remember(head)
 
     return {"look": look, "write": _write()}
@@ -129,7 +163,7 @@ def _looking(
 def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options: Any) -> int:
     """Run a command again, answered from the record up to an entry, and report the differences."""
     with opened_log(log) as opened, remedied(opened, None):
-        way = _looking(log, is_sure=is_sure)
+        way = _looking(log, opened, options.get("copying"), is_sure=is_sure)
         forked = sessions().fork_command(opened.path, command, **way, **options)
         sys.stdout.flush()
         found = diff(opened.path, forked.log)
@@ -172,7 +206,8 @@ def resume_foreign(
 ) -> int:
     """Run an interrupted command again; ask unanswered requests, and report the result."""
     with opened_log(log) as opened:
-        way = _looking(log, is_sure=is_sure, told=str)
+        copying = options.get("copying")
+        way = _looking(log, opened, copying, is_sure=is_sure, told=str)
         resumed = sessions().resume_command(opened.path, command, **way, **options)
         sys.stdout.flush()
         different = [_placed(one, opened) for one in resumed.different]
@@ -206,7 +241,7 @@ def resume_foreign(
         shown = shlex.quote(document.log)
         output.hint(f"1 log: {shown}; refold show {shown}")
 
-    is_refused = bool(options.get("applies") and resumed.patch and resumed.patch.moved)
+    is_refused = bool(options.get("applies") and resumed.kept)
     code = FINE if is_fine else NOT_COMPLETED
     return output.answer(document, describe, DIFFERS if different or is_refused else code)
 
@@ -216,12 +251,15 @@ def _told_patch(resumed: Any, *, applies: bool) -> None:
     patch = resumed.patch
     if patch is None or not (patch.files or patch.moved):
         return
-    if patch.moved:
-        why = f"{patch.folder} has changed since the recording: {patch.names()}"
+    if resumed.kept:
         if applies:
-            output.complain(f"nothing was applied: {why}")
+            output.complain(f"nothing was applied: {resumed.kept}")
+            if not patch.moved:
+                output.told_lines(patch.text)
+        elif patch.moved:
+            output.told(f"--apply would fail: {resumed.kept}")
         else:
-            output.told(f"--apply would fail: {why}")
+            output.told(f"not as in {patch.folder}: {patch.names()}; no --apply: {resumed.kept}")
     elif resumed.is_applied:
         output.told(f"applied to {patch.folder}: {patch.names()}")
     else:
@@ -232,10 +270,9 @@ def _told_patch(resumed: Any, *, applies: bool) -> None:
 
 def sensitivity_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options: Any) -> int:
     """Run a command once for each recorded answer, which fails, and print each reaction."""
-    first = _looking(log, is_sure=is_sure)["look"]
 
     def look(record: ObservedRecord, head: str, count: int) -> None:
-        first(record, head)
+        _looking(log, opened, options.get("copying"), is_sure=is_sure)["look"](record, head)
         runs = f"{words.counted(count, 'answer')} to fail: {words.counted(count, 'run')}"
         output.told(f"{runs} of the command, one after the other")
         if not is_sure and proxy_module("command").is_typed_at() and sys.stderr.isatty():

@@ -138,8 +138,9 @@ def command(
     With -- COMMAND, LOG is a log of `refold record`: the command runs again, and its requests are
     answered from the log.  It runs in a copy of the recorded folder, and in a sandbox without a
     network if `bwrap` works here.  It executes the recorded tool calls, so if somebody else
-    recorded LOG, look at them first with --list-effects.  At a terminal, Refold asks before it
-    replays a LOG that was not recorded on this machine, unless you pass --yes.
+    recorded LOG, look at them first with --list-effects.  A LOG that was not recorded on this
+    machine is refused without a sandbox; at a terminal, Refold asks before it replays one in a
+    sandbox.  --yes skips both.
     """
     again = command_given()
     if again is not None or is_listed:

@@ -218,7 +218,10 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "divergence": ("one divergence, as refold replay prints it", divergence_schema),
     "replay": ("refold replay LOG --json", _replay),
     "replay-command": ("refold replay LOG --json -- COMMAND", _watched),
-    "effects": ("refold replay LOG --list-effects --json", lambda: _of(OwnCalls, log=TEXT)),
+    "effects": (
+        "refold replay LOG --list-effects --json",
+        lambda: _of(OwnCalls, log=TEXT, programs=list_of(TEXT)),
+    ),
     "replays": ("refold replay DIR --json: several logs", lambda: _of(BulkReport)),
     "drift": ("refold drift --json", lambda: _of(DriftReport)),
     "fork": ("refold fork --json", lambda: _of(printed.PrintedFork)),

@@ -25,6 +25,7 @@ from refold.engine.workspace.left_out import LogFiles, is_volatile
 from refold.engine.workspace.paths import as_text, of_text
 from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.tree import FileTree, TreeEntry
+from refold.proxy.copies.current import is_ordinary
 from refold.replay.observed.folder import contents_of
 
 _UNKNOWN: Final = ("commit", "cut", "out")
@@ -59,6 +60,16 @@ class FolderPatch:
         named = self.moved or [as_text(path) for path in self.files]
         more = [f"{len(named) - _NAMED_MAX} more"] if len(named) > _NAMED_MAX else []
         return ", ".join([*named[:_NAMED_MAX], *more])
+
+    def why_not(self, *, is_trusted: bool) -> str:
+        """Return why nothing may be written; empty if it may be. A log may name any folder."""
+        if self.moved:
+            return f"{self.folder} has changed since the recording: {self.names()}"
+        if not is_ordinary(str(self.folder)):
+            return f"{self.folder} is not a folder of work"
+        if not Path.cwd().is_relative_to(self.folder.resolve()):
+            return f"--apply writes only where you stand: run it in {self.folder}"
+        return "" if is_trusted else "the log was probably not recorded on this machine"
 
     def apply(self) -> None:
         """Write the files into the user's folder.

@@ -119,7 +119,7 @@ def make_copy(
             return held.content
 
     tree = _with_log(edits.tree(whole), started.log)
-    check_folders(tree.by_path, [one.path for one in started.repositories])
+    check_folders(tree.by_path, [started.below, *(one.path for one in started.repositories)])
     missing = restore(tree.differs, content, top)
     if missing:
         raise _incomplete(log, missing)

@@ -25,7 +25,7 @@ from refold.proxy.command import Starter, started
 from refold.proxy.copies.copied import Copy, keep_copy, make_copy
 from refold.proxy.copies.current import Edits, is_ordinary
 from refold.proxy.copies.ended import FolderComparison
-from refold.proxy.copies.sandbox import SandboxRefused, SandboxView, has_layers, opened
+from refold.proxy.copies.sandbox import Sandbox, SandboxRefused, SandboxView, has_layers, opened
 from refold.proxy.copies.whose import Files
 
 _PREFIX: Final = "refold-copy-"
@@ -113,7 +113,7 @@ def placed(
             files=files,
             has_hooks=copying.has_hooks,
         )
-        yield _placed(folder, copy, copying, work, left)
+        yield _placed(folder, copy, copying, left)
         left.close()
         if copying.keep is not None:
             keep_copy(work / "copy", copying.keep)
@@ -123,70 +123,103 @@ def _placed(
     folder: FolderState,
     made: Callable[..., Copy],
     copying: Copying,
-    work: Path,
     left: contextlib.ExitStack,
 ) -> Placement:
     """Make the copy, and open a sandbox for it if there is one."""
     recorded = folder.started
     assert recorded is not None
-    at = os.path.join(recorded.path, recorded.below).rstrip("/")  # noqa: PTH118 - a text
-    why, layers = "", False
+    is_placed, why, layers = is_ordinary(recorded.path), "", False
     try:
         layers = has_layers()
     except SandboxRefused as error:
         why = str(error)
-    if not is_ordinary(recorded.path):
-        why = f"{recorded.path} cannot be replaced by the copy"
-    copy = made(is_mounted=not why, has_layers=layers, is_kept=copying.keep is not None)
+    is_kept = copying.keep is not None
+    copy = made(is_mounted=is_placed and not why, has_layers=layers, is_kept=is_kept)
     taken = (*copy.edits.used, *copy.led)
     compared = FolderComparison(
         copy.top, copy.contents, copying.ignored, taken, recorded.log, copy.gits
     )
     left.enter_context(compared)
     compared.begin()
-    if not why:
-        (work / "layers").mkdir()
-        places = tuple(_places(copy, recorded.path))
-        layered = (
-            (source, f"{place}{path.removeprefix(recorded.path)}")
-            for _, place in places
-            for source, path in copy.layered
-        )
-        view = SandboxView(
-            scratch=work / "layers", hidden=work, places=places,
-            layered=tuple(layered), shown=copy.shown, has_network=copying.has_network,
-        )  # fmt: skip
+    at = str(Path(copy.top, recorded.below))
+    if why:
+        start, listening = _leading(copy, functools.partial(_started, at), at), None
+        told = [
+            (
+                f"ran in a copy of {recorded.path} at a different path, because no sandbox is "
+                f"available: {why}"
+            ),
+            "changes made outside the copy are permanent",
+        ]
+    else:
+        told = [f"ran in a sandbox, in a copy of the recorded {recorded.path}"]
+        places: tuple[tuple[Path, str], ...] = ((copy.top, str(copy.top)),)
+        if is_placed:
+            at = os.path.join(recorded.path, recorded.below).rstrip("/")  # noqa: PTH118 - a text
+            places = tuple(_places(copy, recorded.path))
+        else:
+            told.append(f"{recorded.path} cannot be replaced, so the copy is at a different path")
+        box = left.enter_context(_boxed(copy, places, recorded.path, at, copying, layers=layers))
+        start, listening = box.start, box.listening
+        start = start if is_placed else _leading(copy, start, at)
+        told += ["the sandbox has network access"] if copying.has_network else []
+        if not layers:
+            told.append("HOME is read-only, because this system does not support overlays")
+    return Placement(
+        start=start, listening=listening, top=copy.top, comparison=compared, edits=copy.edits,
+        is_offline=not (why or copying.has_network),
+        line=copy.edits.line(recorded.path),
+        folders={"folder": at, "other_folder": at}, notes=(*told, *copy.notes),
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _boxed(
+    copy: Copy,
+    places: tuple[tuple[Path, str], ...],
+    recorded: str,
+    at: str,
+    copying: Copying,
+    *,
+    layers: bool,
+) -> Iterator[Sandbox]:
+    """Open the sandbox of a copy.
+
+    Raises:
+        UsageError: it cannot be opened, though this system has sandboxes: a folder of a log is
+            never the reason to do without.
+    """
+    work = copy.top.parent
+    (work / "layers").mkdir()
+    layered = (
+        (source, f"{place}{path.removeprefix(recorded)}")
+        for _, place in places
+        for source, path in copy.layered
+    )
+    view = SandboxView(
+        scratch=work / "layers", hidden=work, places=places,
+        layered=tuple(layered), shown=copy.shown, has_network=copying.has_network,
+    )  # fmt: skip
+    with contextlib.ExitStack() as left:
         try:
             box = left.enter_context(opened(view, at, layers))
         except SandboxRefused as error:
-            why = str(error)
-        else:
-            told = [f"ran in a sandbox, in a copy of the recorded {recorded.path}"]
-            told += ["the sandbox has network access"] if copying.has_network else []
-            told += (
-                []
-                if layers
-                else ["HOME is read-only, because this system does not support overlays"]
-            )
-            return Placement(
-                start=box.start, listening=box.listening, top=copy.top, comparison=compared,
-                edits=copy.edits, is_offline=not copying.has_network,
-        line=copy.edits.line(recorded.path),
-                folders={"folder": at, "other_folder": at}, notes=(*told, *copy.notes),
-            )  # fmt: skip
-    here = str(Path(copy.top, recorded.below))
-    told = [
-        (
-            f"ran in a copy of {recorded.path} at a different path, because no "
-            f"sandbox is available: {why}"
-        )
-    ]
-    told.append("changes made outside the copy are permanent")
-    return Placement(
-        start=_starting(copy, here), top=copy.top, comparison=compared, edits=copy.edits,
-        line=copy.edits.line(recorded.path),
-        folders={"folder": here, "other_folder": here}, notes=(*told, *copy.notes),
-    )  # fmt: skip
+            advice = "to run without a sandbox, use --in-place"
+            raise UsageError(f"no sandbox for the folder {recorded}: {error}; {advice}") from None
+        yield box
+
+
+def why_unboxed(folder: FolderState, copying: Copying) -> str:
+    """Return why a command will run without a sandbox; empty if it will run in one."""
+    if copying.in_place:
+        return "--in-place"
+    if folder.started is None:
+        return "the log does not contain its folder"
+    try:
+        has_layers()
+    except SandboxRefused as error:
+        return str(error)
+    return ""
 
 
 def _places(copy: Copy, recorded: str) -> Iterator[tuple[Path, str]]:
@@ -199,19 +232,32 @@ def _places(copy: Copy, recorded: str) -> Iterator[tuple[Path, str]]:
             yield copy.top, str(today)
 
 
-def _starting(copy: Copy, folder: str) -> Starter:
-    """Return what starts a command in a folder of a copy; words and variables name the copy."""
+def _started(
+    folder: str,
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    output: int,
+    errors: int | None,
+) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(command, env=variables, cwd=folder, stdout=output, stderr=errors)
 
-    def start(
+
+def _leading(copy: Copy, start: Starter, folder: str) -> Starter:
+    """Return what starts a command in a folder of a copy; words and variables name the copy.
+
+    The first word does not: it is the program that the user chose.
+    """
+
+    def begin(
         command: Sequence[str], variables: Mapping[str, str], output: int, errors: int | None
     ) -> "subprocess.Popen[bytes]":
         told = {n: value if n == "PATH" else _led(value, copy) for n, value in variables.items()}
         # A package that is installed to be edited is imported from the user's folder.
         told |= {"PWD": folder, "PYTHONPYCACHEPREFIX": str(copy.top.parent / "compiled")}
-        words = [_led(word, copy) for word in command]
-        return subprocess.Popen(words, env=told, cwd=folder, stdout=output, stderr=errors)
+        program, *words = command
+        return start([program, *(_led(word, copy) for word in words)], told, output, errors)
 
-    return start
+    return begin
 
 
 def _led(text: str, copy: Copy) -> str:
