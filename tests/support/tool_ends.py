@@ -25,6 +25,7 @@ TOOLS: Final = ("subagent", "subagent_dispatch", "dispatch_subagent", "dispatch_
 LIMITS: Final[dict[str, dict[str, Any]]] = {
     "done": {},
     "empty": {},
+    "artifacts": {},
     "cut": {},
     "length": {},
     "speechless": {},
@@ -99,6 +100,8 @@ def _said(request: ModelRequest) -> Reply:
             return {"text": "", "stop_reason": "length", "usage": usage}
         case "refused":
             return {"text": "", "stop_reason": "refusal", "usage": usage}
+        case "artifacts":
+            return '{"summary": "Two.", "artifacts": [{"kind": "note", "value": "the moon"}]}'
         case "empty":
             return ""
     return {"text": "The tides follow the moon.", "usage": usage}

@@ -56,7 +56,7 @@ from refold.tools.delegation.forked_children import (
     recorded,
 )
 from refold.tools.delegation.shared import offered_to_child, outcome_in, with_values
-from refold.tools.delegation.words import answer_of, error_of
+from refold.tools.delegation.words import error_of, handed_back
 
 NAME: Final = "dispatch_subagents"
 
@@ -237,7 +237,7 @@ def _one_result(run: Any, child: Child) -> SubagentResult:
     outcome = outcome_in(child)
     error = error_of(outcome, run=run, limits=child.limits)
     is_value = outcome.ok and not outcome.summary and child.output_json not in (None, "")
-    text = encode(child.output_json).decode() if is_value else answer_of(outcome)
+    text = handed_back(outcome, encode(child.output_json).decode() if is_value else "")
     return SubagentResult(text, outcome.ok, error)
 
 

@@ -39,14 +39,13 @@ from refold.tools.delegation.shared import (
     with_values,
     yields_after,
 )
+from refold.tools.delegation.words import PLAN
 
 R = TypeVar("R")
 T = TypeVar("T")
 
 FAILED: Final = "Subagent execution failed"
 """The message for a failure without its own message."""
-PLAN: Final = "plan"
-"""The name of the artifact with the final state of a child's plan."""
 
 
 # --- waiting for children, from either kind of program -------------------------------------------

@@ -37,7 +37,7 @@ from refold.tools.delegation.shared import (
     texts_schema,
     unknown_in,
 )
-from refold.tools.delegation.words import answer_of, error_of, told_of
+from refold.tools.delegation.words import error_of, handed_back, told_of
 
 _SPAWN, _AWAIT = SPAWN_TOOLS
 _ROW: Final = POLICIES[_SPAWN]
@@ -296,6 +296,6 @@ def _block(run: Run, job_id: str, child: Child | None) -> str:
         return f"[{job_id}: NOT FOUND]"
     outcome = outcome_in(child)
     if outcome.error is None:
-        return f"[{job_id}: OK]\n{answer_of(outcome)}"
+        return f"[{job_id}: OK]\n{handed_back(outcome)}"
     error = error_of(outcome, run=run, limits=child.limits) or outcome.error.message
     return f"[{job_id}: ERROR]\n{told_of(outcome, error)}"

@@ -43,7 +43,7 @@ from refold.tools.delegation.shared import (
     text_problems,
     texts_schema,
 )
-from refold.tools.delegation.words import answer_of, error_of, told_of
+from refold.tools.delegation.words import error_of, handed_back, told_of
 
 NAME: Final = "subagent_dispatch"
 _ROW: Final = POLICIES[NAME]
@@ -239,7 +239,7 @@ class _Call:
         if fault is not None and said is not None:
             code, _, why = said.partition(": ")
             raise ToolError(NAME, told_of(outcome, why), code)
-        return json.dumps({"result": answer_of(outcome), "session_id": session_id})
+        return json.dumps({"result": handed_back(outcome), "session_id": session_id})
 
     def _check_arguments(self) -> None:
         if problems := text_problems(self.arguments, _schema(self.catalog.others)):

@@ -1,5 +1,6 @@
 """The model's text about a child's outcome, the same for every tool.
 
+    handed_back  the answer, and the artifacts below it
     answer_of    the answer, or the child's last text, each marked if incomplete
     error_of     `code: the cause. The next step.`
     told_of      both in one text, for tools whose failure is one text
@@ -12,9 +13,15 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from refold.engine.events.limits import Limits
-from refold.engine.events.outcome import Outcome, Truncated
+import orjson
 
+from refold.engine.children.reply import Members, Misfit, check_shape
+from refold.engine.encoding.canonical import loads
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Artifact, Outcome, Truncated
+
+PLAN: Final = "plan"
+"""The name of the artifact with the final state of a child's plan."""
 NOTHING: Final = "(the child ended without an answer: ask again, or do the work yourself)"
 LAST_WORDS: Final = "[not finished; the child's last words]"
 MESSAGE_CHARACTERS: Final = 300
@@ -96,6 +103,49 @@ def answer_of(outcome: Outcome) -> str:
         return outcome.summary
     kept, seen = outcome.truncated.kept_bytes, outcome.truncated.seen_bytes
     return f"{outcome.summary}\n[cut: the first {kept} of {seen} bytes. {_SHORTER}]"
+
+
+def handed_back(outcome: Outcome, answer: str = "") -> str:
+    """Return the answer of an outcome and, below it, its artifacts, for results that are one text.
+
+    The plan of a child is Refold's own: just how many of its steps are done is told, if not all
+    are. `answer` replaces the answer's text.
+    """
+    if not outcome.ok:
+        return answer_of(outcome)
+    parts, own = [answer or answer_of(outcome)], []
+    for each in outcome.artifacts:
+        steps = _steps(each)
+        if steps is None:
+            own.append(each)
+        elif undone := [step for step in steps if step["status"] != "done"]:
+            done = len(steps) - len(undone)
+            parts.append(f"[{done} of {len(steps)} steps of its plan are done]")
+    for number, each in enumerate(own, 1):
+        title = f"{each.kind} {each.name}".strip()
+        parts.append(f"[artifact {number} of {len(own)}: {title}]\n{each.value}")
+    return "\n".join(filter(None, parts))
+
+
+def _steps(artifact: Artifact) -> list[dict[str, str]] | None:
+    """Return the steps of a plan, or `None` for another artifact; a program may name one alike."""
+    if (artifact.kind, artifact.name) != ("json", PLAN):
+        return None
+    try:
+        found = loads(artifact.value)
+        check_shape(found, _A_PLAN)
+    except (orjson.JSONDecodeError, Misfit):
+        return None
+    return found["steps"]  # type: ignore[no-any-return]  # of this shape
+
+
+_A_PLAN: Final = Members(
+    {
+        "objective": str,
+        "status": str,
+        "steps": [Members({"id": int, "title": str, "status": str})],
+    }
+)
 
 
 def told_of(outcome: Outcome, error: str) -> str:

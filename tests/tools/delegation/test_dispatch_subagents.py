@@ -164,7 +164,11 @@ def test_children_in_other_processes_have_their_plans_and_the_callers_items(
 
     assert recording.status == "completed", recording.error
     outputs = [one["output"] for one in recording.output["value"]]
-    assert outputs == ["a after ['before']", "b after ['before']"]
+    artifact = "[artifact 1 of 1: path]\nmine.md"
+    assert outputs == [
+        f"a after ['before']\n[0 of 1 steps of its plan are done]\n{artifact}",
+        f"b after ['before']\n{artifact}",
+    ]
     finished = [entry.data for entry in read_entries(log) if entry.kind == "child.finished"]
     names = [[item["name"] for item in one["outcome"]["artifacts"]] for one in finished]
     assert names == [["", "plan"]] * 2

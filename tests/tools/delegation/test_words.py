@@ -11,7 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import refold
-from refold.engine.events.outcome import failed
+from refold.engine.events.outcome import Artifact, Outcome, failed
 from refold.engine.log.names import children as children_of
 from refold.engine.log.reader import read_entries
 from refold.engine.models import model_from
@@ -21,7 +21,7 @@ from refold.tools.agents.agent_files import AgentDef
 from refold.tools.agents.agent_prompts import agent_prompts
 from refold.tools.contract.policy import POLICIES
 from refold.tools.delegation.subagent_dispatch import SharedContext, dispatch_tool
-from refold.tools.delegation.words import error_of
+from refold.tools.delegation.words import error_of, handed_back
 from tests.support.model_server import ModelServer
 from tests.support.tool_ends import ENDS, TOOLS, recorded, session, told, tools
 
@@ -78,6 +78,17 @@ def test_the_next_step_follows_from_the_cause(code: str, advice: str) -> None:
 
     assert said is not None
     assert said.startswith(f"{code}: why. {advice}")
+
+
+@pytest.mark.parametrize("value", ["{", "[]", '{"steps":[]}'])
+def test_an_artifact_that_is_no_plan_but_is_called_so_is_handed_back(value: str) -> None:
+    outcome = Outcome(
+        status="completed",
+        summary="Done.",
+        artifacts=(Artifact(kind="json", name="plan", value=value),),
+    )
+
+    assert handed_back(outcome) == f"Done.\n[artifact 1 of 1: json plan]\n{value}"
 
 
 WIRES = {
