@@ -7,7 +7,7 @@ own log: replay serves it from there (CONTRACT.md §6.4).
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
@@ -31,6 +31,13 @@ def share(session: Any, by: str, send: Send | None) -> "SharedSession":
     return SharedSession(session, by, send)
 
 
+def _owners(name: str) -> NoReturn:
+    raise UsageError(
+        f"session.{name} is for the run that owns the session; a child that shares it can use a "
+        "copy: run.session.clone()"
+    )
+
+
 class SharedSession:
     """A child's face of its parent's session; the same calls, as far as a child may make them."""
 
@@ -52,6 +59,32 @@ class SharedSession:
     def bus(self) -> Any:
         """The bus of the shared session."""
         return self.session.bus
+
+    id = property(lambda self: self.session.id)
+    parent = property(lambda self: self.session.parent)
+    factory = property(lambda self: self.session.factory)
+    maker = property(lambda self: self.session.maker)
+    slice_types = property(lambda self: self.session.slice_types)
+    event_types = property(lambda self: self.session.event_types)
+    data_of = property(lambda self: self.session.data_of)
+    children = property(lambda _: _owners("children"))
+    failures = property(lambda _: _owners("failures"))
+
+    def rollback(self, _snapshot: Snapshot, /) -> None:
+        """Refuse: siblings act on the session, too. A fork can be rolled back (`clone`).
+
+        Raises:
+            UsageError: always.
+        """
+        _owners("rollback")
+
+    def fold(self, _line: Any, /) -> None:
+        """Refuse: the session is made of its owner's log.
+
+        Raises:
+            UsageError: always.
+        """
+        _owners("fold")
 
     def bind(self, emit: Callable[[Any], None], draw: Draw, /) -> None:
         """Put every change and every read into the child's log from now on."""

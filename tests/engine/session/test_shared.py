@@ -97,6 +97,31 @@ def test_a_copy_is_a_session_of_ones_own() -> None:
     assert face.empty().select_all(Finding) == ()
 
 
+def test_a_face_has_the_names_of_a_session() -> None:
+    session = fresh()
+    face, _ = bound(session)
+
+    names = {name for name in (*dir(Session), *vars(session)) if not name.startswith("_")}
+    assert names <= {*dir(SharedSession), *vars(face)}
+    assert (face.id, face.slice_types, face.event_types) == ("session", (Finding,), (Finding,))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda face: face.children,
+        lambda face: face.failures,
+        lambda face: face.rollback(fresh().snapshot()),
+        lambda face: face.fold(SessionChanged("Finding", {"text": "a"})),
+    ],
+)
+def test_what_is_for_the_owner_is_refused_with_what_to_do(use: Any) -> None:
+    face, _ = bound(fresh())
+
+    with pytest.raises(UsageError, match=r"for the run that owns the session.*clone\(\)"):
+        use(face)
+
+
 def test_outside_of_its_run_a_face_is_refused() -> None:
     face, _ = bound(fresh())
     face.unbind()
