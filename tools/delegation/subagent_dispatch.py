@@ -14,6 +14,7 @@ run on, so a replay reads no agent file.  Rules: CONTRACT.md §10.16.
 
 import json
 import uuid
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -80,10 +81,12 @@ def create_subagent_dispatch_tool(
 ) -> DelegationTool | None:
     """Return the tool with which the agent `current_agent_id` dispatches to all others.
 
-    `None` if there are no others. Files that do not define an agent are skipped, and the log of a
-    run that uses the tool has them with the reasons.
+    `None` if there are no others. Files that do not define an agent are skipped with a warning, and
+    the log of a run that uses the tool has them with the reasons.
     """
     agents = agent_loader.discover_agents()
+    for skipped in agent_loader.skipped:
+        warnings.warn(f"agent skipped: {skipped}", RuntimeWarning, stacklevel=2)
     return dispatch_tool(current_agent_id, agents, agent_loader.skipped, context)
 
 

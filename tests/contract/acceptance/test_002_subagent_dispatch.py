@@ -358,7 +358,10 @@ def test_070_without_a_description_there_is_no_agent(tmp_path: Path, log: Path) 
         loader.load("mute")
     structlog.configure()
     try:
-        with structlog.testing.capture_logs() as lines:
+        with (
+            structlog.testing.capture_logs() as lines,
+            pytest.warns(RuntimeWarning, match="agent skipped: .*description is required"),
+        ):
             tool = made(loader)
     finally:
         structlog.reset_defaults()
