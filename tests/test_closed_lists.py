@@ -13,6 +13,8 @@ from types import ModuleType
 from typing import Any, Final, Literal, get_args, get_origin
 
 PARTIAL: Final = {
+    "refold.engine.observed.links._INFERRED": "the others show who called whom",
+    "refold.proxy.copies.current._FILES": "the others are no files",
     "refold.cli.commands.export._TIMES": "heads and reports of replays are no exports",
     "refold.cli.commands.export._SUFFIXES": "a report of replays is named by the caller",
     "refold.cli.commands.recover._SOUND": "the states that need nothing",

@@ -125,7 +125,7 @@ def signer_of(message: bytes, armor: str, trust: Path, at: datetime | None) -> S
     """
     key, refused = _key_in(armor), None
     with _placed(armor) as signature:
-        for number, (names, rest, held) in _lines_of(trust):
+        for number, (names, rest, held) in lines_of(trust):
             if held != key:
                 continue
             is_dated = "valid-" in rest.partition(" ")[0]
@@ -146,8 +146,12 @@ def signer_of(message: bytes, armor: str, trust: Path, at: datetime | None) -> S
     return refused
 
 
-def _lines_of(trust: Path) -> Iterator[tuple[int, tuple[str, str, str]]]:
-    """Yield the number, and names, rest and key, of each line of a file of allowed signers."""
+def lines_of(trust: Path) -> Iterator[tuple[int, tuple[str, str, str]]]:
+    """Yield the number, and names, rest and key, of each line of a file of allowed signers.
+
+    Raises:
+        SignersRefused: the file cannot be read, or a line of it has no key.
+    """
     try:
         with plain_file(trust).open("rb") as file:
             lines = file.read(_SIGNERS_MAX).decode("utf-8").splitlines()

@@ -47,8 +47,13 @@ class SignatureCheck:
 
         Raises:
             ProgramMissing: `trust` is given, and `ssh-keygen` is missing or too old.
+            SignersRefused: the file of allowed signers cannot be read.
         """
         self._trust = trust
+        if trust is not None:
+            from refold.engine.signing.openssh import lines_of  # noqa: PLC0415 - few ask
+
+            list(lines_of(trust))  # a wrong file is named though nothing is signed
         self._found: LogSignature | None = None
         self._verdict: SignatureReport | None = None
         self._last: Entry | None = None

@@ -572,7 +572,12 @@ class _Check:
         else:  # no crash tears a tail behind the last line, or behind the one that a parent holds
             is_whole = (is_ended or self.is_held) and self._broken != TORN_TAIL
             start = self._bond.start  # joined before it had an entry: there was no head to keep
-            is_nothing = start is not None and start.outcome is not None and not self._entries
+            is_nothing = (
+                start is not None
+                and start.outcome is not None
+                and start.anchor is None
+                and not self._entries
+            )
             is_complete = is_whole or is_nothing or self._bond.is_given_up
         started, start = self._causality.started, self._bond.start
         return LogReport(

@@ -31,7 +31,8 @@ _EXAMPLES: Final[dict[Any, Any]] = {
 
 def example(kind: Any) -> Any:
     """Return an error of `kind` with data in every attribute."""
-    return kind(*(_EXAMPLES[one] for one in get_type_hints(kind).values() if one in _EXAMPLES))
+    hints = get_type_hints(kind)
+    return kind(*(_EXAMPLES[hints[name]] for name in kind._fields if hints[name] in _EXAMPLES))
 
 
 def data(error: Any) -> dict[str, Any]:

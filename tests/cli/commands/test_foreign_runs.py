@@ -471,15 +471,13 @@ def test_tokens_of_a_conversation_are_said_to_be_those_of_all_below(
     """With all details, too."""
     del folder
     calls = says("", ("c", "delegate_to_digger", {"brief": "Dig here"}))
-    record(
-        Path("b.jsonl"),
-        [*talk(system("Lead"), user("Go"), calls), *talk(user("Dig here"), says("dug"))],
-    )
+    first, last = talk(system("Lead"), user("Go"), calls, result("c", "dug"), says("done"))
+    record(Path("b.jsonl"), [first, *talk(user("Dig here"), says("dug")), last])
 
     for words in (["show", "b.jsonl"], ["show", "b.jsonl", "--details"]):
         shown = invoke(*words).stdout
-        own = "1 request, 15 tokens, cost \u2013"
-        assert shown.count(f"{own}; with its subagents: 30 tokens, cost \u2013") == 1, shown
+        own = "2 requests, 30 tokens, cost \u2013"
+        assert shown.count(f"{own}; with its subagents: 45 tokens, cost \u2013") == 1, shown
         assert shown.count("with its subagents") == 1
 
 

@@ -424,7 +424,7 @@ def _ends(verification: Verification, log: OpenedLog) -> str:
     root = verification.root
     unsealed = [report for report in verification.logs if not report.complete]
     if not unsealed:
-        return "every log has its end, its parent contains its head, or its parent was cancelled"
+        return "every log has its end, or its parent needs none"
     for report in unsealed:
         if report.broken is not None:
             which = "the log" if report is root else Path(log.shown(report.path)).name
