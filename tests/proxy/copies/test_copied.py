@@ -12,10 +12,12 @@ import pytest
 from refold.engine.errors import FolderIncomplete, FolderRefused
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import files_of
+from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState, Repository
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 from refold.proxy.copies import copied
 from refold.proxy.copies.copied import Copy, make_copy
+from refold.proxy.copies.current import RecordedFolder, todays_folder
 from refold.proxy.copies.whose import Files
 from tests.support.folders import git, repository
 
@@ -72,9 +74,10 @@ def made(
     has_layers: bool = False,
     has_hooks: bool = False,
 ) -> Copy:
-    """Make a copy in a new folder."""
+    """Make a copy in a new folder; the user stands in the recorded one, if it is there."""
     work.mkdir()
-    with contextlib.ExitStack() as left:
+    here = started.path if Path(started.path).is_dir() else "."
+    with contextlib.chdir(here), contextlib.ExitStack() as left:
         return make_copy(
             log,
             state_of(started),
@@ -302,3 +305,21 @@ def test_a_repository_behind_a_link_of_the_log_is_not_touched(
              tmp_path / "work")  # fmt: skip
 
     assert all_bytes(victim) == before
+
+
+def test_a_folder_that_a_log_from_elsewhere_names_is_not_opened(tmp_path: Path) -> None:
+    """Nothing of it is lent, though it holds the recorded files."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    (top / "secret").write_text("mine\n")
+    left_out = TreeEntry("secret", "100644", "out", "large", 5)
+    started = recorded(top, tmp_path / "x.jsonl", left_out)
+    state = RecordedFolder(
+        tmp_path / "x.jsonl", "0" * 64, state_of(started), Contents(tmp_path / "x.jsonl", {}),
+        started.tree, {},
+    )  # fmt: skip
+
+    with contextlib.chdir(tmp_path):
+        assert state.place is None
+        assert todays_folder(state) is None
+    with contextlib.chdir(top):
+        assert attrs.evolve(state).place == top

@@ -83,10 +83,14 @@ class RecordedFolder:
 
     @functools.cached_property
     def place(self) -> Path | None:
-        """The recorded folder, if the run was recorded on this machine."""
-        place = Path(self.started.path)
-        is_known = is_recorded_here(self.head) or (place.is_dir() and _is_of(place, self))
-        return place if place.is_dir() and is_known else None
+        """The recorded folder, if the run was recorded here, or this process runs in the folder.
+
+        Any log can name a folder of the user's, which is no reason to open it.
+        """
+        place, here = Path(self.started.path), Path.cwd()
+        is_in = any(here.is_relative_to(each) for each in (place, os.path.realpath(place)))
+        is_known = is_in or is_recorded_here(self.head)
+        return place if is_known and place.is_dir() else None
 
     @functools.cached_property
     def committed(self) -> Mapping[str, TreeEntry]:
@@ -165,7 +169,7 @@ def _holds_most(folder: Path, recorded: RecordedFolder) -> bool:
         if held := held_at(folder, each.path):
             entries = {each, *recorded.state.states.get(each.path, ())}
             found += any(map(held.is_as, entries))
-    return found * 2 > len(sample) or (not sample and str(folder) == recorded.started.path)
+    return found * 2 > len(sample)
 
 
 @attrs.frozen
