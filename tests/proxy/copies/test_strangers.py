@@ -1,0 +1,187 @@
+"""A stranger's log, and whatever its command leaves, change nothing but the copy.
+
+The members are those of the closed list in SECURITY.md.
+"""
+
+import contextlib
+import re
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from refold.engine.errors import FolderIncomplete, FolderRefused, GitFailed, UsageError
+from refold.engine.log.blobs import BlobStore
+from refold.engine.log.names import files_of
+from refold.engine.workspace.entries import (
+    FolderChanged,
+    FolderStarted,
+    FolderState,
+    Repository,
+    read_entry,
+)
+from refold.engine.workspace.tree import Base, FileTree, TreeEntry
+from refold.proxy.copies.applying import FolderPatch
+from refold.proxy.copies.placing import Copying, placed
+from tests.proxy.copies.test_placing import ran
+from tests.support.folders import git, repository
+
+ROOT: Final = Path(__file__).parents[3]
+MEMBERS: Final = ("path", "below", "log", "tree", "repositories", "changes", "files")
+"""Of `x-refold.folder` and `x-refold.left`."""
+_CONTENT: Final = b"theirs"
+_NAMES: Final = ("a", "b", "a/b", "b/c", "a/b/c")
+_FOLDERS: Final = (
+    "{home}", "{home}/mine", "{home}/.ssh", "{home}/new", "/", "/usr/x", "/etc", "{tmp}",
+)  # fmt: skip
+_TARGETS: Final = (
+    "{home}/mine", "{home}/.ssh", "{home}/.ssh/key", "{home}", "/", "..", "../..", "a", "b/c",
+)  # fmt: skip
+_COMMAND: Final = """
+    for each in .git a/.git b/.git a/b/.git; do
+        test "$(readlink -f "$each")" = "$PWD/$each" || continue
+        ln -s "$0" "$each/objects/zz"; echo "$0" > "$each/objects/info/alternates"
+        ln -sf "$0/key" "$each/info/exclude"; ln -sf "$0/key" "$each/HEAD"
+        printf '[core]\\n\\tworktree = %s\\n' "$0" > "$each/config"
+        printf '\\tfsmonitor = touch %s/run\\n' "$0" >> "$each/config"
+    done
+    rm -rf c; ln -s "$0" c; ln -s "$0/key" d; mkfifo p
+"""
+_drawn = st.lists(
+    st.tuples(st.sampled_from(_NAMES), st.sampled_from(("own", "folder", "out", *_TARGETS))),
+    max_size=4,
+    unique_by=lambda one: one[0],
+)
+
+
+@st.composite
+def _logs(draw: st.DrawFn) -> dict[str, Any]:
+    return {
+        "path": draw(st.sampled_from(_FOLDERS)),
+        "below": draw(st.sampled_from(("", "a", "b/c"))),
+        "tree": draw(_drawn),
+        "bases": draw(st.lists(st.sampled_from(("", *_NAMES)), max_size=2, unique=True)),
+        "repositories": draw(st.lists(st.sampled_from(("", *_NAMES)), max_size=2, unique=True)),
+        "has_commit": draw(st.booleans()),
+        "changes": draw(st.sampled_from(_NAMES)),
+    }
+
+
+def _entry(path: str, kind: str, named: str, places: dict[str, str]) -> TreeEntry:
+    if kind == "own":
+        return TreeEntry(path, "100755", "own", named, len(_CONTENT))
+    if kind in ("folder", "out"):
+        return TreeEntry(path, "040000", kind, "ignored" if kind == "out" else "")  # type: ignore[arg-type]
+    return TreeEntry(path, "120000", "link", kind.format(**places))
+
+
+def _state(log: Path, drawn: dict[str, Any], home: Path) -> FolderState:
+    """Return the folder of a log as it is read: Refold refuses what no log may hold."""
+    places = {"home": str(home), "tmp": str(home.parent)}
+    own = BlobStore(files_of(log)).put(_CONTENT)
+    tree_id, commit = (git(home / "mine", "rev-parse", each) for each in ("HEAD^{tree}", "HEAD"))
+    index = f'["a/new","100644","{"1" * 40}",0,"{own}",{len(_CONTENT)}]\n'
+    tree = FileTree.of(
+        [Base(path, tree_id) for path in drawn["bases"]],
+        [_entry(path, kind, own, places) for path, kind in drawn["tree"]],
+    )
+    repositories = tuple(
+        Repository(path, commit if drawn["has_commit"] else "", "refs/heads/pwned",
+                   f"{commit} refs/tags/v1\n", index)
+        for path in sorted(drawn["repositories"])
+    )  # fmt: skip
+    path = drawn["path"].format(**places)
+    started = FolderStarted(path, drawn["below"], tree, repositories)
+    state = FolderState()
+    for event in (
+        started.as_event(),
+        FolderChanged((), tree.digest, is_end=True, calls=()).as_event(),
+    ):
+        state.apply(read_entry(event.data))
+    return state
+
+
+def _seen(home: Path) -> list[tuple[str, int, bytes]]:
+    """Return all that the user has, with the times of the last change."""
+    return [
+        (str(each), each.lstat().st_mtime_ns, each.read_bytes() if each.is_file() else b"")
+        for each in sorted(home.rglob("*"))
+    ]
+
+
+def _harms_nobody(drawn: dict[str, Any], patch: pytest.MonkeyPatch) -> None:
+    """Make the copy, run the command, compare, keep, and apply; then look at the user's folders."""
+    with tempfile.TemporaryDirectory() as tmp:
+        home, log = Path(tmp, "home").resolve(), Path(tmp, "run.jsonl").resolve()
+        top = repository(home / "mine", {"b/c": "mine", "run.py": "mine"})
+        git(top, "tag", "v1")
+        git(top, "pack-refs", "--all")
+        (home / ".ssh").mkdir()
+        (home / ".ssh" / "key").write_text("secret")
+        (home.parent / "tmp").mkdir()
+        patch.setenv("HOME", str(home))
+        patch.setattr(tempfile, "tempdir", str(home.parent / "tmp"))
+        patch.chdir(home.parent)
+        before = _seen(home)
+        known = (FolderRefused, FolderIncomplete, UsageError, GitFailed)
+        with contextlib.suppress(*known):
+            state = _state(log, drawn, home)
+            keep = Copying(keep=home.parent / "kept")
+            with placed(log, state, ["sh", "agent.sh"], keep) as place:
+                ran(place, f"set -- ; exec sh -c '{_quoted()}' {home}/.ssh")
+                assert place.comparison is not None
+                place.comparison.end(state)
+        for path, kind in drawn["tree"]:
+            with contextlib.suppress(OSError, RuntimeError, *known):
+                (home.parent / "project").mkdir(exist_ok=True)
+                place = home.parent / "project" / path
+                if place.parent.resolve() == place.parent:
+                    place.symlink_to(kind.format(home=home, tmp=tmp))
+        new = {drawn["changes"]: (("", b""), ("100644", _CONTENT))}
+        with contextlib.suppress(OSError, RuntimeError, *known):
+            FolderPatch(home.parent / "project", new).apply()
+        assert _seen(home) == before
+        kept = home.parent / "kept"
+        held = [each for each in kept.rglob("*") if each.is_file() and not each.is_symlink()]
+        assert not any(b"secret" in each.read_bytes() for each in held)
+        patch.undo()
+
+
+def _quoted() -> str:
+    return _COMMAND.replace("'", "'\\''")
+
+
+_QUIET: Final = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+}
+
+
+@pytest.mark.usefixtures("way")
+@given(drawn=_logs())
+@settings(max_examples=25, **_QUIET)  # type: ignore[arg-type]
+def test_a_strangers_log_harms_nobody(drawn: dict[str, Any]) -> None:
+    """25 with a sandbox, and 25 without one."""
+    with pytest.MonkeyPatch.context() as patch:
+        _harms_nobody(drawn, patch)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("way")
+@given(drawn=_logs())
+@settings(max_examples=500, **_QUIET)  # type: ignore[arg-type]
+def test_a_thousand_logs_harm_nobody(drawn: dict[str, Any]) -> None:
+    """500 in each way."""
+    with pytest.MonkeyPatch.context() as patch:
+        _harms_nobody(drawn, patch)
+
+
+def test_the_list_of_members_is_closed() -> None:
+    """SECURITY.md names what these tests draw, and what entries hold is drawn."""
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    section = text.partition("## What a log chooses")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (?:folder|left) `(\w+)`", section, re.MULTILINE)
+    assert sorted(rows) == sorted(MEMBERS)
