@@ -191,6 +191,7 @@ def test_every_source_file_has_a_test_file() -> None:
 SHELL: Final = {
     "engine/recording/bookends.py": ("random environment", "the nonce of a log; which Python runs"),
     "engine/lazy.py": ("files", "reads in a source what stands below fields, for `help`"),
+    "engine/wire/parts/gathered.py": ("files", "long texts wait in temporary files"),
     "engine/signing/openssh.py": ("processes files environment", "asks ssh-keygen"),
     "engine/plain_files.py": ("files", "looks whether a path is a pipe or a device"),
     "engine/log/descriptors.py": ("files random", "writes files; temporary names"),

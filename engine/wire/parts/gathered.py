@@ -1,13 +1,16 @@
 """JSON that arrives in pieces, put together in bounded memory.
 
 An answer's texts come in deltas; an answer that is not streamed is one delta. The `Budget` of an
-answer limits the kept size: beyond it texts are cut, and the answer is marked. The readers
-interpret members. Pure. Rules: CONTRACT.md §16.10.
+answer limits the kept size: beyond it texts are cut, and the answer is marked. A long text waits in
+a temporary file, so that many answers at once take little memory. The readers interpret members.
+Rules: CONTRACT.md §16.10.
 """
 
+import contextlib
 import io
+import tempfile
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from refold.engine.wire.parts.notation import LEVELS_MAX, json_text
 
@@ -17,6 +20,8 @@ KEPT_BYTES_MAX: Final = 4 * 1024 * 1024
 PARTS_MAX: Final = 20_000
 """Members, items and texts of one answer."""
 
+IN_MEMORY_MAX: Final = 256 * 1024
+"""Characters of one text that are held in memory while it grows."""
 _WHOLE: Final = frozenset({"id", "index", "role", "type"})
 """Members that come whole, whether once or in every delta."""
 _ITEM: Final = "item"
@@ -70,16 +75,39 @@ class Text:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._pieces = io.StringIO()
+        self._file: IO[bytes] | None = None
+        """What came before the pieces."""
 
     def add(self, piece: str) -> None:
         """Put a piece at its end."""
         if piece:
             self._pieces.write(self._budget.text(piece))
             self._budget.grown = self, piece
+            if self._pieces.tell() > IN_MEMORY_MAX:
+                self._spill()
+
+    def _spill(self) -> None:
+        """Move the pieces to the file; they stay if the disk is full."""
+        content = self._pieces.getvalue().encode("utf-8", "surrogatepass")
+        with contextlib.suppress(OSError):
+            self._file = self._file or tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - below
+            at = self._file.seek(0, io.SEEK_END)
+            if self._file.write(content) < len(content):
+                self._file.truncate(at)
+                return
+            self._pieces = io.StringIO()
+
+    def __del__(self) -> None:
+        """Remove the file."""
+        if self._file is not None:
+            self._file.close()
 
     def value(self) -> str:
         """Return it as it is now; halves of one character that came apart are put together."""
         text = self._pieces.getvalue()
+        if self._file is not None:
+            self._file.seek(0)
+            text = self._file.read().decode("utf-8", "surrogatepass") + text
         if text.isascii():
             return text
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -23,6 +23,7 @@ from refold.engine.wire.apis import provider_of, read_request, reader_of, reader
 from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import LEADING, Wire, kept_headers, pieces
+from refold.engine.wire.parts.reading import Reader
 from refold.engine.wire.parts.remembered import Remembered
 from refold.engine.wire.spelling import can_spell, refused, spelled
 from refold.engine.workspace.watching import Suspect, WatchedFolder, may_change
@@ -348,6 +349,7 @@ class Kept:
             self._observer.answered(self._turn, scrubbed, answer_id)
         except NotCanonical:
             self._observer.answered(self._turn, _as_text(scrubbed), answer_id)
+        self._reader = Reader()  # whoever still holds this needs none of its text
 
 
 def _as_text(answered: ModelAnswered) -> ModelAnswered:

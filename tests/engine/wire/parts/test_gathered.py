@@ -1,13 +1,14 @@
 """JSON that comes in pieces, put together in bounded memory."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.engine.wire.parts.gathered import Budget, Gathered, Text
+from refold.engine.wire.parts.gathered import IN_MEMORY_MAX, Budget, Gathered, Text
 from refold.engine.wire.parts.notation import held
 
 VALUES = st.recursive(
@@ -99,3 +100,27 @@ def test_halves_of_a_character_are_put_together() -> None:
     text.add("\ude00")
 
     assert text.value() == "\U0001f600"
+
+
+def test_a_long_text_is_the_same_with_a_part_of_it_in_a_file() -> None:
+    """After each piece, and where a character comes apart between two."""
+    text, whole = Text(Budget()), ""
+    for piece in ("a" * 200_000, "b" * 100_000, "\ud83d", "\ude00" + "\u00e4" * 300_000, "c"):
+        text.add(piece)
+        whole += piece
+        joined = whole.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+        assert text.value() == text.value() == joined
+
+
+def test_many_long_texts_at_once_take_little_memory() -> None:
+    """A proxy reads each answer while it passes; 20 MiB of text are on their way here."""
+    tracemalloc.start()
+    texts = [Text(Budget()) for _ in range(10)]
+    for _ in range(2 * 1024):
+        for text in texts:
+            text.add("x" * 1024)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert held < 10 * 2 * IN_MEMORY_MAX
+    assert {len(text.value()) for text in texts} == {2 * 1024 * 1024}
