@@ -213,7 +213,8 @@ def test_the_usage_sketch_of_001_runs(log: Path) -> None:
     shared_section = SubagentsSection(isolation_level=SubagentIsolationLevel.NO_ISOLATION)
 
     assert "Summarize blockers." in rendered.text
-    assert recording.output == ["Subagent succeeded:\n\ngathered"] * 2, recording.error
+    said = "Subagent succeeded:\n\ngathered\n[0 of 2 steps of its plan are done]"
+    assert recording.output == [said] * 2, recording.error
     assert [each.name for each in shared_section.tools()] == ["dispatch_subagents"]
 
 
