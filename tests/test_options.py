@@ -224,6 +224,8 @@ def test_the_result_of_a_child_that_failed_says_why(tmp_path: Path) -> None:
 
 LOOKS: list[tuple[Callable[[Any], Any], str]] = [
     (lambda _: refold.verify(None), "verify(path=…): expected a path, or a Recording"),  # type: ignore[arg-type]
+    (lambda _: refold.verify("~/a.jsonl"), "verify(path=…): expected a path without ~"),
+    (lambda _: refold.fork("~/a.jsonl", 0, into="b"), "fork(log=…): expected a path without ~"),
     (lambda log: refold.diff(log, 3), "diff(b=…): expected a path, or a Recording; found int 3"),  # type: ignore[arg-type]
     (lambda _: refold.state(b"x"), "state(log=…): expected a path"),  # type: ignore[arg-type]
     (lambda _: refold.why(None, 0), "why(log=…): expected a path"),  # type: ignore[arg-type]

@@ -37,12 +37,23 @@ def log_path(call: str, log: object, name: str = "log") -> Path:
     """Return the path of a log that the public `call` was given: a path, or a `Recording`.
 
     Raises:
-        OptionRefused: it is neither.
+        OptionRefused: it is neither, or begins with `~`.
     """
     if not isinstance(log, str | os.PathLike):
         found = f"{type(log).__name__} {log!r:.60}"
         raise OptionRefused(call, name, "a path, or a Recording", found)
+    if begins_at_home(log):
+        raise OptionRefused(call, name, NO_HOME, f"{log!r:.80}")
     return Path(log)
+
+
+NO_HOME: Final = "a path without ~, which only shells know (os.path.expanduser)"
+"""The expected form of a path that a program gives."""
+
+
+def begins_at_home(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path begins with `~`, which would be a folder of that name."""
+    return Path(path).parts[:1] == ("~",)
 
 
 def check_seq(call: str, name: str, seq: object) -> None:

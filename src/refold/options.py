@@ -15,6 +15,7 @@ import attrs
 from refold.engine.encoding.canonical import name_of
 from refold.engine.errors import ModelNotFound, OptionRefused
 from refold.engine.events.limits import Limits
+from refold.engine.log.names import NO_HOME, begins_at_home
 from refold.engine.ports.ports import Durability, Tool
 
 Tools = Sequence[Tool | Callable[..., Any]]
@@ -128,6 +129,8 @@ def checked(call: str, **options: Any) -> dict[str, Any]:
         if not is_default and kind is not None and not kind.fits(value):
             said = _kinds_in(value) if name == "secrets" else shown(value)
             raise OptionRefused(call, name, kind.expected, said)
+        if isinstance(value, str | os.PathLike) and kind is _PATH and begins_at_home(value):
+            raise OptionRefused(call, name, NO_HOME, shown(value))
     ready = {name: value for name, value in options.items() if name not in ("program", "input")}
     if "tools" in options:
         ready["tools"] = _tools(call, options["tools"])

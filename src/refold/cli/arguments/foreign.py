@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from refold.cli.arguments.logs import LOG, Decorator, as_one
+from refold.cli.arguments.paths import UserPath
 from refold.engine.errors import ExtraMissing
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "program under test are used.",
     },
     "--keep": {
-        "type": click.Path(path_type=Path), "metavar": "DIR",
+        "type": UserPath(path_type=Path), "metavar": "DIR",
         "help": "keep the copy as this new folder.",
     },
     "--volatile-file": {

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
+from refold.cli.arguments.paths import UserPath
 from refold.cli.output import output
 from refold.engine.errors import (
     EntryMissing,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 
-LOG: Final = click.Path(path_type=Path)
+LOG: Final = UserPath(path_type=Path)
 """The type of a LOG argument; the reader reports a missing file better than click."""
 
 json_option: Final[Decorator] = click.option(

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from refold.cli.arguments.paths import UserPath
 from refold.cli.output import output
 from refold.engine.errors import UsageError
 from refold.engine.log.names import is_runs
@@ -21,7 +22,7 @@ _AT: Final = re.compile(r"@(?:last|-([1-9][0-9]{0,5}))")
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-class _Run(click.Path):
+class _Run(UserPath):
     """The type of an argument that names a run: a file, a URL, `@last`, `@-2`, or a name's begin.
 
     A run in a store is fetched into a private folder, which is removed when the command ends. What

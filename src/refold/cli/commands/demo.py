@@ -20,6 +20,7 @@ import attrs
 import click
 
 from refold.cli.arguments.logs import OpenedLog, json_option, log_option
+from refold.cli.arguments.paths import UserPath
 from refold.cli.arguments.rehearsals import dropped_prints, replayed
 from refold.cli.commands.replay import describe as describe_replay
 from refold.cli.commands.verify import describe as describe_verification
@@ -55,9 +56,7 @@ Exit code: 0 all checks passed · 5 the survey did not complete · 3, 1 as for
 
 
 @click.command("demo", epilog=page(_PAGE))
-@click.argument(
-    "path", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
-)
+@click.argument("path", required=False, type=UserPath(exists=True, file_okay=False, path_type=Path))
 @log_option
 @click.option(
     "--faults", is_flag=True, help="Add subagents that hang, flood, crash and are refused."

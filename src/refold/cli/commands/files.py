@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from refold.cli.arguments.logs import json_option, opened_log
+from refold.cli.arguments.paths import UserPath
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
@@ -39,7 +40,7 @@ _MARKS: Final = {"added": "+", "changed": "~", "removed": "-", "": " "}
 @click.argument("path", default="")
 @click.option("--at", type=int, metavar="N", help="The folder after entry N; by default the end.")
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path), metavar="DIR",
+    "-o", "--out", type=UserPath(path_type=Path), metavar="DIR",
     help="Write the files into DIR, which must be empty or missing.",
 )  # fmt: skip
 @json_option

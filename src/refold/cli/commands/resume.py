@@ -43,6 +43,7 @@ from refold.cli.arguments.logs import (
     started,
     unnamed,
 )
+from refold.cli.arguments.paths import UserPath
 from refold.cli.arguments.rehearsals import program_option
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, people, words
@@ -152,7 +153,7 @@ _INTERRUPTED: Final = "effect.cancelled"
     help="Runner for subagents; by default the recorded one.",
 )  # fmt: skip
 @click.option(
-    "--root", type=click.Path(path_type=Path), default=Path(), metavar="DIR",
+    "--root", type=UserPath(path_type=Path), default=Path(), metavar="DIR",
     help="Folder for the built-in file tools; by default this one.",
 )  # fmt: skip
 @click.option(

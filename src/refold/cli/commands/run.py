@@ -10,6 +10,7 @@ import click
 
 from refold.cli.arguments.loading import base_url_option, joined, load_tools, models_said
 from refold.cli.arguments.logs import LOG, json_option, label_option, log_option
+from refold.cli.arguments.paths import UserPath
 from refold.cli.output import output, people
 from refold.cli.output.pages import page
 from refold.cli.output.recorded import answer
@@ -62,7 +63,7 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
 @log_option
 @label_option
 @click.option(
-    "--root", type=click.Path(path_type=Path), default=Path(), metavar="DIR",
+    "--root", type=UserPath(path_type=Path), default=Path(), metavar="DIR",
     help="Folder for the file tools; by default this one.",
 )  # fmt: skip
 @click.option(
