@@ -160,6 +160,8 @@ class RecordedCommand:
     """Caps that refused requests, and how many."""
     uncounted: int = 0
     """Conversations that the caps on subagents did not count."""
+    later: int = 0
+    """Answers whose tokens no cap counted: the command fetched them later."""
 
 
 @attrs.frozen(kw_only=True)
@@ -198,6 +200,8 @@ class ResumedCommand:
     """Caps that refused requests, and how many."""
     uncounted: int = 0
     """Conversations that the caps on subagents did not count."""
+    later: int = 0
+    """Answers whose tokens no cap counted: the command fetched them later."""
     patch: FolderPatch | None = None
     """The copy's differences from the user's folder; `None` without a copy."""
     kept: str = ""
@@ -290,6 +294,7 @@ def record_command(
             is_empty=journal.entries - beside <= _FIRST_AND_LAST,
             reached=desk.spending.reached if desk.spending is not None else {},
             uncounted=desk.spending.uncounted if desk.spending is not None else 0,
+            later=desk.spending.later if desk.spending is not None else 0,
         )  # fmt: skip
 
 
@@ -625,6 +630,7 @@ def resume_command(
             different=tuple(desk.different),
             reached=desk.spending.reached if desk.spending is not None else {},
             uncounted=desk.spending.uncounted if desk.spending is not None else 0,
+            later=desk.spending.later if desk.spending is not None else 0,
             notes=(*filter(None, [session.place.line]), *session.place.notes, *desk.refused),
         )
 

@@ -64,4 +64,6 @@ def capped(ran: Any) -> list[str]:
         lines.append(
             f"{conversations} not counted by the caps on subagents: the caller is uncertain"
         )
+    if ran.later:
+        lines.append(f"{counted(ran.later, 'answer')} fetched later: no cap counts the tokens")
     return lines

@@ -24,6 +24,8 @@ _MICROS: Final = 1_000_000
 _BYTES_PER_TOKEN: Final = 4
 """The number of bytes counted as a token if an answer has no usage."""
 _OF_SUBAGENTS: Final = ("max_subagents", "each_")
+_LATER: Final = ("queued", "in_progress")
+"""Stop reasons of answers in the background, of which only the beginning came."""
 _OUTPUT: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
 """Parameters that cap the output of one request."""
 
@@ -106,6 +108,8 @@ class Spending:
         """Conversations below a call or another conversation, in the order of first requests."""
         self.reached: dict[CapReached, int] = {}
         """How many requests each cap refused."""
+        self.later = 0
+        """Answers that the command fetches later: their tokens are not counted."""
 
     @property
     def uncounted(self) -> int:
@@ -157,6 +161,8 @@ class Spending:
         usage = answered.usage if answered is not None else Usage()
         if turn.asked.api == OTHER or (answered is not None and _is_refused(answered)):
             return
+        if answered is not None and answered.stop_reason in _LATER:
+            self.later += 1
         if not (usage.input_tokens or usage.output_tokens):
             usage = priced(_estimated(turn.asked, size), _model(turn.asked))
         for spent in self._of(turn.thread):
