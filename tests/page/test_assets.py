@@ -323,13 +323,13 @@ def test_a_watched_command_shows_its_conversations(browser: Browser, tmp_path: P
     log = shutil.copytree(kept, tmp_path / "kept") / "watched.jsonl"
     browser.open(exported(log, tmp_path))
 
-    assert "6 conversations: 5 completed, 1 cancelled" in browser.text(".top .sums")
+    assert "7 conversations: 6 completed, 1 cancelled" in browser.text(".top .sums")
     assert "matched" in browser.text("[data-answer=guarantee]")
     levels = "return [...document.querySelectorAll('.row.tree')].map((e) => e.ariaLevel).join('')"
-    assert browser.run(levels) == "1233222"
+    assert browser.run(levels) == "12332222"
     browser.click("[data-view=lanes]")
     browser.until(lambda: browser.all(".lane .mark.model"))
-    assert len(browser.all(".lane")) == 6
+    assert len(browser.all(".lane")) == 7
     assert not browser.all(".marks .critical")
     browser.click("[data-view=tree]")
     browser.run("document.querySelectorAll('.row.tree')[2].click()")
