@@ -289,7 +289,12 @@ def refold_does(*arguments: str, folder: Path, **more: str) -> "subprocess.Compl
     return subprocess.run(
         [sys.executable, "-m", "refold", *arguments],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], "TOKEN": TOKEN, **PLACE, **more},
+        env={
+            **{each: os.environ[each] for each in ("PATH", "XDG_STATE_HOME")},
+            "TOKEN": TOKEN,
+            **PLACE,
+            **more,
+        },
         capture_output=True,
         encoding="utf-8",
         timeout=DEADLINE_SECONDS,

@@ -9,7 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from click.testing import CliRunner
@@ -56,6 +56,10 @@ def program(folder: Path, code: str) -> list[str]:
     return [sys.executable, str(file)]
 
 
+OURS: Final = ("PATH", "XDG_STATE_HOME")
+"""The variables of this process that a command gets: programs, and what was recorded here."""
+
+
 def refold_does(
     *arguments: str,
     folder: Path,
@@ -69,7 +73,11 @@ def refold_does(
     return subprocess.run(
         [sys.executable, "-m", "refold", *arguments],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], **where, **(more or {})},
+        env={
+            **{each: os.environ[each] for each in OURS},
+            **where,
+            **(more or {}),
+        },
         input=stdin,
         capture_output=True,
         encoding="utf-8",
@@ -302,7 +310,10 @@ def test_what_a_command_left_behind_is_given_up(tmp_path: Path) -> None:
         upstream.use("weather", hold=True)
         recording = subprocess.Popen(
             [sys.executable, "-m", "refold", "record", "--log", str(log), "--", *command],
-            env={"PATH": os.environ["PATH"], **upstream.environment()},
+            env={
+                **{each: os.environ[each] for each in OURS},
+                **upstream.environment(),
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -536,7 +547,8 @@ def test_a_proxy_is_held_open_for_an_agent_elsewhere(
     )
     with Upstream() as upstream:
         process = subprocess.Popen(
-            command, cwd=tmp_path, env={"PATH": os.environ["PATH"], **upstream.environment()},
+            command, cwd=tmp_path, env={**{each: os.environ[each] for each in OURS},
+                                        **upstream.environment()},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         with process:

@@ -44,7 +44,7 @@ def measured(folder: Path, *arguments: str, upstream: Upstream | None = None) ->
     done = subprocess.run(
         [sys.executable, "-m", "refold", *arguments, "--", sys.executable, "reader.py"],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], **where},
+        env={**{each: os.environ[each] for each in ("PATH", "XDG_STATE_HOME")}, **where},
         capture_output=True,
         encoding="utf-8",
         check=False,
