@@ -320,4 +320,4 @@ def test_both_ways_report_the_same_bytes(values: list[Any], data: st.DataObject)
 
     assert fast.as_json() == general.as_json()
     assert str(fast) == str(general)
-    assert fast.identical or now != values
+    assert fast.identical or repr(now) != repr(values)  # True == 1 here, not in a log
