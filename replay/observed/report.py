@@ -70,6 +70,8 @@ class ObservedReport:
     """Whose files it ran on, if they are not of the recorded folder."""
     unused: tuple[str, ...] = ()
     """Files that have changed since the recording, and that it ran without."""
+    uncompared: str = ""
+    """Why today's folder was not compared with the recorded one; empty if it was."""
     notes: tuple[str, ...] = ()
     """What else is to be known of this replay, in words."""
 
@@ -118,6 +120,8 @@ class ObservedReport:
             have = "has" if len(self.unused) == 1 else "have"
             said += f" on the recorded files; {len(self.unused)} {have} changed since: "
             said += f"{names_of(self.unused)}; `--files today` uses them"
+        if self.identical and self.uncompared:
+            said += " on the recorded files; today's were not compared"
         if self.is_nothing:
             said = "the command sent no request" if self.requests else "nothing to replay"
         return f"{said}: {served}, in {talks}; requests sent by the proxy: {self.live}"

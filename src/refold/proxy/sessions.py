@@ -387,6 +387,7 @@ def replay_command(
         report = attrs.evolve(
             report, notes=(*report.notes, *notes), profile=known.name,
             files=session.place.line, unused=session.place.edits.unused,
+            uncompared=session.place.edits.problem,
         )  # fmt: skip
     if report.identical or not session.place.edits.used or edits:
         return report

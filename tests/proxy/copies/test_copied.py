@@ -307,7 +307,9 @@ def test_a_repository_behind_a_link_of_the_log_is_not_touched(
     assert all_bytes(victim) == before
 
 
-def test_a_folder_that_a_log_from_elsewhere_names_is_not_opened(tmp_path: Path) -> None:
+def test_a_folder_that_a_log_from_elsewhere_names_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing of it is lent, though it holds the recorded files."""
     top = repository(tmp_path / "r", {"a": "one\n"})
     (top / "secret").write_text("mine\n")
@@ -323,3 +325,7 @@ def test_a_folder_that_a_log_from_elsewhere_names_is_not_opened(tmp_path: Path) 
         assert todays_folder(state) is None
     with contextlib.chdir(top):
         assert attrs.evolve(state).place == top
+        for above in ("/", str(tmp_path)):
+            monkeypatch.setenv("HOME", str(tmp_path))
+            moved = attrs.evolve(state, state=state_of(attrs.evolve(started, path=above)))
+            assert moved.place is None, above

@@ -89,7 +89,8 @@ class RecordedFolder:
         """
         place, here = Path(self.started.path), Path.cwd()
         is_in = any(here.is_relative_to(each) for each in (place, os.path.realpath(place)))
-        is_known = is_in or is_recorded_here(self.head)
+        # One stands in HOME and in / wherever one works.
+        is_known = (is_in and is_ordinary(str(place))) or is_recorded_here(self.head)
         return place if is_known and place.is_dir() else None
 
     @functools.cached_property
