@@ -194,12 +194,12 @@ def test_a_name_for_two_snapshots_is_named(suite: Suite, fixture: str) -> None:
     assert "update the snapshot" not in said
 
 
-def test_words_of_other_recorders_are_usage_errors(suite: Suite) -> None:
-    """`new_episodes` of vcrpy is near to `new`; the known ones are listed."""
-    result = suite.run("--refold-record=new_episodes")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "'new_episodes' (choose from" in result.stderr.str()
+def test_an_unknown_mode_is_a_usage_error(suite: Suite) -> None:
+    """On the command line and in an ini file; the known ones are listed."""
+    (suite.folder / "pytest.ini").write_text("[pytest]\nrefold_record = new\n")
+    for result in (suite.run("--refold-record=new"), suite.run()):
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert re.search("'new'.*new_episodes", result.stderr.str())
 
 
 def test_a_case_of_any_name_can_be_typed_again(suite: Suite) -> None:

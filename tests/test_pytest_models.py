@@ -472,7 +472,7 @@ def ask(text):
 def test_modes_are_those_of_refold_run(suite: Watched) -> None:
     """A test that has a recording is replayed, or recorded in place of it."""
     suite.record("once")
-    for mode, asked in (("none", 0), ("once", 0), ("new", 0), ("all", 1), ("rewrite", 1)):
+    for mode, asked in (("none", 0), ("once", 0), ("new_episodes", 0), ("all", 1), ("rewrite", 1)):
         before = (suite.folder / LOG).read_bytes()
 
         suite.record(mode)
@@ -482,7 +482,11 @@ def test_modes_are_those_of_refold_run(suite: Watched) -> None:
 
 
 @pytest.mark.parametrize(
-    "mode", ["once", *(pytest.param(m, marks=pytest.mark.long) for m in ("new", "all", "rewrite"))]
+    "mode",
+    [
+        "once",
+        *(pytest.param(m, marks=pytest.mark.long) for m in ("new_episodes", "all", "rewrite")),
+    ],
 )
 def test_a_test_without_a_recording_is_recorded(mode: str, suite: Watched) -> None:
     """And said so; from then on it is replayed."""

@@ -46,7 +46,7 @@ def test_a_mode_that_there_is_not_is_a_usage_error(suite: Suite) -> None:
     ("arguments", "problem"),
     [
         ("recrod='once'", "unknown argument 'recrod'; known: files, network, record"),
-        ("record='onec'", "record='onec': expected one of none, once, new, all, rewrite"),
+        ("record='onec'", "record='onec': expected one of none, once, new_episodes, all, rewrite"),
         ("network=True", "network=True: expected one of none, loopback, any"),
         ("'once'", "only takes named arguments: files, network, record, recordings, tokens"),
         ("tools=search", "tools: expected a list of tools"),
@@ -89,6 +89,20 @@ def test_dig(refold_run):
 
     assert (suite.folder / "taped" / "test_it" / "test_dig.jsonl").is_file()
     assert suite.calls() == ["search tin", "search gold"]
+
+
+def test_an_ini_file_has_the_defaults_of_markers(suite: Suite) -> None:
+    """The folder of recordings, too, where recordings that no test uses are listed."""
+    ini = "[pytest]\nrefold_record = new_episodes\nrefold_recordings = taped\n"
+    (suite.folder / "pytest.ini").write_text(ini)
+    suite.passes()
+    assert (suite.folder / "taped" / "test_it" / "test_dig.jsonl").is_file()
+
+    suite.edit("test_it", "test_dig", "test_other")
+    said = one_line(suite.run().stdout.str())
+
+    assert "refold: unused recordings" in said
+    assert "taped/test_it/test_dig.jsonl" in said
 
 
 def test_the_command_line_has_the_last_word(suite: Suite) -> None:

@@ -1,8 +1,9 @@
 """The system's process data, on Linux from the files under `/proc`.
 
 Reads and kills single processes; `tree` decides which are ours. Other systems are in `psutil_view`;
-on Linux, walking `/proc` takes a third of the time, and needs no import. To add a system: add a
-class below `View` with all its methods, and a line in `tree.system_view`.
+on Linux, psutil reads every process on the machine to find the children of one, does not know the
+states of threads, and kills by pid. To add a system: add a class below `View` with all its methods,
+and a line in `tree.system_view`.
 """
 
 import contextlib

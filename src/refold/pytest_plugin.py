@@ -50,12 +50,15 @@ _DONE: Final = pytest.StashKey[bool]()
 
 _UNJUDGED: Final = (KeyboardInterrupt, pytest.exit.Exception, pytest.skip.Exception)
 """Exceptions that end a test without a verdict."""
-_MODES: Final = ("none", "once", "new", "all", "rewrite")
+_MODES: Final = ("none", "once", "new_episodes", "all", "rewrite")
 _NETWORKS: Final = ("none", "loopback", "any")
+_CHOICES: Final = {"record": _MODES, "network": _NETWORKS}
+_INI: Final = {"record": "none", "recordings": "recordings", "network": "none"}
+"""Arguments of the marker whose default is an ini option, `refold_<name>`, and its default."""
 _MARKER: Final = (
     "refold(record=None, tools=(), recordings='recordings', network='none', "
     "upstreams=(), tokens=False, files=False): how Refold's fixtures record "
-    "or replay this test. record: none, once, new, all or rewrite "
+    "or replay this test. record: none, once, new_episodes, all or rewrite "
     "(overridden by --refold-record). tools: passed to each run. recordings: "
     "folder next to the test file. network: network access during a replay: "
     "none, loopback or any. upstreams: [NAME=]URL, as for refold record "
@@ -76,8 +79,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help=(
             "what Refold's fixtures record: none (default); once: tests without any "
-            "recordings; new: runs without a recording; all: every run; rewrite: "
-            "every run, but keep the old recording if the run and the test both fail"
+            "recordings; new_episodes: runs without a recording; all: every run; "
+            "rewrite: every run, but keep the old recording if the run and the test both fail"
         ),
     )
     group.addoption(
@@ -113,10 +116,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write an HTML page to this folder for each log that a failed test "
         "recorded or replayed",
     )
+    for name, default in _INI.items():
+        said = f"default of the marker's {name}: @pytest.mark.refold({name}=...)"
+        parser.addini(f"refold_{name}", said, default=default)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker, and obey the options."""
+    for name, known in _CHOICES.items():
+        if (value := config.getini(f"refold_{name}")) not in known:
+            expected = ", ".join(known)
+            raise pytest.UsageError(f"ini option refold_{name}: {value!r} is not one of {expected}")
     if config.getoption("refold_accept") and config.getoption("refold_record"):
         raise pytest.UsageError("--refold-accept cannot be used with --refold-record")
     config.addinivalue_line("markers", _MARKER)
@@ -162,7 +172,7 @@ def pytest_make_collect_report(
 def _problem(marker: pytest.Mark) -> str:
     """Return the problem of a marker; empty for none."""
     known = {
-        "record": _MODES, "network": _NETWORKS, "tools": (), "recordings": (), "upstreams": (),
+        **_CHOICES, "tools": (), "recordings": (), "upstreams": (),
         "tokens": (True, False), "files": (True, False),
     }  # fmt: skip
     if marker.args:
@@ -182,9 +192,9 @@ def _problem(marker: pytest.Mark) -> str:
 
 def _marked(item: pytest.Item) -> dict[str, Any]:
     """Return the arguments of a test's markers; the nearest one wins."""
-    found: dict[str, Any] = {}
-    for marker in item.iter_markers("refold"):
-        found = {**marker.kwargs, **found}
+    found: dict[str, Any] = {name: item.config.getini(f"refold_{name}") for name in _INI}
+    for marker in reversed([*item.iter_markers("refold")]):
+        found |= marker.kwargs
     return found
 
 
@@ -208,7 +218,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
             ends = contextlib.ExitStack()
             early_config.add_cleanup(ends.close)
             ends.enter_context(session.started())
-            if given.refold_record in (None, "none") and not given.refold_accept:
+            mode = given.refold_record or early_config.getini("refold_record")
+            if mode == "none" and not given.refold_accept:
                 ends.enter_context(session.keys_given())
     return (yield)
 
@@ -355,13 +366,13 @@ def _settings(request: pytest.FixtureRequest, part: str = "") -> "Settings":
     marked = _marked(item)
     options = request.config.getoption
     mode: Any = "accept" if options("refold_accept") else options("refold_record")
-    folder = folder_of(item.path, marked.get("recordings", "recordings"))
+    folder = folder_of(item.path, marked["recordings"])
     return Settings(
         place=Place(folder, f"{_stem(item)}{part}"),
-        mode=mode or marked.get("record", "none"),  # the command line goes before the marker
+        mode=mode or marked["record"],  # the command line goes before the marker
         command=_command(item),
         base=request.config.invocation_params.dir,
-        network=marked.get("network", "none"),
+        network=marked["network"],
         tools=marked.get("tools", ()),
         name=item.name,
         test=f"{item.path.name}::{item.nodeid.partition('::')[2]}",
@@ -660,8 +671,8 @@ def _named_twice(item: pytest.Item, *, passed: bool = False) -> str:
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Say so where a test run may record."""
-    mode = config.getoption("refold_record")
-    return f"refold: --refold-record={mode}, runs are live" if mode not in (None, "none") else None
+    mode = config.getoption("refold_record") or config.getini("refold_record")
+    return f"refold: --refold-record={mode}, runs are live" if mode != "none" else None
 
 
 class _Recorded:
@@ -693,21 +704,22 @@ class _Recorded:
     def _list_kept(self, session: pytest.Session) -> None:
         """Find recordings that no test uses, and old ones; workers of xdist pass them on."""
         config = session.config
+        folder = config.getini("refold_recordings")
         modules = config.stash.get(_MODULES, set())
         items = [each for each in getattr(session, "items", ()) if _may_record(each)]
-        if not items and not any((path.parent / "recordings").is_dir() for path in modules):
+        if not items and not any((path.parent / folder).is_dir() for path in modules):
             return
         from refold.testing import kept  # noqa: PLC0415 - where there may be recordings
 
         tests: list[kept.Test] = [
-            (item.path, _marked(item).get("recordings", "recordings"), f"{_stem(item)}{part}")
+            (item.path, _marked(item)["recordings"], f"{_stem(item)}{part}")
             for item in items
             for part in ("", ".models", ".command")
         ]
         if (days := config.getoption("refold_older_than")) is not None:
             self._older.update((age, str(log)) for age, log in kept.older(tests, days))
         if not self._is_part and _UNREAD not in config.stash and _is_whole(config):
-            tests += [(path, "recordings", "") for path in modules]
+            tests += [(path, folder, "") for path in modules]
             self._unused.update(map(str, kept.unused(tests)))
         if (output := getattr(config, "workeroutput", None)) is not None:
             output["refold_kept"] = [sorted(self._unused), sorted(self._older)]

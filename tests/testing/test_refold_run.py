@@ -37,7 +37,7 @@ def test_once_records_and_from_then_on_nothing_is_executed(suite: Suite) -> None
     suite.record("once")
     assert suite.calls() == ["search tin", "search gold"]
 
-    for mode in ("none", "once", "new"):
+    for mode in ("none", "once", "new_episodes"):
         suite.passes(f"--refold-record={mode}")
 
     assert suite.calls() == []
@@ -64,15 +64,15 @@ def test_once_replays_a_test_that_has_a_recording_and_new_records_what_is_missin
 
     said = suite.fails("--refold-record=once")
     assert "test_dig-2.jsonl: no recording of this run. The test has other" in said
-    assert "--refold-record=new" in said
+    assert "--refold-record=new_episodes" in said
     assert suite.calls() == []
 
-    suite.record("new")
+    suite.record("new_episodes")
     assert suite.calls() == ["search gold"]
     assert "test_dig-2.jsonl" in suite.logs()
 
 
-@pytest.mark.parametrize("mode", ["none", "once", "new"])
+@pytest.mark.parametrize("mode", ["none", "once", "new_episodes"])
 def test_a_run_that_asks_for_more_than_was_recorded_fails_in_every_mode(
     mode: str, suite: Suite
 ) -> None:
@@ -133,7 +133,7 @@ def test_rewrite_keeps_the_old_recording_of_a_run_that_breaks_off(suite: Suite) 
     assert "test_dig.failed.jsonl" not in suite.logs()
 
 
-@pytest.mark.parametrize("mode", ["once", "new", "rewrite"])
+@pytest.mark.parametrize("mode", ["once", "new_episodes", "rewrite"])
 def test_a_run_that_is_meant_to_fail_is_kept_when_its_test_passes(mode: str, suite: Suite) -> None:
     """That it failed is what the test says."""
     suite.write(

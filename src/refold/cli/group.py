@@ -68,9 +68,6 @@ COMMANDS: Final = tuple(name for group in GROUPS.values() for name in group)
 
 _MODULES: Final = {name: f"refold.cli.commands.{name.replace('-', '_')}" for name in COMMANDS}
 
-_EXECUTING: Final = ("demo", "run", "resume", "replay", "drift", "fork", "explore", "sensitivity")
-"""Commands that run programs: the others have no diagnostics to give, and start faster."""
-
 READING: Final = (*GROUPS["Look"], "verify", "heads", "diff", "compare")
 """Commands that write no log and start no process; Windows has them, too (CONTRACT.md §14.18)."""
 
@@ -188,12 +185,10 @@ def _help(context: click.Context, names: tuple[str, ...]) -> None:
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
-    default="warning",
-    show_default=True,
-    help="Level of log messages on standard error, which are JSON lines unless it is a terminal.",
+    help="Print log messages from this level on: JSON lines, unless it is a terminal.",
 )
 @click.pass_context
-def refold(context: click.Context, log_level: str) -> int:
+def refold(context: click.Context, log_level: str | None) -> int:
     """Record agent runs to log files, replay them for audit, compare them.
 
     A run is written to a hash-chained log, FILE.jsonl, and its children to
@@ -205,8 +200,8 @@ def refold(context: click.Context, log_level: str) -> int:
     output.set_debug(is_on=log_level == "debug")
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-    elif context.invoked_subcommand in _EXECUTING:
-        from refold.cli.output.diagnostics import configure  # noqa: PLC0415 - a tenth of a second
+    elif log_level is not None:
+        from refold.cli.output.diagnostics import configure  # noqa: PLC0415 - a fifth of a replay
 
         configure(log_level)
     return 0

@@ -42,7 +42,7 @@ from refold.replay.testing.recordings import (
 from refold.testing.reproduce import IF_MEANT, explained, replay_command, shown
 from refold.tools.contract.tool_types import as_tool
 
-Mode = Literal["none", "once", "new", "all", "rewrite", "accept"]
+Mode = Literal["none", "once", "new_episodes", "all", "rewrite", "accept"]
 
 LIVE: Final = ("all", "rewrite", "accept")
 """Modes that record though there is a recording; `accept` where it no longer replays."""
@@ -160,9 +160,10 @@ class RecordedRuns:
         if log.exists():
             return True
         is_first = not self._had_recordings
-        if self._mode == "new" or (self._mode == "once" and is_first):
+        if self._mode == "new_episodes" or (self._mode == "once" and is_first):
             return False
-        others = f"The test has other recordings. Record the missing one:\n  {self._again('new')}"
+        again = self._again("new_episodes")
+        others = f"The test has other recordings. Record the missing one:\n  {again}"
         advice = "" if is_first else others
         return fail(self._settings.unrecorded(log, "this run", advice))
 

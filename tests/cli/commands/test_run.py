@@ -139,8 +139,8 @@ def test_each_delegation_is_one_line_of_diagnostics_when_asked_for(
     model = f"scripted:{folder / 'replies.yaml'}"
     words = ("run", folder / "AGENT.md", "--task", "t", "--model", model)
 
-    said = invoke("--log-level", "info", *words, "--log", folder / "a.jsonl")
     quiet = invoke(*words, "--log", folder / "b.jsonl")
+    said = invoke("--log-level", "info", *words, "--log", folder / "a.jsonl")
 
     (line,) = [each for each in said.stderr.splitlines() if each.startswith("{")]
     assert json.loads(line)["level"] == "info"

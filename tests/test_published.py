@@ -1,0 +1,59 @@
+"""What others run or list us by: the GitHub Action, and the entry for registries of MCP servers."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import refold
+from refold.cli.group import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(("changed", "code"), [(False, 0), (True, 1)])
+def test_the_action_describes_each_log_that_differs(
+    changed: bool,  # noqa: FBT001 - pytest passes it
+    code: int,
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "app.py"
+    program.write_text("def main(run, text):\n    return len(text)\n")
+    refold.record(f"{program}:main", "one", log=tmp_path / "kept" / "a.jsonl")
+    if changed:
+        program.write_text("def main(run, text):\n    return len(text) + 10\n")
+    (step,) = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    summary = tmp_path / "summary.md"
+    summary.touch()
+    given = {
+        "LOGS": "kept",
+        "ARGUMENTS": "--program app.py:main --jobs 1",
+        "GITHUB_STEP_SUMMARY": str(summary),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+
+    command = ["bash", "-e", "-o", "pipefail", "-c", step["run"]]
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | given, check=False)
+
+    assert done.returncode == code
+    assert (tmp_path / "replay.xml").is_file()
+    assert ("a.jsonl" in summary.read_text()) == changed
+    assert len((ROOT / "action.yml").read_text().splitlines()) <= 30
+
+
+def test_the_entry_for_registries_is_of_this_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    entry = json.loads((ROOT / "server.json").read_text())
+    (package,) = entry["packages"]
+    (source,) = package["runtimeArguments"]
+    name, _ = package["packageArguments"]
+
+    assert entry["version"] == package["version"] == project["version"]
+    assert source["value"] == f"{project['name']}[mcp]=={project['version']}"
+    assert name["value"] in COMMANDS
+    assert "mcp" in project["optional-dependencies"]
