@@ -143,4 +143,4 @@ def test_nothing_of_the_environment_is_in_it(monkeypatch: pytest.MonkeyPatch) ->
     assert b"".join(lines(Spans(LOGS / "watched.jsonl"))) == before
     (resource,) = parsed(before).resource_spans
     assert [each.key for each in resource.resource.attributes] == ["refold.run", "service.name"]
-    assert resource.scope_spans[0].schema_url.endswith("/1.44.0")
+    assert resource.scope_spans[0].schema_url.endswith("/gen-ai/0.1.0")

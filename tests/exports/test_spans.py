@@ -115,7 +115,7 @@ def test_each_entry_is_in_a_span_or_counted(name: str) -> None:
     in_spans = sum(n for kind, n in kinds.items()) - sum(counted.values())
     assert len({each for each in shown if each[1] is not None}) <= in_spans
     known = {"tool.called", "tool.returned", "model.asked", "model.answered"}
-    known |= {"input.asked", "input.given", "effect.cancelled"}
+    known |= {"input.asked", "input.given", "effect.cancelled", "x-refold.tools"}
     assert set(kinds) - set(counted) <= known
 
 

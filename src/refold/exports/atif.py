@@ -39,8 +39,6 @@ class _Trajectory:
         self._run, self._inside, self._spans = run, inside, spans
         self._steps: list[dict[str, Any]] = []
         self._below: list[dict[str, Any]] = []
-        self._open: list[dict[str, Any]] = []
-        """Tool calls of the last answer whose spans were not seen yet."""
         self._results: dict[str, dict[str, Any]] = {}
         """Results of calls, by id."""
 
@@ -96,6 +94,7 @@ class _Trajectory:
         (answer,) = json.loads(span.attributes.get("gen_ai.output.messages", "[{}]"))
         parts = answer.get("parts", ())
         text = "".join(_text(part["content"]) for part in parts if part["type"] == "text")
+        thought = [part["content"] for part in parts if part["type"] == "reasoning"]
         calls = [
             {
                 "tool_call_id": str(part["id"]),
@@ -105,10 +104,10 @@ class _Trajectory:
             for part in parts
             if part["type"] == "tool_call"
         ]
-        self._open = calls.copy()
-        self._results = {call["tool_call_id"]: {} for call in calls}
-        results = [result | {"source_call_id": name} for name, result in self._results.items()]
-        self._results = dict(zip(self._results, results, strict=True))
+        self._results = {
+            call["tool_call_id"]: {"source_call_id": call["tool_call_id"]} for call in calls
+        }
+        results = [*self._results.values()]
         facts = span.attributes
         metrics = {
             "prompt_tokens": facts.get("gen_ai.usage.input_tokens"),
@@ -125,6 +124,7 @@ class _Trajectory:
             "agent",
             text,
             model_name=facts.get("gen_ai.request.model") or "unknown",
+            **({"reasoning_content": "\n\n".join(thought)} if thought else {}),
             metrics={name: value for name, value in metrics.items() if value is not None},
             **(more if calls or span.error else {}),
         )
@@ -132,15 +132,11 @@ class _Trajectory:
     def _called(self, span: TraceSpan) -> None:
         """Join a tool's span to the call that an answer asked for, or add a step of its own."""
         facts = span.attributes
-        name = facts["gen_ai.tool.name"]
-        given = json.loads(facts.get("gen_ai.tool.call.arguments", "{}"))
-        asked = [call for call in self._open if call["function_name"] == name]
-        exact = [call for call in asked if call["arguments"] == given] or asked
-        if exact:
-            self._open.remove(exact[0])
-            result = self._results[exact[0]["tool_call_id"]]
-        else:
-            call = {"tool_call_id": facts["refold.call"], "function_name": name, "arguments": given}
+        result = self._results.get(facts.get("gen_ai.tool.call.id", ""))
+        if result is None:
+            given = json.loads(facts.get("gen_ai.tool.call.arguments", "{}"))
+            call = {"tool_call_id": facts["refold.call"], "arguments": given}
+            call["function_name"] = facts["gen_ai.tool.name"]
             result = {"source_call_id": facts["refold.call"]}
             observation = {"results": [result]}
             self._step(span, "agent", tool_calls=[call], observation=observation, llm_call_count=0)

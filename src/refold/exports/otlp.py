@@ -28,7 +28,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from refold import __version__
-from refold.exports.spans import CONVENTIONS, Spans, TraceSpan
+from refold.exports.conventions import VERSION
+from refold.exports.spans import Spans, TraceSpan
 
 _BATCH: Final = 256
 """Spans of a line, or of a request to a collector."""
@@ -104,7 +105,7 @@ def _answered(sent: Delivery, response: requests.Response, **_: object) -> None:
 
 def _batches(spans: Spans) -> Iterator[list[ReadableSpan]]:
     scope = InstrumentationScope(
-        "refold", __version__, f"https://opentelemetry.io/schemas/{CONVENTIONS}"
+        "refold", __version__, f"https://opentelemetry.io/schemas/{VERSION}"
     )
     resource = Resource({"refold.run": spans.run, "service.name": spans.tree.name or "refold"})
     rest = iter(spans)

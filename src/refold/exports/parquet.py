@@ -36,6 +36,7 @@ _CALL: Final = {
     "entry": "refold.entry",
     "answer_entry": "refold.answer_entry",
     "call_key": "refold.call",
+    "tool_call_id": "gen_ai.tool.call.id",
     "model": "gen_ai.request.model",
     "provider": "gen_ai.provider.name",
     "finish_reasons": "gen_ai.response.finish_reasons",
@@ -54,7 +55,7 @@ _COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 FILES: Final = tuple(f"{name}.parquet" for name in _COLUMNS)
-_ELSEWHERE: Final = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.call.id")
+_ELSEWHERE: Final = ("gen_ai.input.messages", "gen_ai.output.messages")
 """Attributes that other tables or columns hold."""
 _INTEGERS: Final = {
     "requests", "entry", "answer_entry", "position", "agents", "calls", "messages",

@@ -7,16 +7,21 @@ run id and the place in its tree, so that two exports name a span alike.  Rules:
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
+from posixpath import commonpath
 from typing import Any, Final
 
 import attrs
 
+from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import encode
 from refold.engine.events.call_key import scope_above, scope_of
 from refold.engine.events.events import COMPLETES, REQUEST_KINDS
 from refold.engine.events.outcome import Fault
 from refold.engine.log.reader import Entry
+from refold.engine.observed.observer import TOOLS
+from refold.exports.conventions import answer_of, definitions_of, message_of, request_parameters
 from refold.page.lanes import LogTimes, origin_of, sound
 from refold.replay.index.asked_items import named
 from refold.replay.index.guarantee import MAIN
@@ -24,28 +29,14 @@ from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.replay.tree.standing import with_standing
 from refold.replay.tree.totals import below
 
-CONVENTIONS: Final = "1.44.0"
-"""Version of OpenTelemetry's semantic conventions whose names are used."""
-
 EARLIER: Final = "earlier messages of requests"
 """Messages that a request repeats from the one before."""
+UNTOLD: Final = "tool definitions that the log does not hold"
 UNREAD: Final = "entries from a missing or damaged text on"
 _ROOT: Final = "root"
 """The place of the run that is exported."""
 _FINE: Final = ("completed", "ok", "running", "waits_for_you")
 _NOT_ENDED: Final = ("cancelled", "unfinished", "broke_off", "open")
-_PARAMETERS: Final = {
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "max_tokens": "max_tokens",
-    "max_output_tokens": "max_tokens",
-    "max_completion_tokens": "max_tokens",
-    "seed": "seed",
-    "frequency_penalty": "frequency_penalty",
-    "presence_penalty": "presence_penalty",
-    "stream": "stream",
-}
 _PROVIDERS: Final = {
     "chat": "openai",
     "responses": "openai",
@@ -62,14 +53,11 @@ USAGE: Final = {
     "refold.cost_usd_micros": "cost_usd_micros",
 }
 """Attributes of a request's usage, each with its name in a log."""
-_NO_SPAN: Final = ("run.started", "run.finished", "child.started", "child.finished")
+_NO_SPAN: Final = ("run.started", "run.finished", "child.started", "child.finished", TOOLS)
 """Entries that the spans of runs hold, and no span of their own."""
 
 _HELD: Final = {"role", "content", "tool_calls", "tool_call_id"}
 """Members of a message that spans and rows have."""
-
-_REASONS: Final = {"refusal": "content_filter", "tool_calls": "tool_call", "error": "error"}
-"""Stop reasons that the conventions call otherwise in a message; others have the same word."""
 
 _Above = tuple[bytes | None, bytes | None]
 """The run or conversation that a span is part of, and the span that it is nested in."""
@@ -107,6 +95,8 @@ class _Open:
     attributes: dict[str, Any]
     end_us: int = 0
     messages: tuple[tuple[bool, dict[str, Any]], ...] = ()
+    tools: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    """Definitions of the tools that a run or conversation offered its models, by name."""
 
 
 class Spans:
@@ -181,7 +171,10 @@ class Spans:
         self.left_out["other members of messages"] += len(message.keys() - _HELD)
         if self.content:
             return message
-        calls = [{"id": one.get("id"), "name": one.get("name")} for one in _calls(message)]
+        calls = [
+            {"id": one.get("id"), "name": one.get("name")}
+            for one in message.get("tool_calls") or ()
+        ]
         return {name: message.get(name) for name in ("role", "tool_call_id")} | {
             "tool_calls": calls
         }
@@ -234,6 +227,7 @@ class Spans:
                 span.end_us = span.start_us + took
         fault = node.error or Fault(code="", message="")
         told = self.text("refold.error.message", fault.message)
+        told |= self.text("gen_ai.tool.definitions", [*span.tools.values()])
         return self.ended(span, node.status, fault.code, **told)
 
 
@@ -258,6 +252,10 @@ class _OneLog:
         self._delegating: dict[str, bytes] = {}
         """Open calls of delegation tools, by task: one task has one open call."""
         self._models: dict[str, str] = {}
+        self._offers: dict[str, dict[str, dict[str, Any]]] = {}
+        """Definitions of tools by name, by the digest that a request names."""
+        self._wanted: dict[str, list[dict[str, Any]]] = {}
+        """Calls that the last answer of each scope asked for and nobody made yet."""
 
     def spans(self) -> Iterator[TraceSpan]:
         """Yield them, and at the end the run itself."""
@@ -270,12 +268,16 @@ class _OneLog:
             if own is None:
                 own = self._all.run_span(node, self._above, at)
                 self._models, links = entry.data.get("models") or {}, _links(entry)
+                self._offer([_defined(tool) for tool in entry.data.get("tools") or ()])
             own.end_us = at
             above = self._talk(entry, at, own)
+            run = self._open_talks.get(scope_of(entry.call or ""), own)
             if entry.kind in REQUEST_KINDS:
-                self._begin(entry, at, above)
+                self._begin(entry, at, above, run)
             elif entry.kind in COMPLETES or entry.kind == "effect.cancelled":
-                yield from self._end(entry, at, above, clock)
+                yield from self._end(entry, at, above, clock, run)
+            elif entry.kind == TOOLS:
+                self._offer(entry.data["tools"])
             elif entry.kind not in _NO_SPAN:
                 self._all.left_out[entry.kind] += 1
         self._all.left_out[UNREAD] += left
@@ -304,7 +306,33 @@ class _OneLog:
                 return own.id, self._delegating[scope]
         return own.id, own.id
 
-    def _begin(self, entry: Entry, at: int, above: _Above) -> None:
+    def _offer(self, tools: list[Any]) -> None:
+        named = {tool["name"]: tool for tool in definitions_of(tools)}
+        self._offers[digest.of_value(digest.VALUE, tools)] = named
+
+    def _id_asked(self, scope: str, tool: str, arguments: Any) -> str | None:
+        """Return the id that a model gave a call, which counts as made from now on.
+
+        It is one of the same tool with these arguments, or with fewer, where a framework adds
+        defaults; of the answers that are nearest in the tree of tasks, the last first.
+        """
+        near = (scope,) if scope in self._wanted else self._wanted
+        shared = {asked: len(commonpath([asked, scope])) for asked in near}
+        fits = [
+            (_given(call) != arguments, calls, call)
+            for asked in reversed(shared)
+            if shared[asked] == max(shared.values())
+            for calls in (self._wanted[asked],)
+            for call in calls
+            if call["name"] == tool and _given(call).items() <= arguments.items()
+        ]
+        if not fits:
+            return None
+        _, calls, call = min(fits, key=itemgetter(0))
+        calls.remove(call)
+        return call.get("id") or None
+
+    def _begin(self, entry: Entry, at: int, above: _Above, run: _Open) -> None:
         call, data = entry.call or "", entry.data
         name = named(entry.kind, data)[1]
         facts: dict[str, Any] = {"refold.entry": entry.seq, "refold.call": call}
@@ -313,15 +341,19 @@ class _OneLog:
         match entry.kind:
             case "tool.called":
                 does = "execute_tool"
-                facts |= {"gen_ai.tool.name": name, "gen_ai.tool.call.id": call}
+                asked = self._id_asked(scope_of(call), name, data.get("arguments") or {})
+                facts |= {"gen_ai.tool.name": name, "gen_ai.tool.call.id": asked}
                 facts |= self._all.text("gen_ai.tool.call.arguments", data.get("arguments"))
                 if data.get("delegates"):
                     self._delegating[scope_of(call)] = span
             case "model.asked":
                 does = "chat"
-                facts |= self._asked(data) | self._all.text(
-                    "gen_ai.input.messages", [_message(each) for each in added]
-                )
+                said = self._all.text("gen_ai.input.messages", [*map(message_of, added)])
+                facts |= self._asked(data) | said
+                run.attributes = said | run.attributes
+                if offered := data.get("tools"):
+                    run.tools |= self._offers.get(offered, {})
+                    self._all.left_out[UNTOLD] += offered not in self._offers
             case "child.started":
                 if (child := self._started.get(call)) is not None and child.log:
                     self.below.append((child, above))
@@ -338,19 +370,19 @@ class _OneLog:
     def _asked(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return the attributes of a request to a model."""
         model, parameters = str(data.get("model") or ""), data.get("parameters") or {}
-        provider, colon, rest = str(self._models.get(model) or model).partition(":")
+        asked = str(self._models.get(model) or model).removeprefix("pydantic:")
+        provider, colon, rest = asked.partition(":")
         known = _PROVIDERS.get(str(parameters.get("api")), provider if colon else "unknown")
         facts: dict[str, Any] = {
             "gen_ai.request.model": rest or model or None,
             "gen_ai.provider.name": known,
         }
-        for name, value in parameters.items():
-            if name in _PARAMETERS and isinstance(value, (int, float)):
-                facts[f"gen_ai.request.{_PARAMETERS[name]}"] = value
         self._all.left_out[EARLIER] += int(data.get("base") or 0)
-        return facts
+        return facts | request_parameters(parameters)
 
-    def _end(self, entry: Entry, at: int, above: _Above, clock: LogTimes) -> Iterator[TraceSpan]:
+    def _end(
+        self, entry: Entry, at: int, above: _Above, clock: LogTimes, run: _Open
+    ) -> Iterator[TraceSpan]:
         call = entry.call or ""
         node, span = self._started.get(call), self._open.pop(call, None)
         begun = at if span is None else span.start_us
@@ -359,6 +391,11 @@ class _OneLog:
             status, code, more = self._answer(entry)
             if answer := entry.data.get("message"):
                 span.messages += ((True, self._all.message(answer)),)
+                said = more.get("gen_ai.output.messages")
+                run.attributes |= {"gen_ai.output.messages": said} if said else {}
+                scope = scope_of(call)
+                self._wanted.pop(scope, None)
+                self._wanted[scope] = list(answer.get("tool_calls") or ())
             yield self._all.ended(span, status, code, **more)
             if self._delegating.get(scope_of(call)) == span.id:
                 del self._delegating[scope_of(call)]
@@ -380,12 +417,10 @@ class _OneLog:
             case "tool.returned":
                 more |= text("gen_ai.tool.call.result", data.get("result"))
             case "model.answered":
-                message = data.get("message")
-                reason = _REASONS.get(data.get("stop_reason") or "error", data.get("stop_reason"))
-                said = message and [_message(message) | {"finish_reason": reason}]
-                more |= text("gen_ai.output.messages", said)
+                message, reason = data.get("message"), data.get("stop_reason") or ""
+                more |= text("gen_ai.output.messages", message and [answer_of(message, reason)])
                 more |= {name: (data.get("usage") or {}).get(of) for name, of in USAGE.items()}
-                if reason := data.get("stop_reason"):
+                if reason:
                     more["gen_ai.response.finish_reasons"] = [reason]
             case _:
                 more |= text("refold.answer", data.get("answer"))
@@ -398,19 +433,15 @@ def _links(first: Entry) -> tuple[tuple[bytes, bytes], ...]:
     return ((_digest(run)[:16], _digest(f"{run} {_ROOT}")[:8]),) if run else ()
 
 
-def _message(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message as the conventions have it."""
-    content = message.get("content")
-    if message.get("role") == "tool":
-        call = {"type": "tool_call_response", "id": message.get("tool_call_id")}
-        return {"role": "tool", "parts": [call | {"response": content}]}
-    text = [{"type": "text", "content": content}] if content else []
-    calls = [{"type": "tool_call", **each} for each in _calls(message)]
-    return {"role": message.get("role"), "parts": text + calls}
+def _defined(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool of a run as its requests define it."""
+    told = {"name": tool["name"], "description": tool["description"]}
+    return told | {"parameters": tool["schema"]}
 
 
-def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
-    return message.get("tool_calls") or []
+def _given(call: dict[str, Any]) -> dict[str, Any]:
+    """Return what an asked call gives its tool, as the call itself has it in the log."""
+    return {"invalid": call["invalid"]} if "invalid" in call else call.get("arguments") or {}
 
 
 def _digest(text: str) -> bytes:
