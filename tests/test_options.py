@@ -240,7 +240,7 @@ LOOKS: list[tuple[Callable[[Any], Any], str]] = [
     (lambda log: refold.why(log, 1.5), "why(seq=…): expected the seq of an entry"),  # type: ignore[arg-type]
     (lambda _: refold.Policy(summary_bytes="x"), "Policy(summary_bytes=…): expected a whole"),  # type: ignore[arg-type]
     (lambda _: refold.Policy(frame_bytes=0), "Policy(frame_bytes=…): expected a whole number of"),
-    (lambda _: refold.Policy(artifact_kinds=("x",)), "Policy(artifact_kinds=…): expected some"),  # type: ignore[arg-type]
+    (lambda _: refold.Policy(artifact_kinds=("x",)), "Policy(artifact_kinds=…): expected some"),
 ]
 
 

@@ -6,7 +6,8 @@ decorated.
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 from refold.engine.encoding.canonical import shown
@@ -47,15 +48,18 @@ def _nearest(called: Callable[..., Any], named: dict[str, Any]) -> str:
     return f". Did you mean {near[0]!r}?" if near else ""
 
 
-def texts(given: Iterable[str]) -> tuple[str, ...]:
-    """Return texts as a tuple.
+def texts(given: Iterable[str], name: str = "") -> tuple[str, ...]:
+    """Return the texts of a list as a tuple, those of a set in their order.
 
     Raises:
-        UsageError: it is one text, which would be read as its letters, or an item is not a text.
+        UsageError: it is one text, which would be read as its letters, or an item is not a text;
+            `name` is the parameter.
     """
     value: Any = given
-    if isinstance(value, Iterable) and not isinstance(value, str):
+    if isinstance(value, Iterable) and not isinstance(value, str | Mapping):
         found = tuple(value)
         if all(isinstance(each, str) for each in found):
-            return found
-    raise UsageError(f'expected a list of texts, ["a", "b"]; found {shown(given)}')
+            return tuple(sorted(found)) if isinstance(value, AbstractSet) else found
+    near = f'["{given}"]' if isinstance(value, str) else '["a", "b"]'
+    of = f"{name}: " if name else ""
+    raise UsageError(f"{of}expected a list of texts, {near}; found {shown(given)}")

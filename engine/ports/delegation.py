@@ -100,6 +100,8 @@ class Children(Value):
     """Their program."""
     tools: tuple[str, ...] | None = None
     """Names of their tools; `None` for all of their caller's."""
+    named_tools: tuple[str, ...] = ()
+    """More names of tools that the run has to have: some children have them."""
     models: tuple[str, ...] = ()
     """Names of models that the run has to have."""
     files: tuple[str, ...] = ()

@@ -27,7 +27,7 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
-from refold.engine.encoding.parameters import names_nearest
+from refold.engine.encoding.parameters import names_nearest, texts
 from refold.engine.errors import OptionRefused
 from refold.engine.events.events import EffectClass
 from refold.engine.events.limits import Limits
@@ -346,7 +346,9 @@ class Policy(Value):
     """One raw frame of a runner's protocol; more kills the child."""
     stream_bytes: int = 1024 * 1024
     """Kept of standard output and of standard error each; more ends the child as `limit`."""
-    artifact_kinds: tuple[ArtifactKind, ...] = ("note", "path", "diff", "json")
+    artifact_kinds: tuple[ArtifactKind, ...] = attrs.field(
+        default=("note", "path", "diff", "json"), converter=texts
+    )
     """Allowed kinds; a child with another kind is `malformed`."""
 
     def __attrs_post_init__(self) -> None:

@@ -1,7 +1,8 @@
-"""Checks the needs of all children of a run before the first line of its log.
+"""Checks the needs of delegation tools before the first line of a log.
 
 A delegation tool declares the needs of all its children (`Tool.children`); a user's tool that
-declares none is not checked. A problem found here, or only at a child's start, ends the run,
+declares none is not checked. A tool that can never succeed in the run (`Tool.why_useless`) is a
+problem too. A problem found here, or only at a child's start, ends the run,
 because a model could not fix it. Rules: CONTRACT.md §10.4.
 """
 
@@ -29,6 +30,9 @@ def preflight(request: RunRequest) -> RunRequest:
         if children is not None and _levels_left(request, children) > 0:
             for each in dict.fromkeys(_missing(request, children)):
                 missing.setdefault(each, []).append(tool.name)
+        why_useless = getattr(tool, "why_useless", None)
+        if why_useless and (why := why_useless(request.session, request.tools.values())):
+            missing.setdefault(why, []).append(tool.name)
     if missing:
         problems = (f"{what} (for {', '.join(names)})" for what, names in missing.items())
         raise NotReady(tuple(problems))
@@ -56,7 +60,7 @@ def _missing(request: RunRequest, children: Children) -> Iterator[str]:
     for each in children.models:
         if each not in request.models:
             yield f"model {each!r}: {_known(each, request.models)}"
-    for each in children.tools or ():
+    for each in (*(children.tools or ()), *children.named_tools):
         if each not in request.tools:
             yield f"tool {each!r}: {_known(each, request.tools)}"
     for file in children.files:

@@ -28,8 +28,10 @@ from typing import Any, Final
 
 import attrs
 import yaml
+from attrs.converters import optional
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.parameters import texts
 from refold.engine.encoding.plain import without_empty
 from refold.engine.errors import ConfigRefused, InvalidDefError, LimitRefused
 from refold.engine.events.limits import Limits
@@ -75,9 +77,9 @@ class AgentDef:
     """Parameters of the model, such as `max_tokens`."""
     allow_skills: bool = False
     """Read and kept; nothing here uses it."""
-    tools: tuple[str, ...] | None = None
+    tools: tuple[str, ...] | None = attrs.field(default=None, converter=optional(texts))
     """As the file has them; `None` for all that there are."""
-    disallowed_tools: tuple[str, ...] = ()
+    disallowed_tools: tuple[str, ...] = attrs.field(default=(), converter=texts)
     """Names that are taken off `tools`."""
     max_turns: int | None = None
     """Model requests; as `limits.max_iterations`, and the lower one counts."""
@@ -137,7 +139,7 @@ def load_agent(
     file = file / FILE_NAME if file.is_dir() else file
     absolute = file.absolute()
     agent_id = absolute.parent.name if file.name == FILE_NAME else absolute.stem
-    reading = _Reading(agent_id, file, tuple(known_tools))
+    reading = _Reading(agent_id, file, texts(known_tools, "known_tools"))
     front, body = reading.parts()
     values = reading.members(front)
     if not values.get("description"):
@@ -162,12 +164,13 @@ def agent_input(
     The model is not named in it: who records the run passes one, and its children get the same.
     `known_tools` are those among which an agent that names none may choose.
     """
-    system = without_empty({"system": agent.system_prompt})
+    tools = agent.tools_among(texts(known_tools, "known_tools"))
     own: dict[str, Json] = {
-        "name": agent.name, **system, "tools": [*agent.tools_among(known_tools)],
+        "name": agent.name, **without_empty({"system": agent.system_prompt}), "tools": [*tools],
         **without_empty({"parameters": {**agent.parameters}}),
     }  # fmt: skip
-    return {"agent": own, "task": task, **without_empty({"context": context, "files": [*files]})}
+    more = {"context": context, "files": [*texts(files, "files")]}
+    return {"agent": own, "task": task, **without_empty(more)}
 
 
 # --- reading -----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from refold.engine.encoding.parameters import texts
 from refold.engine.errors import DefNotFoundError, InvalidDefError
 from refold.tools.agents.agent_files import FILE_NAME, NAMEABLE_TOOLS, AgentDef, load_agent
 
@@ -49,7 +50,7 @@ class AgentLoader:
         self.folder = Path(folder)
         self.skipped: tuple[InvalidDefError, ...] = ()
         """The files that the last `discover_agents` skipped, with the reasons."""
-        self._known_tools = tuple(known_tools)
+        self._known_tools = texts(known_tools, "known_tools")
 
     def load(self, agent_id: str) -> AgentDef:
         """Return the agent with this id.

@@ -11,6 +11,7 @@ whose steps are all `done` is `completed`, and takes no more changes.  Rules: CO
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import attrs
@@ -18,16 +19,18 @@ import attrs
 from refold.engine.encoding.hints import Keywords
 from refold.engine.encoding.parameters import texts
 from refold.engine.errors import ToolValidationError
-from refold.engine.ports.ports import Reference
+from refold.engine.ports.ports import Reference, Tool
 from refold.engine.ports.programs import load
 from refold.engine.session.session import Session
 from refold.engine.session.shared import SharedSession
 from refold.tools.agents.prompts import (
+    ANOTHER_SESSION,
     NOT_THE_RUNS,
     MarkdownSection,
     PromptTool,
     ToolContext,
     ToolResult,
+    is_foreign,
     own_session,
 )
 
@@ -268,9 +271,19 @@ def planning_tool(name: str, session: Session | None = None) -> PromptTool:
         description=description,
         params=params,
         handler=handler if session is None else _Bound(handler, session),
+        why_useless=partial(_why_useless, session),
         effect="pure",
         reference=Reference(__name__, planning_tool.__name__, {"name": name}),
     )
+
+
+def _why_useless(section: Session | None, own: Session | None, tools: Iterable[Tool]) -> str:
+    if section is not None and is_foreign(own, section):
+        return ANOTHER_SESSION
+    children = (getattr(each, "children", None) for each in tools)
+    if own is not None or any(each and each.takes_session for each in children):
+        return ""  # a child of such a tool has a session, even if the run has none
+    return "a plan is kept in the run's session: pass one, record(…, session=refold.Session())"
 
 
 def planning_tools(session: Session | None = None) -> tuple[PromptTool, ...]:

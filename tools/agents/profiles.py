@@ -142,7 +142,9 @@ class SubAgentFactory:
         """What children need, whichever profile they have."""
         pools = {self.default_pool, *(each.pool for each in self.profiles.values())}
         files = [name for each in self.profiles.values() for name in each.files]
+        named = {name.strip() for each in self.profiles.values() for name in each.tools}
         return Children(
+            named_tools=tuple(sorted(named - {"", *SPAWN_TOOLS})),
             models=tuple(sorted(pools - {""})),
             files=tuple(_path_in(self.workspace, name) for name in sorted({*files})),
         )

@@ -32,10 +32,10 @@ from refold.tools.contract.tool_types import KernelTool
 P = TypeVar("P")
 V = TypeVar("V")
 
-NOT_THE_RUNS: Final = (
-    "The section's session is not the run's: pass the run the same one, record(…, session=…)."
-)
+NOT_THE_RUNS: Final = "The section's session is not the run's: work without this tool."
 """The error of a tool whose section was made for a different session."""
+ANOTHER_SESSION: Final = "its section has another session: pass that one, record(…, session=…)"
+"""The same, before a run begins."""
 
 
 # --- sections and prompts ------------------------------------------------------------------------
@@ -258,13 +258,18 @@ class ToolContext:
 
     def lacks(self, session: Session | None) -> bool:
         """Return whether this run has neither `session`, a section's, nor one made of it."""
-        if session is None:
-            return False
         own = getattr(self.session, "session", self.session)  # a child's face of a shared one
-        family = [session]
-        for one in family:
-            family.extend(one.children)
-        return not any(one is own for one in family)
+        return is_foreign(own, session)
+
+
+def is_foreign(own: Any, session: Session | None) -> bool:
+    """Return whether `own` is neither `session`, a section's, nor one made of it."""
+    if session is None:
+        return False
+    family = [session]
+    for one in family:
+        family.extend(one.children)
+    return not any(one is own for one in family)
 
 
 def own_session(session: Session | SharedSession) -> Session:

@@ -33,7 +33,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
+from attrs.converters import optional
 
+from refold.engine.encoding.parameters import texts
 from refold.engine.errors import ConfigRefused, LimitRefused, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.secrets.redaction import Redaction
@@ -62,17 +64,17 @@ class Pool:
 class Config:
     """A project's configuration."""
 
-    enabled: tuple[str, ...] | None = None
+    enabled: tuple[str, ...] | None = attrs.field(default=None, converter=optional(texts))
     """Names of tools; `None` for all."""
-    disabled: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = attrs.field(default=(), converter=texts)
     """Names of tools that answer that they are not enabled."""
-    approval: tuple[str, ...] = ()
+    approval: tuple[str, ...] = attrs.field(default=(), converter=texts)
     """Names of tools that a person is asked for before each call."""
     spawn: SpawnSettings | None = None
     """`None` if the file has no such section."""
-    commands: tuple[str, ...] = ()
+    commands: tuple[str, ...] = attrs.field(default=(), converter=texts)
     """What `run_command` may run."""
-    environment: tuple[str, ...] = ()
+    environment: tuple[str, ...] = attrs.field(default=(), converter=texts)
     """Variables that commands get beyond a few harmless ones."""
     agents: Path | None = None
     """A folder; relative ones are taken from the file's own."""
@@ -86,7 +88,7 @@ class Config:
     """Caps of watched commands by name, as `refold record` has them."""
     redaction: Redaction | None = None
     """The values to redact in logs."""
-    volatile: tuple[str, ...] = ()
+    volatile: tuple[str, ...] = attrs.field(default=(), converter=texts)
     """Paths that a re-execution does not compare (CONTRACT.md §12.7)."""
     folder: Path = Path()
     """The folder of the configuration file: the workspace of profiles."""

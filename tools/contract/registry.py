@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any
 
+from refold.engine.encoding.parameters import texts
 from refold.engine.errors import ToolRefused, ToolUnknown
 from refold.engine.ports.ports import Tool, ToolDefinition
 from refold.tools.contract.tool_types import as_tool
@@ -66,7 +67,7 @@ class Registry:
             ToolUnknown: a name is not in this registry; a child cannot have tools that its parent
                 lacks.
         """
-        return Registry(self.get(name) for name in names)
+        return Registry(self.get(name) for name in texts(names, "names"))
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """Return the tools as a model sees them, sorted by name."""

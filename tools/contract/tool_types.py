@@ -207,6 +207,9 @@ class KernelTool(Value):
     """What all children that it starts need: a run is refused that lacks some of it."""
     unreachable: str = ""
     """Why it has no `reference`, and what to do."""
+    why_useless: Callable[[Any, Iterable[Tool]], str] | None = attrs.field(default=None, eq=False)
+    """Returns why no call can succeed in a run with this session and these tools, and what to do;
+    empty if one can. Asked before the run begins."""
     tell: Tell | None = None
     """Formats a result for the model; without it, the model gets text unchanged, others as JSON."""
     delegates: bool = attrs.field(default=True, init=False)

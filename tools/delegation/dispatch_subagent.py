@@ -34,6 +34,7 @@ from refold.engine.session.session import Session
 from refold.engine.session.shared import SharedSession
 from refold.engine.session.snapshot import SCHEMA_VERSION, Snapshot
 from refold.tools.agents.prompts import (
+    ANOTHER_SESSION,
     NOT_THE_RUNS,
     MarkdownSection,
     PromptFactory,
@@ -41,6 +42,7 @@ from refold.tools.agents.prompts import (
     PromptTool,
     ToolContext,
     ToolResult,
+    is_foreign,
     own_session,
 )
 from refold.tools.contract.policy import POLICIES
@@ -346,8 +348,15 @@ def dispatch_subagent_tool(
         reference=chosen.reference,
         children=chosen.children,
         unreachable=_NO_REGISTRY if chosen.prompts.reference is None else "",
+        why_useless=lambda own, _: _why_useless(chosen, own),
         tell=told,
     )
+
+
+def _why_useless(options: DispatchSubagentOptions, own: Session | None) -> str:
+    if not options.prompts.names:
+        return "no prompt is registered: pass prompts=, a PromptRegistry with at least one"
+    return ANOTHER_SESSION if is_foreign(own, options.session) else ""
 
 
 def _with_prompts(schema: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from refold.engine.ports.delegation import Children, Delegation
 from refold.engine.ports.ports import Program, Reference
 from refold.engine.program.agent import REFUSED, caller
 from refold.engine.program.run import Run
-from refold.tools.agents.agent_files import AgentDef
+from refold.tools.agents.agent_files import NAMEABLE_TOOLS, AgentDef
 from refold.tools.agents.agent_loader import AgentLoader
 from refold.tools.contract.memory import memory_of, settings_of
 from refold.tools.contract.policy import POLICIES
@@ -168,6 +168,8 @@ def _made(catalog: _Catalog, context: SharedContext) -> DelegationTool:
         catalog = _Catalog(**settings["catalog"])
         return await _Call(run, catalog, now, arguments).handled()
 
+    # Names that the files of agents may use for tools of Refold's own need not be the run's.
+    named = {name for each in catalog.others for name in each.tools or ()}
     return DelegationTool(
         name=NAME,
         description=f"Dispatch a task to a specialized subagent.\n{_listed(catalog.others)}",
@@ -176,6 +178,7 @@ def _made(catalog: _Catalog, context: SharedContext) -> DelegationTool:
         reference=remaking(__name__, {**plain, "runner": context.runner}, context.program),
         children=Children(
             program=context.program,
+            named_tools=tuple(sorted(named - {*NAMEABLE_TOOLS})),
             models=tuple(sorted({each.model_spec for each in catalog.others} - {""})),
             runner=context.runner,
         ),

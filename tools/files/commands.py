@@ -18,6 +18,7 @@ from typing import Annotated, Final
 import attrs
 
 from refold.engine.encoding.hints import Keywords
+from refold.engine.encoding.parameters import texts
 from refold.engine.errors import LimitRefused, ToolError, ToolRefused
 from refold.engine.ports.ports import CancelSignal, Reference
 from refold.engine.process.bounded import run_bounded
@@ -115,7 +116,7 @@ def run_command_tool(
         LimitRefused: a limit is not a positive number.
     """
     top = checked_root(root, "run_command")
-    allowed, variables = tuple(sorted(set(allow))), tuple(environment)
+    allowed, variables = texts({*texts(allow, "allow")}, "allow"), texts(environment, "environment")
     if not allowed or any("/" in name or not name for name in allowed):
         raise ToolRefused("run_command", "allow", f"expected names of programs, found {allowed!r}")
     _check_cap("max_output_bytes", max_output_bytes)

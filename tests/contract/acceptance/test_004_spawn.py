@@ -275,23 +275,38 @@ def test_097_an_unknown_profile_is_an_error_that_names_it(
             "unknown tool 'serch'; did you mean 'search'? there are: read, search",
         ),
         ({"tools": "read, shell"}, "unknown tool 'shell'; there are: read, search"),
-        (
-            {"profile": "coder"},
-            "profile 'coder': unknown tool 'shell'; there are: read, search",
-        ),
     ],
 )
 def test_097_so_is_an_unknown_tool_and_an_unknown_pool(
     log: Path, workspace: Path, arguments: dict[str, Any], words: str
 ) -> None:
     """Told when it is named, not by a child without tools or a job that fails."""
-    coder = SpawnProfile(tools=("shell", "read", "spawn"))
+    coder = SpawnProfile(tools=("read", "spawn"))
     profiles = {"coder": coder}
 
     assert refused(log, tools_of(workspace, profiles), task="dig", **arguments) == f"Error: {words}"
     assert not log.with_name("run.1.jsonl").exists()
     replayed = tools_of(workspace, profiles)
     assert reexecute(log.with_name("agent.jsonl"), tools=replayed).identical
+
+
+def test_097_so_is_a_tool_of_a_profile_that_the_run_has_not(log: Path, workspace: Path) -> None:
+    """Before the run begins, if it is given the tool, and else by the call."""
+    coder = SpawnProfile(tools=("shell", "read", "spawn"))
+    tools = tools_of(workspace, {"coder": coder})
+
+    async def once(run: Any, _: Any) -> Any:
+        with pytest.raises(ToolError) as caught:
+            await run.tool(tools[0], task="dig", profile="coder")
+        return caught.value.message
+
+    with pytest.raises(NotReady, match=r"tool 'shell': .* \(for spawn\)"):
+        recorded(log, once, tools)
+    said = recorded(log, once, (search, read)).output
+
+    assert said == "Error: profile 'coder': unknown tool 'shell'; there are: read, search"
+    assert not log.with_name("run.1.jsonl").exists()
+    assert reexecute(log, once, tools=tools).identical
 
 
 def test_097_so_is_a_default_pool_that_the_run_has_not(log: Path, workspace: Path) -> None:

@@ -48,6 +48,32 @@ def test_an_unknown_parameter_is_refused_with_the_nearest(
     assert str(refused.value).count("Did you mean") == 1
 
 
+TEXTS: list[Callable[[Any], object]] = [
+    lambda given: tools.AgentDef(id="a", name="a", description="d", tools=given),
+    lambda given: tools.AgentDef(id="a", name="a", description="d", disallowed_tools=given),
+    lambda given: tools.AgentLoader("agents", known_tools=given),
+    lambda given: tools.load_agent("agents", known_tools=given),
+    lambda given: tools.SpawnProfile(tools=given),
+    lambda given: tools.SpawnProfile(bootstrap_files=given),
+    lambda given: tools.SubAgentFactory(default_bootstrap_files=given),
+    lambda given: tools.SubagentTask("a", given),
+    lambda given: tools.subagent_tool(tools=given),
+    lambda given: tools.Registry().only(given),
+    lambda given: tools.run_command_tool(".", allow=given),
+    lambda given: tools.run_command_tool(".", allow=["ls"], environment=given),
+    lambda given: tools.Config(disabled=given),
+    lambda given: refold.Policy(artifact_kinds=given),
+]
+
+
+@pytest.mark.parametrize("make", TEXTS)
+@pytest.mark.parametrize("given", ["look", ["look", 3], {"look": 1}, 3])
+def test_texts_are_a_list_of_texts(make: Callable[[Any], object], given: Any) -> None:
+    """One text would be read as its letters."""
+    with pytest.raises(refold.UsageError, match="expected a list of texts, "):
+        make(given)
+
+
 def test_other_type_errors_stay_as_they_are(tmp_path: Path) -> None:
     """Of a missing argument, of a name that is near to none, and from inside of the call."""
     with pytest.raises(TypeError, match=r"missing 1 required keyword-only argument: 'into'"):

@@ -14,11 +14,15 @@ from refold.engine.models import FunctionModel, ScriptedModel
 from refold.engine.ports.ports import Tool
 from refold.engine.session import Session
 from refold.tools import (
+    Prompt,
     PromptRegistry,
+    PromptSubagentToolsSection,
     SpawnProfile,
     SpawnSettings,
     SubagentIsolationLevel,
     dispatch_subagent_tool,
+    dispatch_subagents,
+    planning_tools,
     spawn_tools,
     subagent_tool,
     subagents_tool,
@@ -34,6 +38,9 @@ class Noted:
     """What a session keeps."""
 
     text: str
+
+
+HELPER = AgentDef(id="helper", name="helper", description="Helps.", system_prompt="You help.")
 
 
 def closure() -> Tool:
@@ -72,18 +79,56 @@ def test_each_tool_refuses_to_begin_with_a_tool_that_cannot_cross(name: str, log
     assert not log.exists()
 
 
-def test_a_tool_that_the_run_lacks_is_named_with_the_nearest(log: Path) -> None:
-    """A child would else begin without it, and answer anyway."""
-    with pytest.raises(NotReady, match=r"tool 'lok': .*did you mean 'look'\?.*for subagent"):
-        refold.record(
-            "agent",
-            {"task": "t"},
-            log=log,
-            tools=[look, subagent_tool(tools=("lok",))],
-            model=ScriptedModel(["done"]),
-        )
+def naming(tool: str) -> dict[str, list[Tool]]:
+    """Return delegation tools whose settings name a tool, by where they do."""
+    helper = AgentDef(id="a", name="a", description="d", tools=(tool, "read_file"))
+    dispatch = dispatch_tool("", [helper])
+    assert dispatch is not None
+    profiles = {"clerk": SpawnProfile(tools=(tool,))}
+    return {
+        "options": [subagent_tool(tools=(tool,))],
+        "definition": [dispatch],
+        "profile": [*spawn_tools(SpawnSettings(enabled=True, profiles=profiles))],
+    }
+
+
+@pytest.mark.parametrize("where", naming(""))
+def test_a_tool_that_the_run_lacks_is_named_with_the_nearest(where: str, log: Path) -> None:
+    """A child would else begin without it, and answer anyway.
+
+    An agent's definition may name a tool of Refold's own that the run does not have.
+    """
+    with pytest.raises(NotReady, match=r"tool 'lok': .*did you mean 'look'\?.*for s"):
+        started([look, *naming("lok")[where]], log)
 
     assert not log.exists()
+    assert started([look, *naming("look")[where]], log).ok
+
+
+USELESS: dict[str, tuple[list[Tool], str]] = {
+    "no prompt": ([dispatch_subagent_tool()], "no prompt is registered: pass prompts="),
+    "no session": ([*planning_tools()], r"record\(…, session=refold.Session\(\)\)"),
+    "another session": (
+        [*PromptSubagentToolsSection(session=Session(), prompts=agent_prompts([HELPER])).tools()],
+        "its section has another session",
+    ),
+}
+
+
+@pytest.mark.parametrize("why", USELESS)
+def test_a_tool_that_can_never_succeed_is_refused(why: str, log: Path) -> None:
+    """A model would only read that each call failed."""
+    given, said = USELESS[why]
+
+    with pytest.raises(NotReady, match=said):
+        started(given, log)
+
+    assert not log.exists()
+
+
+def test_planning_tools_are_of_use_to_children_with_a_session(log: Path) -> None:
+    """The run itself has none."""
+    assert started([dispatch_subagents, *planning_tools()], log).ok
 
 
 def test_what_is_missing_is_named_at_once(log: Path) -> None:
@@ -92,11 +137,13 @@ def test_what_is_missing_is_named_at_once(log: Path) -> None:
     async def mine(_run: Any, _given: Any) -> None:
         raise AssertionError
 
-    profile = SpawnProfile(system_prompt_file="GONE.md", pool="smart")
+    profile = SpawnProfile(system_prompt_file="GONE.md", pool="smart", tools=(" lok", "spawn"))
+    registry = PromptRegistry()
+    registry.register("team", "review", lambda **_: Prompt[str](ns="team", key="review"))
     made = [
         closure(),
         subagent_tool(program=mine, model="quick"),
-        dispatch_subagent_tool(prompts=PromptRegistry()),
+        dispatch_subagent_tool(prompts=registry),
         subagents_tool(isolation_level=SubagentIsolationLevel.NO_ISOLATION, runner="cloud"),
         *spawn_tools(SpawnSettings(enabled=True, profiles={"clerk": profile})),
     ]
@@ -111,6 +158,7 @@ def test_what_is_missing_is_named_at_once(log: Path) -> None:
         "model 'quick': there is none of that name (there are: none)",
         "model 'smart': there is none of that name",
         "file GONE.md: there is none (for spawn)",
+        "tool 'lok': there is none of that name",
         "model 'function': another process cannot make it; give it a `reference`",
     ]
     problems = refused.value.problems
@@ -247,11 +295,10 @@ async def mine(_run: refold.Run, given: Any) -> str:
 
 def own_program(name: str) -> Tool:
     """Return a tool whose children run a program of their own."""
-    helper = AgentDef(id="helper", name="helper", description="Helps.", system_prompt="You help.")
     found = {
         "subagent": subagent_tool(program=mine),
-        "subagent_dispatch": dispatch_tool("", [helper], context=SharedContext(program=mine)),
-        "dispatch_subagent": dispatch_subagent_tool(prompts=agent_prompts([helper]), program=mine),
+        "subagent_dispatch": dispatch_tool("", [HELPER], context=SharedContext(program=mine)),
+        "dispatch_subagent": dispatch_subagent_tool(prompts=agent_prompts([HELPER]), program=mine),
         "dispatch_subagents": subagents_tool(program=mine),
     }[name]
     assert found is not None

@@ -97,7 +97,7 @@ def handoff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Tool, ...]
     (tmp_path / "handoff_dialect.py").write_text(SIXTH)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "handoff_dialect", raising=False)
-    return (*shipped_tools(), importlib.import_module("handoff_dialect").handoff_tool())
+    return (importlib.import_module("handoff_dialect").handoff_tool(),)
 
 
 @pytest.mark.parametrize("runner", ["in-process", "subprocess"])
