@@ -270,21 +270,66 @@ def test_the_log_of_a_test_is_a_snapshot_too(suite: Watched) -> None:
 
 
 def test_a_changed_prompt_fails_with_the_difference_of_the_message(suite: Watched) -> None:
-    """The test's own failure stands first; then what was asked otherwise, and what to type."""
+    """It gets the recorded answer; then the test fails, with what to type."""
     suite.record()
     suite.edit("desk", "Answer briefly.", "Answer at length.")
 
-    said = suite.fails()
+    ours = suite.fails()
 
-    own, _, ours = said.partition("refold: model requests that changed")
-    assert "BadRequestError" in own
-    assert "no recorded answer to this request" in own
+    assert "site-packages" not in ours
     assert "[-briefly.-]{+at length.+}" in ours
     assert "the system prompt was changed" in ours
     assert f"(entry 2 of {LOG})" in ours
     assert "guarantee: matched" in ours
     assert "update its snapshots: pytest test_it.py::test_ask --refold-accept" in ours
     assert f"refold show {LOG}" in ours
+
+
+BOTH: Final = """
+import pytest
+from desk import ask
+
+@pytest.mark.parametrize("number", range(2))
+{marker}
+def test_both(refold_models, number):
+    assert ask("Hello!")
+    assert ask("Hello!", system="A weather desk for sailors, which speaks at once.")
+    assert {own}
+"""
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "ask('Who?', system='A new agent.')",
+        pytest.param("1", marks=pytest.mark.long),
+        pytest.param("0", marks=pytest.mark.long),
+    ],
+)
+def test_all_changed_prompts_are_listed_once_and_no_frame_of_a_client(
+    own: str, suite: Watched
+) -> None:
+    """Beside the test's own failure, and a request that has no recorded counterpart."""
+    suite.write(test_it=BOTH.format(own="1", marker=""))
+    suite.record()
+    suite.write(test_it=BOTH.format(own=own, marker="").replace("at once", "later"))
+    suite.edit("desk", "Answer briefly.", "Answer at length.")
+
+    said = suite.run().stdout.str()
+
+    assert "refold: the same " in said
+    assert said.count("[-briefly.-]{+at length.+}") == 1
+    assert said.count("[-at once.-]{+later.+}") == 1
+    assert "site-packages" not in said
+    assert ("no recorded answer" in said) == ("ask" in own)
+
+
+def test_a_marker_has_changed_requests_refused(suite: Watched) -> None:
+    suite.write(test_it=BOTH.format(own="1", marker="@pytest.mark.refold(on_miss='fail')"))
+    suite.record()
+    suite.edit("desk", "Answer briefly.", "Answer at length.")
+
+    assert "BadRequestError" in suite.fails()
 
 
 def test_a_changed_prompt_that_stops_several_tests_is_explained_once(suite: Watched) -> None:
@@ -793,16 +838,13 @@ def test_a_report_can_be_asked_for(suite: Watched) -> None:
 
 
 def test_the_environment_is_as_it_was_after_a_test(suite: Watched) -> None:
-    """But for keys that are given while its file is imported."""
+    """Whatever stood there while its file was imported."""
     suite.write(
         test_it=f"""{TEST}
 import os, threading
-before = {{name: os.environ.get(name) for name in {_KEYS!r}}}
 
 def test_after():
-    now = {{name: os.environ.get(name) for name in {_KEYS!r}}}
-    given = {{name for name in now if str(before[name]).startswith("refold-replay")}}
-    assert now == {{**before, **dict.fromkeys(given)}}
+    assert not [name for name in {_KEYS!r} if name in os.environ]
     proxies = [each for each in threading.enumerate() if each.name.startswith("refold-proxy")]
     assert len(proxies) == 1  # that of the session
 """

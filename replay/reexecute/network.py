@@ -13,7 +13,7 @@ import ipaddress
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from traceback import walk_stack
 from typing import Any, Final, Literal, Self
@@ -50,9 +50,15 @@ _is_hooked: Final[list[bool]] = []
 class NetworkWatch:
     """While it is entered, the network is refused with `OutsideLoop`; a context manager."""
 
-    def __init__(self, allowed: Allowed = "none") -> None:
-        """Watch for all, or let `loopback`, or `any`, pass."""
+    def __init__(
+        self, allowed: Allowed = "none", refused: Collection[tuple[str, int]] = ()
+    ) -> None:
+        """Watch for all, or let `loopback`, or `any`, pass; `refused` hosts and ports never do.
+
+        Threads whose name begins with `refold-` pass: they are the proxy's own.
+        """
         self.allowed = allowed
+        self._refused = refused
         self._before: set[int] = set()
         self.seen: list[OutsideLoop] = []
         """Refused accesses, in order: a program may have swallowed the error."""
@@ -72,9 +78,9 @@ class NetworkWatch:
         Raises:
             OutsideLoop: it is not allowed.
         """
-        if threading.get_ident() in self._before:
+        if threading.get_ident() in self._before or _is_ours():
             return
-        where = _asked(event, arguments, self.allowed)
+        where = _asked(event, arguments, self.allowed, self._refused)
         if where:
             refused = OutsideLoop(where, *_asking_line())
             self.seen.append(refused)
@@ -136,13 +142,23 @@ def _hook(
         judge(event, arguments)
 
 
-def _asked(event: str, arguments: tuple[Any, ...], allowed: Allowed) -> str:
+def _is_ours() -> bool:
+    return threading.current_thread().name.startswith("refold-")
+
+
+def _asked(
+    event: str,
+    arguments: tuple[Any, ...],
+    allowed: Allowed,
+    refused: Collection[tuple[str, int]] = (),
+) -> str:
     """Return the attempted network access; empty if there is none or it is allowed."""
     address = arguments[1] if event in _TO_ADDRESS else arguments
     is_path = not isinstance(address, tuple)  # of a local socket
     host, port = (*map(_decoded, (address,) if is_path else address[:2]), "")[:2]
     is_near = is_path or _is_loopback(host)
-    if not host or allowed == "any" or (allowed == "loopback" and is_near):
+    is_allowed = allowed == "any" or (allowed == "loopback" and is_near)
+    if not host or (is_allowed and (host, port) not in {(h, str(p)) for h, p in refused}):
         return ""
     return f"network access to {host}:{port}" if port else f"network access to {host}"
 

@@ -52,16 +52,19 @@ _UNJUDGED: Final = (KeyboardInterrupt, pytest.exit.Exception, pytest.skip.Except
 """Exceptions that end a test without a verdict."""
 _MODES: Final = ("none", "once", "new_episodes", "all", "rewrite")
 _NETWORKS: Final = ("none", "loopback", "any")
-_CHOICES: Final = {"record": _MODES, "network": _NETWORKS}
-_INI: Final = {"record": "none", "recordings": "recordings", "network": "none"}
+_CHOICES: Final = {"record": _MODES, "network": _NETWORKS, "on_miss": ("recorded", "fail")}
+_INI: Final = {
+    "record": "none", "recordings": "recordings", "network": "none", "on_miss": "recorded"
+}  # fmt: skip
 """Arguments of the marker whose default is an ini option, `refold_<name>`, and its default."""
 _MARKER: Final = (
     "refold(record=None, tools=(), recordings='recordings', network='none', "
-    "upstreams=(), tokens=False, files=False): how Refold's fixtures record "
+    "on_miss='recorded', upstreams=(), tokens=False, files=False): how Refold's fixtures record "
     "or replay this test. record: none, once, new_episodes, all or rewrite "
     "(overridden by --refold-record). tools: passed to each run. recordings: "
     "folder next to the test file. network: network access during a replay: "
-    "none, loopback or any. upstreams: [NAME=]URL, as for refold record "
+    "none, loopback or any. on_miss: recorded, or fail, which refuses changed "
+    "model requests. upstreams: [NAME=]URL, as for refold record "
     "--upstream. tokens, files: whether delegation_snapshot includes token "
     "counts and changed files"
 )
@@ -147,9 +150,11 @@ def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Make a marker that is wrong an error of the collection, so that nothing runs."""
-    is_file = isinstance(collector, pytest.Module)
-    files = [collector.path, *_conftests_above(collector.path, collector.config)]
-    with _without_keys(collector, is_named=not is_file or any(map(_names_proxied, files))):
+    is_file, path = isinstance(collector, pytest.Module), collector.path
+    above = _conftests_above(path / "any", collector.config)
+    files = [path, *above] if path.is_file() else [*above, *path.glob("*/conftest.py")]
+    is_named = any(map(_names_proxied, files))
+    with _leading(collector.config, is_named=is_named, has_keys=not path.is_file()):
         report = yield
     if is_file and report.passed:
         collector.config.stash.setdefault(_MODULES, set()).add(collector.path)
@@ -203,25 +208,27 @@ def _marked(item: pytest.Item) -> dict[str, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
-    """Lead clients to a proxy from before the first file is imported, if a test file asks for it.
+    """Start a proxy before the first file is imported, if a test file asks for it.
 
-    Nothing is set in a session whose files do not name the fixture, nor in one whose workers do
-    that (xdist).
+    Nothing is started in a session whose files do not name the fixture, nor in one whose workers
+    do that (xdist).
     """
     given = early_config.known_args_namespace
     has_workers = getattr(given, "numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
-    if not has_workers and any(map(_names_proxied, _test_files(early_config))):
+    named = [] if has_workers else [*filter(_names_proxied, _test_files(early_config))]
+    if named:
         with contextlib.suppress(ModuleNotFoundError):  # of the extra: the fixture says so
             from refold.testing.session_proxy import SessionProxy  # noqa: PLC0415 - the extra
 
             session = early_config.stash[_SESSION] = SessionProxy()
             ends = contextlib.ExitStack()
             early_config.add_cleanup(ends.close)
-            ends.enter_context(session.started())
             mode = given.refold_record or early_config.getini("refold_record")
-            if mode == "none" and not given.refold_accept:
-                ends.enter_context(session.keys_given())
-    return (yield)
+            is_replayed = mode == "none" and not given.refold_accept
+            ends.enter_context(session.started(has_keys=is_replayed))
+    is_named = any(each.name == "conftest.py" for each in named)
+    with _leading(early_config, is_named=is_named, has_keys=True):
+        return (yield)
 
 
 def _test_files(config: pytest.Config) -> Iterator[Path]:
@@ -258,15 +265,16 @@ def _names_proxied(file: Path) -> bool:
     return any(_PROXIED in (getattr(n, "arg", ""), getattr(n, "value", "")) for n in nodes)
 
 
-def _without_keys(node: pytest.Collector | pytest.Item, *, is_named: bool) -> Any:
-    """Return a block without the placeholder keys for what does not name the fixture.
+def _leading(config: pytest.Config, *, is_named: bool, has_keys: bool = False) -> Any:
+    """Return a block in which clients find the proxy, if what it runs names the fixture.
 
-    A test that is skipped without a key is skipped all the same.
+    All else sees the environment as it is: another mock compares addresses, and a test that is
+    skipped without a key is skipped all the same.  Conftest files have placeholder keys alone.
     """
-    session: SessionProxy | None = node.config.stash.get(_SESSION, None)
-    if session is None or is_named:
+    session: SessionProxy | None = config.stash.get(_SESSION, None)
+    if session is None or not (is_named or has_keys):
         return contextlib.nullcontext()
-    return session.keys_taken()
+    return session.leading(is_named=is_named)
 
 
 # --- fixtures --------------------------------------------------------------------------------
@@ -373,6 +381,7 @@ def _settings(request: pytest.FixtureRequest, part: str = "") -> "Settings":
         command=_command(item),
         base=request.config.invocation_params.dir,
         network=marked["network"],
+        on_miss=marked["on_miss"],
         tools=marked.get("tools", ()),
         name=item.name,
         test=f"{item.path.name}::{item.nodeid.partition('::')[2]}",
@@ -463,10 +472,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """Keep the snapshots of a test that fails; with `--refold-accept`, update those of others."""
     syrupy: Any = getattr(item.config, "_syrupy", None)
     if syrupy is None or not _is_ours(item):
-        with _without_keys(item, is_named=_is_proxied(item)):
+        with _leading(item.config, is_named=_is_proxied(item)):
             return (yield)
     held: list[dict[str, Any]] = []
-    with pytest.MonkeyPatch.context() as patch, _without_keys(item, is_named=_is_proxied(item)):
+    is_named = _is_proxied(item)
+    with pytest.MonkeyPatch.context() as patch, _leading(item.config, is_named=is_named):
         if item.config.getoption("refold_accept"):
             patch.setattr(item.config.option, "update_snapshots", True)
             patch.setattr(syrupy, "queue_snapshot_write", lambda **given: held.append(given))
@@ -585,9 +595,11 @@ def pytest_runtest_makereport(
     report = yield
     if call.when == "call" or not report.passed:
         item.stash[_DONE] = report.passed
+    parts = _parts(item)
     if call.when == "call" and report.failed:
         report.sections += _changes(item)
-    parts = _parts(item)
+        if any(part.explained for part in parts):
+            _without_packages(report)
     if parts and report.failed:
         if causes := [part.explained for part in parts if part.explained]:
             target = _command(item).removeprefix("pytest ")
@@ -599,6 +611,17 @@ def pytest_runtest_makereport(
     if parts:
         vars(report)["refold_recorded"] = [str(log) for part in parts for log in part.recorded]
     return report
+
+
+def _without_packages(report: pytest.TestReport) -> None:
+    """Leave out the frames of installed packages, of a request that was refused: keep its error."""
+    trace: Any = getattr(report.longrepr, "reprtraceback", None)
+    entries = getattr(trace, "reprentries", [])
+    own = [e for e in entries if "site-packages" not in str(getattr(e.reprfileloc, "path", ""))]
+    if own and len(own) < len(entries):
+        errors = [line for line in entries[-1].lines if line.startswith("E ")]
+        own[-1].lines += errors * (own[-1] is not entries[-1])
+        trace.reprentries = own
 
 
 def _pages(item: pytest.Item, parts: list[Any], folder: str) -> Iterator[str]:

@@ -29,14 +29,6 @@ def test_ask(refold_models):
 """
 PLACES: Final = {
     "the test file": {"test_it": CLIENT + ASKS},
-    "a module that another test file imports first": {
-        "agent": CLIENT,
-        "test_first": "import agent\n\ndef test_first(): pass\n",
-        "test_it": "from agent import ask\n" + ASKS,
-    },
-    "the conftest file": {
-        "agent": CLIENT, "conftest": "import agent\n", "test_it": "from agent import ask\n" + ASKS
-    },
     "a fixture of the session": {
         "conftest": "import pytest\n\n@pytest.fixture(scope='session')\ndef ask():\n"
         "    import agent\n    return agent.ask\n",
@@ -51,12 +43,6 @@ PLACES: Final = {
 def test_a_client_made_before_its_test_is_recorded_and_replayed(place: str, suite: Watched) -> None:
     """Replayed without a key, with no change of the code under test."""
     suite.write(**PLACES[place])
-    if "first" in place:  # it cannot be imported without one, whatever Refold does
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("OPENAI_API_KEY", "sk-any")
-            suite.record()
-            suite.passes()
-        return
     suite.record()
     assert (suite.asked, suite.logs()) == (1, ["test_ask.models.jsonl"])
 
@@ -64,6 +50,53 @@ def test_a_client_made_before_its_test_is_recorded_and_replayed(place: str, suit
 
     suite.edit("agent" if "agent" in PLACES[place] else "test_it", "weather desk", "tide desk")
     assert "[-weather-]{+tide+}" in suite.fails()
+
+
+EARLIER: Final = {
+    "another test file": {"test_first": "import agent\n\ndef test_first(): pass\n"},
+    "the conftest file": {"conftest": "import agent\n"},
+}
+
+
+@pytest.mark.parametrize("place", EARLIER)
+def test_a_client_that_another_file_made_is_named_and_asks_nobody(
+    place: str, suite: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither when it would be recorded, nor when it would be replayed."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-any")
+    suite.record()
+    suite.write(agent=CLIENT, test_it="from agent import ask\n" + ASKS, **EARLIER[place])
+    for said in (suite.live("--refold-record=all").stdout.str(), suite.fails()):
+        assert "client in agent.py, for http" in said
+        assert "make it in a fixture or in the test file" in one_line(said)
+    assert suite.asked == 0
+
+
+MOCKED: Final = """
+import os, httpx2, openai
+def answer(request):
+    assert request.url.host == "api.openai.com"
+    return httpx2.Response(200, json={"id": "c", "object": "chat.completion", "created": 1,
+        "model": "m", "choices": [{"index": 0, "finish_reason": "stop",
+        "message": {"role": "assistant", "content": "hi"}}]})
+
+def test_mocked():
+    assert not [name for name in os.environ if name.endswith("_BASE_URL")]
+    http = httpx2.Client(transport=httpx2.MockTransport(answer))
+    client = openai.OpenAI(api_key="any", http_client=http)
+    message = {"role": "user", "content": "x"}
+    assert client.chat.completions.create(model="m", messages=[message]).choices[0].message.content
+"""
+
+
+@pytest.mark.parametrize("name", ["test_a_mock", "test_z_mock"])
+def test_other_tests_see_the_environment_as_it_was(name: str, suite: Watched) -> None:
+    """Before and after a test that names the fixture, and beside one that is skipped."""
+    suite.record()
+    skipped = "import pytest\n\n@pytest.mark.skip\ndef test_skipped(refold_models): pass\n"
+    suite.write(**{name: MOCKED, "test_skipped": skipped})
+
+    suite.run().assert_outcomes(passed=2, skipped=1)
 
 
 @pytest.mark.parametrize("mode", ["once", "none"])

@@ -25,7 +25,7 @@ from refold.proxy.bookends import again_rules, first_rules, noted_here
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import REFUSED, RecordingDesk
 from refold.proxy.desks.replaying import Replaying
-from refold.proxy.http.turns import Desk, Forward, Incoming, Passing, Serve
+from refold.proxy.http.turns import Desk, Forward, Incoming, OnMiss, Passing, Serve
 from refold.proxy.profiles import shipped_as
 from refold.proxy.recorded_here import remember
 from refold.replay.observed.matching import Matcher
@@ -161,10 +161,11 @@ class LiveDesk(LoggedDesk):
 class RecordedDesk(LoggedDesk):
     """Answers from a recording, and keeps a log of this time for as long as the test lasts."""
 
-    def __init__(self, log: Path, folder: Callable[[], Path]) -> None:
+    def __init__(self, log: Path, folder: Callable[[], Path], on_miss: OnMiss) -> None:
         super().__init__()
         self.log = log
         self._folder = folder
+        self._on_miss = on_miss
         self._record: ObservedRecord | None = None
         self._replaying: Replaying | None = None
 
@@ -180,6 +181,7 @@ class RecordedDesk(LoggedDesk):
         journal, secrets = self.begun(now, opening, again_rules(record))
         self._replaying = Replaying(
             record, secrets, routes=opening.routes, log=journal, advice=ADVICE,
+            on_miss=self._on_miss,
             profile=shipped_as(record.profile), here={**noted_here(), **opening.folders},
         )  # fmt: skip
         return self._replaying

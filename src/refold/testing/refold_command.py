@@ -146,6 +146,7 @@ class RefoldCommand(RecordedRuns):
     def _replay(self, log: Path, command: list[str], options: dict[str, Any]) -> RanCommand:
         __tracebackhide__ = True
         printed = _Printed()
+        options["on_miss"] = self._settings.on_miss
         report = replay_command(log, command, write=printed.write, **options)
         if report.exit_code == _INTERRUPTED and not report.identical:
             raise KeyboardInterrupt
@@ -153,7 +154,7 @@ class RefoldCommand(RecordedRuns):
             at = self._shown(log)
             found = tuple(attrs.evolve(each, log=at) for each in report.divergences)
             text = str(attrs.evolve(report, log=at, divergences=found))
-            self.explained = explained(found[0], text) if found else None
+            self.explained = explained(found, text) if found else None
             fail(f"{text}\n{self._settings.if_meant()}")
         code = report.exit_code or 0
         return RanCommand(exit_code=code, stdout=printed.text(), log=log, report=report)

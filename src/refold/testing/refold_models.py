@@ -34,7 +34,7 @@ from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.testing.desks import Front, LiveDesk, Opening, RecordedDesk, Unrecorded
 from refold.testing.refold_run import LIVE, Settings, fail
 from refold.testing.reproduce import explained
-from refold.testing.session_proxy import SessionProxy
+from refold.testing.session_proxy import SessionProxy, clients_past, server_of
 
 PART: Final = ".models"
 """The suffix of the recording of a test's models."""
@@ -49,6 +49,10 @@ _NOTHING: Final = (
     "the test takes refold_models, but did not send any model requests "
     f"through it\n{_PASSED_BY} If the requests are optional, use "
     "@pytest.mark.usefixtures('refold_models')"
+)
+_MADE_BEFORE: Final = (
+    "\nMade before its test, by a file that does not name refold_models: make it in a "
+    "fixture or in the test file"
 )
 _WAIT_SECONDS: Final = 1.0
 """For answers whose last bytes the test has, and the proxy's log not yet."""
@@ -84,13 +88,14 @@ class RefoldModels:
         self._side = self._side_for(folder)
         self._front = Front(self._opened)
         self._ends = contextlib.ExitStack()
-        self._watch = NetworkWatch("any" if settings.network == "any" else "loopback")
+        self._servers = {server_of(each.upstream) for each in self._routes.values()}
+        self._watch = self._watch_for(settings.network)
         self._base = ""
         self._is_over = False
         self._is_settled = False
         self._is_judged = False
         self._fault = ""
-        self.explained: tuple[str, str] | None = None
+        self.explained: tuple[tuple[str, ...], str] | None = None
         """The text of `reproduce.explained`, for a replay that diverged."""
         self.recorded: list[Path] = []
         """The recording, once it was made."""
@@ -98,10 +103,16 @@ class RefoldModels:
     def __repr__(self) -> str:
         return f"refold_models({self._settings.place.stem!r}, mode={self._settings.mode!r})"
 
+    def _watch_for(self, network: str) -> NetworkWatch:
+        """Return what watches the test: live, it may ask anyone but models past the proxy."""
+        if isinstance(self._side, LiveDesk):
+            return NetworkWatch("any", refused=self._servers)
+        return NetworkWatch("any" if network == "any" else "loopback")
+
     def _side_for(self, folder: Callable[[], Path]) -> LiveDesk | RecordedDesk | Unrecorded:
         mode = self._settings.mode
         if mode not in LIVE and self._log.exists():
-            return RecordedDesk(self._log, folder)
+            return RecordedDesk(self._log, folder, self._settings.on_miss)
         return Unrecorded(self._unrecorded()) if mode == "none" else LiveDesk(self._log)
 
     def _opened(self, first: Incoming) -> Desk:
@@ -225,7 +236,7 @@ class RefoldModels:
         if not is_live:
             for name, value in placeholders(self._recorded_rules(), self._routes.values()).items():
                 self._setenv(name, value)
-            self._ends.enter_context(self._watch)
+        self._ends.enter_context(self._watch)
 
     def _recorded_rules(self) -> Mapping[str, Any]:
         """Return the rules of the recording; without one, or where it cannot be read, none."""
@@ -259,16 +270,16 @@ class RefoldModels:
         self._is_judged = True
         self._front.wait(_WAIT_SECONDS)
         self._stop()
+        if self._watch.seen:
+            fail(self._network_text())
         if isinstance(self._side, LiveDesk):
             self._seal(self._side)  # where this fails, `give_up` puts the log away
-        elif self._watch.seen:
-            fail(self._network_text())
         elif isinstance(self._side, RecordedDesk):
             self._judge(self._side)
         elif self._front.is_open:
             fail(self._unrecorded())
         if self._settings.asks and not self._front.is_open:
-            fail(_NOTHING)
+            fail(_NOTHING + self._past())
 
     def give_up(self, *, is_kept: bool) -> None:
         """End a test that did not pass; with `is_kept`, its live requests are kept beside.
@@ -326,7 +337,8 @@ class RefoldModels:
         __tracebackhide__ = True
         report = side.report(is_over=True)
         if not report.identical:
-            nothing = f"\n{_NOTHING}" if self._settings.asks and not self._front.is_open else ""
+            is_nothing = self._settings.asks and not self._front.is_open
+            nothing = f"\n{_NOTHING}{self._past()}" if is_nothing else ""
             fail(self._differs(report) + nothing)
         found = verify(self._log)
         if not found.intact:
@@ -370,7 +382,7 @@ class RefoldModels:
         log = self._shown(self._log)
         found = tuple(attrs.evolve(each, log=log) for each in report.divergences)
         report = attrs.evolve(report, log=log, divergences=found)
-        self.explained = explained(found[0], str(report)) if found else None
+        self.explained = explained(found, str(report)) if found else None
         return f"{report}\n{self._settings.if_meant()}"
 
     def _unrecorded(self) -> str:
@@ -378,7 +390,16 @@ class RefoldModels:
 
     def _network_text(self) -> str:
         places = "\n  ".join(f"{each.file}:{each.line}: {each.method}" for each in self._watch.seen)
+        if isinstance(self._side, LiveDesk):
+            text = "refused: the test sent model requests past the proxy, unrecorded"
+            return f"{text}\n  {places}\n{_PASSED_BY}{self._past()}"
         return (
             f"the test used the network during a replay\n  {places}\n{_PASSED_BY} If "
             "this is intended, allow it with @pytest.mark.refold(network='any')"
+            f"{self._past()}"
         )
+
+    def _past(self) -> str:
+        """Return the clients that were made before their test, and the remedy; empty for none."""
+        found = "".join(f"\n  {each}" for each in clients_past(self._base, self._servers))
+        return found and f"{_MADE_BEFORE}{found}"

@@ -68,6 +68,8 @@ class Settings:
     """The folder from which paths are shown."""
     network: Allowed = "none"
     """The network that a program, or a test that asks models, may use in a replay."""
+    on_miss: Literal["recorded", "fail"] = "recorded"
+    """Whether a changed request gets the recorded answer, or is refused."""
     tools: Sequence[Tool | Callable[..., Any]] = ()
     """Passed to each run."""
     name: str = ""
@@ -135,7 +137,7 @@ class RecordedRuns:
         """The places of incomplete runs, and their targets if the test passes."""
         self._ways: dict[Path, str | None] = {}
         """The command that replays each run, if one can."""
-        self.explained: tuple[str, str] | None = None
+        self.explained: tuple[tuple[str, ...], str] | None = None
         """The text of `reproduce.explained`, for a replay that diverged."""
         self.recorded: list[Path] = []
         """The recordings that were made, in order."""
@@ -351,7 +353,7 @@ class RefoldRun(RecordedRuns):
             first = attrs.evolve(first, log=self._shown(Path(first.log)))
             more = len(report.divergences) - 1
             rest = f"\n… and {more} more run{'s' * (more > 1)} diverged" if more else ""
-            self.explained = explained(first, f"{first}{rest}")
+            self.explained = explained([first], f"{first}{rest}")
             fail(f"{first}{rest}\n{self._settings.if_meant()}")
         if not (found := verify(log)).intact:
             damage = next(one for each in found.logs for one in each.damage)

@@ -29,13 +29,14 @@ _OF_ONE_TEST: Final = ("  where ", "  recorded ", "  now ", "  matched ")
 IF_MEANT: Final = "If the change is intended, record the test again and update its snapshots:"
 
 
-def explained(divergence: Divergence, text: str) -> tuple[str, str]:
-    """Return what divergences of one change have in common, and the text that explains this one.
+def explained(divergences: Sequence[Divergence], text: str) -> tuple[tuple[str, ...], str]:
+    """Return what divergences of the same changes have in common, and the text that explains them.
 
     In common is what changed, not which call shows it nor what came before it.
     """
-    lines = str(divergence).split("\n")
-    return "\n".join(line for line in lines if not line.startswith(_OF_ONE_TEST)), text
+    found = (str(each).split("\n") for each in divergences)
+    common = ("\n".join(x for x in each if not x.startswith(_OF_ONE_TEST)) for each in found)
+    return tuple(common), text
 
 
 def replay_command(

@@ -1,15 +1,21 @@
 """Leads clients that were made before their test to it: one proxy for a whole session of pytest.
 
-The base-URL variables lead here from before the first test file is imported. Requests are forwarded
-to the proxy of the running test (`refold.testing.refold_models`); without one, to the earlier
-targets of the variables. `refold.pytest_plugin` starts and ends it. Rules: CONTRACT.md §16.12.
+The base-URL variables lead here while a file that names the fixture is imported, and while its
+tests run: other tests see their own. Requests are forwarded to the proxy of the running test
+(`refold.testing.refold_models`); without one, to the earlier targets of the variables.
+`refold.pytest_plugin` starts and ends it. Rules: CONTRACT.md §16.12.
 """
 
+import asyncio
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
+from types import ModuleType
 from typing import Final
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -20,6 +26,7 @@ from refold.proxy.http.routes import environment_of, routes_of
 from refold.proxy.http.server import served
 from refold.proxy.http.turns import Forward, Incoming, Serve
 
+_STDLIB: Final = str(Path(asyncio.__file__).parents[1])
 _NO_KEY: Final = (
     "refold: this client has the placeholder key of a replay, but no test "
     "with refold_models is running: set a real key, or use refold_models in "
@@ -46,36 +53,29 @@ class SessionProxy:
     @property
     def environment(self) -> Mapping[str, str]:
         """The variables of now, with those that lead here as they were before."""
-        ours = [name for name, value in self._led.items() if os.environ.get(name) == value]
+        ours = [name for name in self._before if os.environ.get(name) == self._led[name]]
         before = {name: self._before[name] for name in ours}
         return {name: v for name, v in {**os.environ, **before}.items() if v is not None}
 
     @contextlib.contextmanager
-    def started(self) -> Iterator[None]:
-        """Serve and lead clients here until the block ends.
+    def started(self, *, has_keys: bool) -> Iterator[None]:
+        """Serve until the block ends; with `has_keys`, have placeholders for missing keys.
 
         Raises:
             UsageError: the proxy that this environment names cannot be used.
         """
-        with contextlib.ExitStack() as ends:
-            base = ends.enter_context(served(self, [*self._routes], passes_on=False))
+        with served(self, [*self._routes], passes_on=False) as base:
             self._led = environment_of(self._routes.values(), base)
-            self._before = {name: os.environ.get(name) for name in self._led}
-            ends.enter_context(variables(self._led))
+            wanted = (route.key for route in known_routes() if route.key)
+            if has_keys:
+                self._keys = {n: placeholder(n) for n in wanted if not os.environ.get(n)}
             yield
 
-    @contextlib.contextmanager
-    def keys_given(self) -> Iterator[None]:
-        """Give placeholders for keys that clients want and that are missing, in a block."""
-        wanted = (route.key for route in known_routes() if route.key)
-        self._keys = {name: placeholder(name) for name in wanted if not os.environ.get(name)}
-        with variables(self._keys):
-            yield
-
-    def keys_taken(self) -> AbstractContextManager[None]:
-        """Take them away, in a block."""
-        left = [name for name, value in self._keys.items() if os.environ.get(name) == value]
-        return variables(dict.fromkeys(left))
+    def leading(self, *, is_named: bool) -> AbstractContextManager[None]:
+        """Lead clients here, with `is_named`, and give the placeholders for keys, in a block."""
+        self._before = {name: os.environ.get(name) for name in self._led} if is_named else {}
+        missing = {n: v for n, v in self._keys.items() if not os.environ.get(n)}
+        return variables({**(self._led if is_named else {}), **missing})
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Return the target of a request; one without a real key goes to no server."""
@@ -102,6 +102,39 @@ class _Unwatched:
 
     def failed(self, code: str, message: str) -> Serve:
         return Serve.json(BAD_GATEWAY, {"error": {"message": message, "type": f"refold_{code}"}})
+
+
+def clients_past(base: str, hosts: Container[tuple[str, int]]) -> list[str]:
+    """Return the names of clients in modules of the project that lead to a host, not to `base`.
+
+    They were made before their test, by a file that does not name the fixture.
+    """
+    found = []
+    for module in [*sys.modules.values()]:
+        file = getattr(module, "__file__", None) or "site-packages"
+        if "site-packages" in file or file.startswith(_STDLIB):
+            continue
+        for name, value in [*vars(module).items()]:
+            url = next((u for u in _urls(value) if server_of(u) in hosts), None)
+            if url and not url.startswith(base):
+                found.append(f"{name} in {os.path.relpath(file)}, for {url}")
+    return found
+
+
+def server_of(url: str) -> tuple[str, int]:
+    """Return host and port of a URL."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
+
+
+def _urls(value: object) -> Iterator[str]:
+    """Yield the base URLs that a client holds, or one within it, as its attributes."""
+    own = getattr(value, "__dict__", {})
+    if isinstance(value, type | ModuleType) or not isinstance(own, dict):
+        return
+    for held in (own, *(getattr(each, "__dict__", {}) for each in [*own.values()])):
+        if isinstance(held, dict):
+            yield from (str(u) for u in map(held.get, ("_base_url", "base_url")) if u is not None)
 
 
 @contextlib.contextmanager

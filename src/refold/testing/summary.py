@@ -5,11 +5,9 @@ Reports of failed tests flow in, from all processes; sections of pytest's summar
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from refold.testing.reproduce import IF_MEANT
-
-_TITLE: Final = "refold: {change} breaks {count} tests"
 
 
 def grouped(reports: Sequence[Any]) -> list[tuple[str, str]]:
@@ -17,19 +15,27 @@ def grouped(reports: Sequence[Any]) -> list[tuple[str, str]]:
 
     Reports stay as they are where a change stops one test alone.
     """
-    groups: dict[str, list[Any]] = {}
+    groups: dict[tuple[str, ...], list[Any]] = {}
     for report in reports:
         if found := getattr(report, "refold_explained", None):
-            groups.setdefault(found[0], []).append(report)
-    several = [group for group in groups.values() if len(group) > 1]
-    if len(several) == 1:
-        return [_group_text(several[0], "one change")]
-    return [_group_text(group, f"change {number}") for number, group in enumerate(several, 1)]
+            groups.setdefault(tuple(found[0]), []).append(report)
+    several = {key: group for key, group in groups.items() if len(group) > 1}
+    return [
+        _group_text(group, _change(len(key), number if len(several) > 1 else 0))
+        for number, (key, group) in enumerate(several.items(), 1)
+    ]
+
+
+def _change(count: int, number: int) -> str:
+    """Return what breaks tests, and the verb; `number` tells several of them apart."""
+    if number:
+        return f"change {number} breaks"
+    return "one change breaks" if count == 1 else f"the same {count} changes break"
 
 
 def _group_text(group: list[Any], change: str) -> tuple[str, str]:
     group.sort(key=lambda report: report.nodeid)
-    title = _TITLE.format(change=change, count=len(group))
+    title = f"refold: {change} {len(group)} tests"
     _, text, _ = group[0].refold_explained
     for report in group:
         _shorten(report, f'see "{title}" below')

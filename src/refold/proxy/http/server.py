@@ -108,6 +108,7 @@ def served(
         )
         server = _Server(_config(application))
         loop = asyncio.new_event_loop()
+        loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix="refold-names"))
         # A connection that breaks is nobody's fault, and no text of it belongs on a terminal.
         loop.set_exception_handler(lambda _loop, _context: None)
 
