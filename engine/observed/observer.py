@@ -29,9 +29,9 @@ from refold.engine.log.blobs import externalised
 from refold.engine.observed.delegations import delegated, observation_in, written
 from refold.engine.observed.openers import Opened, opener_of, texts_in
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
-from refold.engine.observed.threads import NOBODY, Thread, Threads, UnansweredCall
+from refold.engine.observed.threads import NOBODY, AnswerId, Thread, Threads, UnansweredCall
 from refold.engine.wire.apis import FORMATS
-from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.exchange import LATER, Asked
 from refold.engine.wire.parts.kept_answers import IDS
 
 CONVERSATION: Final = "x-refold.conversation"
@@ -64,8 +64,20 @@ class RequestUnderway:
     thread: Thread
     asked: Asked
     prefix: ConversationPrefix
+    given: AnswerId | None = None
+    """Of a request that fetches an answer: the id, and the request that got it."""
     is_over: bool = False
     answer: ModelAnswered | None = None
+
+    @property
+    def model(self) -> str:
+        """The model that it asks, or that the request asked whose answer it fetches."""
+        return self.given.model if self.given is not None else self.asked.model
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether it fetches an answer that the log has already: nothing of it counts again."""
+        return self.given is not None and not self.given.is_open
 
 
 class Observer:
@@ -87,6 +99,9 @@ class Observer:
             NotCanonical: it is too large for one entry of a log.
             LogPoisoned: the log cannot be written.
         """
+        given = self._threads.given.get(asked.follows) if asked.is_fetch else None
+        if given is not None:
+            return self._fetched(asked, given)
         digests = asked.said_series().running(digest.chained).values
         prefix = self._conversations.held(digests)
         thread = self._threads.found(asked, digests, whose) or self._begun(asked, whose)
@@ -111,6 +126,16 @@ class Observer:
         thread.last = seq
         return RequestUnderway(call, seq, thread, asked, prefix)
 
+    def _fetched(self, asked: Asked, given: AnswerId) -> RequestUnderway:
+        """Record a request that fetches the answer to an earlier one, whose messages it has."""
+        thread, key = given.thread, given.thread.next_key()
+        event = ModelAsked(given.model, given.end, given.base, [], parameters_told(asked), "")
+        seq = self._journal.append(event, key, thread.last)
+        self._threads.asked(thread, [given.end] if given.end else [])
+        thread.last = seq
+        prefix = ConversationPrefix(given.base, given.end, ())
+        return RequestUnderway(key, seq, thread, asked, prefix, given)
+
     def _said_before(self, asked: Asked, prefix: ConversationPrefix) -> tuple[int, str]:
         """Write down messages that are too many for one entry; return how far the log is then."""
         base, at, held = prefix.base, prefix.base, 0
@@ -131,7 +156,7 @@ class Observer:
         self._journal.append(Extension(WIRE, told), turn.call, turn.seq)
 
     def answered(self, turn: RequestUnderway, answered: ModelAnswered, answer_id: str = "") -> None:
-        """Record an answer, and its tool calls.
+        """Record an answer, and its tool calls, unless the log has them.
 
         `answer_id` is the id that a later request may continue (`Asked.follows`); empty for none.
         """
@@ -139,9 +164,12 @@ class Observer:
         turn.answer, end = answered, ""
         if answered.message is not None:
             end = self._conversations.answered(turn.prefix.end, answered.message)
-        self._over(turn, seq, end, answer_id, is_whole=answered.status == "ok")
+        is_repeated = turn.is_repeated
+        self._over(turn, seq, end, answer_id, answered)
         # What was cut off or refused may hold calls that the program never made.
         message = answered.message if answered.status == "ok" and answered.message else {}
+        if is_repeated:
+            return
         self._served(turn, message, seq)
         for call in message.get("tool_calls", ()):
             opened = self._called(turn.thread, call, seq)
@@ -151,10 +179,16 @@ class Observer:
             call = {"id": "", "name": found[0], "arguments": found[1]}
             self._called(turn.thread, call, seq, is_written=True)
 
-    def gone(self, turn: RequestUnderway) -> None:
+    def gone(self, turn: RequestUnderway, answer_id: str = "") -> None:
         """Record that the program gave up on a request before its answer was whole."""
         seq = self._journal.append(EffectCancelled("model"), turn.call, turn.seq)
-        self._over(turn, seq, "", "", is_whole=False)
+        self._over(turn, seq, "", answer_id, None)
+
+    @property
+    def later(self) -> int:
+        """The number of answers that the program can fetch yet."""
+        given = self._threads.given.values()
+        return len({each.call for each in given if each.is_open and each.is_later})
 
     def in_progress(self) -> list[UnansweredCall]:
         """Return the calls without a result, but for those that other conversations carry out."""
@@ -162,11 +196,27 @@ class Observer:
         return [call for call in calls if not call.opened]
 
     def _over(
-        self, turn: RequestUnderway, seq: int, end: str, answer_id: str, *, is_whole: bool
-    ) -> None:
+        self, turn: RequestUnderway, seq: int, end: str, answer_id: str,
+        answered: ModelAnswered | None,
+    ) -> None:  # fmt: skip
         turn.is_over = True
         turn.thread.last = seq
-        self._threads.answered(turn.thread, end, answer_id, is_whole=is_whole)
+        is_whole = answered is not None and answered.status == "ok"
+        self._threads.answered(turn.thread, end, is_whole=is_whole)
+        is_last = answered is not None and is_end(answered)
+        given = turn.given
+        if given is None:
+            is_later = answered is not None and answered.stop_reason in LATER
+            given = AnswerId(
+                turn.thread, turn.call, turn.asked.model,
+                end=turn.prefix.end, base=len(turn.asked.messages),
+                is_counted=answered is not None and answered.usage.requests > 0,
+                is_later=is_later or turn.asked.parameters.get("background") is True,
+                is_open=True,
+            )  # fmt: skip
+        given.is_open = given.is_open and not is_last
+        if answer_id:
+            self._threads.given[answer_id] = given
 
     # --- conversations -------------------------------------------------------------------
 
@@ -287,6 +337,13 @@ class Observer:
             if opened.delegated is not None and not opened.opened:
                 thread.away.append(opened)
             thread.last = self._journal.append(_returned(message), opened.call, opened.seq)
+
+
+def is_end(answered: ModelAnswered) -> bool:
+    """Return whether an answer is the last one that its id leads to."""
+    if answered.status == "ok":
+        return answered.stop_reason not in LATER
+    return (answered.error or {}).get("code") == "failed"
 
 
 def parameters_told(asked: Asked) -> dict[str, Json]:

@@ -100,6 +100,26 @@ class Thread:
         return f"{self.scope}#{self.ordinal}"
 
 
+@attrs.define
+class AnswerId:
+    """An id that an answer gave, and the request that got it."""
+
+    thread: Thread
+    call: str
+    """The call key of that request."""
+    model: str
+    end: str
+    """The chain digest of its messages."""
+    base: int
+    """How many those are."""
+    is_counted: bool
+    """Whether its answer counts as a request."""
+    is_later: bool
+    """Whether the provider goes on with the answer if nobody waits for it."""
+    is_open: bool
+    """Whether the end of the answer has not come yet."""
+
+
 class Threads:
     """All conversations of one log."""
 
@@ -109,7 +129,8 @@ class Threads:
         self._all: list[Thread] = []
         self._ends: dict[tuple[str, str], Thread] = {}
         """By the chain digest of all that was asked, or asked and answered, and whose it is."""
-        self._answers: dict[str, Thread] = {}
+        self.given: dict[str, AnswerId] = {}
+        """By the id of an answer."""
         self._identities: dict[str, list[Thread]] = {}
         self._roots = 0
 
@@ -121,8 +142,8 @@ class Threads:
 
         `chain` are the chain digests of its messages, `whose` is its own information on the caller.
         """
-        if asked.follows in self._answers and asked.follows:
-            return self._answers[asked.follows]
+        if asked.follows in self.given:
+            return self.given[asked.follows].thread
         if asked.api == OTHER:
             same = self._identities.get(_identity(asked, whose), ())
             return same[-1] if same else None
@@ -204,7 +225,7 @@ class Threads:
         if chain:
             self._ends.setdefault((chain[-1], thread.whose.thread), thread)
 
-    def answered(self, thread: Thread, end: str, answer_id: str, *, is_whole: bool) -> None:
+    def answered(self, thread: Thread, end: str, *, is_whole: bool) -> None:
         """Take note of an answer: `end` is the chain digest with it, empty for none."""
         thread.asking -= 1
         thread.has_failed = not is_whole
@@ -212,8 +233,6 @@ class Threads:
             self._ends[end, thread.whose.thread] = thread
         if thread.said and not thread.asking:
             thread.stands = (thread.said, end) if end else (thread.said,)
-        if answer_id:
-            self._answers[answer_id] = thread
 
     def owner(
         self, call_id: str, mine: Thread, *, is_mine: bool

@@ -13,10 +13,11 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.wire.batches import BatchReader, followed, is_of_batch
 from refold.engine.wire.chat.format import FORMAT as CHAT
 from refold.engine.wire.generate.format import FORMAT as GENERATE
 from refold.engine.wire.messages.format import FORMAT as MESSAGES
-from refold.engine.wire.parts.exchange import OTHER, PLACE, Asked
+from refold.engine.wire.parts.exchange import METHOD, OTHER, PLACE, Asked
 from refold.engine.wire.parts.format import AskedPaths, Route, WireFormat
 from refold.engine.wire.parts.framing import FRAMES, ArrayParser, FrameParser
 from refold.engine.wire.parts.kept_answers import body_of
@@ -39,18 +40,18 @@ FORMATS: Final[dict[str, WireFormat]] = {
 _NOT_OF_PATHS: Final = re.compile(r"[^\w.:@-]", re.ASCII)
 _DEPLOYMENT: Final = "/deployments/"
 _SUCCESS: Final = range(200, 300)
+_FAILED: Final = 400
 _EVENTS: Final = "text/event-stream"
 _BOUNDARY: Final = re.compile(rb"--([^\r\n]{1,70})\r?\n")
 
 
 def spoken(method: str, path: str) -> tuple[WireFormat, AskedPaths, re.Match[str]] | None:
-    """Return the format that a request speaks, by the end of its path; only POST asks."""
-    if method.upper() != "POST":
-        return None
+    """Return the format that a request speaks, by its method and the end of its path."""
     plain = path.partition("?")[0].rstrip("/")
     for row in FORMATS.values():
         for place in row.places:
-            if (found := place.ends.search(plain)) is not None:
+            is_method = place.method == method.upper()
+            if is_method and (found := place.ends.search(plain)) is not None:
                 return row, place, found
     return None
 
@@ -69,6 +70,8 @@ def read_request(
     spoken_here = spoken(method, path_and_query)
     if spoken_here is not None:
         row, place, at = spoken_here
+        if at.groupdict().get("id") and not body:
+            return _fetching(row.name, method.upper(), path_and_query, at)
         found, lists = (remembered or Remembered(0)).object_in(body, row.conversation)
         is_shaped = found is not None and PLACE not in found and row.is_shaped(found, lists)
         if found is not None and is_shaped and (not place.needs or place.needs in found):
@@ -76,7 +79,15 @@ def read_request(
             return _placed(row.asked(found, lists), path_and_query, place.model_in(at))
     body = _without_boundary(body)
     parameters = {"method": text_of(method), "path": path_and_query, "body": _body(body)}
-    return Asked(api=OTHER, model="", parameters=held(parameters))
+    return Asked(api=OTHER, model="", parameters=held(parameters), follows=followed(path_and_query))
+
+
+def _fetching(api: str, method: str, path_and_query: str, at: re.Match[str]) -> Asked:
+    """Return a request for an answer by its id, which is a parameter and not part of the path."""
+    start, end = at.span("id")
+    place = f"{path_and_query[:start]}:id{path_and_query[end:]}"
+    found = {METHOD: method, PLACE: place, "id": at["id"]}
+    return Asked(api=api, model="", parameters=held(found), follows=text_of(at["id"]))
 
 
 def with_model(method: str, path_and_query: str, body: bytes, model: str) -> tuple[str, bytes]:
@@ -139,7 +150,10 @@ def reader_of(asked: Asked, status: int, content_type: str) -> Reader:
     """
     row = FORMATS.get(asked.api)
     if row is None:
-        return FailedReader(status) if status >= 400 else Reader()  # noqa: PLR2004 - as HTTP has it
+        if status >= _FAILED:
+            return FailedReader(status)
+        is_read = is_of_batch(str(asked.parameters.get("path", "")))
+        return BatchReader(lambda name: FORMATS[name].speaker(asked)) if is_read else Reader()
     if status not in _SUCCESS:
         return FailedReader(status)
     framing = row.framing(asked.place)

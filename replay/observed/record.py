@@ -368,6 +368,8 @@ class _Reading:
             parameters=parameters,
             tools=tuple(self._tools[event.tools]),
         )
+        if asked.is_fetch:  # it says no more than its path; the log adds whose answer it is
+            asked, end = attrs.evolve(asked, model="", messages=()), ""
         plain = self._rules.applied(asked)
         key = match_key(plain, end if plain is asked else None)
         is_marked = end in self._marked or _has_marker([parameters, list(asked.tools)])

@@ -4,13 +4,13 @@ By the agent where a name is known, else by the beginning of the system prompt o
 message; requests are counted within their conversation.  Pure.  Rules: CONTRACT.md §16.5.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from refold.engine.encoding.canonical import text_of_json
 from refold.engine.events.call_key import scope_above
 from refold.engine.observed.profile import NO_PROFILE, Profile
-from refold.engine.wire.parts.exchange import OTHER, Asked
+from refold.engine.wire.parts.exchange import METHOD, PLACE, Asked
 from refold.replay.index.guarantee import MAIN
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
@@ -24,10 +24,18 @@ def title_of(asked: Asked, profile: Profile = NO_PROFILE) -> str:
     The profile excludes some text from names, such as Claude Code's billing header.
     """
     if not asked.messages:
-        path = asked.parameters.get("path")
-        method = asked.parameters.get("method")
-        return f"{method} {path}" if asked.api == OTHER and isinstance(path, str) else ""
+        return place_in(asked.parameters)
     return beginning(profile.plain(text_of(asked.messages[0])))
+
+
+def place_in(parameters: Mapping[str, Any]) -> str:
+    """Return the method and path of a request without messages; empty if it names none."""
+    known = [
+        (parameters[method], parameters[path])
+        for method, path in (("method", "path"), (METHOD, PLACE))
+        if isinstance(parameters.get(path), str) and method in parameters
+    ]
+    return " ".join(map(str, known[0])) if known else ""
 
 
 def text_of(message: dict[str, Any]) -> str:

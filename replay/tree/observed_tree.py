@@ -24,12 +24,13 @@ from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
 from refold.engine.observed.delegations import delegated
 from refold.engine.observed.links import Links
-from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS
+from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS, is_end
 from refold.engine.observed.openers import HANDOFF
 from refold.engine.observed.profile import NO_PROFILE, Profile
+from refold.engine.wire.parts.exchange import LATER, METHOD, PLACE
 from refold.engine.workspace.entries import FolderChanged, read_entry
 from refold.replay.index.guarantee import MATCHED
-from refold.replay.observed.titles import beginning, name_of_root, text_of
+from refold.replay.observed.titles import beginning, name_of_root, place_in, text_of
 from refold.replay.tree.file_uses import ROOT, FileUses
 from refold.replay.tree.log_walk import Span, Walk, members
 from refold.replay.tree.run_node import OBSERVED, REFUSED, UNFINISHED, RunNode, ToolUse
@@ -89,6 +90,8 @@ class _Talk:
     is_probe: bool = False
     """Whether it only checks that a server is reachable (HEAD): any answer will do."""
     requests: int = 0
+    fetches: int = 0
+    """Those of them that fetched the answer to another one."""
     usage: Usage = Usage()
     priced: Priced = Priced()
     failed: Counter[str] = attrs.field(factory=Counter)
@@ -165,7 +168,7 @@ class _Reading(Walk):
         from refold.engine.wire.apis import FORMATS, spoken  # noqa: PLC0415 - only with prices
 
         said = asked.get("parameters", {})
-        found = spoken("POST", said.get("path", ""))
+        found = spoken("POST", said.get(PLACE, ""))
         route = FORMATS[said["api"]].route.name if said.get("api") in FORMATS else ""
         return f"{(found and found[1].provider) or route}:{asked.get('model')}"
 
@@ -257,6 +260,7 @@ class _Reading(Walk):
     def _asked(self, talk: _Talk, call: str, asked: events.ModelAsked) -> None:
         end = self._ends[call] = self._chain(asked.predecessor, asked.added)
         talk.requests += 1
+        talk.fetches += METHOD in asked.parameters
         if asked.model:
             talk.models[asked.model] = None
         talk.status, talk.error = UNFINISHED, None
@@ -264,15 +268,14 @@ class _Reading(Walk):
         if talk.opening is None and end:
             talk.opening, talk.offered = self._openings[end], asked.tools
         elif talk.opening is None:  # a request without messages
-            said = (asked.parameters.get(name, "") for name in ("method", "path"))
-            talk.opening = _Opening("{} {}".format(*said).strip())
+            talk.opening = _Opening(place_in(asked.parameters))
 
     def _answered(self, talk: _Talk, call: str, answered: events.ModelAnswered) -> None:
         talk.usage = talk.usage.plus(answered.usage)
         talk.priced = talk.priced.plus(Priced.of(answered.usage, answered.message))
-        end = self._ends.pop(call, "")
+        end = self._over(call, answered)
         if answered.status == "ok" or talk.is_probe:
-            talk.status = "completed"
+            talk.status = UNFINISHED if answered.stop_reason in LATER else "completed"
         else:
             error = answered.error or {}
             talk.status = "failed"
@@ -285,6 +288,20 @@ class _Reading(Walk):
                 str(each.get("name")) for each in answered.message.get("tool_calls") or ()
             )
             self._chain(end, [answered.message])
+
+    def _over(self, call: str, answered: events.ModelAnswered) -> str:
+        """Close what an answer ends; return the chain digest of the messages that it answers.
+
+        A request whose answer is fetched later is open until then.
+        """
+        end = self._ends.get(call, "")
+        same = [key for key, asked in self._ends.items() if asked == end and key != call]
+        fetched = [key for key in same if scope_of(key) == scope_of(call)]
+        if answered.stop_reason not in LATER or fetched:
+            self._ends.pop(call, None)
+        for key in fetched if is_end(answered) else ():
+            del self._ends[key]
+        return end
 
     # --- tools ---------------------------------------------------------------------------
 
@@ -385,7 +402,7 @@ class _Reading(Walk):
             tools=tuple(talk.uses.values()),
             files=self._files.of(talk.scope),
             requests=talk.requests + beside.requests,
-            beside=beside.requests,
+            beside=talk.fetches + beside.requests,
             models=tuple(talk.models | beside.models),
             requests_failed=dict(talk.failed + beside.failed),
             priced=_priced(talk.priced.plus(beside.priced), children),

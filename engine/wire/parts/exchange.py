@@ -23,6 +23,12 @@ NO_TOOLS: Final = ""
 PLACE: Final = "$path"
 """The parameter with the path and query of a request, if these are significant."""
 
+METHOD: Final = "$method"
+"""The parameter with the method of a request that fetches an answer, or cancels it, by its id."""
+
+LATER: Final = ("queued", "in_progress")
+"""Stop reasons of an answer of which only the id has come: the program fetches it later."""
+
 _STREAMS: Final = re.compile(r":stream|-with-response-stream\Z")
 """The parts of paths that request a stream: Google's, and Bedrock's."""
 Framing = Literal["sse", "frames", "array"]
@@ -50,7 +56,7 @@ class Asked:
     """Tool definitions offered, as the request has them."""
     follows: str = ""
     """The id of the answer that this request continues, if the interface keeps conversations on its
-    server (`previous_response_id`); also among `parameters`."""
+    server (`previous_response_id`), or that it fetches; also among `parameters`."""
     ids: Mapping[str, str] = attrs.field(factory=dict, eq=False)
     """Ids in headers that identify the caller; not part of the request."""
     said: Series | None = attrs.field(default=None, eq=False, repr=False)
@@ -61,8 +67,15 @@ class Asked:
     @property
     def streamed(self) -> bool:
         """Whether the answer is to come as a stream."""
-        is_of_path = _STREAMS.search(self.place.partition("?")[0]) is not None
-        return is_of_path or self.parameters.get("stream") is True
+        path, _, query = self.place.partition("?")
+        is_of_path = _STREAMS.search(path) is not None
+        is_of_query = self.is_fetch and "stream=true" in query.split("&")
+        return is_of_path or is_of_query or self.parameters.get("stream") is True
+
+    @property
+    def is_fetch(self) -> bool:
+        """Whether it asks for the answer to an earlier request, by the id in its path."""
+        return METHOD in self.parameters or (self.api == OTHER and bool(self.follows))
 
     @property
     def place(self) -> str:

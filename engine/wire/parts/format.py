@@ -122,7 +122,9 @@ class AskedPaths:
     """Paths at which a format is asked."""
 
     ends: re.Pattern[str]
-    """The end of its paths; the group `model` is the model, if bodies do not have it."""
+    """The end of its paths; the group `model` is the model, if bodies do not have it, the group
+    `id` the answer that is fetched."""
+    method: str = "POST"
     needs: str = ""
     """The member that distinguishes such a body from a different format at the same path."""
     provider: str = ""

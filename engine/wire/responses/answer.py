@@ -7,8 +7,9 @@ Streamed or not, an answer is the message that a client which repeats it will se
 from collections.abc import Iterator
 from typing import Any, Final
 
+from refold.engine.events.outcome import Usage
 from refold.engine.wire.parts.counts import Counts
-from refold.engine.wire.parts.exchange import ServedCall
+from refold.engine.wire.parts.exchange import LATER, ServedCall
 from refold.engine.wire.parts.gathered import Budget, Gathered, Text
 from refold.engine.wire.parts.notation import call_of
 from refold.engine.wire.parts.reading import Said, Speaker, objects, words_in
@@ -68,7 +69,8 @@ class ResponsesSpeaker(Speaker):
         """Take an answer that is not streamed, or the end of a stream."""
         self._is_over = True
         self._note(body)
-        output = body.get("output")
+        # What an answer has before its end comes again with the end.
+        output = body.get("output") if self._response["status"] not in LATER else []
         if isinstance(output, list) and (output or not self._done):
             self._budget = Budget()
             self._output = [_bounded(self._budget, item) for item in objects(output)]
@@ -109,7 +111,9 @@ class ResponsesSpeaker(Speaker):
         if self._output is None and not items and not self._response.get("usage"):
             return None
         message = self._message(items) if items else None
-        return message, COUNTS.usage(self._response.get("usage")), self._stop_reason(items)
+        stop = self._stop_reason(items)
+        usage = Usage() if stop in LATER else COUNTS.usage(self._response.get("usage"))
+        return message, usage, stop
 
     def _is_answer(self, said: Said) -> bool:
         return said[0] is not None or self._output is not None

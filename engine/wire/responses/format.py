@@ -7,10 +7,16 @@ from refold.engine.wire.parts.format import OPENAI, AskedPaths, WireFormat
 from refold.engine.wire.responses import request, spelling
 from refold.engine.wire.responses.answer import ResponsesSpeaker, served
 
+_ONE: Final = r"/responses/(?P<id>resp_[^/]+)"
+
 FORMAT: Final = WireFormat(
     name=request.API,
     route=OPENAI,
-    places=(AskedPaths(re.compile(r"/responses\Z")),),
+    places=(
+        AskedPaths(re.compile(r"/responses\Z")),
+        AskedPaths(re.compile(rf"{_ONE}\Z"), method="GET"),
+        AskedPaths(re.compile(rf"{_ONE}/cancel\Z")),
+    ),
     conversation="input",
     is_shaped=request.is_shaped,
     asked=request.asked,

@@ -64,7 +64,7 @@ from refold.proxy.command import (
 )
 from refold.proxy.copies.applying import FolderPatch, left_by, patch_of
 from refold.proxy.copies.placing import Copying, Placement, placed
-from refold.proxy.desks.caps import CapReached, Caps
+from refold.proxy.desks.caps import Caps
 from refold.proxy.desks.examining import Examining
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import RecordingDesk
@@ -156,12 +156,8 @@ class RecordedCommand:
     """The recorded part of the folder, on one line; empty if none was to be."""
     is_empty: bool = False
     """Whether nothing is recorded but how it began and ended."""
-    reached: Mapping[CapReached, int] = attrs.field(factory=dict)
-    """Caps that refused requests, and how many."""
-    uncounted: int = 0
-    """Conversations that the caps on subagents did not count."""
-    later: int = 0
-    """Answers whose tokens no cap counted: the command fetched them later."""
+    capped: tuple[str, ...] = ()
+    """What caps refused, and what they did not count, a line each."""
 
 
 @attrs.frozen(kw_only=True)
@@ -196,12 +192,8 @@ class ResumedCommand:
     different: tuple[Divergence, ...]
     """Questions that were not asked, for they are neither on record nor follow from a new answer:
     the command has changed."""
-    reached: Mapping[CapReached, int] = attrs.field(factory=dict)
-    """Caps that refused requests, and how many."""
-    uncounted: int = 0
-    """Conversations that the caps on subagents did not count."""
-    later: int = 0
-    """Answers whose tokens no cap counted: the command fetched them later."""
+    capped: tuple[str, ...] = ()
+    """What caps refused, and what they did not count, a line each."""
     patch: FolderPatch | None = None
     """The copy's differences from the user's folder; `None` without a copy."""
     kept: str = ""
@@ -292,9 +284,7 @@ def record_command(
             path, journal.head, journal.entries, ended, known.name, tuple(desk.refused),
             tuple(desk.past), tuple(session.upgrades), why if folder is None else folder.summary,
             is_empty=journal.entries - beside <= _FIRST_AND_LAST,
-            reached=desk.spending.reached if desk.spending is not None else {},
-            uncounted=desk.spending.uncounted if desk.spending is not None else 0,
-            later=desk.spending.later if desk.spending is not None else 0,
+            capped=desk.capped,
         )  # fmt: skip
 
 
@@ -629,9 +619,7 @@ def resume_command(
             live=desk.live,
             unasked=len(desk.matcher.left()),
             different=tuple(desk.different),
-            reached=desk.spending.reached if desk.spending is not None else {},
-            uncounted=desk.spending.uncounted if desk.spending is not None else 0,
-            later=desk.spending.later if desk.spending is not None else 0,
+            capped=desk.capped,
             notes=(*filter(None, [session.place.line]), *session.place.notes, *desk.refused),
         )
 

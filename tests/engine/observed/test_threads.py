@@ -37,7 +37,7 @@ def test_short_first_messages_do_not_make_two_conversations_one() -> None:
     """They are too short to be found again, and still differ."""
     threads = Threads()
     first, other = _asked("You are A.", "1"), _asked("You are A.", "2")
-    threads.answered(_begun(threads, first), "", "", is_whole=True)
+    threads.answered(_begun(threads, first), "", is_whole=True)
 
     assert threads.found(other, _chain(other)) is None
 
@@ -47,7 +47,7 @@ def test_a_header_tells_conversations_apart() -> None:
     threads = Threads()
     asked = _asked("You are A.", "Hello there", {"role": "user", "content": "changed"})
     thread = _begun(threads, _asked("You are A.", "Hello there"), "one")
-    threads.answered(thread, "", "", is_whole=True)
+    threads.answered(thread, "", is_whole=True)
     cut = _asked("You are A.", "Hello there!")
 
     assert threads.found(asked, ("other",), Whose("one")) is thread
@@ -65,10 +65,10 @@ def test_what_stands_before_the_task_makes_no_two_programs_one() -> None:
 
     one, other = does("Fix the notes. Be brief."), does("Fix the texts.")
     first = _begun(threads, one)
-    threads.answered(first, "", "", is_whole=True)
+    threads.answered(first, "", is_whole=True)
     assert threads.found(other, _chain(other)) is None
     second = _begun(threads, other)
-    threads.answered(second, "", "", is_whole=True)
+    threads.answered(second, "", is_whole=True)
     goes_on = does("Fix the notes.", shown, {"role": "user", "content": "and now?"})
 
     assert threads.found(goes_on, _chain(goes_on)) is first

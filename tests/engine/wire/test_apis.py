@@ -29,8 +29,10 @@ CHAT = PATHS["chat"]
         ("GET", "/v1/chat/completions", "other"),
         ("POST", "/v1/messages/count_tokens", "other"),
         ("POST", "/v1/messages/batches", "other"),
-        ("GET", "/v1/responses/resp_1", "other"),
-        ("POST", "/v1/responses/resp_1/cancel", "other"),
+        ("GET", "/v1/responses/resp_1", "responses"),
+        ("GET", "/v1/responses/resp_1/input_items", "other"),
+        ("GET", "/v1/forms/1/responses/2", "other"),
+        ("POST", "/v1/responses/resp_1/cancel", "responses"),
         ("POST", "/v1/embeddings", "other"),
         ("GET", "/v1/models", "other"),
         ("POST", "/v1/completions", "other"),
@@ -39,7 +41,7 @@ CHAT = PATHS["chat"]
     ],
 )
 def test_the_end_of_a_path_names_the_interface(method: str, path: str, api: str) -> None:
-    """And only POST asks a model."""
+    """With the method: most are POST."""
     found = spoken(method, path)
 
     assert (found[0].name if found else "other") == api

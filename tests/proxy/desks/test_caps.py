@@ -175,17 +175,6 @@ def test_further_subagents_are_refused_and_those_before_go_on() -> None:
     assert _asks(spending, _turn(), _ok(1)) == ""
 
 
-@pytest.mark.parametrize("stop", ["queued", "in_progress"])
-def test_an_answer_that_is_fetched_later_is_said_not_to_be_counted(stop: str) -> None:
-    """Only its beginning passes here as an answer."""
-    spending = Spending(Caps(max_tokens=10))
-
-    _asks(spending, _turn(), ModelAnswered("ok", None, Usage(), stop))
-    _asks(spending, _turn(), _ok(1))
-
-    assert spending.later == 1
-
-
 def test_a_link_that_nothing_confirms_is_not_counted_and_said() -> None:
     """It counts as soon as the caller shows the call's result."""
     spending = Spending(Caps(max_subagents=1, each_requests=1))

@@ -233,7 +233,7 @@ def resume_foreign(
         if resumed.unasked:
             answers = words.counted(resumed.unasked, "recorded answer")
             output.told((f"note: {answers} not requested again", "yellow"))
-        for line in words.capped(resumed):
+        for line in resumed.capped:
             output.complain(line)
         for note in resumed.notes:
             output.told((f"note: {note}", "yellow"))

@@ -137,7 +137,7 @@ def _say_what_failed(recorded: Any) -> None:
         output.complain(f"a request failed: {why}")
     for address in recorded.past:
         output.complain(f"an answer names {address}, past Refold: requests there are not recorded")
-    for line in words.capped(recorded):
+    for line in recorded.capped:
         output.complain(line)
 
 

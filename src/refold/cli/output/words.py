@@ -1,6 +1,6 @@
 """Numbers as people read them: counts with their noun, durations, sizes; and kinds of damage."""
 
-from typing import Any, Final
+from typing import Final
 
 from refold.engine.errors import damage_meaning
 from refold.engine.events.outcome import Priced, Usage
@@ -52,18 +52,3 @@ def damage(what: str) -> str:
     """Return a kind of damage, with its meaning if the name is not clear."""
     meaning = damage_meaning(what)
     return f"{what}: {meaning}" if meaning else what
-
-
-def capped(ran: Any) -> list[str]:
-    """Return what caps refused, and what they did not count, a line each."""
-    lines = [
-        f"{counted(count, 'request')} refused: {cap.why}" for cap, count in ran.reached.items()
-    ]
-    if ran.uncounted:
-        conversations = counted(ran.uncounted, "conversation")
-        lines.append(
-            f"{conversations} not counted by the caps on subagents: the caller is uncertain"
-        )
-    if ran.later:
-        lines.append(f"{counted(ran.later, 'answer')} fetched later: no cap counts the tokens")
-    return lines

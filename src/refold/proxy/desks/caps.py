@@ -15,17 +15,16 @@ from refold.engine.errors import ExtraMissing, LimitRefused
 from refold.engine.events.events import ModelAnswered
 from refold.engine.events.outcome import Usage
 from refold.engine.models.prices import EXTRA, has_price, has_prices, priced
-from refold.engine.observed.observer import RequestUnderway
+from refold.engine.observed.observer import RequestUnderway, is_end
 from refold.engine.observed.threads import Thread
 from refold.engine.wire.apis import provider_of
-from refold.engine.wire.parts.exchange import OTHER, Asked
+from refold.engine.wire.parts.exchange import LATER, OTHER, Asked
+from refold.replay.difference.pointer_diff import counted
 
 _MICROS: Final = 1_000_000
 _BYTES_PER_TOKEN: Final = 4
 """The number of bytes counted as a token if an answer has no usage."""
 _OF_SUBAGENTS: Final = ("max_subagents", "each_")
-_LATER: Final = ("queued", "in_progress")
-"""Stop reasons of answers in the background, of which only the beginning came."""
 _OUTPUT: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
 """Parameters that cap the output of one request."""
 
@@ -108,8 +107,10 @@ class Spending:
         """Conversations below a call or another conversation, in the order of first requests."""
         self.reached: dict[CapReached, int] = {}
         """How many requests each cap refused."""
-        self.later = 0
-        """Answers that the command fetches later: their tokens are not counted."""
+        self.unpriced = 0
+        """Answers of batches, whose price is unknown: no cap on cost counts them."""
+        self._estimates: dict[str, Usage] = {}
+        """By the call of a request whose answer was cut off: what counts until it is fetched."""
 
     @property
     def uncounted(self) -> int:
@@ -118,28 +119,53 @@ class Spending:
         is_of_subagents = any(caps[name] for name in caps if name.startswith(_OF_SUBAGENTS))
         return is_of_subagents * sum(not _is_subagent(one) for one in self._opened.values())
 
+    def lines(self, later: int) -> tuple[str, ...]:
+        """Return what was refused and not counted; `later` answers were not fetched."""
+        lines = [
+            f"{counted(count, 'request')} refused: {cap.why}" for cap, count in self.reached.items()
+        ]
+        if self.uncounted:
+            conversations = counted(self.uncounted, "conversation")
+            lines.append(
+                f"{conversations} not counted by the caps on subagents: the caller is uncertain"
+            )
+        if later:
+            lines.append(f"{counted(later, 'answer')} not fetched: no cap counts the tokens")
+        if self.unpriced:
+            answers = counted(self.unpriced, "answer")
+            lines.append(f"{answers} of a batch, of unknown price: no cap on cost counts them")
+        return tuple(lines)
+
     def refusal(self, turn: RequestUnderway) -> CapReached | str:
         """Count a request, or return the cap, or the reason, for which it is refused."""
         if turn.asked.api == OTHER:
             return ""
-        found = self._hit(turn)
+        found = self._late() if turn.asked.is_fetch else self._hit(turn)
         if isinstance(found, CapReached):
             named = found.cap, found.agent
             same = next((each for each in self.reached if (each.cap, each.agent) == named), found)
             self.reached[same] = self.reached.get(same, 0) + 1
             return found
-        name = _model(turn.asked)
+        if turn.asked.is_fetch:
+            return ""
+        name = _model(turn)
         if (self.caps.max_cost_usd or self.caps.each_cost_usd) and not has_price(name):
             return f"the price of {name} is unknown, so no cap on cost can hold: use --max-tokens"
         for spent in self._of(turn.thread):
             spent.requests += 1
         return ""
 
+    def _late(self) -> CapReached | None:
+        """Return the timeout if it is over: all that refuses what fetches an answer."""
+        elapsed, timeout = self._clock() - self._began, self.caps.timeout
+        if timeout is None or elapsed < timeout:
+            return None
+        return CapReached("timeout", timeout, round(elapsed, 1))
+
     def _hit(self, turn: RequestUnderway) -> CapReached | None:
         caps, thread = self.caps, turn.thread
-        elapsed = self._clock() - self._began
-        if caps.timeout is not None and elapsed >= caps.timeout:
-            return CapReached("timeout", caps.timeout, round(elapsed, 1))
+        if (late := self._late()) is not None:
+            return late
         for cap in ("max_requests", "max_tokens", "max_cost_usd"):
             if (hit := _hit(caps, cap, self._whole)) is not None:
                 return hit
@@ -159,15 +185,25 @@ class Spending:
     def answered(self, turn: RequestUnderway, answered: ModelAnswered | None, size: int) -> None:
         """Count an answer of `size` bytes; `None` for a request that was cancelled."""
         usage = answered.usage if answered is not None else Usage()
-        if turn.asked.api == OTHER or (answered is not None and _is_refused(answered)):
+        if answered is not None and _is_refused(answered):
             return
-        if answered is not None and answered.stop_reason in _LATER:
-            self.later += 1
+        if turn.asked.api == OTHER and not usage.requests:
+            return
+        is_over = answered is not None and is_end(answered)
+        if turn.is_repeated or (not is_over and (turn.asked.is_fetch or _is_later(answered))):
+            return
         if not (usage.input_tokens or usage.output_tokens):
-            usage = priced(_estimated(turn.asked, size), _model(turn.asked))
+            usage = priced(_estimated(turn.asked, size), _model(turn))
+        if turn.asked.api == OTHER and (self.caps.max_cost_usd or self.caps.each_cost_usd):
+            self.unpriced += usage.requests
+        before = Usage()
+        if not is_over:
+            self._estimates[turn.call] = usage
+        elif turn.given is not None:
+            before = self._estimates.pop(turn.given.call, before)
         for spent in self._of(turn.thread):
-            spent.tokens += usage.input_tokens + usage.output_tokens
-            spent.micros += usage.cost_usd_micros or 0
+            spent.tokens += _tokens(usage) - _tokens(before)
+            spent.micros += (usage.cost_usd_micros or 0) - (before.cost_usd_micros or 0)
 
     def _of(self, thread: Thread) -> list[_Spent]:
         """Return the accounts of a conversation: the command's, and its subagent's."""
@@ -190,8 +226,16 @@ def _key(thread: Thread) -> str:
     return thread.whose.thread or thread.scope
 
 
-def _model(asked: Asked) -> str:
-    return f"{provider_of(asked)}:{asked.model}"
+def _model(turn: RequestUnderway) -> str:
+    return f"{provider_of(turn.asked)}:{turn.model}"
+
+
+def _tokens(usage: Usage) -> int:
+    return usage.input_tokens + usage.output_tokens
+
+
+def _is_later(answered: ModelAnswered | None) -> bool:
+    return answered is not None and answered.stop_reason in LATER
 
 
 def _is_refused(answered: ModelAnswered) -> bool:

@@ -15,6 +15,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import NotCanonical
 from refold.engine.events.events import Extension, ModelAnswered
+from refold.engine.events.outcome import Usage
 from refold.engine.models.prices import priced
 from refold.engine.observed.binding import ids_in
 from refold.engine.observed.observer import Journal, Observer, RequestUnderway
@@ -84,6 +85,11 @@ class RecordingDesk:
         """Why requests were not passed on, or got no answer, each once."""
         self.past: dict[str, None] = {}
         """Addresses in answers that lead past the proxy, each once."""
+
+    @property
+    def capped(self) -> tuple[str, ...]:
+        """What caps refused, and what they did not count, a line each."""
+        return self.spending.lines(self.observer.later) if self.spending is not None else ()
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Write a request down, and pass it on, or refuse it.
@@ -325,7 +331,7 @@ class Kept:
         if self._has_begun:
             self._wire.end("cut")
         self._keep_only()
-        self._observer.gone(self._turn)
+        self._observer.gone(self._turn, self._secrets.scrubbed(self._reader.answer_id))
         if self._spending is not None:
             self._spending.answered(self._turn, None, self._size)
         self._log.sync()
@@ -336,11 +342,18 @@ class Kept:
             return False
         return self._reader.answered().status == "ok"
 
+    def _counted(self, usage: Usage) -> Usage:
+        """Return the usage that counts: each answer once, however often it is fetched."""
+        given = self._turn.given
+        if self._turn.is_repeated:
+            return Usage()
+        return attrs.evolve(usage, requests=0) if given and given.is_counted else usage
+
     def _answered(self, answered: ModelAnswered) -> None:
         scrubbed = self._secrets.scrubbed(answered)
         asked = self._turn.asked
-        name = f"{provider_of(asked)}:{asked.model}"
-        scrubbed = attrs.evolve(scrubbed, usage=priced(scrubbed.usage, name))
+        name = f"{provider_of(asked)}:{self._turn.model}"
+        scrubbed = attrs.evolve(scrubbed, usage=priced(self._counted(scrubbed.usage), name))
         if self._spending is not None:
             self._spending.answered(self._turn, scrubbed, self._size)
         self._keep_only(scrubbed if scrubbed.message != answered.message else None)

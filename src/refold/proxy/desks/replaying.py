@@ -220,7 +220,8 @@ class Replaying:
         if found.answer is None:
             self._observer.gone(turn)
             return
-        self._observer.answered(turn, found.answer)
+        answer_id = answer_id_in(found, self._record.pieces(found)) if self._is_kept else ""
+        self._observer.answered(turn, found.answer, answer_id)
 
     async def _ready(self, found: RecordedTurn, turn: RequestUnderway) -> None:
         """Return when it is the answer's turn, and one that is late has come."""
@@ -281,6 +282,15 @@ class Replaying:
         self.order.stop()
         self._observer.answered(turn, ModelAnswered("error", error=error))
         return refusal(miss.asked, message)
+
+
+def answer_id_in(found: RecordedTurn, pieces: Iterable[tuple[int, bytes]]) -> str:
+    """Return the id that these pieces of an answer give; empty for none."""
+    reader = reader_of_part(found.asked, found.parts[0])
+    for _, chunk in pieces:
+        reader.feed(chunk)
+    reader.answered()
+    return reader.answer_id
 
 
 def _form(asked: Asked) -> tuple[bool, str]:

@@ -12,13 +12,12 @@ import attrs
 from refold.engine.events.events import Extension
 from refold.engine.events.outcome import Usage
 from refold.engine.observed.observer import RequestUnderway
-from refold.engine.wire.apis import reader_of_part
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.kept_answers import Wire, pieces
 from refold.proxy.desks.caps import Spending
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import Kept, Log
-from refold.proxy.desks.replaying import Replaying
+from refold.proxy.desks.replaying import Replaying, answer_id_in
 from refold.proxy.http.turns import Forward, Incoming, Serve
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.explaining import REFUSAL, divergence_of
@@ -51,6 +50,11 @@ class Resuming(Replaying):
     def spending(self) -> Spending | None:
         """The spending of this run, if it has caps."""
         return self._passing.spending
+
+    @property
+    def capped(self) -> tuple[str, ...]:
+        """What caps refused, and what they did not count, a line each."""
+        return self._passing.capped
 
     def end(self, timed_out: bool) -> None:  # noqa: FBT001 - as of what records
         """Write down how the folder is when the command has ended."""
@@ -92,12 +96,9 @@ class Resuming(Replaying):
         if found.answer is None:
             self._observer.gone(turn)
             return
-        reader = reader_of_part(found.asked, parts[0])
-        for _, chunk in moved or pieces(parts):
-            reader.feed(chunk)
         message = self.bindings.as_now(found.answer.message)
         said = attrs.evolve(found.answer, message=message, usage=_FREE)
-        self._observer.answered(turn, said, reader.answer_id)
+        self._observer.answered(turn, said, answer_id_in(found, moved or pieces(parts)))
 
     def _missed(self, miss: Miss, turn: RequestUnderway, incoming: Incoming) -> Forward | Serve:
         self.order.stop()
