@@ -758,10 +758,10 @@ class LogSealed(Detailed, LogError):
 
 
 class NothingToResume(LogSealed):
-    """A watched command ended well, and all that it asked was answered (CONTRACT.md §16.21)."""
+    """A watched command ended well, and left nothing open (CONTRACT.md §16.21)."""
 
     _text = (
-        "{path}: nothing to resume: the command succeeded, and every request was answered; to "
+        "{path}: nothing to resume: the command succeeded, and nothing waits for an answer; to "
         "repeat the requests of one subagent, use `refold fork LOG --retry AGENT -- COMMAND`"
     )
 

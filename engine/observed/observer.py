@@ -27,7 +27,7 @@ from refold.engine.events.events import (
 )
 from refold.engine.log.blobs import externalised
 from refold.engine.observed.delegations import delegated, observation_in, written
-from refold.engine.observed.openers import Opened, opener_of, texts_in
+from refold.engine.observed.openers import Opened, is_answer, opener_of, texts_in
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
 from refold.engine.observed.threads import NOBODY, AnswerId, Thread, Threads, UnansweredCall
 from refold.engine.wire.apis import FORMATS
@@ -173,8 +173,7 @@ class Observer:
         self._served(turn, message, seq)
         for call in message.get("tool_calls", ()):
             opened = self._called(turn.thread, call, seq)
-            is_answer = opened.delegated is None and _asks_for(turn.asked, opened.tool)
-            opened.waits = not is_answer
+            opened.waits = opened.delegated is not None or not is_answer(turn.asked, opened.tool)
         if "tool_calls" not in message and (found := written(message.get("content"))):
             call = {"id": "", "name": found[0], "arguments": found[1]}
             self._called(turn.thread, call, seq, is_written=True)
@@ -358,13 +357,6 @@ def parameters_asked(told: dict[str, Json]) -> tuple[Any, dict[str, Json]]:
     """Return the interface and the parameters of a request from its logged form."""
     asked = {("api" if name == "$api" else name): told[name] for name in told if name != "api"}
     return told["api"], asked
-
-
-def _asks_for(asked: Asked, tool: str) -> bool:
-    """Return whether a request wants this tool and no other, as clients do that want an object."""
-    choice = asked.parameters.get("tool_choice")
-    told = choice.get("function", choice) if isinstance(choice, dict) else None
-    return isinstance(told, dict) and told.get("name") == tool
 
 
 def _returned(message: dict[str, Any]) -> ToolReturned:

@@ -87,6 +87,17 @@ def opener_of(
     return Opened(*found, "delegation") if found is not None else None
 
 
+def is_answer(asked: Asked, tool: str) -> bool:
+    """Return whether a call of `tool` is the answer itself: no result of it is ever shown.
+
+    Clients that want an object request a tool of that shape, and no other.
+    """
+    choice = asked.parameters.get("tool_choice")
+    told = choice.get("function", choice) if isinstance(choice, dict) else None
+    is_wanted = isinstance(told, dict) and told.get("name") == tool
+    return is_wanted or _ANSWERS.fullmatch(tool) is not None
+
+
 def _is_twin(asked: Asked, thread: Thread) -> bool:
     """Return whether a conversation may be another run of the same agent."""
     return (system_of(asked), asked.tools_digest()) == (thread.system, thread.tools)

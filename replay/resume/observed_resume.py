@@ -14,10 +14,12 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.errors import NothingToResume, UsageError
+from refold.engine.events.call_key import scope_of
 from refold.engine.observed.observer import RequestUnderway
+from refold.engine.observed.openers import is_answer
 from refold.engine.observed.profile import Profile
 from refold.engine.observed.volatile import VolatileRules
-from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.exchange import LATER, Asked
 from refold.replay.difference.pointer_diff import counted
 from refold.replay.observed.effects import effects_of
 from refold.replay.observed.matching import Matcher, Miss
@@ -40,7 +42,8 @@ class ResumableRecord:
     to_ask: frozenset[tuple[str, str]]
     """Requests to be asked again, by conversation and key; a retry is the same request."""
     is_cut: bool
-    """Whether the command was interrupted, so that its next requests were never made."""
+    """Whether its next requests were never made: it was interrupted, or left calls without results
+    or answers in the background."""
 
     @property
     def origin(self) -> dict[str, Any]:
@@ -71,7 +74,8 @@ def resumable_record(
 
     Raises:
         LogObserved: the log is a program's.
-        NothingToResume: the command ended well, and all its requests were answered.
+        NothingToResume: the command ended well, all its requests were answered, and all its calls
+            have results.
         UsageError: no agent, or several, have the name `retry`.
     """
     record = read_record(log, rules, profile=profile)
@@ -91,7 +95,8 @@ def resumable_record(
     again = [turn for turn in record.turns if turn.call not in calls]
     answered = {(turn.scope, turn.key) for turn in kept}
     to_ask = {(turn.scope, turn.key) for turn in again if not only_reads(turn.asked)} - answered
-    is_cut = record.finished is None or record.finished.status != "completed"
+    is_completed = record.finished is not None and record.finished.status == "completed"
+    is_cut = not is_completed or _is_waiting(record)
     if not is_cut and not to_ask:
         raise NothingToResume(str(log))
     served, asked = (attrs.evolve(record, turns=turns) for turns in (kept, again))
@@ -104,6 +109,20 @@ def _ended_well(turn: RecordedTurn) -> bool:
     said = turn.answer
     is_whole = bool(turn.parts) and turn.parts[-1].get("end") == "whole"
     return is_whole and said is not None and said.status == "ok" and not turn.why_unserved
+
+
+def _is_waiting(record: ObservedRecord) -> bool:
+    """Return whether a conversation ended with a call without a result, or in the background."""
+    last = {turn.scope: turn for turn in record.turns}
+    if any(turn.answer and turn.answer.stop_reason in LATER for turn in last.values()):
+        return True
+    return any(
+        tool.end is None
+        and (turn := last.get(scope_of(key))) is not None
+        and record.seqs[key] > turn.seq
+        and not is_answer(turn.asked, tool.tool)
+        for key, tool in record.tools.items()
+    )
 
 
 def _is_mended(turn: RecordedTurn, last: int) -> bool:

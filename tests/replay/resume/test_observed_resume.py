@@ -1,6 +1,7 @@
 """What of a record is served when its command runs again, and what is asked (§16.21)."""
 
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -88,6 +89,34 @@ def test_a_command_that_failed_is_resumed_though_all_was_answered(
         said(base, question("Hello"))
 
     assert str(resumable_record(log)) == "1 answer from the log, 0 to request"
+
+
+def test_a_command_that_completed_with_a_call_without_a_result_is_resumed(tmp_path: Path) -> None:
+    """Some exit with 0 when they were interrupted."""
+    log = record(tmp_path / "a.jsonl", talk(user("Go."), says("", ("c", "read", {}))))
+
+    assert resumable_record(log).is_cut
+
+
+@pytest.mark.parametrize(
+    ("tool", "parameters"),
+    [("final_result", {}), ("read", {"tool_choice": {"name": "read"}})],
+)
+def test_a_call_that_is_the_answer_itself_is_not_missing(
+    tool: str, parameters: dict[str, Any], tmp_path: Path
+) -> None:
+    asked = talk(user("Go."), says("", ("c", tool, {})), **parameters)
+
+    with pytest.raises(NothingToResume):
+        resumable_record(record(tmp_path / "a.jsonl", asked))
+
+
+def test_a_call_that_the_conversation_went_on_without_is_not_missing(tmp_path: Path) -> None:
+    call = says("", ("c", "read", {}))
+    log = record(tmp_path / "a.jsonl", talk(user("Go."), call, user("Never mind."), says("Ok.")))
+
+    with pytest.raises(NothingToResume):
+        resumable_record(log)
 
 
 def test_an_agent_is_named_as_show_does_or_by_its_scope(tmp_path: Path) -> None:
