@@ -5,7 +5,7 @@ outcome wherever it ran (CONTRACT.md §7.2).  Pure.
 
 A reply is one JSON object: `status` and `summary`, and as they apply `output`, `artifacts`
 (`[{kind, value, name?}]`), `error` (`{code, message}`), `tools_used`, `usage`, `cut` (the provider
-cut the answer off).  Nothing else.
+cut the answer off), `own` (artifacts that no cap on artifacts applies to).  Nothing else.
 """
 
 import hashlib
@@ -27,6 +27,7 @@ from refold.engine.events.outcome import (
     Outcome,
     Truncated,
     Usage,
+    artifact_of,
     failed,
 )
 from refold.engine.ports.ports import Policy
@@ -53,6 +54,7 @@ _REPLY: Final = Members(
     {
         "output": object,
         "artifacts": [ARTIFACT],
+        "own": [ARTIFACT],
         "error": Members({"code": str, "message": str}),
         "cut": bool,
         "tools_used": [str],
@@ -85,15 +87,18 @@ def reply_frame(finished: RunFinished, fold: Fold) -> bytes:
 
 def frame_of(finished: RunFinished, *, tools_used: tuple[str, ...], usage: Usage) -> bytes:
     """Return the reply of a run that has ended, as one JSON frame without a newline."""
+    artifacts = finished.artifacts or []
     reply: dict[str, Json] = {
         "status": finished.status,
         "summary": _summary(finished),
         "output": finished.output,
-        "artifacts": finished.artifacts or [],
+        "artifacts": [each for each in artifacts if not each.get("own")],
         "error": attrs.asdict(finished.error) if finished.error else None,
         "tools_used": list(tools_used),
         "usage": usage.as_json(),
     }
+    if own := [attrs.asdict(artifact_of(each)) for each in artifacts if each.get("own")]:
+        reply["own"] = own
     if finished.reason == CUT:
         reply["cut"] = True
     return encode(reply)
@@ -197,7 +202,9 @@ def _capped(reply: dict[str, Json], policy: Policy, more: dict[str, Any]) -> Out
         status=status,
         summary=summary,
         output=reply.get("output"),
-        artifacts=tuple(Artifact(**artifact) for artifact in reply.get("artifacts", [])),
+        artifacts=tuple(
+            Artifact(**each) for name in ("artifacts", "own") for each in reply.get(name, [])
+        ),
         error=Fault(**error) if error is not None else None,
         truncated=truncated,
         tools_used=tuple(reply.get("tools_used", [])),

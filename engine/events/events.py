@@ -307,7 +307,7 @@ class RunFinished(Value):
     summary: str | None = None
     """Compact text for a parent, if the program returned a `Report`."""
     artifacts: list[dict[str, Any]] | None = None
-    """{kind, value, name} of each, if the program returned a `Report`."""
+    """{kind, value, name} of each, if the program returned a `Report`; `own` is true for `own`."""
     entries: int = 0
     """Entries of the log, this one included."""
     data_digest: str = ""

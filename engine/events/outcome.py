@@ -3,6 +3,7 @@
 Status comes from what happened, never from text (CONTRACT.md §7).  Pure values.
 """
 
+from collections.abc import Mapping
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Final, Literal, Never, Protocol, cast, get_args, overload
 
@@ -67,6 +68,11 @@ class Artifact(Value):
     """A label, empty or unique within the outcome."""
 
 
+def artifact_of(logged: Mapping[str, Any]) -> Artifact:
+    """Return an artifact as `run.finished` has it."""
+    return Artifact(**{name: logged[name] for name in logged if name != "own"})
+
+
 @attrs.frozen(kw_only=True)
 class Report(Value):
     """A return value with a summary and artifacts for the parent."""
@@ -77,8 +83,15 @@ class Report(Value):
     """Any value that a log can hold, for the parent's code."""
     artifacts: tuple[Artifact, ...] = ()
     """At most `Policy.max_artifacts`."""
+    own: tuple[Artifact, ...] = ()
+    """More artifacts, of a tool that wraps the program: of a `Policy`, only `frame_bytes` holds."""
     is_cut: bool = False
     """Whether the model's provider cut the answer off: the run completes with the reason `cut`."""
+
+    def logged_artifacts(self) -> list[dict[str, Any]]:
+        """Return all artifacts as `run.finished` has them; those of `own` are marked."""
+        own = [{**attrs.asdict(each), "own": True} for each in self.own]
+        return [*map(attrs.asdict, self.artifacts), *own]
 
 
 @attrs.frozen(kw_only=True)

@@ -79,9 +79,8 @@ def verdict_of_value(
             _check_report(report)
         output = types.dump_output(to_json(report.output if report else value))
         size = len(encode(output))
-        artifacts = [
-            _artifact(each, at) for at, each in enumerate(report.artifacts if report else ())
-        ]
+        given = (*report.artifacts, *report.own) if report else ()
+        artifacts = [_artifact(each, at) for at, each in enumerate(given)]
         encode_data({"output": output, "artifacts": artifacts}, bytes_max=_END_BYTES_MAX)
     except NotCanonical as error:
         if inspect.iscoroutine(value):

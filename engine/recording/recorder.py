@@ -914,7 +914,7 @@ class Recorder(World):
             verdict.error,
             self._settle(),
             report.summary if report else None,
-            [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
+            report.logged_artifacts() if report else None,
             session_digest=self._kernel.session_digest,
         )
         finished = self._ledger.seal(

@@ -14,7 +14,7 @@ from refold.engine.encoding.document import Document
 from refold.engine.errors import RunFailed, ValueRefused
 from refold.engine.events.data_digest import tree_digest_in
 from refold.engine.events.events import RunFinished
-from refold.engine.events.outcome import Artifact, Fault, Generic, T_co, Usage
+from refold.engine.events.outcome import Artifact, Fault, Generic, T_co, Usage, artifact_of
 from refold.engine.ports.ports import Question
 from refold.engine.ports.program_types import PLAIN, ProgramTypes
 
@@ -102,7 +102,7 @@ class Recording(RecordingFields, Generic[T_co]):
             output_json=finished.output,
             error=finished.error,
             summary=finished.summary or "",
-            artifacts=tuple(Artifact(**item) for item in finished.artifacts or ()),
+            artifacts=tuple(map(artifact_of, finished.artifacts or ())),
             data_digest=finished.data_digest,
             tree_digest=tree_digest_in(attrs.asdict(finished, recurse=False)),
             **stands,

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.errors import LogDamaged
 from refold.engine.events.codec import unstructure
@@ -44,7 +42,7 @@ def end_of_verdict(verdict: "Verdict") -> dict[str, Json]:
         verdict.error,
         [],
         report.summary if report else None,
-        [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
+        report.logged_artifacts() if report else None,
     )
     end: dict[str, Json] = loads(encode(end_of(finished)))
     return end

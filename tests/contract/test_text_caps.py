@@ -15,8 +15,14 @@ from refold.engine.errors import ToolError
 from refold.engine.runners.recording import record
 from refold.engine.session.session import Session
 from refold.engine.wire.parts.reading import BODY_BYTES_MAX
+from refold.tools.agents.agent_files import AgentDef
+from refold.tools.agents.agent_prompts import agent_prompts
 from refold.tools.agents.plans import TEXT_MAX
-from refold.tools.delegation.dispatch_subagent import INSTRUCTIONS_MAX, LABEL_MAX
+from refold.tools.delegation.dispatch_subagent import (
+    INSTRUCTIONS_MAX,
+    LABEL_MAX,
+    dispatch_subagent_tool,
+)
 from refold.tools.delegation.shipped import shipped_tools
 from refold.tools.delegation.spawn import JOB_IDS_MAX
 from refold.tools.delegation.subagent import SubagentOptions
@@ -47,8 +53,6 @@ CAPS: Final[Mapping[str, int | None]] = {
     "subagent_dispatch /agent_id": ANSWER,
     "subagent_dispatch /task": ANSWER,
     "subagent_dispatch /context": ANSWER,
-    "dispatch_subagent /prompt_ns": ANSWER,
-    "dispatch_subagent /prompt_key": ANSWER,
     "dispatch_subagent /instructions": INSTRUCTIONS_MAX,
     "dispatch_subagent /expected_artifacts/-": LABEL_MAX,
     "dispatch_subagent /plan_step_id": ANSWER,
@@ -65,6 +69,7 @@ CAPS: Final[Mapping[str, int | None]] = {
     "spawn /tools": ANSWER,
     "spawn_await /job_ids": JOB_IDS_MAX,  # ids, not characters
 }
+HELPER: Final = AgentDef(id="b", name="b", description="Helps.")
 OWN: Final = [name for name, cap in CAPS.items() if cap != ANSWER]
 NEEDED: Final[Mapping[str, dict[str, Any]]] = {
     "search_text": {"pattern": "x"},
@@ -84,7 +89,10 @@ NEEDED: Final[Mapping[str, dict[str, Any]]] = {
 
 def tools(root: Path) -> list[Any]:
     written = write_file_tool(root, max_file_bytes=FILE)
-    return [*file_tools(root), written, run_command_tool(root, allow=["echo"]), *shipped_tools()]
+    shipped = [each for each in shipped_tools() if each.name != "dispatch_subagent"]
+    prompting = dispatch_subagent_tool(prompts=agent_prompts([HELPER]))
+    command = run_command_tool(root, allow=["echo"])
+    return [*file_tools(root), written, command, *shipped, prompting]
 
 
 def texts(schema: Mapping[str, Any], at: str = "") -> Iterator[str]:

@@ -421,7 +421,5 @@ _TASK: Final = MarkdownSection[Any](
     Plan step: ${plan_step_id}
     Expected artifacts: ${expected_artifacts}
     Session at the start: ${snapshot_summary}
-
-    ${instructions}
     """,
 )

@@ -210,7 +210,7 @@ def _delegation(
     steps = "\n".join(f"{number}. {title}" for number, title in enumerate(task.steps, 1))
     rendered = Prompt[str](
         ns=f"{parent.ns}.subagent", key=f"{parent.key}-delegation", sections=(prompt,)
-    ).render(values={"objective": task.objective, "steps": steps or "(none given)"})
+    ).render(values={"steps": steps or "(none given)"})
     return options.delegation(
         NAME,
         rendered.key,
@@ -328,11 +328,9 @@ _FULL_PROMPT: Final = MarkdownSection[Any](
     title="Delegated plan",
     key="delegated-plan",
     template="""
-    Your session holds a Plan for this objective. Complete all plan steps before you return: read
-    them with `planning_read_plan`, and mark each `done` with `planning_update_step`. Then answer
-    with what you found.
-
-    Objective: ${objective}
+    Your session holds a Plan for your task. Complete all plan steps before you return: read them
+    with `planning_read_plan`, and mark each `done` with `planning_update_step`. Then answer with
+    what you found.
 
     Steps:
     ${steps}
@@ -343,10 +341,8 @@ _SHARED_PROMPT: Final = MarkdownSection[Any](
     title="Delegated task",
     key="delegated-task",
     template="""
-    You work on the session of the one who asks, together with others. Complete all steps before
-    you return, then answer with what you found.
-
-    Objective: ${objective}
+    You share one session with your caller and its other subagents: what one changes, all see.
+    Complete all steps before you return, then answer with what you found.
 
     Steps:
     ${steps}

@@ -160,18 +160,18 @@ def reporting(program: Program, *, planning: bool) -> Program:
 
 
 def _reported(value: Any, run: Any, before: tuple[Artifact, ...]) -> Any:
-    found = (*(item for item in _artifacts(run) if item not in before), *_plan_of(run))
-    if not found:
+    found = tuple(item for item in _artifacts(run) if item not in before)
+    plan = _plan_of(run)
+    if not (found or plan):
         return value
     if isinstance(value, Report):
-        return attrs.evolve(value, artifacts=(*value.artifacts, *found))
+        return attrs.evolve(value, artifacts=(*value.artifacts, *found), own=(*value.own, *plan))
     try:
         output = to_json(value)
     except NotCanonical:
         return value  # which ends the run, and says why
-    return Report(
-        summary="" if output is None else text_of_json(output), output=output, artifacts=found
-    )
+    summary = "" if output is None else text_of_json(output)
+    return Report(summary=summary, output=output, artifacts=found, own=plan)
 
 
 def _artifacts(run: Any) -> tuple[Artifact, ...]:

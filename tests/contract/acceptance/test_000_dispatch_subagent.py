@@ -731,10 +731,11 @@ def test_026_the_childs_prompt_has_instructions_plan_metadata_and_a_snapshot_sum
 
     dispatched(log, params(mode="plan_step", plan_step_id="7"), session=session)
 
-    system = system_of(log)
-    assert "Review the files." in system
-    for part in ("summarize progress", "plan_step", "Plan step: 7", "Finding: 1 item"):
-        assert part in system
+    (asked, *_) = entries(child_log(log), "model.asked")
+    prompt = "\n".join(message["content"] for message in asked["added"])
+    assert "Review the files." in prompt
+    for part in ("summarize progress", "Mode: plan_step", "Plan step: 7", "Finding: 1 item"):
+        assert prompt.count(part) == 1
 
 
 def test_026_a_prompt_may_use_them_by_name(log: Path) -> None:

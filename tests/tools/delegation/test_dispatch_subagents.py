@@ -174,6 +174,40 @@ def test_children_in_other_processes_have_their_plans_and_the_callers_items(
     assert names == [["", "plan"]] * 2
 
 
+@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+def test_no_cap_on_artifacts_applies_to_a_plan(tmp_path: Path, runner: str) -> None:
+    """It is Refold's own: the answer of a child is not lost for it."""
+    policy = Policy(max_artifacts=0, artifact_bytes=0, artifact_kinds=())
+    tool = subagents_tool(policy=policy, runner=runner)
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await run.tool(tool, **TASKS)
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, model=ScriptedModel(["found"]))
+
+    assert [one["success"] for one in recording.output["value"]] == [True, True]
+    assert refold.reexecute(log, program).identical
+    outcomes = [entry.data["outcome"] for entry in read_entries(log) if "outcome" in entry.data]
+    assert [[each["name"] for each in one["artifacts"]] for one in outcomes] == [["plan"]] * 2
+
+
+def test_what_a_child_is_to_do_stands_once_in_its_request(tmp_path: Path) -> None:
+    model = ScriptedModel(["found"])
+
+    async def program(run: Run, _input: Any) -> Any:
+        for level in (FULL, NONE):
+            tasks = [{"objective": "find the tides"}]
+            await run.tool(subagents_tool(isolation_level=level), tasks=tasks)
+
+    record(program, log=tmp_path / "run.jsonl", model=model, session=Session())
+
+    for child in ("run.1.jsonl", "run.2.jsonl"):
+        entries = read_entries(tmp_path / child)
+        (asked,) = [entry.data["added"] for entry in entries if entry.kind == "model.asked"]
+        assert str(asked).count("find the tides") == 1
+
+
 def test_another_process_cannot_share_a_session(tmp_path: Path) -> None:
     tool = subagents_tool(program=f"{FORKS}:finds", runner="subprocess", isolation_level=NONE)
 
