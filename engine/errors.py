@@ -714,7 +714,7 @@ class LogDamaged(Detailed, LogError):
         if not kept or self.what in _SUMS:
             return ""
         lines = "Line 1 is" if kept == 1 else f"Lines 1-{kept} are"
-        return f" {lines} intact: to see what can be saved, use `refold recover`."
+        return f" {lines} intact: to see what can be saved, use `refold verify`."
 
 
 class LogUnsupported(Detailed, LogError):

@@ -17,8 +17,6 @@ PARTIAL: Final = {
     "refold.proxy.copies.current._FILES": "the others are no files",
     "refold.cli.commands.export._TIMES": "heads and reports of replays are no exports",
     "refold.cli.commands.export._SUFFIXES": "a report of replays is named by the caller",
-    "refold.cli.commands.recover._SOUND": "the states that need nothing",
-    "refold.cli.commands.recover._STYLES": "the others have the style of damage",
     "refold.cli.commands.replay_many._STYLES": "the others have the style of failure",
     "refold.cli.commands.show._THERE": "the states in which a log is read",
     "refold.cli.commands.show._WORDS": "the states of which more is said",

@@ -137,7 +137,7 @@ def _refuse_too_much(top: Path, parts: list[tuple[Path, str]]) -> None:
         most = max(sizes, key=sizes.__getitem__)
         raise UsageError(
             f"{top}: a packed file holds at most {UNPACKED_MAX} bytes; found {total}, "
-            f"{sizes[most]} of them in {most}; if that file is damaged, `refold recover` shows "
+            f"{sizes[most]} of them in {most}; if that file is damaged, `refold verify` shows "
             "it"
         )
 

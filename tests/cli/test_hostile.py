@@ -142,7 +142,6 @@ COMMANDS = [
     ["ls", "FOLDER"],
     ["tail", "LOG"],
     ["diff", "LOG", "SOUND"],
-    ["recover", "LOG"],
     ["replay", "LOG", "--program", "PROGRAM"],
     ["drift", "LOG", "--program", "PROGRAM", "--tools", "TOOLS"],
     ["fork", "LOG", "--at", "3", "--program", "PROGRAM", "--into", "INTO"],

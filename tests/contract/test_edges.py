@@ -104,7 +104,7 @@ COMMANDS: Final = (
     "verify {log}", "verify {log} --same-as {log}", "show {log}", "show {log} --details",
     "show {log} --events", "tail {log}", "ls {log.parent}", "state {log}",
     "state {log} --diff 0 -1", "why {log} -1", "why {log} -1 --all", "diff {log} {log}",
-    "diff {log} {log} --match unordered", "compare {log} {log}", "recover {log}",
+    "diff {log} {log} --match unordered", "compare {log} {log}",
     f"replay {{log}} {_PROGRAM}", f"drift {{log}} {_PROGRAM} {_FROM_RECORD}",
     f"explore {{log}} {_PROGRAM}", f"sensitivity {{log}} {_PROGRAM}",
     f"fork {{log}} --at 2 {_PROGRAM} --into {{to}}/f.jsonl", "pack {log} -o {to}/p.refold",

@@ -103,8 +103,8 @@ def _drawn_below(kind: type) -> str:
     ("line", "what", "said"),
     [
         (1, "hash", ": the line was altered or replaced."),
-        (2, "line deleted", ". Line 1 is intact: to see what can be saved, use `refold recover`."),
-        (9, "schema", ". Lines 1-8 are intact: to see what can be saved, use `refold recover`."),
+        (2, "line deleted", ". Line 1 is intact: to see what can be saved, use `refold verify`."),
+        (9, "schema", ". Lines 1-8 are intact: to see what can be saved, use `refold verify`."),
         (9, "data digest", "."),
         (9, "another end", "."),
     ],

@@ -38,8 +38,7 @@ GROUPS: Final = {
         "export": "Write a run as an HTML page, a trace or a summary.",
     },
     "Check": {
-        "verify": "Check that logs are intact, complete and authentic.",
-        "heads": "List the heads of logs, to be stored elsewhere.",
+        "verify": "Check that logs are intact and complete; salvage valid parts.",
         "sign": "Sign logs with an OpenSSH key.",
         "replay": "Run a program again against its log, and compare.",
         "diff": "Compare two recorded runs, scope by scope.",
@@ -58,7 +57,6 @@ GROUPS: Final = {
         "pack": "Pack the logs of a run into one file.",
         "push": "Copy runs to a shared store (S3 and others).",
         "pull": "Copy runs from a shared store.",
-        "recover": "Check a damaged log, and salvage its valid part.",
         "schema": "Print the JSON schema of a document or an event.",
     },
 }
@@ -68,7 +66,7 @@ COMMANDS: Final = tuple(name for group in GROUPS.values() for name in group)
 
 _MODULES: Final = {name: f"refold.cli.commands.{name.replace('-', '_')}" for name in COMMANDS}
 
-READING: Final = (*GROUPS["Look"], "verify", "heads", "diff", "compare")
+READING: Final = (*GROUPS["Look"], "verify", "diff", "compare")
 """Commands that write no log and start no process; Windows has them, too (CONTRACT.md §14.18)."""
 
 _EPILOG: Final = """

@@ -1,4 +1,4 @@
-"""Heads of root logs in a file that is kept elsewhere: `refold heads`, `refold verify --heads`.
+"""Heads of root logs in a file that is kept elsewhere: `refold verify --write-heads`, `--heads`.
 
 Each line is JSON: the log's name below its folder, its run's id, how many entries it has, and its
 head. Anyone who can write a folder can make other logs that are intact; such a file records the
@@ -62,7 +62,7 @@ class HeadsFile:
             except (ValueError, KeyError, TypeError):
                 is_one = False
             if not is_one:
-                expected = "expected a line printed by `refold heads`"
+                expected = "expected a line of `refold verify --write-heads`"
                 raise UsageError(f"{self._path}:{number}: {expected}; found {line!a:.60}") from None
             yield head
 

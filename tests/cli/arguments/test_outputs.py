@@ -82,7 +82,12 @@ REPORTS: Final[dict[tuple[str, str, str], Row]] = {
     ("export", "--out", "perfetto"): _export("perfetto"),
     ("export", "--out", "otlp"): _export("otlp"),
     ("export", "--out", "atif"): _export("atif"),
-    ("heads", "--out", "heads"): lambda folder, out: ["heads", folder / "same.jsonl", "-o", out],
+    ("verify", "--write-heads", "heads"): lambda folder, out: [
+        "verify",
+        folder / "same.jsonl",
+        "--write-heads",
+        out,
+    ],
     ("replay", "--html", "html"): _again("replay", "--html", "other"),
     ("replay", "--junit", "junit"): _again("replay", "--junit", "same"),
     ("drift", "--junit", "junit"): _again("drift", "--junit", "same"),
@@ -91,8 +96,8 @@ REPORTS: Final[dict[tuple[str, str, str], Row]] = {
 
 LOGS: Final[dict[tuple[str, str], Row]] = {
     ("pack", "--out"): lambda folder, out: ["pack", folder / "same.jsonl", "-o", out],
-    ("recover", "--salvage"): lambda folder, out: [
-        "recover", folder / "same.jsonl", "--salvage", out,
+    ("verify", "--salvage"): lambda folder, out: [
+        "verify", folder / "same.jsonl", "--salvage", out,
     ],
     ("drift", "--into"): _again("drift", "--into", "same"),
     ("fork", "--into"): lambda folder, out: [
@@ -119,9 +124,9 @@ LOGS: Final[dict[tuple[str, str], Row]] = {
 
 READ: Final = {
     ("drift", "log"), ("explore", "log"), ("export", "log"), ("export", "--diff"), ("fork", "log"),
-    ("pack", "log"), ("recover", "log"), ("replay", "logs"), ("resume", "log"), ("state", "log"),
+    ("pack", "log"), ("replay", "logs"), ("resume", "log"), ("state", "log"),
     ("sensitivity", "log"), ("show", "log"), ("tail", "log"), ("verify", "logs"),
-    ("verify", "--same-as"), ("verify", "--trust"), ("why", "log"), ("heads", "places"),
+    ("verify", "--same-as"), ("verify", "--trust"), ("why", "log"),
     ("files", "log"),
     ("sign", "--key"),
     ("diff", "a"), ("diff", "b"), ("compare", "logs"), ("ls", "folder"), ("push", "runs"),

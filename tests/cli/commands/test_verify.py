@@ -1,6 +1,8 @@
 """`refold verify` gives three answers a tree, and 3 where one of the first two is no."""
 
 import json
+import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +46,7 @@ def test_damage_says_where_what_was_expected_and_what_was_found(log: Path, invok
     assert "hash: the line was altered or replaced" in said.stdout
     assert "expected" in said.stdout
     assert "found" in said.stdout
-    assert said.stderr == f"to see the valid part: refold recover {log}\n"
+    assert f"to save the valid entries: refold verify {log} --salvage " in said.stderr
 
 
 def test_an_unsealed_root_is_intact_and_not_complete(log: Path, invoke: Invoke) -> None:
@@ -170,8 +172,7 @@ def test_all_commands_name_the_question_for_which_a_run_waits(
     log = refold.record(asks, "Go?", log=tmp_path / "a.jsonl").log
     program = f"{__file__}:asks"
     words = (("verify", log), ("replay", log, "--program", program), ("ls", tmp_path),
-             ("show", log), ("export", log, "--to", "markdown", "-o", "-"), ("compare", log, log),
-             ("heads", log))  # fmt: skip
+             ("show", log), ("export", log, "--to", "markdown", "-o", "-"), ("compare", log, log))  # fmt: skip
 
     for each in words:
         done = invoke(*each)
@@ -288,8 +289,8 @@ def test_a_run_whose_head_nobody_kept_is_not_fine(
 
     said = invoke("verify", stored, "--heads", (tmp_path / "heads").as_uri())
 
-    assert said.exit_code == 3
-    assert "its head was not stored" in said.stdout
+    assert said.exit_code == 1
+    assert "none kept" in said.stdout
     assert invoke("verify", "x.jsonl", "--expect-head", "0" * 64, "--heads", stored).exit_code == 2
 
 
@@ -392,3 +393,139 @@ def test_cancelled_runs_are_listed_apart(tmp_path: Path, invoke: Invoke) -> None
     assert f"    {logs[0].with_name('1-0.1.jsonl')}  " in said.stdout
     assert "    the cancelled runs differ, which no digest includes\n" in said.stdout
     assert said.stderr == f"what differs: refold diff {logs[0]} {logs[1]}\n"
+
+
+# --- kept heads ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(survey_log: Path, tmp_path: Path) -> Path:
+    """A folder with a run, and the same in a folder below it."""
+    shutil.copytree(survey_log.parent, tmp_path / "runs")
+    shutil.copytree(survey_log.parent, tmp_path / "runs" / "july")
+    return tmp_path / "runs"
+
+
+def _expected(said: Result) -> dict[str, str]:
+    rows = json.loads(said.stdout)
+    jsonschema.validate(rows, schema("verify"))
+    return {Path(row["log"]).name: row["expected"] for row in rows["expected_heads"]}
+
+
+def test_heads_are_the_same_other_missing_or_were_not_kept(folder: Path, invoke: Invoke) -> None:
+    """A sound log of which no head is kept is not called damaged, whatever else is asked."""
+    heads = folder.parent / "heads.txt"
+    written = invoke("verify", folder, "--write-heads", heads)
+    rows = [json.loads(line) for line in heads.read_text().splitlines()]
+    assert written.exit_code == 0, written.output
+    assert [row["log"] for row in rows] == ["survey.jsonl", "july/survey.jsonl"]
+    same = invoke("verify", folder, "--heads", heads, "--json")
+    twice = invoke("verify", folder / "survey.jsonl", "--heads", heads)
+    (folder / "july").rename(folder / "august")
+    heads.write_text(heads.read_text().replace(rows[0]["head"], rows[0]["head"][::-1]))
+    told = invoke("verify", folder, "--heads", heads)
+    found = invoke("verify", folder, "--heads", heads, "--json")
+    pack(folder / "survey.jsonl", packed := folder / "new.refold")
+    new = invoke("verify", packed, "--heads", heads)
+
+    assert same.exit_code == 0
+    assert set(_expected(same).values()) == {"same"}
+    assert twice.exit_code == 2, "two logs of that name are listed"
+    assert (told.exit_code, found.exit_code) == (3, 3)
+    states = [row["expected"] for row in json.loads(found.stdout)["expected_heads"]]
+    assert sorted(states) == ["missing", "none kept", "other"]
+    assert re.search(r"yes +yes +none kept .*august", told.stdout)
+    assert "its head differs from the expected one" in told.stdout
+    assert new.exit_code == 1
+    assert re.search("intact +yes.*complete +yes.*expected +none kept", new.stdout, re.DOTALL)
+
+
+def test_heads_are_written_of_sound_logs_alone(folder: Path, invoke: Invoke) -> None:
+    log, heads = folder / "survey.jsonl", folder.parent / "heads.txt"
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
+
+    said = invoke("verify", folder, "--write-heads", heads)
+
+    assert said.exit_code == 3
+    listed = heads.read_text().splitlines()
+    assert [json.loads(line)["log"] for line in listed] == ["july/survey.jsonl"]
+
+
+@pytest.mark.parametrize("line", ["x", "{}", '{"log":"a.jsonl","run":"b","entries":1,"head":"c"}'])
+def test_a_file_without_heads_is_refused(folder: Path, invoke: Invoke, line: str) -> None:
+    heads = folder.parent / "heads.txt"
+    heads.write_text(f"{line}\n")
+
+    said = invoke("verify", folder, "--heads", heads)
+
+    assert said.exit_code == 2
+    assert f"{heads}:1: expected a line of" in " ".join(said.output.split())
+
+
+# --- salvaged logs ---------------------------------------------------------------------------
+
+
+def _damage(log: Path, line: int) -> None:
+    lines = log.read_bytes().splitlines(keepends=True)
+    lines[line - 1] = lines[line - 1].replace(b'"meta"', b'"mete"')
+    log.write_bytes(b"".join(lines))
+
+
+def test_the_valid_entries_of_a_damaged_log_become_a_log(folder: Path, invoke: Invoke) -> None:
+    """The advice works as printed; the new log is intact, not complete, and replays to its end."""
+    log = folder / "survey.jsonl"
+    _damage(log, 8)
+    advised = invoke("verify", log).stderr.split("--salvage ")[1].strip()
+
+    said = invoke("verify", log, "--salvage", advised, "--json")
+
+    assert said.exit_code == 3
+    document = json.loads(said.stdout)
+    jsonschema.validate(document, schema("verify"))
+    assert document["salvaged"]["entries"] == 7
+    verified = json.loads(invoke("verify", advised, "--json").stdout)
+    assert (verified["intact"], verified["complete"]) == (True, False)
+    assert "x-refold.salvaged" in invoke("show", advised, "--events").stdout
+    assert invoke("replay", advised).exit_code == 0
+    again = invoke("verify", log, "--salvage", advised)
+    assert again.exit_code == 2, "nothing is replaced"
+
+
+def test_a_packed_log_is_salvaged_too(folder: Path, invoke: Invoke, tmp_path: Path) -> None:
+    """Its files are named as it was given."""
+    _damage(folder / "survey.2.jsonl", 3)
+    pack(folder / "survey.jsonl", packed := tmp_path / "report.refold")
+
+    made = invoke("verify", packed, "--salvage", tmp_path / "out" / "kept.jsonl")
+
+    assert f"{packed}:survey.2.jsonl" in made.stdout
+    assert "3 child logs" in made.stdout
+    verified = json.loads(invoke("verify", tmp_path / "out" / "kept.jsonl", "--json").stdout)
+    assert (verified["intact"], verified["complete"]) == (True, False)
+
+
+def test_a_log_without_a_valid_entry_is_not_to_be_salvaged(folder: Path, invoke: Invoke) -> None:
+    """The advice would only fail."""
+    _damage(folder / "survey.jsonl", 1)
+
+    said = invoke("verify", folder / "survey.jsonl")
+
+    assert "no entry is valid" in said.stderr
+    assert "--salvage" not in said.stderr
+
+
+@pytest.mark.parametrize("command", ["diff", "verify", "show", "ls", "pack"])
+def test_a_hole_in_a_childs_log_keeps_no_command_busy(
+    command: str, folder: Path, invoke: Invoke
+) -> None:
+    """A child's log says that it has terabytes: nothing reads them, or packs them."""
+    log = folder / "survey.jsonl"
+    whole = shutil.copytree(log.parent, log.parent.with_name("whole")) / log.name
+    os.truncate(log.with_name(f"{log.stem}.1.jsonl"), 2**42)
+    given = [log.parent if command == "ls" else log, *[whole] * (command == "diff")]
+
+    said = invoke(command, *given)
+
+    assert said.exit_code == {"verify": 3, "pack": 2}.get(command, 0)
+    if command == "pack":
+        assert f"of them in {log.stem}.1.jsonl" in said.stderr

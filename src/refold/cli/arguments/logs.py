@@ -55,12 +55,6 @@ json_option: Final[Decorator] = click.option(
 heads_option: Final[Decorator] = click.option(
     "--heads", metavar="URL", default="", help="Second store, which contains the heads."
 )
-kept_heads_option: Final[Decorator] = click.option(
-    "--heads",
-    metavar="URL|FILE",
-    default="",
-    help="Second store or file, which contains the heads.",
-)
 
 
 def file_option(*names: str, text: str) -> Decorator:

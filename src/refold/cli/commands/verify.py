@@ -4,6 +4,7 @@ A log is described in full; for a folder, each root log is a row, with its probl
 """
 
 import itertools
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -15,21 +16,27 @@ import click
 
 from refold.cli.arguments.executors import executor_of, executor_option
 from refold.cli.arguments.logs import (
+    LOG,
     OpenedLog,
     file_option,
+    first_entry,
     json_option,
-    kept_heads_option,
     opened_log,
 )
+from refold.cli.arguments.outputs import force_option, output_option
 from refold.cli.arguments.run_names import PLACE
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
-from refold.engine.errors import LogUnsupported, RefoldError, StoreFailed
+from refold.cli.output.printed import SalvagedLog
+from refold.engine.errors import LogMissing, LogUnsupported, RefoldError, StoreFailed
 from refold.engine.events.events import TAILS
 from refold.engine.log.damage import TORN_TAIL
+from refold.engine.log.names import SUFFIX, root_of, tree
 from refold.engine.log.reader import read_entries
+from refold.engine.log.salvaging import prefix_of, salvage
 from refold.engine.values import Value
+from refold.page.output_files import OutputFile
 from refold.replay.audit.verify import OTHER_HEAD, ComparedTree, Verification, unread, verify
 from refold.replay.index.guarantee import OBSERVED
 from refold.store.place import ObjectStore, StoredRun
@@ -37,6 +44,7 @@ from refold.store.place import ObjectStore, StoredRun
 if TYPE_CHECKING:
     from refold.store.kept_heads import HeadsFile
 
+_NOT_KEPT, _GONE = "none kept", "missing"
 _SHOWN: Final = 10
 """Places of damage that people are shown of one tree."""
 _HEAD_DIGITS: Final = 64
@@ -47,6 +55,8 @@ intact     the chain of hashes is unbroken, the entries are consistent, and
            the logs of parents and children match
 complete   the log has its end, or its head is the expected one
 authentic  signed by a key in the file of --trust
+expected   with --heads: the kept head is the same, other, or none was kept; a
+           log that is listed there can be missing
 digest     equal for runs that did the same, with the children they joined
 
 Examples:
@@ -57,10 +67,16 @@ Examples:
   refold verify runs/audit.jsonl --expect-head 5859a211…
   refold verify runs/audit.jsonl --same-as runs/again.jsonl
   refold verify s3://bucket/audits --heads s3://elsewhere/heads
-  refold verify runs --heads heads.txt --trust allowed_signers
+  refold verify runs --write-heads /elsewhere/heads.txt
+  refold verify runs --heads /elsewhere/heads.txt --trust allowed_signers
+  refold verify runs/audit.jsonl --salvage runs/salvaged.jsonl
+
+A salvaged log ends with an entry x-refold.salvaged.  It is intact but not
+complete.  LOG and the files beside it do not change.
 
 Exit code: 0 all intact and complete, with --trust authentic · 1 differs from
---same-as · 3 damaged, without an end, or with --trust not authentic.
+--same-as, or --heads has no head of a log · 3 damaged, missing, without an
+end, another head, or with --trust not authentic.
 """
 
 
@@ -86,7 +102,19 @@ def _whole_head(_context: click.Context, _option: click.Parameter, given: str | 
     "--same-as", metavar="LOG|DIGEST", type=PLACE,
     help="Another run, or its digest; exit with status 1 if the runs differ.",
 )  # fmt: skip
-@kept_heads_option
+@click.option(
+    "--heads", metavar="URL|FILE", default="",
+    help="Store or file with the expected heads; reports logs that were replaced or removed.",
+)  # fmt: skip
+@output_option(
+    "--write-heads", kind="heads", text="Write the heads of all sound logs to this file, for "
+    "--heads.  Keep it where the writers of the logs cannot change it.",
+)  # fmt: skip
+@force_option
+@click.option(
+    "--salvage", "out", type=LOG, metavar="OUT",
+    help="Copy the valid entries of a single LOG, and of its children, to a new log.",
+)  # fmt: skip
 @file_option(
     "--trust",
     text="Require a signature by a key in this file, in the format of "
@@ -100,24 +128,26 @@ def command(
     expect_head: str | None,
     same_as: Path | StoredRun | None,
     heads: str,
+    write_heads: OutputFile | None,
+    out: Path | None,
     trust: Path | None,
     executor: str | None,
 ) -> int:
     """Check logs, including the logs of their descendants.
 
     Nothing is executed.  To detect a log that was replaced, store the head that is printed by a
-    recording and pass it as --expect-head, or store heads with `refold push --heads`.
+    recording and pass it as --expect-head, or store heads with --write-heads.
 
     LOG can also be a folder, to check all root logs below it, or the URL of a store, to check all
     of its runs.
     """
     is_many = executor is not None or any(_is_folder(log) for log in logs)
-    if expect_head is not None and (is_many or len(logs) > 1 or heads):
-        raise click.UsageError(
-            "--expect-head needs exactly one LOG, and cannot be used with --heads"
-        )
-    if same_as is not None and (is_many or len(logs) > 1):
-        raise click.UsageError("--same-as needs exactly one LOG")
+    of_one = {"--expect-head": expect_head, "--same-as": same_as, "--salvage": out}
+    for option, value in of_one.items():
+        if value is not None and (is_many or len(logs) > 1):
+            raise click.UsageError(f"{option} needs exactly one LOG")
+    if expect_head is not None and heads:
+        raise click.UsageError("--expect-head cannot be used with --heads")
     if executor is not None and (heads or trust or any(isinstance(log, StoredRun) for log in logs)):
         raise click.UsageError(
             "--executor needs folders of logs, and cannot be used with --heads or --trust"
@@ -128,17 +158,23 @@ def command(
     elif is_many:
         found = _all_below(logs, kept, trust)
     else:
-        found = [_one(log, expect_head or kept.head(log), trust) for log in logs]
+        found = [_one(log, expect_head, kept, trust, is_salvaged=out is not None) for log in logs]
+    if write_heads is not None:
+        folders = [each for each in logs if isinstance(each, Path) and each.is_dir()]
+        write_heads.write(b"".join(_kept_head(each, folders) for each in found if each.is_fine))
+    salvaged = None if out is None else _salvaged(found[0], out)
     other = None if same_as is None else _compared(found[0], same_as)
     if output.is_json():
-        compared = {} if other is None else {"same_as": other.as_json()}
-        output.document(_document_of_all(found) | compared)
+        more: dict[str, Any] = {} if other is None else {"same_as": other.as_json()}
+        more |= {} if salvaged is None else {"salvaged": salvaged.as_json()}
+        output.document(_document_of_all(found) | more)
     elif is_many:
         _describe_many(found, is_signed=trust is not None)
-    if other is not None and other.same is not None:
-        return FINE if other.same else DIFFERS
-    is_fine = all(each.is_fine and (trust is None or each.is_authentic) for each in found)
-    return FINE if other is None and is_fine else DAMAGED
+    if other is not None:
+        return DAMAGED if other.same is None else FINE if other.same else DIFFERS
+    if not all(each.is_fine and (trust is None or each.is_authentic) for each in found):
+        return DAMAGED
+    return DIFFERS if any(each.expected == _NOT_KEPT for each in found) else FINE
 
 
 def _is_folder(log: Path | StoredRun) -> bool:
@@ -163,15 +199,33 @@ class _Kept(Value):
 
         return cls(file=HeadsFile(Path(place)))
 
-    def head(self, log: Path | StoredRun, folder: Path | None = None) -> str | None:
-        """Return the head of a log, found below a folder; `None` where none is asked for."""
+    def verified(
+        self,
+        log: OpenedLog,
+        folder: Path | None,
+        trust: Path | None,
+        expect_head: str | None = None,
+    ) -> "_Verified":
+        """Verify a log, found below a folder, with the head that is kept of it."""
+        expected = ""
+        if self.file is not None or self.store is not None:
+            try:
+                expect_head = self._head(log.given, folder)
+            except LogMissing:
+                expected = _NOT_KEPT
+        found = verify(log.path, expect_head=expect_head, trust=trust)
+        if not expected and (self.file is not None or self.store is not None):
+            is_other = any(damage.what == OTHER_HEAD for damage in found.root.damage)
+            expected = "other" if is_other else "same"
+        return _Verified(found, log, expected)
+
+    def _head(self, log: Path | StoredRun, folder: Path | None) -> str:
         if self.file is not None:
             return self.file.head(log if isinstance(log, Path) else Path(log.name), folder)
-        if self.store is None:
-            return None
         from refold.store.manifest import head_in  # noqa: PLC0415 - only with a store
 
-        return head_in(self.store, log.name)
+        assert self.store is not None, "a file or a store"
+        return head_in(self.store, Path(log.name).name)
 
 
 def _stored(store: StoredRun, kept: ObjectStore | None) -> list[StoredRun]:
@@ -189,6 +243,9 @@ class _Verified(Value):
     verification: Verification
     log: OpenedLog
     """As it is named; a packed one is closed by now."""
+    expected: str = ""
+    """Whether its head is the kept one: `same`, `other`, `none kept`, `missing`; empty if no head
+    was asked for."""
 
     @property
     def is_fine(self) -> bool:
@@ -199,16 +256,68 @@ class _Verified(Value):
         return self.verification.authentic is True
 
 
-def _one(given: Path | StoredRun, expect_head: str | None, trust: Path | None) -> _Verified:
+def _one(
+    given: Path | StoredRun,
+    expect_head: str | None,
+    kept: _Kept,
+    trust: Path | None,
+    *,
+    is_salvaged: bool,
+) -> _Verified:
     with opened_log(given) as log, output.progress(f"verifying {given}"):
-        verified = _Verified(verify(log.path, expect_head=expect_head, trust=trust), log)
-    if not output.is_json():
-        describe(verified.verification, log)
-        is_damaged = any(each.what != OTHER_HEAD for each in verified.verification.damage)
-        if is_damaged and isinstance(given, Path):
-            name = shlex.quote(output.shown_path(given))
-            output.hint(f"to see the valid part: refold recover {name}")
+        verified = kept.verified(log, None, trust, expect_head)
+        if not output.is_json():
+            describe(verified.verification, log, verified.expected)
+            is_damaged = any(each.broken for each in verified.verification.logs)
+            if is_damaged and not is_salvaged and isinstance(given, Path):
+                _advise(log, given)
     return verified
+
+
+def _advise(log: OpenedLog, given: Path) -> None:
+    """Print how to save the valid entries of a damaged log, if there are any."""
+    found = [prefix_of(path) for path in tree(log.path) if path.is_file()]
+    if not found or not found[0].entries:
+        output.hint("no entry is valid: use a copy of the log, if there is one")
+    elif any(each.wrong is not None for each in found):
+        new = output.folder_beside(given) / f"salvaged-{root_of(given.with_suffix(SUFFIX)).name}"
+        both = " --salvage ".join(shlex.quote(output.shown_path(each)) for each in (given, new))
+        output.hint(f"to save the valid entries: refold verify {both}")
+
+
+def _salvaged(one: _Verified, out: Path) -> SalvagedLog:
+    """Copy the valid entries of a log to a new one, and print it."""
+    with opened_log(one.log.given) as log:
+        new = salvage(log.path, out)
+    made = SalvagedLog(
+        log=output.shown_path(new.log),
+        entries=new.source.entries,
+        head=new.head,
+        children=sum(1 for child in new.children if child.entries),
+        blobs=new.blobs,
+        contents=new.contents,
+        is_sealed=new.source.is_sealed,
+    )
+    if not output.is_json():
+        kept = words.counted(made.entries, "entry", "entries")
+        below = words.counted(made.children, "child log")
+        output.line(("salvaged", "green"), f"  {made.log}: {kept}, {below}")
+        output.line(f"  head {made.head}")
+    return made
+
+
+def _kept_head(one: _Verified, folders: Sequence[Path]) -> bytes:
+    """Return the line of a sound log in a list of heads."""
+    from refold.store.kept_heads import KeptHead  # noqa: PLC0415 - only with --write-heads
+
+    given, root = one.log.given, one.verification.root
+    name = given.name
+    if isinstance(given, Path):
+        folder = next((each for each in folders if given.is_relative_to(each)), given.parent)
+        name = Path(os.path.relpath(given, folder)).as_posix()
+    with opened_log(given) as log:
+        run = str(first_entry(log.path).data.get("run_id", ""))
+    return KeptHead(name, run, root.entries, root.head).encoded()
 
 
 def _compared(one: _Verified, given: Path | StoredRun) -> ComparedTree:
@@ -302,13 +411,12 @@ def _all_below(
     def verified(given: Path | StoredRun) -> _Verified:
         try:
             with opened_log(given) as log:
-                head = kept.head(given, logs[given])
-                report = verify(log.path, expect_head=head, trust=trust)
-                return _Verified(report, log)
+                return kept.verified(log, logs[given], trust)
         except StoreFailed:  # no run would be read any more
             raise
         except (RefoldError, click.UsageError) as error:
-            return _Verified(_unread(given, error), OpenedLog(Path(given), given))
+            expected = _GONE if isinstance(error, LogMissing) else ""
+            return _Verified(_unread(given, error), OpenedLog(Path(given), given), expected)
 
     with output.progress(lambda: f"verifying {len(found) + 1:,} of {len(logs):,} logs"):
         results: Iterator[_Verified] = map(verified, logs)
@@ -332,17 +440,26 @@ def _document_of_all(found: Sequence[_Verified]) -> dict[str, Any]:
     documents = [each.log.named(each.verification.as_json(), "logs", "damage") for each in found]
     whole = Verification(tuple(log for each in found for log in each.verification.logs))
     logs = [log for each in documents for log in each["logs"]]
-    return {"logs": logs, **{name: getattr(whole, name) for name in whole.computed}}
+    rows = [
+        {"log": output.shown_path(each.log.given), "expected": each.expected}
+        for each in found
+        if each.expected
+    ]
+    more = {"expected_heads": rows} if rows else {}
+    return {"logs": logs, **{name: getattr(whole, name) for name in whole.computed}, **more}
 
 
 def _describe_many(found: Sequence[_Verified], *, is_signed: bool) -> None:
     """Print a row a root log, then the problems of those that have any."""
-    names = ["intact", "complete", *(["authentic"] if is_signed else []), "logs", "entries", "log"]
+    has_heads = any(each.expected for each in found)
+    names = ["intact", "complete", *(["authentic"] if is_signed else [])]
+    names += [*(["expected head"] if has_heads else []), "logs", "entries", "log"]
     rows: list[list[output.Part]] = [[*names]]
     for each in found:
         tree = each.verification
         answers = [_answer(tree.intact), _answer(tree.complete)]
         answers += [_authentic(tree)] if is_signed else []
+        answers += [_expected(each.expected)] if has_heads else []
         counts = f"{_read(tree):>4,}", f"{sum(log.entries for log in tree.logs):>7,}"
         guarantee = f" · {tree.root.guarantee}" if tree.root.guarantee else ""
         rows.append([*answers, *counts, f"{output.shown_path(each.log.given)}{guarantee}"])
@@ -350,7 +467,7 @@ def _describe_many(found: Sequence[_Verified], *, is_signed: bool) -> None:
     bad = [each for each in found if not (each.is_fine and (each.is_authentic or not is_signed))]
     for each in bad:
         output.line()
-        describe(each.verification, each.log)
+        describe(each.verification, each.log, each.expected)
     fine = words.counted(len(found) - len(bad), "root log")
     rest = f", {len(bad):,} not" if bad else ""
     how = "intact, complete and authentic" if is_signed else "intact and complete"
@@ -358,7 +475,7 @@ def _describe_many(found: Sequence[_Verified], *, is_signed: bool) -> None:
     output.line((f"{fine} {how}{rest}", "bold red" if bad else "green"))
 
 
-def describe(verification: Verification, log: OpenedLog) -> None:
+def describe(verification: Verification, log: OpenedLog, expected: str = "") -> None:
     """Print the three answers for one tree, and its problems."""
     entries = sum(report.entries for report in verification.logs)
     read, all_logs = _read(verification), words.counted(len(verification.logs), "log")
@@ -368,6 +485,8 @@ def describe(verification: Verification, log: OpenedLog) -> None:
     output.line("  intact     ", _answer(verification.intact), f"  {what}")
     output.line("  complete   ", _answer(verification.complete), f"  {_ends(verification, log)}")
     output.line("  authentic  ", _authentic(verification), f"  {_signed(verification)}")
+    if expected:
+        output.line("  expected   ", _expected(expected), "  compared with --heads")
     if verification.root.guarantee:
         output.line(f"  guarantee  {verification.root.guarantee}: {OBSERVED}")
     if verification.head:
@@ -402,6 +521,10 @@ def _read(verification: Verification) -> int:
 
 def _answer(is_so: bool) -> tuple[str, str]:  # noqa: FBT001 - the answer itself
     return ("yes", "green") if is_so else ("NO ", "bold red")
+
+
+def _expected(state: str) -> tuple[str, str]:
+    return (state, {"same": "green", _NOT_KEPT: "yellow"}.get(state, "bold red"))
 
 
 def _authentic(verification: Verification) -> tuple[str, str]:

@@ -4,20 +4,17 @@ Values of commands flow in; JSON objects flow out, whose schemas follow from the
 Paths are as people gave them.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 
 from refold.engine.encoding.document import Document
 from refold.engine.errors import OutcomeMissing
 from refold.engine.events.outcome import Fault
-from refold.engine.log.damage import Damage
 from refold.engine.ports.ports import Question
 from refold.replay.audit.why import Cause
 from refold.replay.difference.pointer_diff import Difference
 from refold.replay.resume.open_ends import Doubt
-
-RecoveredState = Literal["sealed", "joined", "open", "torn", "damaged", "missing"]
 
 
 @attrs.frozen(kw_only=True)
@@ -123,32 +120,8 @@ class PrintedCauses(Document):
 
 
 @attrs.frozen(kw_only=True)
-class Rest(Document):
-    """The bytes that follow the entries that verify."""
-
-    bytes: int
-    sha256: str
-    kind: str
-    begins: str
-
-
-@attrs.frozen(kw_only=True)
-class ReadLog(Document):
-    """One log, as far as it verifies."""
-
-    path: str
-    state: RecoveredState
-    entries: int = 0
-    head: str = ""
-    bytes: int = 0
-    kept_bytes: int = 0
-    damage: Damage | None
-    tail: Rest | None = None
-
-
-@attrs.frozen(kw_only=True)
 class SalvagedLog(Document):
-    """A new log of what verifies."""
+    """A new log with the valid entries of another: `refold verify --salvage`."""
 
     log: str
     entries: int
@@ -159,14 +132,6 @@ class SalvagedLog(Document):
     contents: int
     """Contents of files."""
     is_sealed: bool
-
-
-@attrs.frozen(kw_only=True)
-class Recovery(Document):
-    """The logs of a tree, as far as they verify: `refold recover`."""
-
-    logs: tuple[ReadLog, ...]
-    salvaged: SalvagedLog | None
 
 
 @attrs.frozen(kw_only=True)

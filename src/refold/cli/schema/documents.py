@@ -42,7 +42,6 @@ from refold.replay.testing.tripwire import Finding
 from refold.replay.tree.run_node import RunNode
 from refold.replay.what_if.order_report import ExploreReport, OrderFinding
 from refold.replay.what_if.sensitivity import CallSensitivity, SensitivityReport
-from refold.store.kept_heads import KeptHead
 from refold.store.push import Moved
 
 _DAMAGE: Final = derived(Damage, line={"type": "integer", "minimum": 1})
@@ -166,11 +165,6 @@ def _why() -> Schema:
     return _perhaps_matched(_of(printed.PrintedCauses), **_UNVERIFIED)
 
 
-def _recover() -> Schema:
-    salvaged = or_null(_of(printed.SalvagedLog, head=HASH))
-    return _of(printed.Recovery, logs=list_of(_of(printed.ReadLog, head=HASH)), salvaged=salvaged)
-
-
 def _diff() -> Schema:
     spent = record({"models": list_of(TEXT), "usage": _of(Usage), "own_usage": _of(Usage)})
     matched: Schema = {"enum": ["", "matched"]}
@@ -186,10 +180,14 @@ def _ls() -> Schema:
 
 
 def _verify() -> Schema:
-    """Return the schema of `verify`, whose `same_as` is there where another run was named."""
+    """Return the schema of `verify`, with what some of its options add."""
     tree = _of(Verification)
-    other = _of(ComparedTree, tree_digest=HASH)
-    return {**tree, "properties": {**tree["properties"], "same_as": other}}
+    more = {
+        "same_as": _of(ComparedTree, tree_digest=HASH),
+        "salvaged": _of(printed.SalvagedLog, head=HASH),
+        "expected_heads": list_of(record({"log": TEXT, "expected": TEXT})),
+    }
+    return {**tree, "properties": {**tree["properties"], **more}}
 
 
 def _events() -> Schema:
@@ -205,10 +203,6 @@ def _run() -> Schema:
 
 DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "verify": ("refold verify --json", _verify),
-    "heads": (
-        "refold heads --json",
-        lambda: record({"heads": list_of(_of(KeptHead, head=HASH)), "left_out": list_of(TEXT)}),
-    ),
     "sign": (
         "refold sign --json",
         lambda: record(
@@ -244,7 +238,6 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "state-diff": ("refold state --diff N M --json", _states),
     "why": ("refold why --json", _why),
     "ls": ("refold ls --json", _ls),
-    "recover": ("refold recover --json", _recover),
     "pack": (
         "refold pack --json",
         lambda: record({"packed": TEXT, "logs": COUNT, "bytes": COUNT}),
