@@ -1110,7 +1110,7 @@ class AttemptsExhausted(Detailed, RefoldError):
 
     _text = (
         "{log}: attempt {attempts} would exceed --max-attempts {allowed}: the "
-        "run keeps breaking off. Find out why with `refold tail`, and then raise "
+        "run keeps breaking off. Find out why with `refold show`, and then raise "
         "the limit"
     )
 

@@ -22,15 +22,14 @@ COMMANDS = (
     ("export", "{}", "--to", "markdown", "-o", "-", "--large"),
     ("export", "{}", "--to", "perfetto", "-o", "-", "--large"),
     ("export", "{}", "--to", "html", "-o", "-", "--large"),
-    ("tail", "{}"),
-    ("tail", "--verify", "{}"),
+    ("show", "{}", "--events", "-n", "10"),
 )
 
 AT_THE_END = (
     ("ls", "{folder}"),
     ("show", "{}"),
     ("show", "{}", "--entry", "-1"),
-    ("tail", "{}"),
+    ("show", "{}", "--events", "-n", "10"),
     ("why", "{}", "--", "-1"),
 )
 """What is asked again and again about a log that grows; the second call reads only what is new."""

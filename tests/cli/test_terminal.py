@@ -57,10 +57,9 @@ def _all_of(descriptor: int) -> str:
 COMMANDS = [
     ("show", "LOG"),
     ("show", "LOG", "--events"),
-    ("tail", "LOG"),
     ("verify", "LOG"),
-    ("state", "LOG"),
-    ("state", "LOG", "--diff", "1", "9"),
+    ("show", "LOG", "--at", "-1"),
+    ("show", "LOG", "--at", "1", "--to", "9"),
     ("replay", "LOG"),
     ("why", "LOG", "-1"),
     ("why", "LOG", "-1", "--all"),
@@ -117,7 +116,7 @@ def test_an_interrupted_command_ends_in_130_without_a_traceback(
 ) -> None:
     log = tmp_path / "open.jsonl"
     log.write_bytes(b"".join(survey_log.read_bytes().splitlines(keepends=True)[:2]))
-    command = [sys.executable, "-u", "-m", "refold", "tail", "-f", str(log)]
+    command = [sys.executable, "-u", "-m", "refold", "show", "--events", "-f", str(log)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as following:

@@ -102,8 +102,8 @@ _FROM_RECORD: Final = "--tools recorded --model recorded"
 
 COMMANDS: Final = (
     "verify {log}", "verify {log} --same-as {log}", "show {log}", "show {log} --details",
-    "show {log} --events", "tail {log}", "ls {log.parent}", "state {log}",
-    "state {log} --diff 0 -1", "why {log} -1", "why {log} -1 --all", "diff {log} {log}",
+    "show {log} --events", "show {log} --events -n 9", "ls {log.parent}", "show {log} --at -1",
+    "show {log} --at 0 --to -1", "why {log} -1", "why {log} -1 --all", "diff {log} {log}",
     "diff {log} {log} --match unordered", "compare {log} {log}",
     f"replay {{log}} {_PROGRAM}", f"drift {{log}} {_PROGRAM} {_FROM_RECORD}",
     f"explore {{log}} {_PROGRAM}", f"sensitivity {{log}} {_PROGRAM}",
@@ -200,8 +200,8 @@ def test_one_level_more_is_refused_and_the_run_goes_on(tmp_path: Path, place: st
 
 
 WATCHED: Final = (
-    "verify {log}", "show {log} --details", "show {log} --events --json", "state {log}",
-    "why {log} -1", "diff {log} {log}", "compare {log} {log}", "tail {log}",
+    "verify {log}", "show {log} --details", "show {log} --events --json", "show {log} --at -1",
+    "why {log} -1", "diff {log} {log}", "compare {log} {log}", "show {log} --events -n 9",
     "export {log} --to html --diff {log} -o {to}/b.html", "pack {log} -o {to}/p.refold",
 )  # fmt: skip
 

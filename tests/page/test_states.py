@@ -1,4 +1,4 @@
-"""States entry by entry: applied one after the other, they are those of `refold state --at N`."""
+"""States entry by entry: applied one after the other, they are those of `refold show --at N`."""
 
 import copy
 import json

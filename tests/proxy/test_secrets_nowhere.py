@@ -186,7 +186,7 @@ def test_no_key_is_in_the_record(folder: Path) -> None:
     assert b"[redacted:" in all_bytes(folder / "kept")
 
 
-READERS = ("show --json", "show --events", "verify --json", "state --json", "tail")
+READERS = ("show --json", "show --events", "verify --json", "show --at=-1 --json")
 READS = """
 import sys
 from refold.cli import main

@@ -122,7 +122,7 @@ def check(source: Path, folder: Path) -> None:
 
 def check_shown(log: Path) -> None:
     """What is shown is lines of printable text, and none without an end."""
-    for words in (["show"], ["show", "--details"], ["show", "--events"], ["state"], ["tail"]):
+    for words in (["show"], ["show", "--details"], ["show", "--events"], ["show", "--at", "-1"]):
         said = call_of(words[0], log, *words[1:])
         assert said.exit_code == 0, said.output
         assert all(line.isprintable() for line in said.stdout.split("\n")), words

@@ -29,12 +29,10 @@ GROUPS: Final = {
     },
     "Look": {
         "ls": "List the recorded runs of a folder.",
-        "show": "Show the delegation tree of a run.",
+        "show": "Show a run: its tree, its entries, its state.",
         "view": "Show runs in the browser, including running ones.",
-        "tail": "Show the last entries of a log, and follow it as it grows.",
         "files": "List, print or restore the folder of a recorded command.",
         "why": "Show the chain of causes of an entry.",
-        "state": "Show the state of a run after any entry.",
         "export": "Write a run as an HTML page, a trace or a summary.",
     },
     "Check": {

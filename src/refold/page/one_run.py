@@ -42,7 +42,7 @@ ENTRIES_MAX: Final = 50_000
 DIFFS_MAX: Final = 20_000_000
 """Characters of diffs of files in one page; those beyond are left out."""
 
-_LATER: Final = "the run is too large for this page: refold state LOG --at N, refold why LOG N"
+_LATER: Final = "the run is too large for this page: refold show LOG --at N, refold why LOG N"
 
 
 class OneRun:

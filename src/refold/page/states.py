@@ -1,6 +1,6 @@
 """Lists what each entry changed of the state of its run, for a scrubber.
 
-The same states as `refold state --at N`, in one pass: if a state holds lists that grow with the
+The same states as `refold show --at N`, in one pass: if a state holds lists that grow with the
 log, only the touched part is compared. Rules: CONTRACT.md §6.1, §14.16.
 """
 

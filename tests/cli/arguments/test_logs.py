@@ -167,13 +167,13 @@ def test_nothing_is_said_by_a_record_that_is_not_intact(
         (b'"mono_us":', b'"mono_us":"1","m":', ["resume", "--list"]),
         (b'"call":"0', b'"call":[1],"x":"0', ["resume", "--program", "survey_tree"]),
         (b'"call":"0', b'"call":[1],"x":"0', ["why", "-1", "--all"]),
-        (b'"tool":"', b'"tool":1,"t":"', ["state"]),
+        (b'"tool":"', b'"tool":1,"t":"', ["show", "--at", "-1"]),
         (
             b'tool.called"(.*)"data":{',
             rb'note.added"\1"data":{"text":[[1]],',
             ["why", "-1", "--all"],
         ),
-        (b'"tool.called"', b'"tool.cried"', ["state"]),
+        (b'"tool.called"', b'"tool.cried"', ["show", "--at", "-1"]),
     ],
 )
 def test_nonsense_whose_hashes_hold_is_damage_and_no_fault(
@@ -204,12 +204,12 @@ def _call(*words: str) -> Result:
     [
         ("show LOG", "show"),
         ("show --events LOG", "events"),
-        ("tail LOG", "events"),
+        ("show --events -n 3 LOG", "events"),
         ("verify LOG", "verify"),
         ("verify .", "verify"),
         ("diff LOG LOG", "diff"),
-        ("state LOG", "state"),
-        ("state --diff 1 2 LOG", "state-diff"),
+        ("show --at -1 LOG", "state"),
+        ("show --at 1 --to 2 LOG", "state-diff"),
         ("why LOG 2", "why"),
         ("ls .", "ls"),
     ],
@@ -295,7 +295,7 @@ print(json.dumps(told))
 """
 _READERS = (
     "show one.jsonl --details", "show one.jsonl --events", "verify one.jsonl", "why one.jsonl 9",
-    "state one.jsonl", "compare one.jsonl other.jsonl", "diff one.jsonl other.jsonl",
+    "show one.jsonl --at -1", "compare one.jsonl other.jsonl", "diff one.jsonl other.jsonl",
     "replay one.jsonl --program main.py:top",
     "export one.jsonl --to html -o - --diff other.jsonl", "export one.jsonl --to atif -o -",
     "export one.jsonl --to markdown -o -", "export one.jsonl --to perfetto -o -",

@@ -124,8 +124,8 @@ LOGS: Final[dict[tuple[str, str], Row]] = {
 
 READ: Final = {
     ("drift", "log"), ("explore", "log"), ("export", "log"), ("export", "--diff"), ("fork", "log"),
-    ("pack", "log"), ("replay", "logs"), ("resume", "log"), ("state", "log"),
-    ("sensitivity", "log"), ("show", "log"), ("tail", "log"), ("verify", "logs"),
+    ("pack", "log"), ("replay", "logs"), ("resume", "log"),
+    ("sensitivity", "log"), ("show", "log"), ("verify", "logs"),
     ("verify", "--same-as"), ("verify", "--trust"), ("why", "log"),
     ("files", "log"),
     ("sign", "--key"),

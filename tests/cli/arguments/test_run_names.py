@@ -103,18 +103,20 @@ _ON_A_LOG = (
     f"explore {{log}} {_PROGRAM}", "export {log} --to markdown -o -",
     "export {log} --to markdown --diff {log} -o -",
     f"fork {{log}} --at 2 {_PROGRAM} --into f.jsonl",
-    "heads {log}", "pack {log} -o p.refold", "pack {log}", "push {log} {to}", "recover {log}",
+    "verify {log} --write-heads h.txt", "pack {log} -o p.refold", "pack {log}", "push {log} {to}",
     "replay {log} --list-effects", f"replay {{log}} {_PROGRAM}",
  f"sensitivity {{log}} {_PROGRAM}", "show {log}",
-    "show {log} --events", "show {log} --entry -1", "state {log}", "state {log} --diff 0 -1",
-    "tail {log}", "tail -f {log}", "verify {log}", "verify {log} --same-as {log}", "why {log} -1",
+    "show {log} --events", "show {log} --entry -1", "show {log} --at -1",
+    "show {log} --at 0 --to -1", "show {log} --events -f", "verify {log}",
+    "verify {log} --same-as {log}", "why {log} -1",
 )  # fmt: skip
 _MANY = f"replay {{log}} {_PROGRAM} --timeout 60"
 """It starts another process."""
 _REFUSING = (
     "files {log}", "resume {log}", f"resume {{log}} {_PROGRAM}", "resume {log} -- true",
-    "replay {log} -- true", "recover {log} --salvage s.jsonl", "fork {log} -- true",
-    "sensitivity {log} -- true", "why {log} 99", "show {log} --entry 99", "tail {log} -n x",
+    "replay {log} -- true", "verify {log} --salvage s.txt", "fork {log} -- true",
+    "sensitivity {log} -- true", "why {log} 99", "show {log} --entry 99",
+    "show {log} --events -n x",
 )  # fmt: skip
 """Commands that refuse this log, wherever it is."""
 _APART = {

@@ -402,10 +402,10 @@ def test_one_without_an_end_is_shown_without_advice_to_resume(folder: Path, invo
 
 
 def test_other_commands_read_it_as_any_log(folder: Path, invoke: Invoke) -> None:
-    """State, causes, tail, pack, recover, diff with itself."""
+    """State, causes, pack, diff with itself."""
     del folder
 
-    for words in (["state"], ["why"], ["tail"], ["recover"], ["verify"]):
+    for words in (["show", "--at=-1"], ["why"], ["show", "--events"], ["verify"]):
         more = ["4"] if words == ["why"] else []
         assert invoke(*words, "a.jsonl", *more).exit_code == 0, words
     assert invoke("pack", "a.jsonl", "-o", "a.refold").exit_code == 0
@@ -448,7 +448,7 @@ def test_kinds_stand_in_one_column(folder: Path, invoke: Invoke) -> None:
     """Wide enough for `x-refold.conversation`, of all entries and of the last ones."""
     del folder
 
-    for words in (["show", "--events"], ["tail"]):
+    for words in (["show", "--events"], ["show", "--events", "-n10"]):
         _guarantee, heading, *lines = invoke(*words, "a.jsonl").stdout.splitlines()
         kind, what = heading.index("kind"), heading.index("what")
         assert {line[what - 1] for line in lines} == {" "}, words
@@ -459,7 +459,7 @@ def test_nobody_limits_a_command(folder: Path, invoke: Invoke) -> None:
     """So nothing is said to be left, as it is of a program."""
     del folder
 
-    lines = invoke("state", "a.jsonl").stdout.splitlines()
+    lines = invoke("show", "a.jsonl", "--at", -1).stdout.splitlines()
 
     assert not [line for line in lines if line.startswith("  left")]
     assert "  model      2 requests, 30 tokens" in lines

@@ -168,7 +168,7 @@ def test_a_fork_of_nowhere_is_usage(
 def test_what_an_edit_gave_is_not_shown_as_what_was_given(
     log: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
-    """In the run whose call was edited and in no other; by `show`, `tail`, `why` and the page."""
+    """In the run whose call was edited and in no other; by `show`, `why` and the page."""
     forked = tmp_path / "b.jsonl"
     invoke("fork", log, *PROGRAM, "--set", "0#2 > 0#1=30", "--into", forked)
     child = tmp_path / "b.1.jsonl"
@@ -178,7 +178,7 @@ def test_what_an_edit_gave_is_not_shown_as_what_was_given(
 
     assert "tool.returned" in line
     assert "ok 30" in line
-    assert "edited" in invoke("tail", child, "-n", "100").stdout
+    assert "edited" in invoke("show", child, "--events").stdout
     assert "edited" in invoke("why", child, "-1").stdout
     assert "edited" not in invoke("show", forked, "--events").stdout
     assert "edited" not in invoke("show", log, "--events").stdout

@@ -46,7 +46,7 @@ def test_an_option_of_the_tree_is_refused_without_it(
     assert "--failed, --notable and --prices need the whole tree" in said.stderr
 
 
-@pytest.mark.parametrize("words", ["export --to html", "pack", "show", "state"])
+@pytest.mark.parametrize("words", ["export --to html", "pack", "show", "show --at 1"])
 def test_a_folder_is_no_log(
     words: str, invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,12 +166,12 @@ def test_where_nothing_failed_the_counts_alone_are_shown(survey_log: Path, invok
 def test_entries_before_a_torn_tail_are_shown(
     survey_log: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
-    """By `tail`, too."""
+    """By a look at the last ones, too."""
     log = tmp_path / "a.jsonl"
     lines = survey_log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:2]) + lines[2][:-9])
 
-    shown, ended = invoke("show", log, "--events"), invoke("tail", log)
+    shown, ended = invoke("show", log, "--events"), invoke("show", log, "--events", "-n", 9)
 
     assert (shown.exit_code, ended.exit_code) == (0, 0), shown.output + ended.output
     assert shown.stdout.count("tool.called") == ended.stdout.count("tool.called") == 1

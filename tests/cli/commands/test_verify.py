@@ -172,7 +172,8 @@ def test_all_commands_name_the_question_for_which_a_run_waits(
     log = refold.record(asks, "Go?", log=tmp_path / "a.jsonl").log
     program = f"{__file__}:asks"
     words = (("verify", log), ("replay", log, "--program", program), ("ls", tmp_path),
-             ("show", log), ("export", log, "--to", "markdown", "-o", "-"), ("compare", log, log))  # fmt: skip
+             ("show", log), ("export", log, "--to", "markdown", "-o", "-"),
+             ("compare", log, log))  # fmt: skip
 
     for each in words:
         done = invoke(*each)

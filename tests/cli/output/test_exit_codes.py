@@ -67,7 +67,7 @@ def test_nothing_that_a_command_raises_becomes_a_traceback(
     assert "Traceback" not in said.err
 
 
-@pytest.mark.parametrize("command", ["show", "verify", "replay", "state", "tail", "pack", "why"])
+@pytest.mark.parametrize("command", ["show", "verify", "replay", "pack", "why"])
 @pytest.mark.parametrize(
     "content", [None, b"", b"\x00" * 600, b"no log\n", b"\x89PNG\r\n", b"PK\x03\x04x"]
 )

@@ -42,13 +42,13 @@ def test_each_schema_is_one_and_is_printed(name: str, invoke: Invoke) -> None:
         ("replays", ["replay", "FOLDER"]),
         ("show", ["show", "LOG"]),
         ("events", ["show", "LOG", "--events"]),
-        ("events", ["tail", "LOG"]),
+        ("events", ["show", "LOG", "--events", "-n", "2"]),
         ("event", ["show", "LOG", "--entry", "1"]),
         ("event", ["show", "LOG", "--entry", "-1"]),
         ("diff", ["diff", "LOG", "LOG"]),
-        ("state", ["state", "LOG"]),
-        ("state", ["state", "LOG", "--at", "3"]),
-        ("state-diff", ["state", "LOG", "--diff", "3", "-1"]),
+        ("state", ["show", "LOG", "--at", "-1"]),
+        ("state", ["show", "LOG", "--at", "3"]),
+        ("state-diff", ["show", "LOG", "--at", "3", "--to", "-1"]),
         ("why", ["why", "LOG", "-1"]),
         ("why", ["why", "LOG", "3", "--all"]),
         ("compare", ["compare", "LOG", "LOG"]),
@@ -136,8 +136,12 @@ def test_a_large_text_stands_in_an_event_as_a_reference(tmp_path: Path, invoke: 
 @pytest.mark.parametrize(
     ("name", "words", "places"),
     [
-        ("state", ["state", "LOG"], ["digest", "recorded_digest", "state/status"]),
-        ("state-diff", ["state", "LOG", "--diff", "1", "2"], ["before_digest", "after_digest"]),
+        ("state", ["show", "LOG", "--at", "-1"], ["digest", "recorded_digest", "state/status"]),
+        (
+            "state-diff",
+            ["show", "LOG", "--at", "1", "--to", "2"],
+            ["before_digest", "after_digest"],
+        ),
     ],
 )
 def test_what_is_no_head_is_not_as_the_schema_says(

@@ -152,7 +152,11 @@ def test_nothing_printed_has_a_secret(tmp_path: Path) -> None:
         timeout=120,
     )
     said = [done.stdout, done.stderr]
-    for command in (["show", str(log)], ["show", str(log), "--events"], ["tail", str(log)]):
+    for command in (
+        ["show", str(log)],
+        ["show", str(log), "--events"],
+        ["show", str(log), "--at", "-1"],
+    ):
         shown = CliRunner().invoke(cli, command)
         assert shown.exit_code == 0
         said += [shown.stdout, shown.stderr]

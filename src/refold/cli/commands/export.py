@@ -247,7 +247,9 @@ def _say_cost(times: int, *logs: Path, large: bool) -> None:
     if size >= _LARGE:
         cost = f"logs of {words.size(size)}, which may need {words.size(times * size)} of memory"
         if not large:
-            raise click.UsageError(f"{cost}; add --large, or use refold tail or refold why instead")
+            raise click.UsageError(
+                f"{cost}; add --large, or use refold show --events -n 100 or refold why"
+            )
         output.hint(f"reading {cost}")
 
 

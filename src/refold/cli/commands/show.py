@@ -11,7 +11,7 @@ import click
 
 from refold.cli.arguments.logs import OpenedLog, continuing, json_option, opened_log
 from refold.cli.arguments.run_names import RUN
-from refold.cli.commands.tail import say_what_is_torn, tell_entries
+from refold.cli.commands.show_entries import show_entries
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
@@ -40,10 +40,14 @@ Examples:
   refold show runs/audit.jsonl --details
   refold show runs/audit.jsonl --failed
   refold show runs/audit.2.jsonl --events
+  refold show runs/audit.jsonl --events -n 10 --follow
   refold show runs/audit.jsonl --entry 12
+  refold show runs/audit.jsonl --at 12           the state after entry 12
+  refold show runs/audit.jsonl --at 12 --to -1   how it changed to the end
   refold show report.refold --json
 
-Exit code: 0 shown · 3 shown, but a child's log or a large text is missing,
+Exit code: 0 shown · 1 the digest of the state differs from the recorded one
+3 shown, but a child's log or a large text is missing,
 damaged or from another run, as standard error reports: refold verify LOG.
 """
 
@@ -60,9 +64,20 @@ _WORDS: Final = {
 @click.argument("log", type=RUN)
 @click.option("--events", "is_events", is_flag=True, help="List the entries, one per line.")
 @click.option(
-    "--entry", "at", type=int, metavar="N",
+    "-n", "count", type=click.IntRange(min=1), metavar="N",
+    help="With --events: only the last N; only the end of a long log is read.",
+)  # fmt: skip
+@click.option(
+    "-f", "--follow", is_flag=True, help="With --events: print new entries until the run ends."
+)
+@click.option(
+    "--entry", type=int, metavar="N",
     help="Print entry N as JSON, with large texts; -1 is the last.",
 )  # fmt: skip
+@click.option("--at", type=int, metavar="N", help="Show the state after entry N; -1 is the last.")
+@click.option(
+    "--to", type=int, metavar="N", help="With --at: show what changed up to the state after this."
+)
 @click.option("--details", is_flag=True, help="Add limits, tools, call keys and files to the tree.")
 @click.option(
     "--failed",
@@ -90,7 +105,11 @@ def command(
     is_priced: bool,
     is_events: bool,
     is_files: bool,
+    count: int | None,
+    follow: bool,
+    entry: int | None,
     at: int | None,
+    to: int | None,
     details: bool,
     is_failed: bool,
     is_notable: bool,
@@ -100,23 +119,38 @@ def command(
     LOG can be a child's log, such as runs/audit.2.jsonl, or a log in a store,
     such as s3://bucket/audits/audit.jsonl.
     """
-    lists = (is_events, is_files, at is not None)
+    lists = (is_events, is_files, entry is not None, at is not None)
     if sum(lists) > 1:
-        raise click.UsageError("use only one of --events, --entry and --files")
+        raise click.UsageError("use only one of --events, --entry, --at and --files")
+    if (count is not None or follow) and not is_events:
+        raise click.UsageError("-n and --follow need --events")
+    if follow and output.is_json():
+        raise click.UsageError("--follow cannot be used with --json")
+    if at is None and to is not None:
+        raise click.UsageError("--to needs --at")
     if any(lists) and (details or is_failed or is_notable or is_priced):
         raise click.UsageError("--details, --failed, --notable and --prices need the whole tree")
     if is_files and output.is_json():
         raise click.UsageError(
             "--files prints diffs; for the recorded change, use --entry N --json"
         )
+    if at is not None:
+        from refold.cli.commands import show_state  # noqa: PLC0415 - few ask for it
+
+        return (
+            show_state.show_changes(log, at, to)
+            if to is not None
+            else show_state.show_state(log, at)
+        )
+    if is_events:
+        with opened_log(log) as opened:
+            show_entries(opened, count, follow=follow)
+        return FINE
     with opened_log(log) as opened, continuing(opened) as kept, output.progress(f"reading {log}"):
-        if at is not None:
-            output.document(_entry(opened, at))
+        if entry is not None:
+            output.document(_entry(opened, entry))
         elif is_files:
             _changes(opened.path)
-        elif is_events:
-            tell_entries(opened, read_entries(opened.path, torn_ok=True))
-            say_what_is_torn(opened)
         else:
             prices = Prices() if is_priced else None
             part = {"failed": is_failed, "notable": is_notable}

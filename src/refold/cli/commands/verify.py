@@ -28,13 +28,11 @@ from refold.cli.arguments.run_names import PLACE
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
-from refold.cli.output.printed import SalvagedLog
 from refold.engine.errors import LogMissing, LogUnsupported, RefoldError, StoreFailed
 from refold.engine.events.events import TAILS
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import SUFFIX, root_of, tree
 from refold.engine.log.reader import read_entries
-from refold.engine.log.salvaging import prefix_of, salvage
 from refold.engine.values import Value
 from refold.page.output_files import OutputFile
 from refold.replay.audit.verify import OTHER_HEAD, ComparedTree, Verification, unread, verify
@@ -42,6 +40,7 @@ from refold.replay.index.guarantee import OBSERVED
 from refold.store.place import ObjectStore, StoredRun
 
 if TYPE_CHECKING:
+    from refold.cli.output.printed import SalvagedLog
     from refold.store.kept_heads import HeadsFile
 
 _NOT_KEPT, _GONE = "none kept", "missing"
@@ -276,6 +275,8 @@ def _one(
 
 def _advise(log: OpenedLog, given: Path) -> None:
     """Print how to save the valid entries of a damaged log, if there are any."""
+    from refold.engine.log.salvaging import prefix_of  # noqa: PLC0415 - for damaged logs
+
     found = [prefix_of(path) for path in tree(log.path) if path.is_file()]
     if not found or not found[0].entries:
         output.hint("no entry is valid: use a copy of the log, if there is one")
@@ -285,8 +286,11 @@ def _advise(log: OpenedLog, given: Path) -> None:
         output.hint(f"to save the valid entries: refold verify {both}")
 
 
-def _salvaged(one: _Verified, out: Path) -> SalvagedLog:
+def _salvaged(one: _Verified, out: Path) -> "SalvagedLog":
     """Copy the valid entries of a log to a new one, and print it."""
+    from refold.cli.output.printed import SalvagedLog  # noqa: PLC0415 - rarely
+    from refold.engine.log.salvaging import salvage  # noqa: PLC0415 - the same
+
     with opened_log(one.log.given) as log:
         new = salvage(log.path, out)
     made = SalvagedLog(

@@ -1,4 +1,4 @@
-"""One readable line an entry, for `refold show --events` and `refold tail`.
+"""One readable line an entry, for `refold show --events`.
 
 An entry is described in a few words by its kind; the rest of it is in `--entry N`. Data is shown as
 in the log, and nothing here fails on data that does not fit its kind: `verify` reports that.

@@ -58,7 +58,7 @@ class PrintedResume(Document):
 
 @attrs.frozen(kw_only=True)
 class PrintedState(Document):
-    """The state after an entry: `refold state`."""
+    """The state after an entry: `refold show --at N`."""
 
     log: str
     at: int
@@ -98,7 +98,7 @@ class PrintedFiles(Document):
 
 @attrs.frozen(kw_only=True)
 class PrintedStates(Document):
-    """The differences of the states after two entries: `refold state --diff`."""
+    """The differences of the states after two entries: `refold show --at N --to M`."""
 
     log: str
     before: int

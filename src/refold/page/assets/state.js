@@ -45,7 +45,7 @@ export function state(app) {
 		const e = app.store.entry(log, seq);
 		slide.setAttribute("aria-valuetext", `entry ${seq}: ${e?.kind ?? ""}`);
 		now.replaceChildren(h("strong", `${seq} of ${most}`), " ", h("span.kind", e?.kind ?? "…"), " ", quiet(e ? short(summary(e), 160) : ""));
-		if (!all || seq >= all.length) { body.replaceChildren(h("p.none", short(app.page.left_out || "The state after this entry is not on this page."), " Ask ", h("code", `refold state LOG --at ${seq}`), ".")); return; }
+		if (!all || seq >= all.length) { body.replaceChildren(h("p.none", short(app.page.left_out || "The state after this entry is not on this page."), " Ask ", h("code", `refold show LOG --at ${seq}`), ".")); return; }
 		const changes = all[seq] ?? [], before = seq ? structuredClone(after(all, log, seq - 1)) : {}, here = after(all, log, seq);
 		const had = (pointer) => namesOf(pointer).reduce((on, name) => (on !== null && typeof on === "object" && Object.hasOwn(on, name) ? on[name] : undefined), before);
 		const rows = changes.slice(0, 200).map((change) => { const [sign, pointer, value] = change, was = sign === "+" ? undefined : had(pointer); return h("tr", h("th", { scope: "row" }, pointer || "all of it"), h("td", was === undefined ? "–" : json(was, app.blobOf, 0)), h("td", sign === "-" ? "gone" : json(value, app.blobOf, 0))); });

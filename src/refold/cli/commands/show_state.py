@@ -1,17 +1,17 @@
-"""`refold state`: a log folded to state, at its end or after any entry (CONTRACT.md §6.1)."""
+"""Prints a log folded to state, or two states compared: `refold show --at N [--to M]`.
+
+Rules: CONTRACT.md §6.1.
+"""
 
 import itertools
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
-import click
 
-from refold.cli.arguments.logs import guarantee_of, json_option, opened_log, say_guarantee, started
-from refold.cli.arguments.run_names import RUN
+from refold.cli.arguments.logs import guarantee_of, opened_log, say_guarantee, started
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE
-from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedState, PrintedStates
 from refold.engine.state.digests import state_digest, state_json
 from refold.engine.state.run_state import Left, RunState
@@ -19,41 +19,14 @@ from refold.replay.audit.refolding import Refolded, refold_log, state
 from refold.replay.difference.pointer_diff import Difference, differences
 from refold.replay.index.guarantee import OBSERVED
 
-_PAGE: Final = """
-Examples:
-  refold state runs/audit.jsonl
-  refold state runs/audit.jsonl --at 12
-  refold state runs/audit.jsonl --at -2 --json
-  refold state runs/audit.jsonl --diff 12 20
-
-Exit code: 0 success · 1 the digest differs from the recorded one.
-"""
-
-
 _LAST: Final = -1
 _PLACES_SHOWN: Final = 8
 """Items that were added to an array, or removed, between two states."""
 _RUNNING: Final = "running"
 
 
-@click.command("state", epilog=page(_PAGE))
-@click.argument("log", type=RUN)
-@click.option("--at", type=int, metavar="N", help="Show the state after entry N; -1 is the last.")
-@click.option(
-    "--diff", "between", type=int, nargs=2, metavar="N M",
-    help="Show what changed between the states after entries N and M.",
-)  # fmt: skip
-@json_option
-def command(*, log: Path, at: int | None, between: tuple[int, int] | None) -> int:
-    """Show the state of a run after any entry.
-
-    The state is computed from the log, without running the program.  At the end of a finished
-    log, its digest is compared with the recorded one.
-    """
-    if between is not None:
-        if at is not None:
-            raise click.UsageError("use either --at or --diff")
-        return _compare(log, *between)
+def show_state(log: Path, at: int) -> int:
+    """Print the state of a run after an entry; return 1 if its digest is not the recorded one."""
     with opened_log(log) as opened, output.progress(f"folding {log}"):
         started(opened.path)  # a file without a first entry has no state
         found = _folded(opened.path, at)
@@ -70,7 +43,7 @@ def command(*, log: Path, at: int | None, between: tuple[int, int] | None) -> in
     return output.answer(document, lambda: _describe(found.state, document), code)
 
 
-def _compare(log: Path, before: int, after: int) -> int:
+def show_changes(log: Path, before: int, after: int) -> int:
     """Print the differences of two states; a difference is not an error."""
     with opened_log(log) as opened, output.progress(f"folding {log}"):
         program, guarantee = started(opened.path).program, guarantee_of(opened.path)
@@ -110,9 +83,9 @@ def _print_places(parent: str, kind: str, found: list[Difference]) -> None:
         output.wrapped("  ", (difference.pointer, "cyan"), told)
 
 
-def _folded(path: Path, at: int | None) -> Refolded:
+def _folded(path: Path, at: int) -> Refolded:
     """Return the requested state; at the end of a log, with its recorded digest."""
-    if at is not None and at != _LAST:
+    if at != _LAST:
         found = state(path, at)
         if found.status == _RUNNING:
             digest, version = state_digest(found), found.state_version

@@ -1,7 +1,11 @@
-"""`refold tail`: the last entries of a log, and with `--follow` those still to come."""
+"""Lists entries, the last ones, or those still to come: `refold show --events`.
+
+Of a long log, only the end is read for the last entries. Rules: CONTRACT.md §14.10.
+"""
 
 import functools
 import os
+import shlex
 import sys
 import time
 from collections import deque
@@ -10,22 +14,15 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-import click
-
 from refold.cli.arguments.logs import (
     OpenedLog,
     edited_in,
     first_entry,
     guarantee_of,
-    json_option,
-    opened_log,
     say_guarantee,
 )
-from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output
 from refold.cli.output.entries import heading, kind_width, origin_of, print_entry
-from refold.cli.output.exit_codes import FINE
-from refold.cli.output.pages import page
 from refold.engine.encoding.canonical import loads
 from refold.engine.log.damage import ChainEnd, judge, seq_of
 from refold.engine.log.line import LINE_MAX, TRAILER, stored_hash, trailer
@@ -37,48 +34,22 @@ _END_MAX: Final = 64 * 1024 * 1024
 """Bytes of a log's end that are read for its last entries; for more, it is read from its first."""
 
 
-_PAGE: Final = """
-Examples:
-  refold tail runs/audit.jsonl
-  refold tail -n 50 runs/audit.jsonl
-  refold tail -f runs/audit.jsonl
-  refold tail --verify runs/audit.jsonl    reads the whole log
-"""
-
-
-@click.command("tail", epilog=page(_PAGE))
-@click.argument("log", type=RUN)
-@click.option(
-    "-n", "count", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
-    help="Number of entries.",
-)  # fmt: skip
-@click.option("-f", "--follow", is_flag=True, help="Print new entries until the run ends.")
-@click.option("--verify", "is_verified", is_flag=True, help="Verify the whole log first.")
-@json_option
-def command(*, log: Path, count: int, follow: bool, is_verified: bool) -> int:
-    """Show the last entries of a log, one line each.
-
-    Only the end of a long log is read.  Each entry is checked against the one before it, but
-    earlier entries are not verified.  --follow continues until the run ends or you press Ctrl-C.
-    """
-    if follow and output.is_json():
-        raise click.UsageError("--follow does not work with --json")
-    with opened_log(log) as opened:
-        last = [] if is_verified else _read_from_end(opened.path, count)
-        is_checked = not last
-        if is_checked:
-            entries = read_entries(opened.path, torn_ok=True)
-            last = [*deque(entries, maxlen=min(count, sys.maxsize))]
-        tell = tell_entries(opened, last, verified=is_checked)
-        if not is_checked:
-            output.hint(
-                f"entries before {last[0].seq} were not verified; to verify them, add --verify"
-            )
-        if follow and last and last[-1].kind != "run.finished":
-            _follow(opened.path, last[-1], tell)
-        elif is_checked:
-            say_what_is_torn(opened)
-    return FINE
+def show_entries(log: OpenedLog, count: int | None, *, follow: bool) -> None:
+    """Print the entries of a log, or the last `count`; with `follow`, also new ones to the end."""
+    end = [] if count is None else _read_from_end(log.path, count)
+    entries: Iterable[Entry] = end or read_entries(log.path, torn_ok=True)
+    if count is not None:
+        entries = deque(entries, maxlen=min(count, sys.maxsize))
+    tell, last = _tell_entries(log, entries, verified=not end)
+    if end:
+        name = shlex.quote(output.shown_path(log.given))
+        output.hint(
+            f"entries before {end[0].seq} were not verified; to verify them: refold verify {name}"
+        )
+    if follow and last is not None and last.kind != "run.finished":
+        _follow(log.path, last, tell)
+    elif not end:
+        _say_what_is_torn(log)
 
 
 def _read_from_end(path: Path, count: int) -> list[Entry]:
@@ -109,10 +80,10 @@ def _read_from_end(path: Path, count: int) -> list[Entry]:
     return found
 
 
-def tell_entries(
-    log: OpenedLog, entries: Iterable[Entry], *, verified: bool = True
-) -> Callable[[Entry], None]:
-    """Print entries, in lines or as one document; return what prints one more line.
+def _tell_entries(
+    log: OpenedLog, entries: Iterable[Entry], *, verified: bool
+) -> tuple[Callable[[Entry], None], Entry | None]:
+    """Print entries, in lines or as one document; return what prints one more, and the last.
 
     `verified`: whether all entries before them were, too; a document records it if not.
     """
@@ -125,15 +96,16 @@ def tell_entries(
         rows = [loads(entry.line) for entry in entries]
         guarantee |= {} if verified else {"verified": False}
         output.document({"log": output.shown_path(log.given), "entries": rows, **guarantee})
-        return tell
+        return tell, None
     say_guarantee(guarantee)
     heading(width)
-    for entry in entries:
-        tell(entry)
-    return tell
+    last = None
+    for last in entries:
+        tell(last)
+    return tell, last
 
 
-def say_what_is_torn(log: OpenedLog) -> None:
+def _say_what_is_torn(log: OpenedLog) -> None:
     """Report on standard error the bytes after the last entry of a log."""
     if torn := scan(log.path).torn:
         place = f"{log.shown(torn.path)}:{torn.line} (byte {torn.byte})"
