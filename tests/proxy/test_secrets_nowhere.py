@@ -23,7 +23,7 @@ from tests.support.proxied import RawServer, all_bytes, data_of, question, recor
 PLACES = (
     "bearer", "x_api_key", "api_key", "query", "cookie", "organization", "proxy_authorization",
     "goog", "argv_option", "argv_equals", "argv_header", "argv_drawn", "set_cookie", "redirect",
-    "base_url", "basic",
+    "base_url", "basic", "key_file",
 )  # fmt: skip
 """Where keys without any shape are planted, that the program has from a file."""
 SERVERS = ("set_cookie", "redirect", "base_url")
@@ -148,6 +148,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "agent.py").write_text(textwrap.dedent(AGENT))
     given = {name: key for name, key in KEYS.items() if name not in (*VARIABLES, *SERVERS)}
     (folder / "keys.json").write_text(json.dumps(given))
+    (folder / ".env").write_text(f"MORE_KEY={KEYS['key_file']}\n")
     with RawServer(echo) as server:
         environment = {
             "OPENAI_BASE_URL": server.url.replace("//", f"//me:{KEYS['base_url']}@") + "/v1",

@@ -253,6 +253,7 @@ def watched_folder(
 
     For a copy of the folder `copied`, the log has the original's path.
     """
+    secrets.learn_key_files(top)  # before a file is read that holds a key, too
     here = Path.cwd() if copied is None else top / copied.below
     store = BlobStore(files_of(journal.path), sync=False)
     log = top / copied.log if copied is not None and copied.log else journal.path

@@ -763,6 +763,7 @@ class _Session:
 
         `variables` gives its other variables, for the base URL of the proxy.
         """
+        self.secrets.learn_key_files(self.place.edits.today or Path.cwd())
         names = [ROUTE, *(route.name for route in self.routes)]
         known = {name: os.environ.get(name, v) for name, v in self.profile.variables.items()}
         for name, more in self.profile.appended.items():

@@ -69,6 +69,7 @@ class LoggedDesk:
         """Begin a log of the test's requests; return it, and the secrets."""
         secrets = Secrets()
         secrets.learn_environment()
+        secrets.learn_key_files(Path.cwd())
         secrets.hide_address(opening.base)
         asked = {"test": opening.test}
         journal = ObservedLog(path, program=opening.name, input=asked, vault=secrets, rules=rules)

@@ -11,12 +11,14 @@ import base64
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from refold.engine.secrets import redaction
 from refold.engine.secrets.redaction import Redaction, marker_of, plain_parts
 from refold.engine.secrets.vault import Vault
+from refold.proxy.desks.key_files import key_files, keys_of
 from refold.proxy.http.turns import OF_HOSTS
 
 ADDRESS: Final = "refold.proxy"
@@ -185,6 +187,15 @@ class Secrets(Vault):
                     self._variables.add(name)
             elif "://" in value:
                 self.learn_url(value, name)
+
+    def learn_key_files(self, here: Path) -> None:
+        """Make secrets of what the key files of a folder hold, for a command may print them."""
+        for text in key_files(here):
+            found, urls = keys_of(text, _is_secret_name)
+            for name, value in found:
+                self._learn(name, value)
+            for url in urls:
+                self.learn_url(url)
 
     def learn_command(self, command: Sequence[str]) -> None:
         """Make secrets of what arguments give as keys, by their names or by their looks."""
