@@ -211,7 +211,7 @@ def _calls(model: str, blocks: list[dict[str, Any]], request: ModelRequest) -> l
     taken: set[str] = set()
     uses = [block for block in blocks if block.get("type") == "tool_use"]
     for index, block in enumerate(uses):
-        block["id"] = endpoint.distinct_id(block.get("id"), index, request, taken)
+        block["id"] = endpoint.distinct_id(block.get("id"), index, len(request.messages), taken)
     return [
         endpoint.call_of(model, block["id"], block.get("name"), block.get("input") or {})
         for block in uses

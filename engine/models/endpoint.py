@@ -333,11 +333,11 @@ def arguments_text(call: Mapping[str, Any]) -> str:
     return encode(arguments_back(call)).decode()
 
 
-def distinct_id(given: Json, index: int, request: ModelRequest, taken: set[str]) -> str:
+def distinct_id(given: Json, index: int, messages: int, taken: set[str]) -> str:
     """Return the id of a call: the server's, or one by place where it gave none or one twice."""
     call_id = text_of(given)
     if not call_id or call_id in taken:
-        call_id = f"call_{len(request.messages)}_{index}"
+        call_id = f"call_{messages}_{index}"
     taken.add(call_id)
     return call_id
 

@@ -130,7 +130,7 @@ def _calls(
     taken: set[str] = set()
     calls = []
     for index, raw in enumerate(raw_calls):
-        call_id = endpoint.distinct_id(raw.get("id"), index, request, taken)
+        call_id = endpoint.distinct_id(raw.get("id"), index, len(request.messages), taken)
         function = raw.get("function")
         if not isinstance(function, dict):
             raise endpoint.malformed(model, f"tool_calls/{index} is no function call")

@@ -8,16 +8,23 @@ for the framework is given the same one again. Rules: CONTRACT.md §11, §17.3.
 
 import dataclasses
 import datetime as dt
+import functools
 import inspect
+import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from pydantic import TypeAdapter
 from pydantic_ai import messages as pai
 from pydantic_ai.direct import model_request
-from pydantic_ai.exceptions import ModelConnectionError, ModelTimeoutError, UserError
+from pydantic_ai.exceptions import (
+    ModelConnectionError,
+    ModelTimeoutError,
+    UnexpectedModelBehavior,
+    UserError,
+)
 from pydantic_ai.models import KnownModelName, Model, ModelRequestParameters, infer_model
 from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
@@ -29,7 +36,7 @@ from refold.engine.events.outcome import Usage
 from refold.engine.models import endpoint
 from refold.engine.models.messages import check_messages, role_refused
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
-from refold.engine.wire.parts.texts import short
+from refold.engine.wire.parts.texts import short, text_of
 
 PROVIDER: Final = "pydantic_ai"
 """The name under which messages and parameters hold parts without a neutral form."""
@@ -50,13 +57,6 @@ _KEPT: Final = frozenset(
     }
 )
 """Members of an answer that are logged: not the moment, the server's address, or later notes."""
-
-_STOPS: Final = {
-    "content_filter": "refusal",
-    "length": "length",
-    "stop": "stop",
-    "tool_call": "tool_calls",
-}
 
 
 class PydanticAIModel:
@@ -133,6 +133,8 @@ class PydanticAIModel:
         messages = [*_messages(self.name, request.messages)]
         try:
             model = infer_model(self._model, self._provider)
+            if validate := getattr(model, _HOOK, None):
+                setattr(model, _HOOK, functools.partial(_completed_by, validate))
             async with model:
                 check_settings(self.name, model, settings)
                 answer = await model_request(
@@ -149,8 +151,13 @@ class PydanticAIModel:
             failure = ModelError(self.name, short(str(error)), "timed_out")
         except ModelConnectionError as error:
             failure = ModelError(self.name, short(f"{error} {error.__cause__ or ''}"), "connection")
+        except _UNREADABLE as error:
+            said = f"the answer is not of the protocol: {type(error).__name__}: {error}"
+            failure = endpoint.malformed(self.name, said)
         except Exception as error:  # noqa: BLE001 - a model's failure is data, whatever it raised
             failure = endpoint.failure_of(self.name, error)
+            if isinstance(error.__cause__, ValueError):
+                failure = endpoint.malformed(self.name, str(error))
         else:
             return reply_of(self.name, answer, len(request.messages))
         raise failure  # outside of the handler: the error holds the request, and so the key
@@ -158,6 +165,28 @@ class PydanticAIModel:
     def _provider(self, name: str) -> Provider[Any]:
         found = infer_provider_class(name)
         return found() if self._base_url is None else found(base_url=self._base_url)  # type: ignore[call-arg]  # most take it
+
+
+_UNREADABLE: Final = (AttributeError, LookupError, TypeError, UnexpectedModelBehavior, ValueError)
+"""What the framework raises where an answer has other members than it takes for granted."""
+
+
+_HOOK: Final = "_validate_completion"
+"""The method of the framework's chat models that its subclasses replace to check an answer."""
+
+
+def _completed_by(validate: Callable[[Any], Any], response: Any) -> Any:
+    """Fill in what small servers leave out of a chat completion; the framework wants all of it."""
+    response.id, response.model = response.id or "", response.model or ""
+    response.object = "chat.completion"
+    for at, choice in enumerate(response.choices):
+        choice.index = at
+        choice.message.content = choice.message.content and text_of(choice.message.content)
+        for call in choice.message.tool_calls or ():
+            call.id = call.id or ""
+            if not isinstance(given := call.function.arguments, str):
+                call.function.arguments = json.dumps(given or {})
+    return validate(response)
 
 
 _KEYS: Final = re.compile(r"""['"]([A-Z][A-Z0-9_]*_(?:KEY|TOKEN)[A-Z0-9_]*)['"]""")
@@ -211,7 +240,11 @@ def _messages(model: str, messages: Iterable[Mapping[str, Any]]) -> Iterable[pai
             yield pai.ModelRequest(asked)
             asked = []
         reply = ModelReply(message=dict(message))
-        yield answer_of(model, reply, _ANY_TIME)
+        answer = answer_of(model, reply, _ANY_TIME)
+        if not answer.parts:  # a refusal: the framework would leave its text out
+            plain = {name: value for name, value in message.items() if name != "provider"}
+            answer = answer_of(model, ModelReply(message=plain), _ANY_TIME)
+        yield answer
     if asked:
         yield pai.ModelRequest(asked)
 
@@ -241,16 +274,38 @@ def neutral_answer(response: pai.ModelResponse) -> dict[str, Any]:
         for part in response.parts
         if isinstance(part, pai.ToolCallPart)
     ]
-    message: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
+    content = "".join(texts) or _refusal(response)
+    message: dict[str, Any] = {"role": "assistant", "content": content}
     if calls:
         message["tool_calls"] = calls
     plain = _RESPONSE.dump_python(response, mode="json")
     kept = {name: value for name, value in plain.items() if name in _KEPT}
-    kept["parts"] = [without_empty(part) for part in plain["parts"]]
+    invalid = {call["id"]: call["invalid"] for call in calls if "invalid" in call}
+    parts = [
+        without_empty(part)
+        | ({"args": invalid[part["tool_call_id"]]} if part.get("tool_call_id") in invalid else {})
+        for part in plain["parts"]
+    ]
     kept["usage"] = {name: value for name, value in plain["usage"].items() if value}
-    if kept["parts"] == [without_empty(part) for part in _parts_of(message)]:
-        del kept["parts"]  # the neutral shape says it all
-    return {**message, "provider": {PROVIDER: without_empty(kept)}}
+    del kept["parts"]
+    kept = without_empty(kept)
+    if parts != [without_empty(part) for part in _parts_of(message)]:
+        kept["parts"] = parts  # else the neutral shape says it all
+    return {**message, "provider": {PROVIDER: kept}}
+
+
+def _refusal(response: pai.ModelResponse) -> str:
+    """Return the words of a refusal, which the framework has in no part; empty for none."""
+    return text_of((response.provider_details or {}).get("refusal"))
+
+
+def _stop_reason(response: pai.ModelResponse) -> str:
+    """Return why an answer ended; where the framework has one word for several, the provider's."""
+    own = text_of((response.provider_details or {}).get("finish_reason"))
+    if own == "refusal" or _refusal(response):
+        return "refusal"
+    known = response.finish_reason or own or "stop"
+    return "tool_calls" if known == "tool_call" else known
 
 
 def _parts_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -283,20 +338,33 @@ def reply_of(model: str, response: pai.ModelResponse, messages: int) -> ModelRep
         cache_read_tokens=spent.cache_read_tokens,
         cache_write_tokens=spent.cache_write_tokens,
     )
-    stop = _STOPS.get(response.finish_reason or "stop", response.finish_reason or "stop")
-    return endpoint.reply_of(model, neutral_answer(response), usage, stop)
+    try:
+        message = neutral_answer(response)
+    except ValueError as error:
+        raise endpoint.malformed(model, f"the answer cannot be kept: {error}") from None
+    return endpoint.reply_of(model, message, usage, _stop_reason(response))
 
 
 def _with_ids(parts: Sequence[Any], messages: int) -> list[Any]:
-    """Give calls without an id of their model's one by their place (§11.2), and not a drawn one."""
-    drawn = (part for part in parts if _DRAWN.fullmatch(getattr(part, "tool_call_id", None) or ""))
-    ids = {part.tool_call_id: f"call_{messages}_{at}" for at, part in enumerate(drawn)}
-    return [
-        dataclasses.replace(part, tool_call_id=ids[part.tool_call_id])
-        if getattr(part, "tool_call_id", None) in ids
-        else part
-        for part in parts
-    ]
+    """Give each call an id of its own, by its place where its model gave none or one twice.
+
+    The framework draws ids: a live run would differ from the record (§11.2).
+    """
+    taken: set[str] = set()
+    named: dict[str, str] = {}
+    found, calls = [], 0
+    for part in parts:
+        given = getattr(part, "tool_call_id", None) or ""
+        if isinstance(part, pai.ToolCallPart):
+            known = "" if _DRAWN.fullmatch(given) else given
+            own = endpoint.distinct_id(known, calls, messages, taken)
+            calls += 1
+        elif _DRAWN.fullmatch(given):  # a server's tool, and its result
+            own = named.setdefault(given, f"served_{messages}_{len(named)}")
+        else:
+            own = given
+        found.append(part if own == given else dataclasses.replace(part, tool_call_id=own))
+    return found
 
 
 def answer_of(model: str, reply: ModelReply, when: dt.datetime) -> pai.ModelResponse:

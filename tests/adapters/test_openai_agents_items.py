@@ -10,6 +10,7 @@ from agents.usage import Usage
 from openai.types.responses import (
     ResponseFunctionToolCall,
     ResponseOutputMessage,
+    ResponseOutputRefusal,
     ResponseOutputText,
     ResponseReasoningItem,
 )
@@ -46,6 +47,21 @@ def test_an_answer_comes_back_as_it_was() -> None:
     assert reply.message["content"] == "look"
     assert reply.message["tool_calls"] == [{"id": "c1", "name": "count", "arguments": {"n": 1}}]
     assert (reply.usage.input_tokens, reply.stop_reason) == (3, "tool_calls")
+
+
+def test_a_refusal_is_told_and_no_other_reason() -> None:
+    """The framework does not say why an answer ended."""
+    plain = ResponseOutputText(type="output_text", text="look", annotations=[])
+    refusal = ResponseOutputRefusal(type="refusal", refusal="I cannot.")
+    told = []
+    for part in (plain, refusal):
+        said = ResponseOutputMessage(
+            id="m1", type="message", role="assistant", status="completed", content=[part]
+        )
+        reply = reply_of("m", ModelResponse([said], Usage(), None))
+        told.append((reply.message["content"], reply.stop_reason))
+
+    assert told == [("look", ""), ("I cannot.", "refusal")]
 
 
 def test_an_answer_that_goes_back_is_the_message_that_came() -> None:

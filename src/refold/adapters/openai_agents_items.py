@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+import attrs
 from agents.agent_output import AgentOutputSchemaBase
 from agents.handoffs import Handoff
 from agents.items import ModelResponse, TResponseInputItem
@@ -76,6 +77,10 @@ def _is_call(item: Mapping[str, Any]) -> bool:
     return item.get("type") == "function_call"
 
 
+def _is_said(item: Mapping[str, Any]) -> bool:
+    return item.get("role") == "assistant" and isinstance(item.get("content"), list)
+
+
 def _item(item: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     if item.get("type") == "function_call_output" and isinstance(item.get("output"), str):
         call = item["call_id"]
@@ -91,7 +96,8 @@ def _text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
-    return "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+    texts = (part.get("text", part.get("refusal")) for part in parts)
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def neutral_tools(tools: Sequence[Tool], handoffs: Sequence[Handoff[Any, Any]]) -> list[Any]:
@@ -148,20 +154,17 @@ def _answer(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def reply_of(model: str, answer: ModelResponse) -> ModelReply:
-    """Return the log's form of an answer.
+    """Return the log's form of an answer; why it ended, the framework tells of a refusal only.
 
     Raises:
         ModelError: `malformed`: a log cannot hold it.
     """
-    items: list[Any] = answer.output
-    message = _answer(
-        [
-            item.model_dump(mode="json", exclude_unset=True)
-            if isinstance(item, BaseModel)
-            else item
-            for item in items
-        ]
-    )
+    output: list[Any] = answer.output
+    items = [
+        item.model_dump(mode="json", exclude_unset=True) if isinstance(item, BaseModel) else item
+        for item in output
+    ]
+    message = _answer(items)
     message["provider"][PROVIDER] |= without_empty(
         {
             "usage": _USAGE.dump_python(answer.usage, mode="json"),
@@ -178,7 +181,10 @@ def reply_of(model: str, answer: ModelResponse) -> ModelReply:
         cache_read_tokens=spent.input_tokens_details.cached_tokens,
         reasoning_tokens=spent.output_tokens_details.reasoning_tokens,
     )
-    return endpoint.reply_of(model, message, usage, "stop")
+    parts = [part for item in items if _is_said(item) for part in item["content"]]
+    is_refusal = any(part.get("type") == "refusal" for part in parts)
+    reply = endpoint.reply_of(model, message, usage, "refusal" if is_refusal else "stop")
+    return attrs.evolve(reply, stop_reason="") if reply.stop_reason == "stop" else reply
 
 
 def answer_of(model: str, reply: ModelReply) -> ModelResponse:

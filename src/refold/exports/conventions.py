@@ -22,7 +22,7 @@ _PARAMETERS: Final[dict[str, tuple[str, type[float] | type[bool]]]] = {
 }
 """Parameters of requests, each with its name and type in the conventions."""
 
-_REASONS: Final = {"refusal": "content_filter", "tool_calls": "tool_call", "": "error"}
+_REASONS: Final = {"refusal": "content_filter", "tool_calls": "tool_call"}
 """Stop reasons that the conventions call otherwise in a message; others have the same word."""
 _REASONING: Final = ("thinking", "reasoning", "reasoning.text", "reasoning.summary")
 _REASONING_TEXTS: Final = ("thinking", "text", "content", "summary")
@@ -54,8 +54,8 @@ def message_of(message: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def answer_of(message: dict[str, Any], stop_reason: str) -> dict[str, Any]:
-    """Return an answer, with the reason for its end."""
-    return message_of(message, finish_reason=_REASONS.get(stop_reason, stop_reason))
+    """Return an answer, with the reason for its end: null if the log has none."""
+    return message_of(message, finish_reason=_REASONS.get(stop_reason, stop_reason) or None)
 
 
 def reasoning(message: dict[str, Any]) -> Iterable[str]:

@@ -319,12 +319,12 @@ class _OneLog:
         near = (scope,) if scope in self._wanted else self._wanted
         shared = {asked: len(commonpath([asked, scope])) for asked in near}
         fits = [
-            (_given(call) != arguments, calls, call)
+            (_given(call, arguments) != arguments, calls, call)
             for asked in reversed(shared)
             if shared[asked] == max(shared.values())
             for calls in (self._wanted[asked],)
             for call in calls
-            if call["name"] == tool and _given(call).items() <= arguments.items()
+            if call["name"] == tool and _given(call, arguments).items() <= arguments.items()
         ]
         if not fits:
             return None
@@ -418,7 +418,8 @@ class _OneLog:
                 more |= text("gen_ai.tool.call.result", data.get("result"))
             case "model.answered":
                 message, reason = data.get("message"), data.get("stop_reason") or ""
-                more |= text("gen_ai.output.messages", message and [answer_of(message, reason)])
+                why = "error" if error else reason
+                more |= text("gen_ai.output.messages", message and [answer_of(message, why)])
                 more |= {name: (data.get("usage") or {}).get(of) for name, of in USAGE.items()}
                 if reason:
                     more["gen_ai.response.finish_reasons"] = [reason]
@@ -439,9 +440,14 @@ def _defined(tool: dict[str, Any]) -> dict[str, Any]:
     return told | {"parameters": tool["schema"]}
 
 
-def _given(call: dict[str, Any]) -> dict[str, Any]:
-    """Return what an asked call gives its tool, as the call itself has it in the log."""
-    return {"invalid": call["invalid"]} if "invalid" in call else call.get("arguments") or {}
+def _given(call: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return what an asked call gives its tool, as a call with these arguments has it in the log.
+
+    Arguments that are not JSON are one text there, under a name of the caller's choice.
+    """
+    if "invalid" in call:
+        return dict.fromkeys(arguments, call["invalid"])
+    return call.get("arguments") or {}
 
 
 def _digest(text: str) -> bytes:

@@ -1,60 +1,130 @@
-"""Each model reads each provider's recorded answer alike, wherever the server is."""
+"""Models and adapters read each provider's recorded answer alike, wherever the server is."""
 
 import asyncio
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from agents import ModelSettings, ModelTracing, OpenAIChatCompletionsModel
+from openai import AsyncOpenAI
+from pydantic_ai.messages import ModelRequest as PydanticRequest
+from pydantic_ai.messages import UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.providers.openai import OpenAIProvider
 
+import refold
+from refold.adapters.openai_agents import RecordedModel
+from refold.adapters.pydantic_ai import Refold
 from refold.engine.errors import ModelError
+from refold.engine.log.reader import read_entries
 from refold.engine.models import model_from
 from refold.engine.ports.ports import ModelRequest
 from tests.support.model_server import ANTHROPIC_PATH, OPENAI_PATH, ModelServer, answers_in
 
 FIXTURES: Final = Path(__file__).resolve().parents[3] / "fixtures" / "models"
-MODELS: Final = {
-    "openai": ("openai:m", "pydantic:openai-chat:m"),
-    "anthropic": ("anthropic:m", "pydantic:anthropic:m"),
+ASKED: Final = ModelRequest(messages=({"role": "user", "content": "Tides?"},))
+
+# --- ways to read an answer: each gives the message, the reason for its end and the tokens -----
+
+
+def of_model(spec: str, url: str, _log: Path) -> Any:
+    """Return what a model of Refold's makes of an answer, or the code of its error."""
+    try:
+        found: Any = model_from(spec, url).complete(ASKED)
+        reply = asyncio.run(found) if asyncio.iscoroutine(found) else found
+    except ModelError as error:
+        return str(error.code)
+    return reply.message, reply.stop_reason, reply.usage.input_tokens, reply.usage.output_tokens
+
+
+def of_agent(asks: Callable[..., Any], url: str, log: Path) -> Any:
+    """Return what the log of a framework's agent has of an answer."""
+
+    async def program(run: refold.Run, _given: Any) -> None:
+        await asks(run, url)
+
+    refold.record(program, None, log=log)
+    entries = {entry.kind: entry.data for entry in read_entries(log)}
+    told = entries["model.answered"]
+    if told["status"] == "error":
+        return told["error"]["code"]
+    usage = told["usage"]
+    return told["message"], told["stop_reason"], usage["input_tokens"], usage["output_tokens"]
+
+
+async def pydantic_agent(run: refold.Run, url: str) -> None:
+    model: Any = (
+        OpenAIChatModel("m", provider=OpenAIProvider(base_url=url))
+        if url.endswith("/v1")
+        else AnthropicModel("m", provider=AnthropicProvider(base_url=url))
+    )
+    recorded = Refold(run).get_wrapper_model(model)
+    assert recorded is not None
+    request = PydanticRequest([UserPromptPart("Tides?")])
+    await recorded.request([request], None, ModelRequestParameters())
+
+
+async def openai_agent(_run: refold.Run, url: str) -> None:
+    def model() -> OpenAIChatCompletionsModel:
+        return OpenAIChatCompletionsModel("m", AsyncOpenAI(base_url=url))
+
+    await RecordedModel(model, name="m").get_response(
+        None, "Tides?", ModelSettings(), [], None, [], ModelTracing.DISABLED,
+        previous_response_id=None, conversation_id=None, prompt=None,
+    )  # fmt: skip
+
+
+Way = Callable[[str, Path], Any]
+WAYS: Final[dict[str, dict[str, Way]]] = {
+    "openai": {
+        "openai": functools.partial(of_model, "openai:m"),
+        "pydantic": functools.partial(of_model, "pydantic:openai-chat:m"),
+        "pydantic agent": functools.partial(of_agent, pydantic_agent),
+        "openai agent": functools.partial(of_agent, openai_agent),
+    },
+    "anthropic": {
+        "anthropic": functools.partial(of_model, "anthropic:m"),
+        "pydantic": functools.partial(of_model, "pydantic:anthropic:m"),
+        "pydantic agent": functools.partial(of_agent, pydantic_agent),
+    },
 }
-"""Ours first, then those of frameworks."""
+"""Refold's own client first."""
+
 LOST: Final = {
-    "openai/local_server": "the framework refuses the answer",
-    "openai/own_word": "the framework has one word for a filter and a refusal",
-    "openai/refusal": "the framework drops the text of a refusal",
-    "anthropic/bad_arguments": "the framework refuses a whole number of 21 digits",
-    "anthropic/own_word": "the framework has no word for a pause",
+    ("openai agent", "length"): "stop_reason: the framework does not say why an answer ended",
+    ("openai agent", "own_word"): "the framework makes a refusal of it, in its own words",
+    ("openai agent", "local_server"): "the framework refuses it, without Refold too",
+    ("pydantic agent", "local_server"): "the framework refuses it, without Refold too",
 }
-"""What Pydantic AI does not give on."""
+"""What an adapter is not given, so that it cannot give it on."""
 
 
-def read(spec: str, path: Path) -> Any:
-    """Return what a model makes of a recorded answer, or the kind of its error."""
+def read(way: Way, path: Path, log: Path) -> Any:
     at = OPENAI_PATH if path.parent.name == "openai" else ANTHROPIC_PATH
     with ModelServer({at: answers_in(path) * 3}) as server:
-        url = server.openai_url if at == OPENAI_PATH else server.url
-        try:
-            found: Any = model_from(spec, url).complete(ASKED)
-            reply = asyncio.run(found) if asyncio.iscoroutine(found) else found
-        except ModelError as error:
-            return str(error.code)
-    return reply.message, reply.stop_reason
+        return way(server.openai_url if at == OPENAI_PATH else server.url, log)
 
 
-ASKED: Final = ModelRequest(messages=({"role": "user", "content": "Tides?"},))
+def neutral(found: Any, name: str) -> Any:
+    """Return an answer without what only its own model reads, and without a reason not given."""
+    if found == "raised" and name.endswith("agent"):
+        return "malformed"  # the framework's own exception, which its agent gets
+    if isinstance(found, str):
+        return found
+    message, reason, *tokens = found
+    plain = {name: value for name, value in message.items() if name != "provider"}
+    return plain, reason or "stop", tokens
 
 
 @pytest.fixture(autouse=True)
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
-
-
-def neutral(found: Any) -> Any:
-    """Return an answer without what only its own model reads."""
-    if isinstance(found, str):
-        return "an error"
-    message, reason = found
-    return {name: value for name, value in message.items() if name != "provider"}, reason
 
 
 @pytest.mark.parametrize(
@@ -69,11 +139,16 @@ def neutral(found: Any) -> Any:
         "anthropic/one_call",
     ],
 )
-def test_an_answer_is_read_alike(name: str) -> None:
+def test_an_answer_is_read_alike(name: str, tmp_path: Path) -> None:
     path = FIXTURES / f"{name}.json"
-    both = {spec: (read(spec, path), read(spec, path)) for spec in MODELS[path.parent.name]}
-    differ = {spec: two for spec, two in both.items() if two[0] != two[1]}
-    ours, *others = (neutral(one) for one, _ in both.values())
+    found = {
+        way: [read(reads, path, tmp_path / f"{way}{turn}.jsonl") for turn in (1, 2)]
+        for way, reads in WAYS[path.parent.name].items()
+    }
+    moved = {way: two for way, two in found.items() if two[0] != two[1]}
+    ours, *others = ((way, neutral(two[0], way)) for way, two in found.items())
 
-    assert differ == {}, "the address of the server is in the answer"
-    assert [each == ours for each in others] == [name not in LOST], both
+    assert moved == {}, "the address of the server is in the answer"
+    assert {way: read for way, read in others if read != ours[1]}.keys() == {
+        way for way, _ in others if (way, path.stem) in LOST
+    }, found

@@ -407,7 +407,7 @@ def test_ids_are_distinct_within_a_reply() -> None:
     """A missing or repeated id is replaced by the call's place in the conversation."""
     taken: set[str] = set()
 
-    given = [distinct_id(one, index, ASKED, taken) for index, one in enumerate(["a", None, "a"])]
+    given = [distinct_id(one, index, 1, taken) for index, one in enumerate(["a", None, "a"])]
 
     assert given == ["a", "call_1_1", "call_1_2"]
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import (
     ModelResponse,
+    NativeToolCallPart,
+    NativeToolReturnPart,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -86,11 +88,38 @@ def test_an_edited_answer_is_its_neutral_shape() -> None:
 
 def test_a_call_without_an_id_is_named_by_its_place() -> None:
     """Not by the one that the framework draws: a live run would differ from the record."""
-    parts = [ToolCallPart("look"), ToolCallPart("look", tool_call_id="own"), ToolCallPart("look")]
+    own = ToolCallPart("look", tool_call_id="own")
+    served = [NativeToolCallPart("find"), NativeToolCallPart("find")]
+    ends = [NativeToolReturnPart("find", {}, one.tool_call_id) for one in reversed(served)]
+    parts: list[Any] = [ToolCallPart("look"), own, *served, *ends, ToolCallPart("look"), own]
 
     message = reply_of("m", ModelResponse(parts), 4).message
+    kept = [part["tool_call_id"] for part in message["provider"]["pydantic_ai"]["parts"]]
 
-    assert [call["id"] for call in message["tool_calls"]] == ["call_4_0", "own", "call_4_1"]
+    assert [call["id"] for call in message["tool_calls"]] == [kept[n] for n in (0, 1, 6, 7)]
+    assert kept == [
+        *("call_4_0", "own", "served_4_0", "served_4_1", "served_4_1", "served_4_0"),
+        *("call_4_2", "call_4_3"),
+    ]
+
+
+def test_a_refusal_is_sent_back_as_its_text() -> None:
+    """The framework would leave it out; its agents get the answer as it came."""
+    details = {"refusal": "I cannot help with that."}
+    came = ModelResponse([], finish_reason="content_filter", provider_details=details)
+    reply = reply_of("m", came, 1)
+    with ModelServer({OPENAI_PATH: [said("Twice a day.")]}) as server:
+        asked = (*ASKED.messages, reply.message, {"role": "user", "content": "And now?"})
+        complete(
+            model_from("pydantic:openai-chat:m", server.openai_url), ModelRequest(messages=asked)
+        )
+        body = server.received[-1].body
+
+    assert (reply.message["content"], reply.stop_reason) == (details["refusal"], "refusal")
+    assert [each["content"] for each in body["messages"]] == [
+        "Tides?", details["refusal"], "And now?",
+    ]  # fmt: skip
+    assert answer_of("m", reply, NOON).parts == []
 
 
 def complete(model: Any, request: ModelRequest = ASKED) -> ModelReply:
