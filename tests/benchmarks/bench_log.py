@@ -4,33 +4,22 @@ import os
 from hashlib import sha256
 from pathlib import Path
 
+import attrs
 import orjson
 
 from refold.engine.events.codec import structure
-from refold.engine.events.events import Event, NoteAdded, RunStarted, ToolCalled, ToolReturned
+from refold.engine.events.events import Event, NoteAdded, ToolCalled, ToolReturned
 from refold.engine.log.reader import read_entries, scan
 from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import Durability
 from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify
 from tests.benchmarks.measure import WALL, Job
+from tests.support import started
 
 EVENTS = 2_000
 STRICT_EVENTS = 20
-STARTED = RunStarted(
-    program="bench",
-    input=None,
-    depth=0,
-    limits={},
-    seed="00",
-    tools=[],
-    versions={"format": 1},
-    fingerprint={},
-    rules={},
-    path="",
-    run_id="bench",
-    root_id="bench",
-)
+STARTED = attrs.evolve(started.STARTED, program="bench", run_id="bench", root_id="bench")
 ARGUMENTS = {"query": "durable execution " * 6, "limit": 5, "flags": [True, False, 1.5]}
 RESULT = {"hits": [1, 2, 3], "text": "found it " * 12}
 

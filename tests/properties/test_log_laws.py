@@ -16,28 +16,14 @@ from hypothesis import strategies as st
 from refold.engine.encoding.canonical import loads
 from refold.engine.errors import LogError, LogMissing, RefoldError
 from refold.engine.events.data_digest import DataDigest
-from refold.engine.events.events import NoteAdded, RunStarted, ToolReturned
+from refold.engine.events.events import NoteAdded, ToolReturned
 from refold.engine.log.blobs import BlobBroken, digest_only, encode_data, externalised, resolved
 from refold.engine.log.line import NO_HASH, TRAILER, stored_hash, trailer
 from refold.engine.log.pack import opened
 from refold.engine.log.reader import read_entries, read_events, scan
 from refold.engine.log.writer import LogWriter
 from refold.replay.audit.verify import verify
-
-STARTED = RunStarted(
-    program="p",
-    input=None,
-    depth=0,
-    limits={},
-    seed="00",
-    tools=[],
-    versions={"format": 1},
-    fingerprint={},
-    rules={},
-    path="",
-    run_id="run",
-    root_id="run",
-)
+from tests.support.started import STARTED
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 names = st.one_of(texts, st.sampled_from(["$blob", "$esc", "$", "bytes", "$blob$"]))

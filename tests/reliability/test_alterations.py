@@ -13,24 +13,11 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import LogUnsupported
-from refold.engine.events.events import NoteAdded, RunStarted, TimerFired
+from refold.engine.events.events import NoteAdded, TimerFired
 from refold.engine.log.reader import Scan, scan, scan_file
 from refold.engine.log.writer import LogWriter
+from tests.support.started import STARTED
 
-STARTED = RunStarted(
-    program="p",
-    input=None,
-    depth=0,
-    limits={},
-    seed="00",
-    tools=[],
-    versions={"format": 1},
-    fingerprint={},
-    rules={},
-    path="",
-    run_id="run",
-    root_id="run",
-)
 BITS = [1, 2, 4, 8, 16, 32, 64, 128]
 SMALL = 14
 """Lines whose bits are all flipped."""

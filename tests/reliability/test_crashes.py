@@ -14,24 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.events.events import NoteAdded, RunStarted
+from refold.engine.events.events import NoteAdded
 from refold.engine.log.reader import read_entries, scan
 from refold.engine.log.writer import LogWriter
-
-STARTED = RunStarted(
-    program="p",
-    input=None,
-    depth=0,
-    limits={},
-    seed="00",
-    tools=[],
-    versions={"format": 1},
-    fingerprint={},
-    rules={},
-    path="",
-    run_id="run",
-    root_id="run",
-)
+from tests.support.started import STARTED
 
 
 def _write_until_killed(path: Path, ready: int) -> None:
@@ -142,6 +128,7 @@ def test_an_unfinished_blob_is_not_mistaken_for_one(tmp_path: Path) -> None:
     program = f"""
 import os, signal
 from refold.engine.log.blobs import BlobStore
+from tests.support.started import STARTED
 from pathlib import Path
 store = BlobStore(Path({str(tmp_path / "a.blobs")!r}), sync=False)
 rename = os.rename

@@ -12,25 +12,12 @@ import attrs
 import pytest
 
 from refold.engine.errors import LogPoisoned
-from refold.engine.events.events import NoteAdded, RunFinished, RunStarted, ToolCalled, ToolReturned
+from refold.engine.events.events import NoteAdded, RunFinished, ToolCalled, ToolReturned
 from refold.engine.log.reader import Scan, scan
 from refold.engine.log.writer import LogWriter, SystemDisk
 from refold.engine.ports.ports import Durability
+from tests.support.started import STARTED
 
-STARTED = RunStarted(
-    program="p",
-    input=None,
-    depth=0,
-    limits={},
-    seed="00",
-    tools=[],
-    versions={"format": 1},
-    fingerprint={},
-    rules={},
-    path="",
-    run_id="run",
-    root_id="run",
-)
 ENTRIES: Final = 14
 FAULTS: Final = ("ENOSPC", "EIO", "a part", "a part, then ENOSPC", "nothing", "death")
 

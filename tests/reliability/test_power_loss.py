@@ -13,27 +13,14 @@ import attrs
 import pytest
 
 from refold.engine.errors import LogDamaged
-from refold.engine.events.events import NoteAdded, RunStarted, ToolCalled, ToolReturned
+from refold.engine.events.events import NoteAdded, ToolCalled, ToolReturned
 from refold.engine.log.reader import scan
 from refold.engine.log.salvaging import prefix_of
 from refold.engine.log.writer import LogWriter, SystemDisk
 from refold.engine.ports.ports import Durability
+from tests.support.started import STARTED
 
 SECTOR = 512
-STARTED = RunStarted(
-    program="p",
-    input=None,
-    depth=0,
-    limits={},
-    seed="00",
-    tools=[],
-    versions={"format": 1},
-    fingerprint={},
-    rules={},
-    path="",
-    run_id="run",
-    root_id="run",
-)
 
 
 class Notebook(SystemDisk):

@@ -12,6 +12,7 @@ from refold.engine.encoding.canonical import encode, loads
 from refold.engine.errors import EventMalformed, LogUnsupported
 from refold.engine.events import codec, events
 from refold.engine.events.outcome import Artifact, ChildRef, Fault, Outcome, Truncated, Usage
+from tests.support import started
 
 OUTCOME = Outcome(
     status="failed",
@@ -26,17 +27,11 @@ OUTCOME = Outcome(
     child=ChildRef(run="r", head="h", events=3),
 )
 
-STARTED = events.RunStarted(
-    program="p",
-    input=None,
-    depth=0,
+STARTED = attrs.evolve(
+    started.STARTED,
     limits={"max_depth": 8},
-    seed="00",
     tools=[{"name": "t"}],
-    versions={"format": 1},
     fingerprint={"source": "x"},
-    rules={},
-    path="",
     run_id="r",
     root_id="r",
 )

@@ -3,28 +3,21 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 
 from refold.engine.events.events import NoteAdded, RunStarted, ToolCalled, ToolReturned
 from refold.engine.log.writer import LogWriter
+from tests.support.started import STARTED
 
 
 @pytest.fixture
 def started() -> RunStarted:
     """The first event of a root run."""
-    return RunStarted(
-        program="p",
+    return attrs.evolve(
+        STARTED,
         input={"ask": "why"},
-        depth=0,
-        limits={},
-        seed="00",
-        tools=[],
         versions={"format": 1, "engine": 1, "state": 1, "python": "3.12"},
-        fingerprint={},
-        rules={},
-        path="",
-        run_id="run",
-        root_id="run",
         nonce="ab",
     )
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 
 from refold.engine.errors import NotCanonical, UsageError
@@ -11,7 +12,6 @@ from refold.engine.events.events import (
     ChildStarted,
     NoteAdded,
     RunFinished,
-    RunStarted,
     ToolCalled,
     ToolReturned,
 )
@@ -22,22 +22,10 @@ from refold.engine.log.writer import LogWriter, SystemDisk
 from refold.engine.recording.ledger import Ledger
 from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify
+from tests.support import started
 
 CALLED = ToolCalled("find", {"q": 1}, "reads")
-STARTED = RunStarted(
-    program="p",
-    input=None,
-    depth=0,
-    limits={},
-    seed="00",
-    tools=[],
-    versions={"format": 1, "state": 1},
-    fingerprint={},
-    rules={},
-    path="",
-    run_id="run",
-    root_id="run",
-)
+STARTED = attrs.evolve(started.STARTED, versions={"format": 1, "state": 1})
 
 
 def begun(log: Path) -> Ledger:

@@ -20,7 +20,6 @@ from refold.engine.events.events import (
     NoteAdded,
     Recorded,
     RunFinished,
-    RunStarted,
     TimerFired,
     ToolCalled,
     ToolReturned,
@@ -30,18 +29,12 @@ from refold.engine.log.line import parts_of
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
 from refold.replay.audit.causal import Causality, Problem
+from tests.support.started import STARTED
 
-ROOT = RunStarted(
-    program="p",
-    input=None,
+ROOT = attrs.evolve(
+    STARTED,
     depth=1,
     limits={"max_depth": 1, "max_children": 1},
-    seed="00",
-    tools=[],
-    versions={"format": 1},
-    fingerprint={},
-    rules={},
-    path="",
     run_id="root",
     root_id="root",
     parent={"run": "r", "call": "0#1", "hash": "0" * 64},

@@ -40,20 +40,10 @@ from refold.engine.workspace.entries import FileChange, FolderChanged, FolderSta
 from refold.engine.workspace.tree import FileTree, TreeEntry, as_lines
 from refold.replay.audit.verify import Verification, verify
 from tests.support.child_programs import parents
+from tests.support.started import STARTED
 
-ROOT = RunStarted(
-    program="p",
-    input=None,
-    depth=0,
-    limits={"max_depth": 2, "max_children": 3},
-    seed="00",
-    tools=[],
-    versions={"format": 1},
-    fingerprint={},
-    rules={},
-    path="",
-    run_id="root",
-    root_id="root",
+ROOT = attrs.evolve(
+    STARTED, limits={"max_depth": 2, "max_children": 3}, run_id="root", root_id="root"
 )
 
 
@@ -727,7 +717,9 @@ import sys
 from pathlib import Path
 from refold.engine.events.limits import Limits
 from refold import record, verify
+from tests.support.started import STARTED
 from tests.support.child_programs import parents
+from tests.support.started import STARTED
 listed = []
 def hook(event, args):
     if event in ("os.listdir", "os.scandir"):

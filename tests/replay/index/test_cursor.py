@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import attrs
 import pytest
 
 from refold.engine.events.events import (
@@ -10,25 +11,17 @@ from refold.engine.events.events import (
     Event,
     Extension,
     NoteAdded,
-    RunStarted,
     TimerFired,
     ToolCalled,
     ToolReturned,
 )
 from refold.engine.log.writer import LogWriter
 from refold.replay.index.cursor import Cursor
+from tests.support import started
 
-STARTED = RunStarted(
-    program="p",
-    input=None,
-    depth=0,
-    limits={},
-    seed="00",
-    tools=[],
+STARTED = attrs.evolve(
+    started.STARTED,
     versions={"format": 1, "engine": 1, "state": 1, "python": "3.12"},
-    fingerprint={},
-    rules={},
-    path="",
     run_id="r",
     root_id="r",
 )
