@@ -317,5 +317,5 @@ def _extract(source: IO[bytes], target: Path) -> None:
 
 
 def _refused(path: Path, found: str) -> LogUnsupported:
-    expected = "a packed log, as `refold pack` made it"
+    expected = "a packed log, as `refold export --to refold` made it"
     return LogUnsupported(str(path), expected, f"{found}: copy it again, or pack its log again")

@@ -136,7 +136,7 @@ def test_windows_reads_what_linux_reads(windows: Path, folder: Path) -> None:
     _record(sys.executable)
     whole = (folder / "a.jsonl").read_bytes()
     (folder / "torn.jsonl").write_bytes(whole[:-10])
-    assert _commands(sys.executable, [["pack", "a.jsonl"]])[0][0] == 0
+    assert _commands(sys.executable, [["export", "a.jsonl", "--to", "refold"]])[0][0] == 0
     assert (folder / "a.blobs").is_dir(), "a text of its own file is read, too"
     here, there = _commands(sys.executable, _READING[:-1]), _commands(windows, _READING[:-1])
     for words, ours, theirs in zip(_READING, here, there, strict=False):

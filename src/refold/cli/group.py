@@ -33,7 +33,7 @@ GROUPS: Final = {
         "view": "Show runs in the browser, including running ones.",
         "files": "List, print or restore the folder of a recorded command.",
         "why": "Show the chain of causes of an entry.",
-        "export": "Write a run as an HTML page, a trace or a summary.",
+        "export": "Write a run as an HTML page, a trace, a table or one file.",
     },
     "Check": {
         "verify": "Check that logs are intact and complete; salvage valid parts.",
@@ -52,7 +52,6 @@ GROUPS: Final = {
     "More": {
         "mcp": "Serve recorded runs to an agent, as an MCP server.",
         "rm": "Remove runs, with their children and large texts.",
-        "pack": "Pack the logs of a run into one file.",
         "push": "Copy runs to a shared store (S3 and others).",
         "pull": "Copy runs from a shared store.",
         "schema": "Print the JSON schema of a document or an event.",

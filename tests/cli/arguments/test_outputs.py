@@ -95,7 +95,6 @@ REPORTS: Final[dict[tuple[str, str, str], Row]] = {
 """Options that replace what they wrote before, with what they write."""
 
 LOGS: Final[dict[tuple[str, str], Row]] = {
-    ("pack", "--out"): lambda folder, out: ["pack", folder / "same.jsonl", "-o", out],
     ("verify", "--salvage"): lambda folder, out: [
         "verify", folder / "same.jsonl", "--salvage", out,
     ],
@@ -124,7 +123,7 @@ LOGS: Final[dict[tuple[str, str], Row]] = {
 
 READ: Final = {
     ("drift", "log"), ("explore", "log"), ("export", "log"), ("export", "--diff"), ("fork", "log"),
-    ("pack", "log"), ("replay", "logs"), ("resume", "log"),
+    ("replay", "logs"), ("resume", "log"),
     ("sensitivity", "log"), ("show", "log"), ("verify", "logs"),
     ("verify", "--same-as"), ("verify", "--trust"), ("why", "log"),
     ("files", "log"),
@@ -479,7 +478,7 @@ def test_4_9_what_cannot_be_written_whole_leaves_nothing(
     """Or, of a process that was killed, a file that the next one in this folder removes."""
     rows = {
         "page.html": REPORTS["export", "--out", "html"],
-        "new.refold": LOGS["pack", "--out"],
+        "new.refold": lambda folder, out: ["export", folder / "same.jsonl", "--to", "refold", "-o", out],
     }
     assert invoke(*rows["page.html"](folder, "page.html")).exit_code == 0  # an earlier one stays
     before = _all(folder)

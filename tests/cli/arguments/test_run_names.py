@@ -103,7 +103,7 @@ _ON_A_LOG = (
     f"explore {{log}} {_PROGRAM}", "export {log} --to markdown -o -",
     "export {log} --to markdown --diff {log} -o -",
     f"fork {{log}} --at 2 {_PROGRAM} --into f.jsonl",
-    "verify {log} --write-heads h.txt", "pack {log} -o p.refold", "pack {log}", "push {log} {to}",
+    "verify {log} --write-heads h.txt", "export {log} --to refold", "push {log} {to}",
     "replay {log} --list-effects", f"replay {{log}} {_PROGRAM}",
  f"sensitivity {{log}} {_PROGRAM}", "show {log}",
     "show {log} --events", "show {log} --entry -1", "show {log} --at -1",

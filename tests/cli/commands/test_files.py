@@ -150,7 +150,7 @@ def test_contents_go_into_a_store_on_request_and_are_listed_first(
     bare, full = folder_store(tmp_path / "bare"), folder_store(tmp_path / "full")
 
     plain = invoke("push", recorded, bare)
-    said = invoke("push", recorded, full, "--workspace")
+    said = invoke("push", recorded, full, "--files")
     for url in (bare, full):
         invoke("pull", url, "--to", tmp_path / f"from-{url[-4:]}")
     recorded.parent.joinpath("r").rename(tmp_path / "away")
@@ -181,8 +181,8 @@ def test_a_changed_content_is_named_by_what_reads_it(
     for words in (
         ("verify", log),
         ("files", log, "a.py"),
-        ("pack", log, "--workspace", "-o", tmp_path / "x.refold"),
-        ("push", log, folder_store(tmp_path / "store"), "--workspace"),
+        ("export", log, "--to", "refold", "--files", "-o", tmp_path / "x.refold"),
+        ("push", log, folder_store(tmp_path / "store"), "--files"),
         ("recover", log),
     ):
         said = invoke(*words)

@@ -408,7 +408,7 @@ def test_other_commands_read_it_as_any_log(folder: Path, invoke: Invoke) -> None
     for words in (["show", "--at=-1"], ["why"], ["show", "--events"], ["verify"]):
         more = ["4"] if words == ["why"] else []
         assert invoke(*words, "a.jsonl", *more).exit_code == 0, words
-    assert invoke("pack", "a.jsonl", "-o", "a.refold").exit_code == 0
+    assert invoke("export", "a.jsonl", "--to", "refold").exit_code == 0
     assert "guarantee: matched" in invoke("show", "a.refold").stdout
     assert invoke("diff", "a.jsonl", "a.refold").exit_code == 0
     other = invoke("replay", "a.refold", "--", sys.executable, "other.py").stderr
@@ -609,7 +609,7 @@ def test_what_was_recorded_here_is_replayed_at_a_terminal(folder: Path) -> None:
     state = {"XDG_STATE_HOME": str(folder / "state")}
     at_terminal("", "record", "--workspace", "none", "--log", "own.jsonl", "--", "true", **state)
     Path("own.jsonl").rename("moved.jsonl")
-    at_terminal("", "pack", "moved.jsonl", "-o", "packed.refold", **state)
+    at_terminal("", "export", "--to", "refold", "moved.jsonl", "-o", "packed.refold", **state)
     forged(Path("moved.jsonl"), Path("forged.jsonl"), in_input(typed_at=True))
 
     for log, is_asked in (("moved.jsonl", False), ("packed.refold", False), ("forged.jsonl", True)):

@@ -133,7 +133,7 @@ def test_the_document_is_as_its_schema_says(log: Path, tmp_path: Path, invoke: I
 def test_a_packed_log_is_named_as_it_was_given(log: Path, tmp_path: Path, invoke: Invoke) -> None:
     """Never by where it was unpacked, and compared while it is there."""
     packed = tmp_path / "a.refold"
-    assert invoke("pack", log, "--out", packed).exit_code == 0
+    assert invoke("export", log, "--to", "refold", "--out", packed).exit_code == 0
 
     for name, options in (("b", ()), ("c", ("--json",))):
         into = tmp_path / f"{name}.jsonl"

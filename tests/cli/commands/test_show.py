@@ -46,7 +46,7 @@ def test_an_option_of_the_tree_is_refused_without_it(
     assert "--failed, --notable and --prices need the whole tree" in said.stderr
 
 
-@pytest.mark.parametrize("words", ["export --to html", "pack", "show", "show --at 1"])
+@pytest.mark.parametrize("words", ["export --to html", "export --to refold", "show", "show --at 1"])
 def test_a_folder_is_no_log(
     words: str, invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

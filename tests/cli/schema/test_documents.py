@@ -102,9 +102,9 @@ async def second(_: Any, __: Any) -> None:
 def test_packing_is_as_its_schema_says(survey_log: Path, tmp_path: Path, invoke: Invoke) -> None:
     out = tmp_path / "x.refold"
 
-    document = _check("pack", invoke("pack", survey_log, "-o", out, "--json"))
+    document = _check("export", invoke("export", survey_log, "--to", "refold", "-o", out, "--json"))
 
-    assert document["packed"] == str(out)
+    assert document["exported"] == str(out)
     assert _check("show", invoke("show", out, "--json"))["log"] == f"{out}:survey.jsonl"
 
 

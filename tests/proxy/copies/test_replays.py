@@ -188,7 +188,7 @@ def test_a_pack_is_replayed_without_the_repository(
 ) -> None:
     """By a colleague, in a folder that has nothing of it."""
     packed = refold_does(
-        "pack", str(scene.log), "--workspace", "-o", str(scene.top / "run.refold"),
+        "export", str(scene.log), "--to", "refold", "--files", "-o", str(scene.top / "run.refold"),
         folder=scene.project, more={"HOME": os.environ["HOME"]},
     )  # fmt: skip
     assert packed.returncode == 0, packed.stderr

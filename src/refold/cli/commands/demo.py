@@ -247,7 +247,7 @@ def _next(path: Path, *, has_parts: bool, has_faults: bool) -> list[str]:
         commands.append(f"refold diff {stem}-[{''.join(_RUNNERS)}]{SUFFIX}")
     if not has_faults:
         commands.append("refold demo --faults")
-    return [*_entering(), *commands, f"refold pack {log}"]
+    return [*_entering(), *commands, f"refold export {log} --to refold"]
 
 
 def _entering() -> list[str]:

@@ -11,12 +11,12 @@ import click
 from refold.cli.arguments.logs import file_option, json_option, opened_log
 from refold.cli.arguments.outputs import force_option, output_file
 from refold.cli.arguments.run_names import RUN
-from refold.cli.commands.pack import HARMLESS
+from refold.cli.commands.export_pack import HARMLESS, export_pack
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE, USAGE
 from refold.cli.output.pages import page
 from refold.engine.errors import ExtraMissing
-from refold.engine.log.names import tree
+from refold.engine.log.names import PACKED_SUFFIX, tree
 from refold.engine.workspace.paths import names_of
 from refold.page.output_files import OutputFile, OutputFolder, OutputKind
 
@@ -35,19 +35,27 @@ Examples:
   refold export runs/audit.jsonl --to otlp           makes audit.otlp.json
   refold export runs/audit.jsonl --to atif           a trajectory, with texts
   refold export runs/audit.jsonl --to parquet        tables in audit.parquet/
+  refold export runs/audit.jsonl --to refold         all its logs in one file
+  refold export runs/agent.jsonl --to refold --files
   refold export LOG --to otlp --endpoint http://localhost:4318/v1/traces
 
 The HTML page works from disk, without a network or a server, and verifies the
-logs itself.
+logs itself.  Every command that reads a LOG also accepts a FILE.refold; with
+--files, it can be replayed without the repository.
+
+Exit code: 0 complete and intact · 3 a child's log or a large text is missing
+or damaged, as standard error reports; the rest is exported.
 """
 
 _LARGE: Final = 100 * 1024 * 1024
 """Bytes of logs from which on an export is asked for twice: it holds them in memory."""
 _TIMES: Final[dict[OutputKind, int]] = {"html": 5, "perfetto": 1, "markdown": 1}
 """As many times the bytes of its logs is what each takes at most, as measured."""
-_SUFFIXES: Final[dict[OutputKind | Literal["parquet"], str]] = {
+_Form = OutputKind | Literal["parquet", "refold"]
+_SUFFIXES: Final[dict[_Form, str]] = {
     "html": ".html", "perfetto": ".trace.json", "markdown": ".md", "otlp": ".otlp.json",
     "atif": ".trajectory.json", "parquet": ".parquet",
+    "refold": PACKED_SUFFIX,
 }  # fmt: skip
 
 
@@ -68,7 +76,8 @@ _SUFFIXES: Final[dict[OutputKind | Literal["parquet"], str]] = {
     "--without-content", is_flag=True, help="Leave out the text of tools, models and people."
 )
 @click.option(
-    "--files", is_flag=True, help="Add the diffs of recorded files, and list these files first."
+    "--files", is_flag=True, help="Add the diffs of recorded files, or with --to refold the files; "
+    "list these files first."
 )
 @click.option(
     "--content", is_flag=True, help="With --to otlp or parquet: add the texts of all calls."
@@ -81,7 +90,7 @@ _SUFFIXES: Final[dict[OutputKind | Literal["parquet"], str]] = {
 def command(
     *,
     log: Path,
-    to: OutputKind | Literal["parquet"],
+    to: _Form,
     out: Path | None,
     other: Path | None,
     without_content: bool,
@@ -98,8 +107,10 @@ def command(
     from refold.exports.spans import Spans  # noqa: PLC0415 - the same
     from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
 
-    if files and (to != "html" or without_content):
-        raise click.UsageError("--files needs --to html, and cannot be used with --without-content")
+    if files and (to not in ("html", "refold") or without_content):
+        raise click.UsageError(
+            "--files needs --to html or refold, and cannot be used with --without-content"
+        )
     if (content and to not in ("otlp", "parquet")) or (endpoint and to != "otlp"):
         raise click.UsageError(
             "--endpoint needs --to otlp, and --content needs --to otlp or parquet"
@@ -110,7 +121,7 @@ def command(
         )
     if other and to == "perfetto":
         raise click.UsageError("--to perfetto cannot be used with --diff")
-    if to in ("otlp", "atif", "parquet") and (other or without_content or (endpoint and out)):
+    if to in ("otlp", "atif", "parquet", "refold") and (other or without_content or (endpoint and out)):
         raise click.UsageError(
             f"--to {to} cannot be used with --diff or --without-content, nor -o with --endpoint"
         )
@@ -120,9 +131,11 @@ def command(
             "-o - and --json both print to standard output: use only one of them"
         )
     target = out or Path(f"{log.stem}{_SUFFIXES[to]}")
+    if is_printed and to in ("parquet", "refold"):
+        raise click.UsageError(f"--to {to} cannot write to standard output: pass a name with -o")
+    if to == "refold":
+        return export_pack(log, target, has_files=files)
     if to == "parquet":
-        if is_printed:
-            raise click.UsageError("--to parquet writes a folder: pass it with -o DIR")
         folder = OutputFolder(target)
         folder.check()
         with opened_log(log) as opened, output.progress(f"reading {log}"):

@@ -30,7 +30,7 @@ run has its name or because it is running · 3 a run is damaged or has no end.
 @click.argument("store", metavar="URL", type=PLACE)
 @heads_option
 @click.option(
-    "--workspace", "has_files", is_flag=True,
+    "--files", "has_files", is_flag=True,
     help="Add the files of recorded folders, and list them first.",
 )  # fmt: skip
 @json_option

@@ -238,10 +238,6 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "state-diff": ("refold show --at N --to M --json", _states),
     "why": ("refold why --json", _why),
     "ls": ("refold ls --json", _ls),
-    "pack": (
-        "refold pack --json",
-        lambda: record({"packed": TEXT, "logs": COUNT, "bytes": COUNT}),
-    ),
     "store": (
         "refold push --json, refold pull --json, refold ls URL --json",
         lambda: record({"store": TEXT, "runs": list_of(_of(Moved, head=HASH))}),
@@ -258,7 +254,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
         "refold export --json",
         lambda: record(
             {"exported": TEXT, "to": TEXT},
-            {"bytes": COUNT, "spans": COUNT, "lost": COUNT, "left_out": {"type": "object"}},
+            {"bytes": COUNT, "logs": COUNT, "spans": COUNT, "lost": COUNT, "left_out": {"type": "object"}},
         ),
     ),
     "run": (

@@ -1,4 +1,7 @@
-"""`refold pack`: one file of a tree of logs (CONTRACT.md §4.6)."""
+"""Packs a tree of logs into one file, which every command reads: `refold export --to refold`.
+
+Rules: CONTRACT.md §4.6.
+"""
 
 import contextlib
 from pathlib import Path
@@ -6,14 +9,12 @@ from typing import Final
 
 import click
 
-from refold.cli.arguments.logs import OpenedLog, file_option, json_option, opened_log
+from refold.cli.arguments.logs import OpenedLog, opened_log
 from refold.cli.arguments.moving import listed_contents
-from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
-from refold.cli.output.pages import page
 from refold.engine.log.damage import TORN_TAIL
-from refold.engine.log.names import PACKED_SUFFIX, tree
+from refold.engine.log.names import tree
 from refold.engine.log.pack import pack
 from refold.replay.audit.verify import START_MISSING, verify
 
@@ -22,38 +23,12 @@ _SHOWN: Final = 10
 HARMLESS: Final = frozenset({TORN_TAIL, START_MISSING})
 """The damage that a crash leaves."""
 
-_PAGE: Final = """
-Examples:
-  refold pack runs/audit.jsonl                 makes runs/audit.refold
-  refold pack runs/audit.jsonl -o report.refold
-  refold pack runs/audit.2.jsonl               a child, and all runs below it
-  refold show report.refold
-  refold pack runs/agent.jsonl --workspace     replays without the repository
 
-Exit code: 0 complete and intact · 3 a child's log or a large text is missing
-or damaged, as standard error reports; the rest is packed unchanged.
-"""
+def export_pack(log: Path, target: Path, *, has_files: bool) -> int:
+    """Pack a run's log, its children's logs and their large texts; nothing is overwritten.
 
-
-@click.command("pack", epilog=page(_PAGE))
-@click.argument("log", type=RUN)
-@file_option("-o", "--out", text="Output file; by default LOG with the suffix .refold.")
-@click.option(
-    "--workspace", "has_files", is_flag=True,
-    help="Add the files of the recorded folder and the commits that a replay needs.",
-)  # fmt: skip
-@json_option
-def command(*, log: Path, out: Path | None, has_files: bool) -> int:
-    """Pack a run's log, its children's logs and their large texts into one file.
-
-    Every command that reads a LOG also accepts the packed file.  Packing the same logs twice
-    produces identical files.  Nothing is overwritten.
-
-    The files of a watched command's folder are packed only with --workspace, and are listed
-    first.
+    With `has_files`, also the files of a watched command's folder, which are listed first.
     """
-    name = f"{log.stem}{PACKED_SUFFIX}"
-    target = out if out is not None else output.folder_beside(log) / name
     with opened_log(log) as opened, output.progress(f"packing {log}"):
         if not target.absolute().parent.is_dir():
             raise click.UsageError(f"{output.shown_path(target.parent)}: no such folder")
@@ -69,7 +44,7 @@ def command(*, log: Path, out: Path | None, has_files: bool) -> int:
     size = packed.stat().st_size
     shown, what = output.shown_path(packed), f"{words.counted(logs, 'log')}, {words.size(size)}"
     return output.answer(
-        {"packed": shown, "logs": logs, "bytes": size},
+        {"exported": shown, "to": "refold", "logs": logs, "bytes": size},
         lambda: output.line((shown, "bold"), f"  {what}"),
         FINE if is_whole else DAMAGED,
     )

@@ -1,10 +1,11 @@
-"""`refold pack` makes one new file, beside the log unless told otherwise."""
+"""`refold export --to refold` makes one new file, which commands read as a log."""
 
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import Result
 
 from refold.engine.runners.recording import record
@@ -12,24 +13,29 @@ from refold.engine.runners.recording import record
 Invoke = Callable[..., Result]
 
 
-def test_the_file_lies_beside_the_log_and_is_never_overwritten(
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_file_is_named_after_the_log_and_is_never_overwritten(
     survey_log: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
     shutil.copytree(survey_log.parent, tmp_path / "runs")
     log = tmp_path / "runs" / survey_log.name
 
-    said = invoke("pack", log)
+    said = invoke("export", "--to", "refold", log)
 
     assert said.exit_code == 0
-    assert log.with_suffix(".refold").exists()
+    assert Path("survey.refold").exists()
     assert "4 logs" in said.stdout
-    assert invoke("pack", log).exit_code == 2
+    assert invoke("export", "--to", "refold", log).exit_code == 2
 
 
 def test_a_child_is_packed_with_what_lies_below_it(
     survey_log: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
-    said = invoke("pack", survey_log.with_name("survey.1.jsonl"), "-o", tmp_path / "one.refold")
+    said = invoke("export", "--to", "refold", survey_log.with_name("survey.1.jsonl"), "-o", tmp_path / "one.refold")
 
     assert said.exit_code == 0
     assert "1 log," in said.stdout
@@ -42,10 +48,10 @@ def test_a_pack_of_a_pack_is_the_same_file(
 ) -> None:
     one, two = tmp_path / "one.refold", tmp_path / "two.refold"
 
-    assert invoke("pack", survey_log, "-o", one).exit_code == 0
-    assert invoke("pack", one, "-o", two).exit_code == 0
+    assert invoke("export", "--to", "refold", survey_log, "-o", one).exit_code == 0
+    assert invoke("export", "--to", "refold", one, "-o", two).exit_code == 0
     assert two.read_bytes() == one.read_bytes()
-    assert invoke("pack", one).exit_code == 2
+    assert invoke("export", "--to", "refold", one).exit_code == 2, "it is there"
 
 
 def test_what_is_missing_is_said_and_the_rest_is_packed(
@@ -58,12 +64,12 @@ def test_what_is_missing_is_said_and_the_rest_is_packed(
     large = record(echo, "x" * 40_000, log=tmp_path / "large.jsonl").log
     next((tmp_path / "large.blobs").glob("*/*")).unlink()
 
-    child, blob = invoke("pack", log), invoke("pack", large)
+    child, blob = invoke("export", "--to", "refold", log), invoke("export", "--to", "refold", large)
 
     assert (child.exit_code, blob.exit_code) == (3, 3)
     assert "survey.2.jsonl:1: child log missing" in child.stderr
     assert "large.jsonl:1: blob missing" in blob.stderr
-    assert log.with_suffix(".refold").exists()
+    assert Path("survey.refold").exists()
     assert "3 logs" in child.stdout
 
 
@@ -75,7 +81,7 @@ async def echo(_: Any, text: str) -> int:
 def test_a_folder_that_is_not_there_is_usage(
     survey_log: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
-    said = invoke("pack", survey_log, "-o", tmp_path / "no" / "x.refold")
+    said = invoke("export", "--to", "refold", survey_log, "-o", tmp_path / "no" / "x.refold")
 
     assert said.exit_code == 2
     assert f"{tmp_path / 'no'}: no such folder" in said.stderr
@@ -90,17 +96,17 @@ def test_what_is_damaged_is_packed_as_it_is_and_said(
     child = log.with_name("survey.2.jsonl")
     child.write_bytes(child.read_bytes().replace(b'"seq":2', b'"seq":3'))
 
-    said = invoke("pack", log)
+    said = invoke("export", "--to", "refold", log)
 
     assert said.exit_code == 3
     assert "survey.2.jsonl:3: seq" in said.stderr
-    assert log.with_suffix(".refold").exists()
+    assert Path("survey.refold").exists()
 
 
 def test_a_log_without_a_folder_has_no_files_to_pack(
     survey_log: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
-    said = invoke("pack", survey_log, "-o", tmp_path / "one.refold", "--workspace")
+    said = invoke("export", "--to", "refold", survey_log, "-o", tmp_path / "one.refold", "--files")
 
     assert said.exit_code == 2
     assert "the log does not contain a folder" in said.stderr
