@@ -67,13 +67,6 @@ def test_help_of_what_is_no_command_names_the_nearest(invoke: Invoke) -> None:
     assert "did you mean verify?" in said.stderr
 
 
-def test_help_knows_what_is_below_a_command(invoke: Invoke) -> None:
-    assert invoke("help", "agents", "check").stdout == invoke("agents", "check", "--help").stdout
-
-    assert "No such command 'chek'" in invoke("help", "agents", "chek").stderr
-    assert "refold ls does not have subcommands" in invoke("help", "ls", "x").stderr
-
-
 def test_a_command_that_is_not_there_is_usage_and_names_the_nearest(invoke: Invoke) -> None:
     said = invoke("verfy", "x.jsonl")
 

@@ -21,7 +21,7 @@ from refold.cli.output.pages import WORDS, page
 GROUPS: Final = {
     "Record": {
         "demo": "Record a survey by subagents; show, verify and replay it.",
-        "run": "Run an agent (AGENT.md) and record it.",
+        "run": "Run an agent (AGENT.md) and record it, or check its file.",
         "record": "Record the model requests of any command.",
         "doctor": "Check whether a command can be recorded, without a model.",
         "mcp-proxy": "Record an MCP server, or replay a recording of it.",
@@ -41,7 +41,6 @@ GROUPS: Final = {
         "replay": "Run a program again against its log, and compare.",
         "diff": "Compare two recorded runs, scope by scope.",
         "compare": "Compare many recorded runs: status, calls, tokens, time.",
-        "agents": "Check a folder of agent files.",
     },
     "What if": {
         "drift": "Run a program again, live, and compare each result.",
@@ -157,7 +156,7 @@ class Commands(click.Group):
 @click.argument("names", metavar="[COMMAND]...", nargs=-1)
 @click.pass_context
 def _help(context: click.Context, names: tuple[str, ...]) -> None:
-    """Show the page of a command, or of one below it: `refold help agents check`."""
+    """Show the page of a command: `refold help show`."""
     page = context.parent
     assert page is not None, "a command of the group"
     for name in names:

@@ -130,7 +130,7 @@ READ: Final = {
     ("sign", "--key"),
     ("diff", "a"), ("diff", "b"), ("compare", "logs"), ("ls", "folder"), ("push", "runs"),
     ("push", "store"), ("pull", "store"), ("view", "place"), ("mcp", "folder"), ("demo", "path"),
-    ("agents check", "folder"), ("mcp-proxy", "--replay"), ("run", "agent"), ("run", "--root"),
+    ("mcp-proxy", "--replay"), ("run", "agent"), ("run", "--root"),
     ("run", "--config"), ("resume", "--agent"), ("resume", "--root"), ("resume", "--config"),
 }  # fmt: skip
 """Parameters that name what is only read; what `run` and `resume` do in `--root` its tools do."""

@@ -29,8 +29,9 @@ Examples:
          --base-url http://localhost:8000/v1 < task.txt
   refold run AGENT.md --task "try it" --model scripted:replies.yaml
   refold run AGENT.md --task "find it" --tools mytools.py:TOOLS
+  refold run .claude/agents --dry-run      reports problems of agent files
 
-Exit code: 0 completed · 5 not completed, but recorded.  To continue a run
+Exit code: 0 completed · 1 --dry-run found a problem, or no agent · 5 not completed, but recorded.  To continue a run
 that waits for a person, use `refold resume`.
 """
 
@@ -49,7 +50,7 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
 
 @click.command("run", epilog=page(_PAGE))
 @click.argument("agent", metavar="AGENT.md", type=LOG, callback=_an_agent)
-@click.option("--task", required=True, help="Task of the agent; use - for standard input.")
+@click.option("--task", help="Task of the agent; use - for standard input.")
 @click.option(
     "--model", "specs", metavar="[NAME=]SPEC", multiple=True,
     help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME or scripted:FILE; by default the\n"
@@ -91,11 +92,15 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
     "--ask", is_flag=True,
     help="Answer the run's questions at this terminal, instead of suspending it.",
 )  # fmt: skip
+@click.option(
+    "--dry-run", is_flag=True,
+    help="Only report the agents beside AGENT.md, or in a folder, and the problems of their files.",
+)  # fmt: skip
 @json_option
 def command(
     *,
     agent: Path,
-    task: str,
+    task: str | None,
     specs: tuple[str, ...],
     base_url: str | None,
     runner: str,
@@ -108,6 +113,7 @@ def command(
     timeout: float | None,
     config: Path | None,
     ask: bool,
+    dry_run: bool,
 ) -> int:
     """Run the agent in AGENT.md, with the tools that it names, and record it.
 
@@ -116,6 +122,14 @@ def command(
     """
     own = load_tools(tools)
     known = (*NAMEABLE_TOOLS, *(tool.name for tool in own))
+    if dry_run:
+        from refold.cli.commands.run_dry import run_dry  # noqa: PLC0415 - runs nothing
+
+        if not agent.exists():
+            raise click.UsageError(f"{output.shown_path(agent)}: no such file or folder")
+        return run_dry(agent, known)
+    if task is None:
+        raise click.UsageError("pass --task, or --dry-run to check the agent's file")
     project = load_config(config or Path(), known_tools=known)
     given = prepared(agent, task=_task(task), root=root, config=project, own=own)
     for note in given.notes:

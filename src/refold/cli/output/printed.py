@@ -157,7 +157,7 @@ class AgentProblem(Document):
 
 @attrs.frozen(kw_only=True)
 class CheckedAgents(Document):
-    """The agents of a folder: `refold agents check`."""
+    """The agents of a folder: `refold run --dry-run`."""
 
     folder: str
     ok: bool

@@ -265,7 +265,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
         "refold resume --list --json: open questions and doubts",
         lambda: _of(printed.PrintedEnds),
     ),
-    "agents": ("refold agents check --json", lambda: _of(printed.CheckedAgents)),
+    "agents": ("refold run DIR --dry-run --json", lambda: _of(printed.CheckedAgents)),
     "delegation": ("the request to a subprocess child, and its reply", delegation_schema),
     "demo": ("refold demo --json", lambda: _of(printed.PrintedDemo)),
 }

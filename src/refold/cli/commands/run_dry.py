@@ -1,58 +1,23 @@
-"""`refold agents check`: report the problems in a folder of agent files.
+"""Reports the problems of agent files, and runs nothing: `refold run --dry-run`.
 
 `tools.agents.agent_files` judges the contents; here every file is read, and all problems are
 reported at once.
 """
 
 from pathlib import Path
-from typing import Final
 
-import click
-
-from refold.cli.arguments.logs import LOG, json_option
 from refold.cli.output import output, words
-from refold.cli.output.exit_codes import DIFFERS, FINE, USAGE
-from refold.cli.output.pages import page
+from refold.cli.output.exit_codes import DIFFERS, FINE
 from refold.cli.output.printed import AgentProblem, CheckedAgents, PrintedAgent
 from refold.engine.errors import InvalidDefError
-from refold.tools.agents.agent_files import FILE_NAME, NAMEABLE_TOOLS, AgentDef, load_agent
+from refold.tools.agents.agent_files import FILE_NAME, AgentDef, load_agent
 from refold.tools.agents.agent_loader import AgentLoader
 
-_PAGE: Final = """
-Examples:
-  refold agents check agents
-  refold agents check .
-  refold agents check .claude/agents --tool web_search --json
-"""
 
-
-@click.group("agents", epilog=page(_PAGE), invoke_without_command=True)
-@click.pass_context
-def command(context: click.Context) -> int:
-    """Check agent files: agents/NAME/AGENT.md, agents/NAME.md, or a single one."""
-    if context.invoked_subcommand is not None:
-        return FINE
-    click.echo(context.get_help(), err=True)
-    return USAGE
-
-
-@command.command("check", epilog=page(_PAGE))
-@click.argument("folder", metavar="[DIR]", type=LOG, default=Path("agents"))
-@click.option(
-    "--tool", "tools", metavar="NAME", multiple=True,
-    help="Your own tool that agents may name; can be repeated.",
-)  # fmt: skip
-@json_option
-def check(*, folder: Path, tools: tuple[str, ...]) -> int:
-    """Report errors in the agent files of DIR (by default agents/).
-
-    DIR can also be the folder of one agent, with its AGENT.md.
-
-    Exit code: 0 all files define an agent · 1 one does not, or no file exists.
-    """
-    if not folder.is_dir():
-        raise click.UsageError(f"{output.shown_path(folder)}: no such folder")
-    document = checked(folder, (*NAMEABLE_TOOLS, *tools))
+def run_dry(place: Path, known_tools: tuple[str, ...]) -> int:
+    """Print the agents of a folder, or of the folder of an agent file, and their problems."""
+    folder = place if place.is_dir() else place.parent
+    document = checked(folder, known_tools)
     return output.answer(document, lambda: _describe(document), FINE if document.ok else DIFFERS)
 
 

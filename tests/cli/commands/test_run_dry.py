@@ -1,4 +1,4 @@
-"""`refold agents check` says all that is wrong with a folder of agent files."""
+"""`refold run --dry-run` reports all that is wrong with a folder of agent files."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_folder_in_which_all_is_well(folder: Path, invoke: Invoke) -> None:
-    said = invoke("agents", "check", folder)
+    said = invoke("run", folder, "--dry-run")
 
     assert said.exit_code == 0
     assert "reviewer  Reads a change." in said.stdout
@@ -35,8 +35,8 @@ def test_every_problem_is_told_with_its_file(folder: Path, invoke: Invoke) -> No
     (folder / "mute.md").write_text("---\nname: Mute\n---\n")
     (folder / "odd.md").write_text("---\ndescription: d\ntools: [red_file]\n---\n")
 
-    said = invoke("agents", "check", folder)
-    document = json.loads(invoke("agents", "check", folder, "--json").stdout)
+    said = invoke("run", folder, "--dry-run")
+    document = json.loads(invoke("run", folder, "--dry-run", "--json").stdout)
 
     assert said.exit_code == 1
     assert "description is required" in said.stdout
@@ -54,12 +54,12 @@ def test_the_folder_of_one_agent_is_checked_too(folder: Path, invoke: Invoke) ->
     own = folder / "reviewer"
     (own / "notes.md").write_text("Not an agent.")
 
-    said = invoke("agents", "check", own)
+    said = invoke("run", own, "--dry-run")
     (own / "below").mkdir()
     (own / "below" / "AGENT.md").write_text("---\nname: Mute\n---\n")
-    below = invoke("agents", "check", own)
+    below = invoke("run", own, "--dry-run")
     (own / "AGENT.md").write_text("---\ndescription: d\ntools: [red_file]\n---\n")
-    bad = invoke("agents", "check", own)
+    bad = invoke("run", own, "--dry-run")
 
     assert said.exit_code == 0, said.output
     assert "reviewer  Reads a change." in said.stdout
@@ -75,7 +75,7 @@ def test_the_working_directory_may_be_that_folder(
     """Named as it is, and not by a dot."""
     monkeypatch.chdir(folder / "reviewer")
 
-    said = invoke("agents", "check", ".")
+    said = invoke("run", ".", "--dry-run")
 
     assert said.exit_code == 0, said.output
     assert said.stdout.startswith("reviewer  ")
@@ -84,8 +84,14 @@ def test_the_working_directory_may_be_that_folder(
 def test_tools_of_ones_own_may_be_named(folder: Path, invoke: Invoke) -> None:
     (folder / "web.md").write_text("---\ndescription: d\ntools: [web_search]\n---\n")
 
-    assert invoke("agents", "check", folder).exit_code == 1
-    assert invoke("agents", "check", folder, "--tool", "web_search").exit_code == 0
+    tools = folder.parent / "own.py"
+    tools.write_text(
+        "import refold\n\n@refold.tool(effect='reads')\ndef web_search(query: str) -> str:\n"
+        "    'Search.'\n    return query\n\nTOOLS = [web_search]\n"
+    )
+
+    assert invoke("run", folder, "--dry-run").exit_code == 1
+    assert invoke("run", folder, "--dry-run", "--tools", f"{tools}:TOOLS").exit_code == 0
 
 
 def test_an_empty_folder_has_none_and_a_missing_one_is_usage(
@@ -93,20 +99,15 @@ def test_an_empty_folder_has_none_and_a_missing_one_is_usage(
 ) -> None:
     (tmp_path / "empty").mkdir()
 
-    said = invoke("agents", "check", tmp_path / "empty")
+    said = invoke("run", tmp_path / "empty", "--dry-run")
 
     assert said.exit_code == 1
     assert "no agents in" in said.stdout
-    assert invoke("agents", "check", tmp_path / "absent").exit_code == 2
+    assert invoke("run", tmp_path / "absent", "--dry-run").exit_code == 2
 
 
-def test_without_a_subcommand_it_shows_its_page(invoke: Invoke) -> None:
-    said = invoke("agents")
+def test_an_agents_file_is_checked_and_a_run_needs_a_task(folder: Path, invoke: Invoke) -> None:
+    file = folder / "reviewer" / "AGENT.md"
 
-    assert said.exit_code == 2
-    assert said.stdout == ""
-    assert said.stderr.splitlines()[0].startswith("Usage: refold agents")
-    assert "Commands:" in said.stderr.splitlines()
-    assert "refold: " not in said.stderr
-    assert invoke("agents", "check", "--help").exit_code == 0
-    assert invoke("agents", "chek").exit_code == 2
+    assert "1 agent, 0 problems" in invoke("run", file, "--dry-run").stdout
+    assert "pass --task, or --dry-run" in invoke("run", file).stderr
