@@ -138,7 +138,7 @@ CURVES: Final = {
             "logs",
             _tens(0, 4),
             _logs,
-            lambda _, at: _told("compare", *at.glob("*.jsonl")),
+            lambda _, at: _told("ls", at, "--diff", min(at.glob("*.jsonl"))),
         ),
         Curve("record one result", "bytes", _tens(2, 7), _nothing, _payload),
         Curve("record a conversation", "turns", _tens(0, 4), _nothing, _turns),

@@ -104,10 +104,11 @@ COMMANDS: Final = (
     "verify {log}", "verify {log} --same-as {log}", "show {log}", "show {log} --details",
     "show {log} --events", "show {log} --events -n 9", "ls {log.parent}", "show {log} --at -1",
     "show {log} --at 0 --to -1", "why {log} -1", "why {log} -1 --all", "diff {log} {log}",
-    "diff {log} {log} --match unordered", "compare {log} {log}",
+    "diff {log} {log} --match unordered", "ls {log} --diff {log}",
     f"replay {{log}} {_PROGRAM}", f"drift {{log}} {_PROGRAM} {_FROM_RECORD}",
     f"explore {{log}} {_PROGRAM}", f"sensitivity {{log}} {_PROGRAM}",
-    f"fork {{log}} --at 2 {_PROGRAM} --into {{to}}/f.jsonl", "export {log} --to refold -o {to}/p.refold",
+    f"fork {{log}} --at 2 {_PROGRAM} --into {{to}}/f.jsonl",
+    "export {log} --to refold -o {to}/p.refold",
     "push {log} file://{to}", "export {log} --to html -o {to}/a.html",
     "export {log} --to html --diff {log} -o {to}/b.html",
     "export {log} --to markdown --diff {log} -o {to}/b.md",
@@ -201,8 +202,9 @@ def test_one_level_more_is_refused_and_the_run_goes_on(tmp_path: Path, place: st
 
 WATCHED: Final = (
     "verify {log}", "show {log} --details", "show {log} --events --json", "show {log} --at -1",
-    "why {log} -1", "diff {log} {log}", "compare {log} {log}", "show {log} --events -n 9",
-    "export {log} --to html --diff {log} -o {to}/b.html", "export {log} --to refold -o {to}/p.refold",
+    "why {log} -1", "diff {log} {log}", "ls {log} --diff {log}", "show {log} --events -n 9",
+    "export {log} --to html --diff {log} -o {to}/b.html",
+    "export {log} --to refold -o {to}/p.refold",
 )  # fmt: skip
 
 

@@ -105,7 +105,7 @@ def test_14_16_totals_are_own_and_with_all_below(tmp_path: Path) -> None:
 
     totals = json.loads(_refold("show", log, "--json").stdout)["totals"]
     failed = _refold("show", log, "--failed").stdout
-    rows = json.loads(_refold("compare", log, other, "--json").stdout)["runs"]
+    rows = json.loads(_refold("ls", log, other, "--diff", log, "--json").stdout)["runs"]
     (run,) = json.loads(_refold("ls", tmp_path / "a", "--status", "completed", "--json").stdout)[
         "runs"
     ]

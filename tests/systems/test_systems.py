@@ -123,7 +123,7 @@ _READING: Final = [
     ["show", "a.refold"],
     ["diff", "a.jsonl", "a.refold"],
     ["diff", "a.1.jsonl", "a.2.jsonl"],
-    ["compare", "a.jsonl", "a.1.jsonl"],
+    ["ls", "a.jsonl", "a.refold", "--diff", "a.jsonl"],
     ["heads", "a.jsonl"],
     ["files", "a.jsonl"],
     ["export", "a.jsonl", "--to", "markdown"],

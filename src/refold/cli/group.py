@@ -23,12 +23,11 @@ GROUPS: Final = {
         "demo": "Record a survey by subagents; show, verify and replay it.",
         "run": "Run an agent (AGENT.md) and record it, or check its file.",
         "record": "Record the model requests of any command.",
-        "doctor": "Check whether a command can be recorded, without a model.",
         "mcp-proxy": "Record an MCP server, or replay a recording of it.",
         "resume": "Continue a run that broke off or waits for a person.",
     },
     "Look": {
-        "ls": "List the recorded runs of a folder.",
+        "ls": "List recorded runs, sort them, compare them with one.",
         "show": "Show a run: its tree, its entries, its state.",
         "view": "Show runs in the browser, including running ones.",
         "files": "List, print or restore the folder of a recorded command.",
@@ -40,7 +39,6 @@ GROUPS: Final = {
         "sign": "Sign logs with an OpenSSH key.",
         "replay": "Run a program again against its log, and compare.",
         "diff": "Compare two recorded runs, scope by scope.",
-        "compare": "Compare many recorded runs: status, calls, tokens, time.",
     },
     "What if": {
         "drift": "Run a program again, live, and compare each result.",
@@ -53,6 +51,7 @@ GROUPS: Final = {
         "rm": "Remove runs, with their children and large texts.",
         "push": "Copy runs to a shared store (S3 and others).",
         "pull": "Copy runs from a shared store.",
+        "doctor": "Check whether a command can be recorded, without a model.",
         "schema": "Print the JSON schema of a document or an event.",
     },
 }
@@ -62,7 +61,7 @@ COMMANDS: Final = tuple(name for group in GROUPS.values() for name in group)
 
 _MODULES: Final = {name: f"refold.cli.commands.{name.replace('-', '_')}" for name in COMMANDS}
 
-READING: Final = (*GROUPS["Look"], "verify", "diff", "compare")
+READING: Final = (*GROUPS["Look"], "verify", "diff")
 """Commands that write no log and start no process; Windows has them, too (CONTRACT.md §14.18)."""
 
 _EPILOG: Final = """

@@ -295,7 +295,8 @@ print(json.dumps(told))
 """
 _READERS = (
     "show one.jsonl --details", "show one.jsonl --events", "verify one.jsonl", "why one.jsonl 9",
-    "show one.jsonl --at -1", "compare one.jsonl other.jsonl", "diff one.jsonl other.jsonl",
+    "show one.jsonl --at -1", "ls one.jsonl other.jsonl --diff one.jsonl",
+    "diff one.jsonl other.jsonl",
     "replay one.jsonl --program main.py:top",
     "export one.jsonl --to html -o - --diff other.jsonl", "export one.jsonl --to atif -o -",
     "export one.jsonl --to markdown -o -", "export one.jsonl --to perfetto -o -",

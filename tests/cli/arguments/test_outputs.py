@@ -94,6 +94,11 @@ REPORTS: Final[dict[tuple[str, str, str], Row]] = {
 }
 """Options that replace what they wrote before, with what they write."""
 
+
+def _packed(folder: Path, out: object) -> list[object]:
+    return ["export", folder / "same.jsonl", "--to", "refold", "-o", out]
+
+
 LOGS: Final[dict[tuple[str, str], Row]] = {
     ("verify", "--salvage"): lambda folder, out: [
         "verify", folder / "same.jsonl", "--salvage", out,
@@ -128,7 +133,7 @@ READ: Final = {
     ("verify", "--same-as"), ("verify", "--trust"), ("why", "log"),
     ("files", "log"),
     ("sign", "--key"),
-    ("diff", "a"), ("diff", "b"), ("compare", "logs"), ("ls", "folder"), ("push", "runs"),
+    ("diff", "a"), ("diff", "b"), ("ls", "--diff"), ("ls", "places"), ("push", "runs"),
     ("push", "store"), ("pull", "store"), ("view", "place"), ("mcp", "folder"), ("demo", "path"),
     ("mcp-proxy", "--replay"), ("run", "agent"), ("run", "--root"),
     ("run", "--config"), ("resume", "--agent"), ("resume", "--root"), ("resume", "--config"),
@@ -478,7 +483,7 @@ def test_4_9_what_cannot_be_written_whole_leaves_nothing(
     """Or, of a process that was killed, a file that the next one in this folder removes."""
     rows = {
         "page.html": REPORTS["export", "--out", "html"],
-        "new.refold": lambda folder, out: ["export", folder / "same.jsonl", "--to", "refold", "-o", out],
+        "new.refold": _packed,
     }
     assert invoke(*rows["page.html"](folder, "page.html")).exit_code == 0  # an earlier one stays
     before = _all(folder)

@@ -35,7 +35,14 @@ def test_the_file_is_named_after_the_log_and_is_never_overwritten(
 def test_a_child_is_packed_with_what_lies_below_it(
     survey_log: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
-    said = invoke("export", "--to", "refold", survey_log.with_name("survey.1.jsonl"), "-o", tmp_path / "one.refold")
+    said = invoke(
+        "export",
+        "--to",
+        "refold",
+        survey_log.with_name("survey.1.jsonl"),
+        "-o",
+        tmp_path / "one.refold",
+    )
 
     assert said.exit_code == 0
     assert "1 log," in said.stdout

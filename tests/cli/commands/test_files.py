@@ -125,7 +125,9 @@ def test_the_final_folders_of_two_runs_are_held_side_by_side(
     assert file["diff"][-2:] == ["-two", "+three"]
     assert same == []
     assert "a.py: the files differ at the end" in invoke("diff", recorded, other).stdout
-    first, second = json.loads(invoke("compare", recorded, other, "--json").stdout)["runs"]
+    first, second = json.loads(invoke("ls", recorded, other, "--diff", recorded, "--json").stdout)[
+        "runs"
+    ]
     assert (first["differing_files"], second["differing_files"]) == ([], ["a.py"])
 
 
@@ -134,8 +136,8 @@ def test_runs_are_compared_by_their_files(recorded: Path, tmp_path: Path, invoke
     other = Path(shutil.copy(recorded, tmp_path))
     shutil.copytree(files_of(recorded), files_of(other))
 
-    said = invoke("compare", recorded, other)
-    rows = json.loads(invoke("compare", recorded, other, "--json").stdout)["runs"]
+    said = invoke("ls", recorded, other, "--diff", recorded)
+    rows = json.loads(invoke("ls", recorded, other, "--diff", recorded, "--json").stdout)["runs"]
 
     assert said.exit_code == 0
     assert [row["changed_files"] for row in rows] == ["+1 ~1 -1"] * 2
@@ -183,7 +185,6 @@ def test_a_changed_content_is_named_by_what_reads_it(
         ("files", log, "a.py"),
         ("export", log, "--to", "refold", "--files", "-o", tmp_path / "x.refold"),
         ("push", log, folder_store(tmp_path / "store"), "--files"),
-        ("recover", log),
     ):
         said = invoke(*words)
         assert said.exit_code == 3, words

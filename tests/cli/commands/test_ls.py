@@ -218,13 +218,15 @@ def test_an_agent_is_listed_by_its_name(tmp_path: Path, invoke: Invoke) -> None:
     assert [run["program"] for run in _runs(tmp_path, invoke)] == ["agent"]
 
 
-def test_a_log_is_not_listed_but_shown(folder: Path, invoke: Invoke) -> None:
+def test_logs_and_folders_are_listed_together_and_sorted(folder: Path, invoke: Invoke) -> None:
+    """Each once, with the sum of them."""
     log = folder / "survey.jsonl"
+    refold.record(_nothing, log=folder / "quick.jsonl")
+    listed = json.loads(invoke("ls", log, folder, "--sort", "time", "--json").stdout)["runs"]
+    said = invoke("ls", log, folder, "--sort", "time").stdout.splitlines()
 
-    said = invoke("ls", log)
-
-    assert said.exit_code == 2
-    assert f"{log} is a log: refold show {log}" in said.stderr
+    assert [Path(run["log"]).name for run in listed] == ["quick.jsonl", "survey.jsonl"]
+    assert said[-1].startswith("2 runs: 0 tokens, $0.00, ")
 
 
 def test_failed_children_and_default_limits_are_counted(tmp_path: Path, invoke: Invoke) -> None:
@@ -464,7 +466,7 @@ def test_logs_beside_an_empty_folder_are_pointed_at(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
     assert "`refold demo` records" in invoke("ls").stdout
-    assert invoke("ls", "none").stderr.startswith("refold: none: no such folder; ")
+    assert invoke("ls", "none").stderr.startswith("refold: none: no such log or folder; ")
 
     (tmp_path / "x.jsonl").touch()
 

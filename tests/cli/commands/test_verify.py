@@ -173,11 +173,11 @@ def test_all_commands_name_the_question_for_which_a_run_waits(
     program = f"{__file__}:asks"
     words = (("verify", log), ("replay", log, "--program", program), ("ls", tmp_path),
              ("show", log), ("export", log, "--to", "markdown", "-o", "-"),
-             ("compare", log, log))  # fmt: skip
+             ("ls", log, "--diff", log))  # fmt: skip
 
     for each in words:
         done = invoke(*each)
-        told = "waits for you" if each[0] in ("ls", "show", "compare") else "waits for you: Go?"
+        told = "waits for you" if each[0] in ("ls", "show") else "waits for you: Go?"
         assert told in (done.stdout + done.stderr).replace("\\", ""), each
 
 

@@ -51,7 +51,7 @@ def test_each_schema_is_one_and_is_printed(name: str, invoke: Invoke) -> None:
         ("state-diff", ["show", "LOG", "--at", "3", "--to", "-1"]),
         ("why", ["why", "LOG", "-1"]),
         ("why", ["why", "LOG", "3", "--all"]),
-        ("compare", ["compare", "LOG", "LOG"]),
+        ("ls-diff", ["ls", "LOG", "--diff", "LOG"]),
         ("ls", ["ls", "FOLDER"]),
         ("export", ["export", "LOG", "--to", "html", "-o", "TARGET"]),
     ],

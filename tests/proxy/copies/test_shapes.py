@@ -148,7 +148,9 @@ def test_a_record_is_identical_where_it_was_made_and_from_a_pack(
     if shape == "line ends":  # the log does not say how git converts files
         return
     pack = str(tmp_path / "run.refold")
-    packed = refold_does("export", log, "--to", "refold", "--files", "-o", pack, folder=project, more=more)
+    packed = refold_does(
+        "export", log, "--to", "refold", "--files", "-o", pack, folder=project, more=more
+    )
     assert packed.returncode == 0, packed.stderr
     top.rename(tmp_path / "gone")
     for path in tmp_path.glob("run.*"):

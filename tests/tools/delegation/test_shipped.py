@@ -143,7 +143,11 @@ def test_a_sixth_row_is_one_of_the_shipped(tmp_path: Path) -> None:
     call = {"name": "handoff", "arguments": {"task": "dig"}}
     (tmp_path / "replies.json").write_text(json.dumps({"lead": [call, "done"], "other": ["dug"]}))
     run = ["run", "agents/lead.md", "--task", "go", "--model", "scripted:replies.json"]
-    commands = [["run", "agents", "--dry-run"], [*run, "--log", "run.jsonl"], ["replay", "run.jsonl"]]
+    commands = [
+        ["run", "agents", "--dry-run"],
+        [*run, "--log", "run.jsonl"],
+        ["replay", "run.jsonl"],
+    ]
 
     ended = subprocess.run(
         [sys.executable, "shipped.py"],

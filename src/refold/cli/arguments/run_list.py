@@ -10,7 +10,7 @@ import datetime as dt
 import re
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +28,16 @@ from refold.engine.events.data_digest import tree_digest_in
 from refold.engine.events.outcome import Priced, Usage
 from refold.engine.log.blobs import BlobBroken, BlobStore, resolved
 from refold.engine.log.line import LINE_MAX
-from refold.engine.log.names import BLOBS_SUFFIX, SUFFIX, Folder, blobs_of, is_runs, root_of, tree
+from refold.engine.log.names import (
+    BLOBS_SUFFIX,
+    SUFFIX,
+    Folder,
+    blobs_of,
+    is_runs,
+    root_of,
+    tree,
+    without_children,
+)
 from refold.engine.log.reader import last_line, open_log
 from refold.replay.index.run_end import refused_in
 from refold.replay.index.standing import standing
@@ -61,6 +70,24 @@ def listed_runs(folder: Path, *, is_whole: bool = False) -> list[ListedRun]:
         ),
         key=lambda each: (each.wall_us, each.log),
     )
+
+
+def runs_of(places: Iterable[Path], *, is_whole: bool = False) -> list[ListedRun]:
+    """Return the root runs of folders and those of single logs, the newest last, each once.
+
+    Raises:
+        OSError: a folder cannot be listed.
+    """
+    found = dict[Path, ListedRun]()
+    single = list[Path]()
+    for place in places:
+        if place.is_dir():
+            found |= {run.path: run for run in listed_runs(place, is_whole=is_whole)}
+        else:
+            single.append(place)
+    for path in without_children(single):
+        found.setdefault(path, listed(path, Folder(path.parent), is_whole=is_whole))
+    return sorted(found.values(), key=lambda each: (each.wall_us, each.log))
 
 
 def moment(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:

@@ -76,8 +76,9 @@ _SUFFIXES: Final[dict[_Form, str]] = {
     "--without-content", is_flag=True, help="Leave out the text of tools, models and people."
 )
 @click.option(
-    "--files", is_flag=True, help="Add the diffs of recorded files, or with --to refold the files; "
-    "list these files first."
+    "--files",
+    is_flag=True,
+    help="Add the diffs of recorded files, or with --to refold the files; list these files first.",
 )
 @click.option(
     "--content", is_flag=True, help="With --to otlp or parquet: add the texts of all calls."
@@ -107,23 +108,22 @@ def command(
     from refold.exports.spans import Spans  # noqa: PLC0415 - the same
     from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
 
-    if files and (to not in ("html", "refold") or without_content):
-        raise click.UsageError(
-            "--files needs --to html or refold, and cannot be used with --without-content"
-        )
-    if (content and to not in ("otlp", "parquet")) or (endpoint and to != "otlp"):
-        raise click.UsageError(
-            "--endpoint needs --to otlp, and --content needs --to otlp or parquet"
-        )
+    _refuse(
+        to,
+        {
+            ("html", "perfetto", "markdown"): {"--without-content": without_content},
+            ("html", "markdown"): {"--diff": other},
+            ("html", "refold"): {"--files": files},
+            ("otlp", "parquet"): {"--content": content},
+            ("otlp",): {"--endpoint": endpoint},
+        },
+    )
+    if (files and without_content) or (endpoint and out):
+        pair = "--files cannot be used with --without-content"
+        raise click.UsageError(pair if files else "-o cannot be used with --endpoint")
     if endpoint and not endpoint.startswith(("http://", "https://")):
         raise click.UsageError(
             f"--endpoint {endpoint}: expected a URL, such as http://localhost:4318/v1/traces"
-        )
-    if other and to == "perfetto":
-        raise click.UsageError("--to perfetto cannot be used with --diff")
-    if to in ("otlp", "atif", "parquet", "refold") and (other or without_content or (endpoint and out)):
-        raise click.UsageError(
-            f"--to {to} cannot be used with --diff or --without-content, nor -o with --endpoint"
         )
     is_printed = out == Path("-")
     if is_printed and output.is_json():
@@ -164,6 +164,18 @@ def command(
     return output.answer(
         document, lambda: output.line((shown, "bold"), f"  {words.size(size)}"), code
     )
+
+
+def _refuse(to: str, options: Mapping[tuple[str, ...], Mapping[str, object]]) -> None:
+    """Refuse options that have no effect on a form.
+
+    Raises:
+        UsageError: one was given.
+    """
+    for forms, given in options.items():
+        for option, value in given.items():
+            if value and to not in forms:
+                raise click.UsageError(f"{option} needs --to {' or '.join(forms)}")
 
 
 def _spans(

@@ -2,22 +2,23 @@
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, get_args
 
 import click
 
 from refold.cli.arguments.logs import json_option, opened_log
-from refold.cli.arguments.run_list import listed_runs, moment, orphans
-from refold.cli.arguments.run_names import PLACE
+from refold.cli.arguments.run_list import moment, orphans, runs_of
+from refold.cli.arguments.run_names import PLACE, RUN
 from refold.cli.output import output, words
 from refold.cli.output.entries import compact
 from refold.cli.output.listed import ListedRun
 from refold.cli.output.pages import page
 from refold.engine.errors import LogError, UsageError
 from refold.engine.events.outcome import Status
-from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
+from refold.engine.log.names import SUFFIX
+from refold.replay.difference.pointer_diff import few
 from refold.replay.index.kept_folds import KeptFolds, cache_folder, keeping
 from refold.replay.index.standing import STANDINGS
 from refold.store.place import StoredRun
@@ -28,15 +29,33 @@ Examples:
   refold ls /var/log/agents --json
   refold ls --status failed --since 7d
   refold ls --tree                forks below their origins
+  refold ls runs tests/old.refold --sort cost
+  refold ls runs --diff runs/first.jsonl
   refold ls s3://bucket/audits    the runs of a store, by name
+
+Exit code: 0 listed · with --diff: 1 differences · 3 a log or a large text is
+missing or damaged, as standard error reports, and is not in its row's sums.
 """
 
 
+def _tokens(run: ListedRun) -> int:
+    return run.usage.input_tokens + run.usage.output_tokens if run.usage else 0
+
+
+def _cost(run: ListedRun) -> int:
+    return (run.usage and run.usage.cost_usd_micros) or 0
+
+
+_SORTS: Final[dict[str, Callable[[ListedRun], int]]] = {
+    "cost": _cost, "tokens": _tokens, "time": lambda run: run.duration_ms or 0,
+}  # fmt: skip
+_SHOWN: Final = 3
+_UNSET: Final = (False, "", ())
 _STATUSES: Final = (*get_args(Status), *STANDINGS, "unreadable")
 
 
 @click.command("ls", epilog=page(_PAGE))
-@click.argument("folder", metavar="[DIR|URL]", type=PLACE, default=Path("runs"))
+@click.argument("places", metavar="[LOG|DIR|URL]…", type=PLACE, nargs=-1)
 @click.option("--tree", "is_tree", is_flag=True, help="Show forks below their origins.")
 @click.option(
     "--status",
@@ -65,10 +84,18 @@ _STATUSES: Final = (*get_args(Status), *STANDINGS, "unreadable")
     default="",
     help="Only runs with this in input, output, error, label, path or program.",
 )
+@click.option(
+    "--sort", type=click.Choice(list(_SORTS)), help="Show those with the most last; prints a sum."
+)
+@click.option(
+    "--diff", "other", type=RUN, metavar="LOG",
+    help="Compare with this run, in a table with calls, tokens, cost, time, changed files and the "
+    "first difference; reads entire logs.",
+)  # fmt: skip
 @json_option
 def command(
     *,
-    folder: Path | StoredRun,
+    places: tuple[Path | StoredRun, ...],
     is_tree: bool,
     status: tuple[str, ...],
     program: str,
@@ -76,36 +103,31 @@ def command(
     text: str,
     last: int | None,
     is_notable: bool,
+    sort: str | None,
+    other: Path | None,
 ) -> int:
-    """List the root runs in DIR (by default runs/), newest last.
+    """List runs, newest last: the root runs of folders (by default runs/), or single ones.
 
     A run without an end is `running`, `waits_for_you` (a person must answer) or
     `broke_off`.
     """
-    if isinstance(folder, StoredRun):
-        if is_tree or status or program or since is not None or text or is_notable or last:
-            raise click.UsageError("a store lists runs only by name; `refold pull` copies them")
-        from refold.cli.arguments.moving import tell_moved  # noqa: PLC0415 - few lie in a store
-        from refold.store.pull import stored  # noqa: PLC0415 - the same
-
-        names = [folder.name] if folder.name else []
-        return tell_moved(stored(folder.url, names), folder.url, 0, "listing")
-    if folder.is_file():
-        shown = output.shown_path(folder)
-        is_log = folder.suffix in (SUFFIX, PACKED_SUFFIX)
-        advice = f"a log: refold show {shlex.quote(shown)}" if is_log else "a file, not a folder"
-        raise UsageError(f"{shown} is {advice}")
-    is_here = any(Path().glob(f"*{SUFFIX}"))
-    advice = "`refold ls .` lists those here" if is_here else "`refold demo` records a first run"
-    if not folder.is_dir():
-        shown = output.shown_path(folder)
-        raise UsageError(f"{shown}: no such folder; {advice}")
-    with output.progress(f"reading {folder}"), keeping(KeptFolds(cache_folder())):
-        listed = listed_runs(folder, is_whole=bool(text))
+    if any(isinstance(each, StoredRun) for each in places):
+        asked = (is_tree, status, program, since, text, is_notable, last, sort, other)
+        return _stored(places, is_filtered=any(each not in (None, *_UNSET) for each in asked))
+    paths, advice = _places(places)
+    where = few([*map(output.shown_path, paths)], _SHOWN)
+    with output.progress(f"reading {where}"), keeping(KeptFolds(cache_folder())):
+        listed = runs_of(paths, is_whole=bool(text))
         found = [each for each in listed if _is_asked_for(each, status, program, since, text)]
         found = [each for each in found if _is_notable(each)] if is_notable else found
+        found = sorted(found, key=_SORTS[sort]) if sort else found
         found = found[-last:] if last else found
-        lost = [output.shown_path(path) for path in orphans(folder)]
+        folders = filter(Path.is_dir, paths)
+        lost = [output.shown_path(path) for folder in folders for path in orphans(folder)]
+    if other is not None:
+        from refold.cli.commands.ls_diff import ls_diff  # noqa: PLC0415 - reads entire logs
+
+        return ls_diff([each.path for each in found], other)
     unread = _unreadable(listed) - _unreadable(found)
     if unread:
         files = words.counted(unread, "file")
@@ -116,18 +138,47 @@ def command(
     def describe() -> None:
         for each, branch in _lineage(found) if is_tree else ((each, "") for each in found):
             _print(each, branch)
+        if sort:
+            _print_sums(found)
         if listed and not found:
-            output.line(f"no run matches ({len(listed):,} in this folder)")
+            output.line(f"no run matches ({len(listed):,} in {where})")
         elif not found:
-            output.line(f"no runs in {folder}; {advice}")
+            output.line(f"no runs in {where}; {advice}")
         for name in lost:
             output.line((f"{name} is missing, but other files of its run exist", "yellow"))
         if lost:
             output.line((f"`refold rm {shlex.quote(lost[0])}` removes them", "dim"))
 
     runs = [each.as_json() for each in found]
-    document = {"folder": output.shown_path(folder), "runs": runs, "orphans": lost}
+    document = {"places": [*map(output.shown_path, paths)], "runs": runs, "orphans": lost}
     return output.answer(document, describe)
+
+
+def _places(places: Iterable[Path | StoredRun]) -> tuple[list[Path], str]:
+    """Return the places, by default `runs`, and the advice where nothing is found.
+
+    Raises:
+        UsageError: one does not exist.
+    """
+    paths = [Path(str(each)) for each in places] or [Path("runs")]
+    is_here = any(Path().glob(f"*{SUFFIX}"))
+    advice = "`refold ls .` lists those here" if is_here else "`refold demo` records a first run"
+    for each in paths:
+        if not each.exists():
+            raise UsageError(f"{output.shown_path(each)}: no such log or folder; {advice}")
+    return paths, advice
+
+
+def _stored(places: Sequence[Path | StoredRun], *, is_filtered: bool) -> int:
+    """List the runs of a store, by name."""
+    (folder, *rest) = places
+    if is_filtered or rest or not isinstance(folder, StoredRun):
+        raise click.UsageError("a store lists runs only by name; `refold pull` copies them")
+    from refold.cli.arguments.moving import tell_moved  # noqa: PLC0415 - few lie in a store
+    from refold.store.pull import stored  # noqa: PLC0415 - the same
+
+    names = [folder.name] if folder.name else []
+    return tell_moved(stored(folder.url, names), folder.url, 0, "listing")
 
 
 def _unreadable(runs: Iterable[ListedRun]) -> int:
@@ -195,6 +246,17 @@ def _print(found: ListedRun, branch: str) -> None:
         (f"  {words.size(found.bytes)}", "dim"),
         cut=True,
     )
+
+
+def _print_sums(found: list[ListedRun]) -> None:
+    """Print what runs took together, and how many had no known cost."""
+    tokens, cost = sum(map(_tokens, found)), sum(map(_cost, found))
+    took = words.seconds(sum(each.duration_ms or 0 for each in found))
+    unknown = sum(bool(_tokens(each)) and not _cost(each) for each in found)
+    more = f" ({words.counted(unknown, 'run')} without a known cost)" if unknown else ""
+    runs = words.counted(len(found), "run")
+    line = f"{runs}: {words.counted(tokens, 'token')}, {words.dollars(cost)}{more}, {took}"
+    output.line((line, "bold"))
 
 
 def _is_asked_for(

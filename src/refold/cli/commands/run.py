@@ -31,8 +31,9 @@ Examples:
   refold run AGENT.md --task "find it" --tools mytools.py:TOOLS
   refold run .claude/agents --dry-run      reports problems of agent files
 
-Exit code: 0 completed · 1 --dry-run found a problem, or no agent · 5 not completed, but recorded.  To continue a run
-that waits for a person, use `refold resume`.
+Exit code: 0 completed · 1 --dry-run found a problem, or no agent · 5 not
+completed, but recorded.  To continue a run that waits for a person, use
+`refold resume`.
 """
 
 

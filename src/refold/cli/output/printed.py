@@ -186,24 +186,24 @@ class PrintedDemo(Document):
 
 @attrs.frozen(kw_only=True)
 class ComparedRun(Document):
-    """The sums of one run: `refold compare`."""
+    """The sums of one run: `refold ls --diff`."""
 
     log: str
     status: str
-    subagents: int
-    failed: int
-    calls: int
-    requests: int
-    input_tokens: int
-    output_tokens: int
-    cost_usd_micros: int | None
-    duration_ms: int | None
-    differences: int
+    subagents: int = 0
+    failed: int = 0
+    calls: int = 0
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd_micros: int | None = None
+    duration_ms: int | None = None
+    differences: int = 0
     """From the first run."""
-    first_difference: str
-    changed_files: str
+    first_difference: str = ""
+    changed_files: str = ""
     """How many files of its folder it added, changed and removed: `+2 ~3 -1`; empty for none."""
-    differing_files: tuple[str, ...]
+    differing_files: tuple[str, ...] = ()
     """Files of its folder that differ at the end from those of the first run."""
     gaps: tuple[str, ...]
     """Logs, large texts and contents of files that could not be read: it is without them."""

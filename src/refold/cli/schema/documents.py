@@ -176,7 +176,7 @@ def _ls() -> Schema:
     run = _perhaps_matched(_of(ListedRun))
     forked = record({"head": HASH, "at": COUNT, "edits": list_of(TEXT)})
     run["properties"] = {**run["properties"], "forked": forked}
-    return record({"folder": TEXT, "runs": list_of(run), "orphans": list_of(TEXT)})
+    return record({"places": list_of(TEXT), "runs": list_of(run), "orphans": list_of(TEXT)})
 
 
 def _verify() -> Schema:
@@ -246,15 +246,21 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
         "refold rm --json",
         lambda: record({"removed": list_of(TEXT), "bytes": COUNT, "dry_run": FLAG}),
     ),
-    "compare": (
-        "refold compare --json",
+    "ls-diff": (
+        "refold ls --diff LOG --json",
         lambda: record({"runs": list_of(_of(printed.ComparedRun))}),
     ),
     "export": (
         "refold export --json",
         lambda: record(
             {"exported": TEXT, "to": TEXT},
-            {"bytes": COUNT, "logs": COUNT, "spans": COUNT, "lost": COUNT, "left_out": {"type": "object"}},
+            {
+                "bytes": COUNT,
+                "logs": COUNT,
+                "spans": COUNT,
+                "lost": COUNT,
+                "left_out": {"type": "object"},
+            },
         ),
     ),
     "run": (

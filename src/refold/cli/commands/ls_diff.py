@@ -1,54 +1,31 @@
-"""`refold compare`: what many runs came to, a row each (CONTRACT.md §14.16)."""
+"""Compares many runs with one, in a table: `refold ls RUN… --diff LOG` (CONTRACT.md §14.16)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import click
-
-from refold.cli.arguments.logs import json_option, opened_log, started
-from refold.cli.arguments.run_names import RUN
+from refold.cli.arguments.logs import opened_log, started
 from refold.cli.commands.show import gaps_of
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
-from refold.cli.output.pages import page
 from refold.cli.output.printed import ComparedRun
-from refold.engine.errors import ContentMissing
+from refold.engine.errors import ContentMissing, RefoldError
 from refold.engine.log.descriptors import holding
 from refold.engine.log.gaps import blob_gaps
-from refold.engine.log.names import without_children
 from refold.replay.compare.diff import diff
 from refold.replay.observed.folder import FileDifference
 from refold.replay.tree.delegation_tree import delegation_tree
 from refold.replay.tree.standing import with_standing
 from refold.replay.tree.totals import totals
 
-_PAGE: Final = """
-Examples:
-  refold compare runs/*.jsonl
-  refold compare before.jsonl after.jsonl --json
 
-Each run is compared with the first.  For all differences between two runs:
-refold diff A B, or refold export B --to html --diff A.
+def ls_diff(logs: Sequence[Path], first: Path) -> int:
+    """Print a row for each run, with its first difference from another; return the exit code.
 
-Exit code: 0 no difference · 1 differences · 3 a child's log or a large text
-is missing, damaged or from another run, as standard error reports, and is not
-in the sums.
-"""
-
-
-@click.command("compare", epilog=page(_PAGE))
-@click.argument("logs", metavar="RUN…", type=RUN, nargs=-1, required=True)
-@json_option
-def command(*, logs: tuple[Path, ...]) -> int:
-    """Compare runs in a table, with the first difference from the first run.
-
-    The columns are status, subagents, calls, tokens, cost (if known), time and changed files (+
-    added, ~ changed, - removed). If the log of a root run is listed, its children do not get rows
-    of their own.
+    A run that cannot be read has a row that says so.
     """
-    logs = tuple(without_children(logs))
     with holding(), output.progress(f"comparing {len(logs)} runs"):
-        rows = [_row(log, logs[0]) for log in logs]
+        rows = [_row(log, first) for log in logs]
     gaps = list(dict.fromkeys(gap for row in rows for gap in row.gaps))
     for gap in gaps:
         output.complain(gap)
@@ -59,6 +36,13 @@ def command(*, logs: tuple[Path, ...]) -> int:
 
 
 def _row(log: Path, first: Path) -> ComparedRun:
+    try:
+        return _compared(log, first)
+    except RefoldError as error:
+        return ComparedRun(log=output.shown_path(log), status="damaged", gaps=(str(error),))
+
+
+def _compared(log: Path, first: Path) -> ComparedRun:
     with opened_log(log) as opened, opened_log(first) as reference:
         started(opened.path)  # a file without a first entry is no run
         tree = with_standing(delegation_tree(opened.path))

@@ -1,10 +1,9 @@
-"""`refold compare`: a row a run, and where it differs first from the first."""
+"""`refold ls --diff`: a row for each run, with its first difference from one of them."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from click.testing import Result
 
 from refold.engine.ports.delegation import Delegation
@@ -24,7 +23,8 @@ def _logs(folder: Path) -> list[Path]:
 
 
 def test_each_run_is_compared_with_the_first(tmp_path: Path, invoke: Invoke) -> None:
-    said = invoke("compare", *_logs(tmp_path), "--json")
+    logs = _logs(tmp_path)
+    said = invoke("ls", tmp_path, "--diff", logs[0], "--json")
 
     rows = json.loads(said.stdout)["runs"]
     assert said.exit_code == 1
@@ -38,12 +38,13 @@ def test_a_childs_log_has_no_row_beside_its_roots(survey_log: Path, invoke: Invo
     logs = sorted(survey_log.parent.glob("*.jsonl"))
 
     assert len(logs) > 1
-    assert len(json.loads(invoke("compare", *logs, "--json").stdout)["runs"]) == 1
-    assert len(json.loads(invoke("compare", *logs[:1] * 2, "--json").stdout)["runs"]) == 2
+    said = invoke("ls", *logs, "--diff", survey_log, "--json")
+    assert len(json.loads(said.stdout)["runs"]) == 1
 
 
 def test_runs_that_are_the_same_end_with_0(tmp_path: Path, invoke: Invoke) -> None:
-    said = invoke("compare", *_logs(tmp_path)[:2])
+    logs = _logs(tmp_path)[:2]
+    said = invoke("ls", *logs, "--diff", logs[0])
 
     heading, *rows = said.stdout.splitlines()
     assert said.exit_code == 0
@@ -60,27 +61,27 @@ def test_a_run_whose_childs_log_is_gone_is_no_equal(tmp_path: Path, invoke: Invo
     logs = [record(parent, "one", log=tmp_path / f"{name}.jsonl").log for name in "ab"]
     (tmp_path / "b.1.jsonl").unlink()
 
-    said = invoke("compare", *logs)
-    rows = json.loads(invoke("compare", *logs, "--json").stdout)["runs"]
+    said = invoke("ls", *logs, "--diff", logs[0])
+    rows = json.loads(invoke("ls", *logs, "--diff", logs[0], "--json").stdout)["runs"]
 
     assert said.exit_code == 3
     assert "b.1.jsonl: its log is missing" in said.stderr
     assert [len(row["gaps"]) for row in rows] == [0, 1]
 
 
-@pytest.mark.parametrize("names", ["a", "aa", "ba"])
-def test_damage_is_no_likeness(names: str, tmp_path: Path, invoke: Invoke) -> None:
-    """§14.16: 3, and which it is, whether it stands alone, beside itself or beside another."""
-    _logs(tmp_path)
-    damaged = tmp_path / "a.jsonl"
-    damaged.write_bytes(damaged.read_bytes().replace(b'"said"', b'"sold"', 1))
+def test_a_damaged_run_has_a_row_and_ends_nothing(tmp_path: Path, invoke: Invoke) -> None:
+    """§14.16: 3, and which it is; the others are compared all the same."""
+    logs = _logs(tmp_path)
+    logs[1].write_bytes(logs[1].read_bytes().replace(b'"said"', b'"sold"', 1))
 
-    said = invoke("compare", *(tmp_path / f"{name}.jsonl" for name in names))
+    said = invoke("ls", tmp_path, "--diff", logs[0])
+    rows = json.loads(invoke("ls", tmp_path, "--diff", logs[0], "--json").stdout)["runs"]
 
     assert said.exit_code == 3
-    assert "a.jsonl" in said.stderr
-    assert "damaged" in said.stderr or ":2 (byte" in said.stderr
+    assert "b.jsonl:2 (byte" in said.stderr
+    assert [row["first_difference"] for row in rows if not row["gaps"]] == ["", "root: input"]
+    assert "c.jsonl" in said.stdout
 
 
-def test_a_run_that_is_not_there_is_said(tmp_path: Path, invoke: Invoke) -> None:
-    assert invoke("compare", tmp_path / "no.jsonl").exit_code == 2
+def test_a_run_that_is_not_there_is_refused(tmp_path: Path, invoke: Invoke) -> None:
+    assert invoke("ls", tmp_path / "no.jsonl", "--diff", tmp_path / "no.jsonl").exit_code == 2
